@@ -1,0 +1,102 @@
+# DECK: build, run, test and install. `make` alone lists what there is.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+.PHONY: help deps build demo test lint test-workspace loom miri install
+
+PREFIX ?= /usr/local
+DESTDIR ?=
+CARGO ?= cargo
+# Products lie where Cargo is told to put them.
+TARGET := $(or $(CARGO_TARGET_DIR),target)
+RELEASE := $(TARGET)/release
+VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
+# On a CI machine the versions that were committed are the ones that are tested.
+LOCKED := $(if $(CI),--locked)
+
+PICTURE := mandelbrot.png
+DEMO = $(RELEASE)/deck run -n 4 $(RELEASE)/mandelbrot \
+	--size 600x600 --max-iter 17500 --slices 64 --threads 2 --out $(PICTURE)
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+deps: ## install what is missing to build: C and C++ compilers, pkg-config, rustfmt, clippy
+	@scripts/prerequisites
+
+build: deps ## build the command, the C library and the applications, for release
+	$(CARGO) build --release --workspace $(LOCKED)
+
+demo: deps ## draw the Mandelbrot set with four nodes and leave mandelbrot.png
+	$(CARGO) build --release -p deck-cli -p mandelbrot $(LOCKED)
+	@rm -f $(PICTURE)
+	@echo '$$ $(strip $(DEMO))'
+	@$(DEMO)
+	@test -s $(PICTURE) || { echo "make demo: the run ended well but left no $(PICTURE)" >&2; exit 1; }
+	@echo "The picture is $(CURDIR)/$(PICTURE)"
+
+# Cheap steps first. The tests of real processes run the release build, so it comes before them; what `cargo test`
+# says comes last.
+TEST_STEPS := deps lint build loom test-workspace
+
+test: ## run every test, stop at the first failure
+	@for step in $(TEST_STEPS); do \
+		echo "== make $$step"; \
+		$(MAKE) --no-print-directory $$step || { \
+			echo "make test: stopped at '$$step'; repeat with: make $$step" >&2; exit 1; }; \
+	done
+
+lint: ## check the formatting, the scripts, and what clippy finds
+	$(CARGO) fmt --all --check
+	@for script in .ci/run scripts/*; do bash -n "$$script"; done
+	$(CARGO) clippy --workspace --all-targets $(LOCKED) -- -D warnings
+
+test-workspace: ## run the tests and examples of all packages (part of `make test`)
+	$(CARGO) test --workspace $(LOCKED)
+
+# Whoever writes crates/<name>/tests/loom_<idea>.rs is taken in.
+LOOM_MODELS := $(wildcard crates/*/tests/loom_*.rs)
+LOOM_FOLDERS := $(sort $(foreach model,$(LOOM_MODELS),$(word 2,$(subst /, ,$(model)))))
+LOOM_PACKAGES := $(foreach folder,$(LOOM_FOLDERS),-p $(if $(filter deck,$(folder)),deck,deck-$(folder)))
+
+# Models want speed and all assertions, and gain nothing from link-time optimisation. Another --cfg rebuilds every
+# dependency: a folder of its own keeps the two worlds from evicting one another.
+loom: ## run the lock-free parts under the model checker
+	@test -n "$(LOOM_MODELS)" || { echo "make loom: no model found at crates/*/tests/loom_*.rs" >&2; exit 1; }
+	RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=$(TARGET)/loom \
+	CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS=true \
+	$(CARGO) test --release $(LOOM_PACKAGES) $(LOCKED) --test 'loom*'
+
+# Miri knows no shared mappings and no sockets: crates that are about these are tested by real processes instead.
+MIRI_PACKAGES ?= -p deck-sync -p deck-transport
+MIRI := $(CARGO) +nightly miri
+
+miri: ## run unit tests under Miri; skipped where it is not installed
+	@if ! $(MIRI) --version >/dev/null 2>&1; then \
+		echo "make miri: skipped, Miri is not installed (rustup toolchain install nightly --component miri)"; \
+	else \
+		for flags in "" "-Zmiri-tree-borrows"; do \
+			echo "== $(MIRI) test $(MIRI_PACKAGES) --lib, MIRIFLAGS=$$flags"; \
+			MIRIFLAGS="-Zmiri-disable-isolation $$flags" $(MIRI) test $(MIRI_PACKAGES) --lib; \
+		done; \
+	fi
+
+LIBRARY_FILES := $(RELEASE)/libdeck.so $(RELEASE)/libdeck.a
+INSTALL_ROOT = $(DESTDIR)$(PREFIX)
+
+# `sudo make install` after `make build` works where root has no Cargo.
+install: ## install command, libraries and header under PREFIX (default /usr/local), below DESTDIR if given
+	@if command -v $(CARGO) >/dev/null; then $(MAKE) --no-print-directory build; \
+	elif ! ls $(RELEASE)/deck $(LIBRARY_FILES) >/dev/null 2>&1; then \
+		echo "make install: nothing is built and this user has no Cargo; run: make build" >&2; exit 1; fi
+	install -d $(INSTALL_ROOT)/bin $(INSTALL_ROOT)/include $(INSTALL_ROOT)/lib/pkgconfig
+	install -m 755 $(RELEASE)/deck $(INSTALL_ROOT)/bin/deck
+	install -m 755 $(RELEASE)/libdeck.so $(INSTALL_ROOT)/lib/libdeck.so.0
+	ln -sf libdeck.so.0 $(INSTALL_ROOT)/lib/libdeck.so
+	install -m 644 $(RELEASE)/libdeck.a $(INSTALL_ROOT)/lib/libdeck.a
+	install -m 644 crates/c/include/deck.h $(INSTALL_ROOT)/include/deck.h
+	sed -e 's|@PREFIX@|$(PREFIX)|g' -e 's|@VERSION@|$(VERSION)|g' crates/c/deck.pc.in \
+		> $(INSTALL_ROOT)/lib/pkgconfig/deck.pc
+	@# The loader remembers where libraries are; a staged or private install is none of its business.
+	@if test -z "$(DESTDIR)" && test "$$(id -u)" = 0 && command -v ldconfig >/dev/null; then ldconfig || true; fi

@@ -1,0 +1,371 @@
+/* deck.h - the C API of DECK, a parallel programming environment.
+ *
+ * A program is a set of nodes (processes) of a job; each runs many threads. Any thread may create a mail box, give it a
+ * name, and retrieve from it; any thread of any node that knows the name clones the mail box and posts to it. Messages
+ * move by hand-over: on one host without a copy, whatever their size.
+ *
+ *     deck_mbox_create(&box, "results");             |     deck_mbox_clone(&box, "results", DECK_FOREVER);
+ *     deck_mbox_retrv(box, msg, DECK_FOREVER);       |     deck_msg_pack(msg, DECK_DOUBLE, row, columns);
+ *     deck_msg_unpack(msg, DECK_DOUBLE, row, n);     |     deck_mbox_post(box, msg, DECK_FOREVER);
+ *
+ * Compile and run:   cc program.c $(pkg-config --cflags --libs deck) -o program && deck run -n 2 program
+ *
+ * The papers on DECK record only eight names: deck_mbox_create, deck_mbox_clone, deck_mbox_post, deck_mbox_retrv,
+ * deck_msg_create, deck_msg_pack, deck_msg_unpack and deck_msg_clear. They do not record how these are called; all
+ * signatures here, and all other names, are this library's own.
+ *
+ *
+ * What holds for every call
+ *
+ * Result     DECK_OK (0) or a negative DECK_E_ code, unless the call says otherwise. deck_last_error() has the
+ *            whole story. A failed call leaves its objects, and the places for its results, as they were.
+ * Handles    A deck_..._t * is a handle, not an address: never look behind it. NULL, a stray pointer, or a handle of
+ *            another kind gives DECK_E_INVALID; a destroyed handle gives DECK_E_CLOSED, also when its place has
+ *            been used again. Such mistakes never crash, and never reach another object.
+ * Waiting    timeout_ms is DECK_FOREVER (-1), 0 (try: never wait), or milliseconds; below -1 it is DECK_E_INVALID.
+ *            Calls without a timeout end within DECK_TIMEOUT (environment, in seconds; 10 without it), except
+ *            deck_thread_join. Every wait ends early with DECK_E_CANCELLED after deck_cancel, with DECK_E_CLOSED
+ *            when what it waits in is destroyed, and with DECK_E_PEER_LOST when a node that it needs dies.
+ * Threads    Every call may be made from any thread, also from one that DECK did not start. Mail boxes, semaphores and
+ *            threads may be used by several threads at once. A message is used by one thread at a time; a second
+ *            one gets DECK_E_INVALID.
+ * Life       Before deck_init, after deck_done and in a child forked from a node, calls give DECK_E_NOT_INITIALIZED
+ *            (deck_strerror, deck_last_error, deck_version and deck_set_log always work). Objects end with
+ *            deck_done: afterwards their handles can still be destroyed (threads: joined), nothing else; after
+ *            another deck_init they give DECK_E_CLOSED.
+ * Text       Names and lines are UTF-8 and end with a zero byte.
+ * Manners    The library never aborts, exits, prints or installs signal handlers. Interrupted system calls are
+ *            resumed, and SIGPIPE never arises.
+ */
+#ifndef DECK_H
+#define DECK_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+
+/* ---- Codes -------------------------------------------------------------------------------------------------------
+ *
+ * Stable numbers. The hundreds say how much is lost, widening: 1 this call, 2 the message, 3 the mail box, 4 another
+ * node, 5 this node. The number is the error's page in the documentation: DECK_E_TIMEOUT is page D0102.
+ */
+enum {
+  DECK_OK = 0,
+
+  DECK_E_INVALID = -101,         /* an argument that no call accepts; deck_last_error() says which */
+  DECK_E_TIMEOUT = -102,         /* the time was over first */
+  DECK_E_CANCELLED = -103,       /* deck_cancel ended the wait */
+  DECK_E_UNSUPPORTED = -104,     /* not possible here */
+  DECK_E_NOT_FOUND = -105,       /* nothing of that name */
+  DECK_E_ACCESS = -106,          /* no permission: the job belongs to another user */
+  DECK_E_SYSTEM = -107,          /* the operating system refused something, or a bug in DECK */
+
+  DECK_E_TYPE = -201,            /* the next element of the message has another type */
+  DECK_E_TRUNCATED = -202,       /* the message has fewer elements of that type */
+  DECK_E_TOO_LARGE = -203,       /* more than the budget of the mail box, or than memory can hold */
+  DECK_E_NOMEM = -204,           /* not enough memory */
+
+  DECK_E_EXISTS = -301,          /* the name is in use */
+  DECK_E_CLOSED = -302,          /* destroyed, by its owner or under this handle */
+
+  DECK_E_PEER_LOST = -401,       /* another node died; deck_last_error() names it */
+  DECK_E_OWNER_DIED = -402,      /* locked, but the last holder died */
+  DECK_E_CORRUPT = -403,         /* bytes that another node wrote make no sense */
+
+  DECK_E_NOT_INITIALIZED = -501  /* before deck_init, after deck_done, or in a forked child */
+};
+
+/* Waits without a time limit. */
+enum { DECK_FOREVER = -1 };
+
+/* A few words for a code. Never NULL, also for a number that is no code. The text is constant. */
+const char *deck_strerror(int code);
+
+/* This thread's last failure in full: the call, what happened, which peer ("node 3"), the remedy, and the page.
+   Success does not erase it. Never NULL: without a failure it says so. The text belongs to the library and stays
+   valid until the next call that fails in this thread, or the thread's end. */
+const char *deck_last_error(void);
+
+/* The version of the library that is running, such as "0.1.0". The text is constant. */
+const char *deck_version(void);
+
+
+/* ---- The log -------------------------------------------------------------------------------------------------- */
+
+enum {
+  DECK_LOG_ERROR = 1,            /* something is lost */
+  DECK_LOG_WARN = 2,             /* something works worse than it could */
+  DECK_LOG_INFO = 3,             /* what a user may want to know: nodes come and go, ways are chosen */
+  DECK_LOG_DEBUG = 4             /* what a developer of DECK may want to know */
+};
+
+/* Sends log lines to `write`; NULL: to nobody. Without this call nothing is logged, unless the environment has
+   DECK_LOG=error|warn|info|debug, which writes lines to stderr. `line` has no line end and is valid during the call
+   only; `ctx` is passed through.
+   Threads: `write` is called from any thread, also from several at once and from threads of the library, and may be
+   under way in another thread while this call returns: keep what `ctx` points to until the process ends. `write`
+   must return soon, must not throw, and must not call DECK. */
+void deck_set_log(void (*write)(int level, const char *line, void *ctx), void *ctx);
+
+
+/* ---- Nodes ---------------------------------------------------------------------------------------------------- */
+
+/* Makes this process a node of the job that it was started in: by `deck run`, or by DECK_JOB=name in the
+   environment; alone, of a job of one node. `argc` and `argv` are those of main, or NULL; they are left as they are.
+   Waits at most DECK_TIMEOUT for the other nodes of the job.
+   DECK_E_INVALID          this process is a node already
+   DECK_E_NOT_INITIALIZED  this process was forked from a node
+   DECK_E_ACCESS           the job belongs to another user
+   DECK_E_TIMEOUT, DECK_E_NOMEM, DECK_E_SYSTEM   the job cannot be reached: never a lonely node instead
+   May be called again after deck_done: the process then joins anew and gets a new number. */
+int deck_init(int *argc, char ***argv);
+
+/* Leaves the job in good order. What this node posted is still delivered and no other node is told of a loss; on
+   one host it does not wait for receivers. This node's mail boxes and semaphores close: threads that wait in them
+   get DECK_E_CLOSED or DECK_E_NOT_INITIALIZED. DECK's threads go on; join them before or after.
+   Memory from deck_msg_data stays mapped until its message is destroyed. Blocks no longer than DECK_TIMEOUT. */
+int deck_done(void);
+
+/* This node's number, from 0 in order of joining, never reused; or a negative code. Never waits. */
+int deck_node(void);
+
+/* The highest number ever given in the job, plus one; or a negative code. Under `deck run -n N` at least N. Never
+   waits. */
+int deck_numnodes(void);
+
+enum {
+  DECK_NODE_LIVE = 0,            /* a member of the job */
+  DECK_NODE_FROZEN = 1,          /* does not answer (stopped, or starved): nothing is lost if it continues */
+  DECK_NODE_LEFT = 2,            /* left by deck_done */
+  DECK_NODE_LOST = 3             /* died */
+};
+
+/* How node `node` is: one of the four above, or a negative code. Never waits.
+   DECK_E_INVALID  that number was never given */
+int deck_node_state(int node);
+
+
+/* ---- Threads -------------------------------------------------------------------------------------------------- */
+
+typedef struct deck_thread deck_thread_t;
+
+/* Starts a thread that runs start(arg). `start` ends by returning: not through pthread_exit, and no C++ exception
+   leaves it. *t is a handle to be given to deck_thread_join; it is written before this call returns, which may be
+   after `start` began.
+   DECK_E_SYSTEM, DECK_E_NOMEM  no more threads */
+int deck_thread_create(deck_thread_t **t, void *(*start)(void *), void *arg);
+
+/* Waits for the thread to end, takes what `start` returned into *result (unless result is NULL), and frees t. The only
+   call that waits without a limit: whoever needs one lets the thread post a semaphore as its last act. Works after
+   deck_done.
+   DECK_E_INVALID  the thread is the calling one, or another thread joins it already */
+int deck_thread_join(deck_thread_t *t, void **result);
+
+/* Ends the thread's present wait in a DECK call, or if it is in none its next, with DECK_E_CANCELLED; once. The
+   thread goes on running and decides what to do. Never waits. On a thread that has ended it does nothing. */
+int deck_cancel(deck_thread_t *t);
+
+
+/* ---- Semaphores ----------------------------------------------------------------------------------------------- */
+
+typedef struct deck_sem deck_sem_t;
+
+/* A semaphore for the threads of this node, with `initial` units. The caller destroys it. */
+int deck_sem_create(deck_sem_t **s, unsigned initial);
+
+/* Adds one unit, and wakes a thread that waits for one. Never waits.
+   DECK_E_INVALID  the semaphore cannot count further */
+int deck_sem_post(deck_sem_t *s);
+
+/* Takes one unit; waits up to timeout_ms for it.
+   DECK_E_TIMEOUT, DECK_E_CANCELLED, DECK_E_CLOSED  no unit was taken */
+int deck_sem_wait(deck_sem_t *s, int timeout_ms);
+
+/* Ends the semaphore; threads that wait in it get DECK_E_CLOSED. Never waits. */
+int deck_sem_destroy(deck_sem_t *s);
+
+
+/* ---- Messages ----------------------------------------------------------------------------------------------------
+ *
+ * A message is a buffer that the library manages, with typed elements in the order in which they were packed. How
+ * many pack calls they came from is not kept: ten packed one by one can be unpacked at once. One thread uses a
+ * message at a time.
+ */
+
+typedef struct deck_msg deck_msg_t;
+typedef struct deck_mbox deck_mbox_t;
+
+/* Types of elements. BYTE is raw, CHAR is text; the sizes of the others are in their names, FLOAT has 4 bytes,
+   DOUBLE 8. */
+typedef enum {
+  DECK_BYTE = 1,
+  DECK_CHAR = 2,
+  DECK_INT8 = 3,
+  DECK_INT16 = 4,
+  DECK_INT32 = 5,
+  DECK_INT64 = 6,
+  DECK_UINT8 = 7,
+  DECK_UINT16 = 8,
+  DECK_UINT32 = 9,
+  DECK_UINT64 = 10,
+  DECK_FLOAT = 11,
+  DECK_DOUBLE = 12
+} deck_type_t;
+
+/* An empty message with room for capacity_bytes, which may be 0: it grows when packed past its capacity. The caller
+   destroys it. Never waits.
+   DECK_E_NOMEM  no room */
+int deck_msg_create(deck_msg_t **m, size_t capacity_bytes);
+
+/* Appends `count` elements at `data`, which are copied. count 0 packs nothing, and data may then be NULL. If others
+   still hold the content (after a post), it is first copied into a fresh buffer. Never waits.
+   DECK_E_INVALID    unknown type; data is NULL or lies in the content of m itself
+   DECK_E_TOO_LARGE  no memory could hold `count` elements
+   DECK_E_NOMEM */
+int deck_msg_pack(deck_msg_t *m, deck_type_t type, const void *data, size_t count);
+
+/* Takes the next `count` elements into `data`, which has room for them. Never waits. After a failure nothing is
+   consumed.
+   DECK_E_TYPE       the next element has another type
+   DECK_E_TRUNCATED  fewer than `count` of this type before an element of another type, or the end
+   DECK_E_INVALID    unknown type; data is NULL or lies in the content of m itself
+   DECK_E_TOO_LARGE  no memory could hold `count` elements */
+int deck_msg_unpack(deck_msg_t *m, deck_type_t type, void *data, size_t count);
+
+/* Appends the address of a mail box, one's own or a clone, with or without a name: whoever unpacks it can post
+   there. Never waits. */
+int deck_msg_pack_mbox(deck_msg_t *m, deck_mbox_t *b);
+
+/* Takes the next element, the address of a mail box, and gives a clone of it, which the caller destroys. Waits up
+   to timeout_ms to reach the owner.
+   DECK_E_TYPE, DECK_E_TRUNCATED  the next element is no mail box, or there is none
+   DECK_E_CLOSED, DECK_E_PEER_LOST  the mail box, or its node, is gone */
+int deck_msg_unpack_mbox(deck_msg_t *m, deck_mbox_t **b, int timeout_ms);
+
+/* The content, aligned to 64 bytes; NULL for a bad handle. Valid until the next pack, resize, edit, clear, retrv or
+   destroy of m. To be written to after deck_msg_resize; for reading only after a post, and in a received message. */
+void *deck_msg_data(deck_msg_t *m);
+
+/* A writable address of the same content; copies it first only if others hold the buffer. NULL for a bad handle, or
+   when there is no memory for the copy. Valid as that of deck_msg_data. */
+void *deck_msg_edit(deck_msg_t *m);
+
+/* Bytes of content; 0 for a bad handle. */
+size_t deck_msg_size(const deck_msg_t *m);
+
+/* Bytes of content that fit without growing; 0 for a bad handle. */
+size_t deck_msg_capacity(const deck_msg_t *m);
+
+/* Makes the content `bytes` raw bytes (DECK_BYTE), undefined and writable through deck_msg_data: for direct use
+   instead of pack. Takes a fresh buffer if others still hold the old one. Never waits.
+   DECK_E_NOMEM  and the old content is still there */
+int deck_msg_resize(deck_msg_t *m, size_t bytes);
+
+/* Makes the message empty again, for packing. Gives a received buffer back to its sender. Never waits. */
+int deck_msg_clear(deck_msg_t *m);
+
+/* The node that posted a received message, or a negative code.
+   DECK_E_INVALID  the message was not received */
+int deck_msg_sender(const deck_msg_t *m);
+
+/* Ends the message. Posts of it are still delivered. Never waits.
+   DECK_E_INVALID  another thread is using it, and it stays */
+int deck_msg_destroy(deck_msg_t *m);
+
+
+/* ---- Mail boxes --------------------------------------------------------------------------------------------------
+ *
+ * The node that creates a mail box owns it, and only the owner's threads retrieve. If several do, each message goes
+ * to exactly one. Threads of any node post, the owner's included. Messages from one thread to one mail box arrive
+ * in the order posted. Each sending node has its own budget of messages and bytes in a mail box: a slow one fills
+ * only its own.
+ */
+
+/* A mail box, possibly with a name by which other nodes clone it; NULL: anonymous, reached only through
+   deck_msg_pack_mbox. The caller destroys it. Blocks no longer than DECK_TIMEOUT.
+   DECK_E_EXISTS   a live mail box of the job has that name
+   DECK_E_INVALID  the name is empty, too long, or not UTF-8
+   DECK_E_NOMEM */
+int deck_mbox_create(deck_mbox_t **b, const char *name);
+
+/* What deck_mbox_create_with takes. Start from DECK_MBOX_OPTIONS_DEFAULT, so that programs stay right when later
+   versions add members:  deck_mbox_options_t o = DECK_MBOX_OPTIONS_DEFAULT;  o.messages_per_node = 1024; */
+typedef struct {
+  size_t size_of_struct;         /* sizeof(deck_mbox_options_t) of the program */
+  size_t messages_per_node;      /* messages that each sending node may have waiting; 0: the default, 64 */
+  size_t bytes_per_node;         /* bytes of the same, and the largest message; 0: the default, 64 MiB */
+} deck_mbox_options_t;
+
+#define DECK_MBOX_OPTIONS_DEFAULT { sizeof(deck_mbox_options_t), 0, 0 }
+
+/* Like deck_mbox_create, with options; NULL: the default ones.
+   DECK_E_INVALID      a value out of range, or size_of_struct is not set
+   DECK_E_UNSUPPORTED  an option that this version of the library does not know is not 0 */
+int deck_mbox_create_with(deck_mbox_t **b, const char *name, const deck_mbox_options_t *o);
+
+/* A clone of the mail box with that name, to post to it; waits up to timeout_ms until the name exists and its owner is
+   reached. The caller destroys it. Of a mail box of this node it is a second handle, which also retrieves.
+   DECK_E_TIMEOUT    no such name in that time
+   DECK_E_PEER_LOST  its owner died meanwhile */
+int deck_mbox_clone(deck_mbox_t **b, const char *name, int timeout_ms);
+
+/* Posts the content of m. Returns as soon as m may be used again, for every size: it waits, up to timeout_ms, only for
+   room, never for the receiver to retrieve, wake up or run. The content stays readable and can be posted again: one
+   message to many mail boxes is one buffer. A received message is posted on without a copy. After a failure nothing
+   was posted.
+   DECK_E_TIMEOUT    no room in that time
+   DECK_E_TOO_LARGE  larger than bytes_per_node: at once
+   DECK_E_CLOSED, DECK_E_PEER_LOST  the mail box, or its node, is gone */
+int deck_mbox_post(deck_mbox_t *b, deck_msg_t *m, int timeout_ms);
+
+/* Retrieves the next message; it replaces the content of m, with unpacking at its start. Waits up to timeout_ms.
+   DECK_E_TIMEOUT    nothing came in that time
+   DECK_E_INVALID    b is a clone of another node's mail box: only the owner's threads retrieve
+   DECK_E_CLOSED     the mail box was destroyed
+   DECK_E_PEER_LOST  a node that had cloned the mail box died; told once for each, after all that it had posted.
+                     Retrieve again. */
+int deck_mbox_retrv(deck_mbox_t *b, deck_msg_t *m, int timeout_ms);
+
+/* Waits up to timeout_ms until one of n mail boxes of this node has something to retrieve (a message, or a loss to
+   be told), and puts its place in the array into *which. Another thread may retrieve it first: then retrieve with a
+   timeout of 0.
+   DECK_E_INVALID  n is 0, boxes or which is NULL, or one of them is no mail box of this node */
+int deck_mbox_select(deck_mbox_t *const *boxes, size_t n, size_t *which, int timeout_ms);
+
+/* A file descriptor that is readable while there is something to retrieve: for poll, epoll and event loops. It
+   belongs to the mail box: do not read from it or close it. Costs posters nothing unless asked for. Never waits.
+   DECK_E_INVALID  b is a clone of another node's mail box */
+int deck_mbox_fd(deck_mbox_t *b);
+
+/* Counters since the creation of the mail box (owner) or since the clone (clone), of this node. */
+typedef struct {
+  uint64_t posted;               /* messages posted */
+  uint64_t retrieved;            /* messages retrieved */
+  uint64_t bytes_posted;         /* bytes of content of those */
+  uint64_t bytes_retrieved;
+  uint64_t waits;                /* calls that had to wait, for room or for a message */
+  uint64_t held_back;            /* messages that a user keeps after retrieving them */
+  uint64_t by_short;             /* messages by protocol: in a packet of the ring itself, */
+  uint64_t by_buffered;          /* through a copy, */
+  uint64_t by_zero_copy;         /* handed over without a copy */
+  uint64_t reserved[7];          /* for later versions; 0 */
+} deck_mbox_stats_t;
+
+/* Reads the counters into *s. Never waits. */
+int deck_mbox_stats(const deck_mbox_t *b, deck_mbox_stats_t *s);
+
+/* Ends the handle. Never waits for receivers.
+   Owner: the mail box closes; threads that wait in it, and posters of all nodes, get DECK_E_CLOSED; what was not
+   retrieved is dropped; the name is free on return.
+   Clone: lets go; what was posted through it is delivered, and a call under way in it ends by its own timeout. */
+int deck_mbox_destroy(deck_mbox_t *b);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* DECK_H */

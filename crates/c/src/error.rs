@@ -1,0 +1,179 @@
+//! What a C caller is told about a failure: a code, and on request a sentence.
+//!
+//! A code is the error's page number with a minus sign: `DECK_E_TIMEOUT` is -102 and its page is D0102. The hundreds
+//! are the band: call, message, mail box, peer, node. The sentence is kept per thread and written out only when
+//! `deck_last_error` asks for it, so that a polling loop does not pay for text that nobody reads.
+
+use std::any::Any;
+use std::cell::RefCell;
+use std::ffi::{CStr, CString, c_char, c_int};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use deck_api::{Error, ErrorKind, Result};
+
+/// Success.
+pub const DECK_OK: c_int = 0;
+
+const NO_ERROR: &CStr = c"no error in this thread";
+
+macro_rules! codes {
+    ($($kind:ident = $code:literal, $text:literal;)*) => {
+        /// The C code of a kind of failure.
+        pub fn code(kind: ErrorKind) -> c_int {
+            match kind {
+                $(ErrorKind::$kind => $code,)*
+                // A kind that is newer than this table: deck_last_error still has the whole sentence.
+                _ => -107,
+            }
+        }
+
+        fn describe(code: c_int) -> &'static CStr {
+            match code {
+                DECK_OK => c"success",
+                $($code => $text,)*
+                _ => c"not a code of DECK",
+            }
+        }
+    };
+}
+
+codes! {
+    Invalid = -101, c"invalid argument";
+    Timeout = -102, c"timed out";
+    Cancelled = -103, c"cancelled";
+    Unsupported = -104, c"not supported here";
+    NotFound = -105, c"not found";
+    Access = -106, c"access refused";
+    System = -107, c"system error";
+    Type = -201, c"element of another type";
+    Truncated = -202, c"fewer elements than asked for";
+    TooLarge = -203, c"message too large";
+    NoMemory = -204, c"not enough memory";
+    Exists = -301, c"name in use";
+    Closed = -302, c"closed";
+    PeerLost = -401, c"a node was lost";
+    OwnerDied = -402, c"the holder died";
+    Corrupt = -403, c"corrupt data from a peer";
+    NotInitialized = -501, c"not a node of a job";
+}
+
+struct Failure {
+    call: &'static str,
+    error: Error,
+    /// Written on demand; C may hold a pointer to it until the next failure.
+    text: Option<CString>,
+}
+
+thread_local!(static LAST: RefCell<Option<Failure>> = const { RefCell::new(None) });
+
+/// Runs the body of the C call `call` and gives its value, or a negative code; nothing unwinds into C.
+pub fn answer(call: &'static str, body: impl FnOnce() -> Result<c_int>) -> c_int {
+    attempt(call, body).unwrap_or_else(code)
+}
+
+/// Like [`answer`] for calls that return something else than a code: a failure gives `failed`.
+pub fn answer_or<R>(call: &'static str, failed: R, body: impl FnOnce() -> Result<R>) -> R {
+    attempt(call, body).unwrap_or(failed)
+}
+
+fn attempt<R>(call: &'static str, body: impl FnOnce() -> Result<R>) -> Result<R, ErrorKind> {
+    // Nothing that a panic could leave half-done is looked at again: objects are pinned by guards, and what the core
+    // shares between threads is its own business.
+    let outcome = catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|panic| Err(bug(panic.as_ref())));
+    outcome.map_err(|error| {
+        let kind = error.kind();
+        remember(call, error);
+        kind
+    })
+}
+
+/// An error of kind `Invalid`: `what` happened.
+#[cold]
+pub fn invalid(what: impl Into<String>) -> Error {
+    Error::new(ErrorKind::Invalid, what)
+}
+
+/// A panic that reached the C door, or a thread's end.
+#[cold]
+pub fn bug(panic: &(dyn Any + Send)) -> Error {
+    let text = panic.downcast_ref::<&str>().copied();
+    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no reason given");
+    Error::new(ErrorKind::System, format!("a bug in DECK ({text})")).with_remedy("report it with what the program did")
+}
+
+#[cold]
+fn remember(call: &'static str, error: Error) {
+    // A thread that is ending has no thread-local values any more: then the code must do.
+    let _ = LAST.try_with(|last| last.replace(Some(Failure { call, error, text: None })));
+}
+
+/// `deck_strerror` in deck.h.
+#[unsafe(no_mangle)]
+pub extern "C" fn deck_strerror(code: c_int) -> *const c_char {
+    describe(code).as_ptr()
+}
+
+/// `deck_last_error` in deck.h.
+#[unsafe(no_mangle)]
+pub extern "C" fn deck_last_error() -> *const c_char {
+    let text = LAST.try_with(|last| {
+        last.borrow_mut().as_mut().map(|failure| {
+            let Failure { call, error, text } = failure;
+            text.get_or_insert_with(|| c_string(&format!("{call}: {error}"))).as_ptr()
+        })
+    });
+    text.ok().flatten().unwrap_or(NO_ERROR.as_ptr())
+}
+
+/// `text` for C; a zero byte inside, which C would take for the end, becomes a space.
+pub fn c_string(text: &str) -> CString {
+    CString::new(text.replace('\0', " ")).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn last_error() -> String {
+        // SAFETY: deck_last_error gives a string that is valid until this thread's next failure.
+        unsafe { CStr::from_ptr(deck_last_error()) }.to_str().unwrap().to_owned()
+    }
+
+    #[test]
+    fn a_code_is_the_number_of_its_page_and_says_the_same() {
+        for kind in ErrorKind::ALL {
+            let page: c_int = kind.code().trim_start_matches('D').parse().unwrap();
+            assert_eq!(code(*kind), -page, "{kind:?}");
+            assert_eq!(describe(-page).to_str().unwrap(), kind.describe());
+        }
+    }
+
+    #[test]
+    fn unknown_codes_and_success_have_a_text_too() {
+        assert_eq!(describe(0), c"success");
+        assert_eq!(describe(42), c"not a code of DECK");
+        assert_eq!(describe(c_int::MIN), c"not a code of DECK");
+    }
+
+    #[test]
+    fn the_last_error_names_call_peer_and_remedy_and_belongs_to_its_thread() {
+        std::thread::spawn(|| {
+            assert_eq!(last_error(), "no error in this thread");
+            let lost = || Err(Error::new(ErrorKind::PeerLost, "waiting").with_peer(deck_api::NodeId(3)));
+            assert_eq!(answer("deck_mbox_post", lost), -401);
+            let text = last_error();
+            assert!(text.starts_with("deck_mbox_post: waiting") && text.contains("node 3") && text.contains("go on"));
+            assert_eq!(answer("deck_node", || Ok(7)), 7);
+            assert_eq!(last_error(), text, "success leaves it");
+            std::thread::spawn(|| assert_eq!(last_error(), "no error in this thread")).join().unwrap();
+        })
+        .join()
+        .unwrap();
+    }
+
+    #[test]
+    fn a_panic_becomes_an_error_that_says_whose_bug_it_is() {
+        assert_eq!(answer("deck_node", || panic!("index {}", 9)), -107);
+        assert!(last_error().contains("a bug in DECK (index 9)"), "{}", last_error());
+    }
+}

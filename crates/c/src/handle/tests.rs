@@ -1,0 +1,216 @@
+//! Unit tests of the handle table.
+
+use super::*;
+use std::sync::Arc;
+use std::thread;
+
+type Opaque = [u8; 0];
+
+fn table<T>() -> Table<T> {
+    Table::new(Kind::Message)
+}
+
+fn put<T>(table: &Table<T>, object: T) -> *mut Opaque {
+    table.insert(1, object).expect("there is room")
+}
+
+fn refusal<T>(table: &Table<T>, handle: *const Opaque) -> Unusable {
+    table.pin(handle, Some(1)).err().expect("the handle is unusable")
+}
+
+#[test]
+fn a_handle_leads_to_its_object() {
+    let table = table();
+    let (one, two) = (put(&table, "one"), put(&table, "two"));
+    assert_ne!(one, two);
+    assert_eq!(*table.pin(one, Some(1)).unwrap(), "one");
+    assert_eq!(*table.pin(two, None).unwrap(), "two");
+}
+
+#[test]
+fn null_garbage_and_wrong_kinds_are_told_apart() {
+    let table = table();
+    let handle = put(&table, 5);
+    assert_eq!(refusal(&table, ptr::null()), Unusable::Null);
+    let on_the_stack = 0;
+    for garbage in [1, 0x1000, usize::MAX, handle.addr() | 1, ptr::from_ref(&on_the_stack).addr()] {
+        assert_eq!(refusal(&table, ptr::without_provenance(garbage)), Unusable::Garbage, "{garbage:#x}");
+    }
+    let semaphores = Table::new(Kind::Semaphore);
+    let semaphore: *mut Opaque = semaphores.insert(1, 5).unwrap();
+    assert_eq!(refusal(&table, semaphore), Unusable::OtherKind(Kind::Semaphore));
+}
+
+#[test]
+fn handles_that_were_never_given_out_are_garbage() {
+    let table = table();
+    put(&table, 5);
+    let unused_slot = encode(Kind::Message, 1, 1);
+    let future_generation = encode(Kind::Message, 2, 0);
+    let past_the_table = encode(Kind::Message, 1, CAPACITY - 1);
+    for forged in [unused_slot, future_generation, past_the_table] {
+        assert_eq!(refusal(&table, ptr::without_provenance(forged as usize)), Unusable::Garbage);
+    }
+}
+
+#[test]
+fn a_removed_handle_stays_destroyed_when_its_slot_is_used_again() {
+    let table = table();
+    let old = put(&table, 1);
+    assert!(table.pin(old, Some(1)).unwrap().remove());
+    let new = put(&table, 2);
+    assert_eq!(
+        decode(Kind::Message, old.addr() as u64).unwrap().0,
+        decode(Kind::Message, new.addr() as u64).unwrap().0
+    );
+    assert_eq!(refusal(&table, old), Unusable::Destroyed);
+    assert_eq!(*table.pin(new, Some(1)).unwrap(), 2);
+}
+
+#[test]
+fn a_slot_whose_generations_are_used_up_is_retired() {
+    let table = table();
+    let first = put(&table, 1);
+    table.pin(first, None).unwrap().remove();
+    table.slot(0).unwrap().state.store((RETIRED - 1) << GENERATION_SHIFT, Ordering::Relaxed);
+    let last = put(&table, 2);
+    assert!(table.pin(last, None).unwrap().remove());
+    let elsewhere = put(&table, 3);
+    assert_eq!(decode(Kind::Message, elsewhere.addr() as u64).unwrap().0, 1);
+    assert_eq!(refusal(&table, first), Unusable::Destroyed);
+    assert_eq!(refusal(&table, last), Unusable::Destroyed);
+}
+
+#[test]
+fn an_object_lives_until_its_last_pin_goes() {
+    let table = table();
+    let object = Arc::new(());
+    let handle = put(&table, Arc::clone(&object));
+    let waiting = table.pin(handle, Some(1)).unwrap();
+    let destroying = table.pin(handle, Some(1)).unwrap();
+    assert!(destroying.remove());
+    assert!(!waiting.remove(), "only one of them ends it");
+    drop(destroying);
+    assert_eq!(refusal(&table, handle), Unusable::Destroyed);
+    assert_eq!(Arc::strong_count(&object), 2);
+    drop(waiting);
+    assert_eq!(Arc::strong_count(&object), 1);
+}
+
+#[test]
+fn an_object_used_alone_is_busy_for_everybody_else() {
+    let table = table();
+    let handle = put(&table, 1);
+    let mut alone = table.pin_alone(handle, Some(1)).unwrap();
+    *alone += 1;
+    assert_eq!(refusal(&table, handle), Unusable::Busy);
+    assert_eq!(table.pin_alone(handle, Some(1)).err(), Some(Unusable::Busy));
+    drop(alone);
+    let shared = table.pin(handle, Some(1)).unwrap();
+    assert_eq!(*shared, 2);
+    assert_eq!(table.pin_alone(handle, Some(1)).err(), Some(Unusable::Busy));
+}
+
+#[test]
+fn objects_of_an_earlier_session_are_past_and_can_still_be_removed() {
+    let table = table();
+    let handle = put(&table, 1);
+    assert_eq!(table.pin(handle, Some(2)).err(), Some(Unusable::Past));
+    assert_eq!(table.pin_alone(handle, Some(2)).err(), Some(Unusable::Past));
+    assert!(table.pin(handle, None).unwrap().remove());
+    assert_eq!(table.pin(handle, Some(2)).err(), Some(Unusable::Destroyed));
+}
+
+#[test]
+fn find_asks_live_objects_only() {
+    let table = table();
+    let handles: Vec<_> = (0..100).map(|number| put(&table, number)).collect();
+    for handle in &handles[..50] {
+        table.pin(*handle, None).unwrap().remove();
+    }
+    let mut asked = Vec::new();
+    assert_eq!(table.find(|number| (asked.push(*number), None::<()>).1), None);
+    assert_eq!(asked, (50..100).collect::<Vec<_>>());
+    assert_eq!(table.find(|number| (*number == 77).then_some("found")), Some("found"));
+}
+
+#[test]
+fn every_index_has_a_place_of_its_own() {
+    let mut expected = (0, 0);
+    for index in 0..10_000 {
+        assert_eq!(locate(index), expected);
+        expected.1 += 1;
+        if expected.1 == (FIRST_CHUNK as usize) << expected.0 {
+            expected = (expected.0 + 1, 0);
+        }
+    }
+    assert!(locate(CAPACITY - 1).0 < CHUNKS);
+}
+
+#[test]
+fn a_handle_survives_encoding() {
+    for (generation, index) in [(1, 0), (RETIRED - 1, CAPACITY - 1), (12_345, 678)] {
+        assert_eq!(decode(Kind::Mailbox, encode(Kind::Mailbox, generation, index)), Ok((index, generation)));
+    }
+}
+
+/// Threads create, use, exchange and destroy at the same time; each object must be dropped once, and a handle must
+/// never lead to another object than its own.
+#[test]
+fn threads_that_create_and_destroy_never_meet_a_wrong_object() {
+    const THREADS: usize = 4;
+    const ROUNDS: usize = if cfg!(miri) { 40 } else { 20_000 };
+    static DROPPED: AtomicUsize = AtomicUsize::new(0);
+    struct Counted(usize);
+    impl Drop for Counted {
+        fn drop(&mut self) {
+            DROPPED.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    let table: Table<Counted> = table();
+    let offered: Vec<_> = (0..THREADS).map(|_| AtomicUsize::new(0)).collect();
+    thread::scope(|scope| {
+        for me in 0..THREADS {
+            let (table, offered) = (&table, &offered);
+            scope.spawn(move || {
+                for round in 0..ROUNDS {
+                    let name = me * ROUNDS + round;
+                    let handle = put(table, Counted(name));
+                    offered[me].store(handle.addr(), Ordering::Release);
+                    let other = offered[(me + round) % THREADS].load(Ordering::Acquire);
+                    match table.pin(ptr::without_provenance::<Opaque>(other), Some(1)) {
+                        Ok(pin) => assert_eq!(pin.0 / ROUNDS, (me + round) % THREADS),
+                        Err(why) => assert!(matches!(why, Unusable::Null | Unusable::Destroyed), "{why:?}"),
+                    }
+                    let own = table.pin(handle, Some(1)).expect("nobody else removes it");
+                    assert_eq!(own.0, name);
+                    assert!(own.remove());
+                }
+            });
+        }
+    });
+    assert_eq!(DROPPED.load(Ordering::Relaxed), THREADS * ROUNDS);
+    assert!(*table.fresh.lock().unwrap() <= 2 * THREADS as u32, "slots are used again");
+}
+
+/// Exclusive use is exclusive: a plain counter changed by many threads loses no step.
+#[test]
+fn alone_means_alone_between_threads() {
+    const STEPS: usize = if cfg!(miri) { 50 } else { 10_000 };
+    let table = table();
+    let handle = put(&table, 0_usize).addr();
+    let total = thread::scope(|scope| {
+        let counting = (0..3).map(|_| {
+            scope.spawn(|| {
+                let taken = (0..STEPS).filter(|_| {
+                    let alone = table.pin_alone(ptr::without_provenance::<Opaque>(handle), Some(1));
+                    alone.map(|mut counter| *counter += 1).is_ok()
+                });
+                taken.count()
+            })
+        });
+        counting.collect::<Vec<_>>().into_iter().map(|thread| thread.join().unwrap()).sum::<usize>()
+    });
+    assert_eq!(*table.pin(ptr::without_provenance::<Opaque>(handle), None).unwrap(), total);
+}

@@ -1,0 +1,22 @@
+//! The C API of DECK: `libdeck.so`, `libdeck.a` and `include/deck.h`.
+//!
+//! `deck.h` is the documentation; here stands only what a C function does beyond its Rust twin:
+//!
+//! | module | idea |
+//! |---|---|
+//! | `handle` | what C holds is an index with a generation, looked up without a lock; a bad one is never a crash |
+//! | `error` | one code per kind of failure, one sentence per thread, no panic leaves the library |
+//! | `node` | the process is one node at most; a session ends with `deck_done`, and at once in a forked child |
+//! | `message`, `mailbox`, `semaphore`, `thread`, `log` | the calls, one file per object |
+//!
+//! Every function is `extern "C"`, runs inside `error::answer` and looks at its arguments in this order: is the process
+//! a node, are plain arguments right, are the handles usable.
+
+mod error;
+mod handle;
+mod log;
+mod mailbox;
+mod message;
+mod node;
+mod semaphore;
+mod thread;

@@ -1,0 +1,349 @@
+//! Mail boxes: the owner's handles, which retrieve and post, and clones, which post.
+//!
+//! A clone of a mail box of this very process is a second handle: it finds the owner's end through the address, and
+//! retrieves like the first. Only destroying the first closes the mail box.
+
+use std::ffi::{CStr, c_char, c_int};
+use std::sync::Arc;
+use std::time::Duration;
+
+use deck_api::{Mailbox, MailboxAddress, MailboxClone, MailboxOptions, MailboxStats, Message, Node, Result};
+
+use crate::error::{DECK_OK, answer, invalid};
+use crate::handle::{Kind, Pin, Table, Unusable};
+use crate::message::{self, MessageHandle};
+use crate::node;
+
+/// Opaque to C.
+#[repr(C)]
+pub struct MailboxHandle([u8; 0]);
+
+static MAILBOXES: Table<End> = Table::new(Kind::Mailbox);
+
+/// What a mail box handle stands for.
+pub enum End {
+    /// Made by `deck_mbox_create`.
+    Owner(Arc<Mailbox>),
+    /// Made by `deck_mbox_clone` or `deck_msg_unpack_mbox`; `own` is the owner's end if that is in this process.
+    Clone { clone: MailboxClone, own: Option<Arc<Mailbox>> },
+}
+
+impl End {
+    /// The end that retrieves.
+    fn owner(&self) -> Result<&Arc<Mailbox>> {
+        match self {
+            End::Owner(mailbox) | End::Clone { own: Some(mailbox), .. } => Ok(mailbox),
+            End::Clone { clone, own: None } => {
+                let what = "only threads of the mail box's owner retrieve from it, and this is a clone";
+                Err(invalid(what).with_peer(clone.owner()).with_remedy("retrieve in the node that created it"))
+            }
+        }
+    }
+
+    fn post(&self, message: &Message, timeout: Duration) -> Result<()> {
+        match self {
+            End::Owner(mailbox) => mailbox.post_shared(message, timeout),
+            End::Clone { clone, .. } => clone.post_shared(message, timeout),
+        }
+    }
+
+    /// The address that leads other nodes here.
+    pub fn address(&self) -> MailboxAddress {
+        match self {
+            End::Owner(mailbox) => mailbox.address(),
+            End::Clone { clone, .. } => clone.address(),
+        }
+    }
+
+    fn stats(&self) -> MailboxStats {
+        match self {
+            End::Owner(mailbox) | End::Clone { own: Some(mailbox), .. } => mailbox.stats(),
+            End::Clone { clone, own: None } => clone.stats(),
+        }
+    }
+}
+
+/// The mail box behind `handle`.
+pub fn pin(handle: *const MailboxHandle, session: u64) -> Result<Pin<'static, End>> {
+    MAILBOXES.pin(handle, Some(session)).map_err(|unusable| unusable.error(Kind::Mailbox))
+}
+
+/// Gives C a handle of `clone`.
+pub fn hand_out_clone(session: u64, here: &Node, clone: MailboxClone) -> Result<*mut MailboxHandle> {
+    let own = (clone.owner() == here.number()).then(|| own_end(clone.address())).flatten();
+    MAILBOXES.insert(session, End::Clone { clone, own })
+}
+
+fn own_end(address: MailboxAddress) -> Option<Arc<Mailbox>> {
+    MAILBOXES.find(|end| match end {
+        End::Owner(mailbox) if mailbox.address() == address => Some(Arc::clone(mailbox)),
+        _ => None,
+    })
+}
+
+/// Closes every mail box of this process, because the node leaves its job.
+pub fn close_all() {
+    MAILBOXES.find(|end| {
+        if let End::Owner(mailbox) = end {
+            mailbox.close();
+        }
+        None::<()>
+    });
+}
+
+/// What `deck_mbox_create_with` takes: `deck_mbox_options_t` in deck.h. 0 stands for the default.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+pub struct Options {
+    size_of_struct: usize,
+    messages_per_node: usize,
+    bytes_per_node: usize,
+}
+
+impl Options {
+    /// Reads what the caller's version of the struct has; what a later version adds must be 0.
+    ///
+    /// # Safety
+    /// `options` is NULL or a struct whose first member is its size.
+    unsafe fn read(options: *const Options) -> Result<MailboxOptions> {
+        const KNOWN: usize = size_of::<Options>();
+        const LARGEST: usize = 4096;
+        if options.is_null() {
+            return Ok(MailboxOptions::default());
+        }
+        // SAFETY: the caller gives at least the first member.
+        let size = unsafe { options.cast::<usize>().read_unaligned() };
+        if !(KNOWN..=LARGEST).contains(&size) {
+            return Err(invalid(format!("mail box options of {size} bytes"))
+                .with_remedy("initialise them with DECK_MBOX_OPTIONS_DEFAULT"));
+        }
+        // SAFETY: the caller says that the struct has `size` bytes, at least those of `Options`.
+        let known = unsafe { options.read_unaligned() };
+        // SAFETY: the bytes from KNOWN to `size` belong to the same struct.
+        let newer = unsafe { std::slice::from_raw_parts(options.cast::<u8>().add(KNOWN), size - KNOWN) };
+        if newer.iter().any(|byte| *byte != 0) {
+            return Err(deck_api::Error::new(
+                deck_api::ErrorKind::Unsupported,
+                "the mail box options ask for something that this version of libdeck does not know",
+            )
+            .with_remedy("run with the libdeck that the program was compiled for, or a later one"));
+        }
+        let mut chosen = MailboxOptions::default();
+        if known.messages_per_node != 0 {
+            chosen.messages = u32::try_from(known.messages_per_node)
+                .map_err(|_| invalid(format!("a mail box for {} messages per node", known.messages_per_node)))?;
+        }
+        if known.bytes_per_node != 0 {
+            chosen.bytes = known.bytes_per_node as u64;
+        }
+        Ok(chosen)
+    }
+}
+
+/// `deck_mbox_stats_t` in deck.h.
+#[repr(C)]
+pub struct Stats {
+    posted: u64,
+    retrieved: u64,
+    bytes_posted: u64,
+    bytes_retrieved: u64,
+    waits: u64,
+    held_back: u64,
+    by_short: u64,
+    by_buffered: u64,
+    by_zero_copy: u64,
+    reserved: [u64; 7],
+}
+
+impl From<MailboxStats> for Stats {
+    fn from(stats: MailboxStats) -> Stats {
+        Stats {
+            posted: stats.posted,
+            retrieved: stats.retrieved,
+            bytes_posted: stats.bytes_posted,
+            bytes_retrieved: stats.bytes_retrieved,
+            waits: stats.waits,
+            held_back: stats.held_back,
+            by_short: stats.short,
+            by_buffered: stats.buffered,
+            by_zero_copy: stats.zero_copy,
+            reserved: [0; 7],
+        }
+    }
+}
+
+/// # Safety
+/// `name` is not NULL and ends with a zero byte.
+unsafe fn name_from_c<'a>(name: *const c_char) -> Result<&'a str> {
+    // SAFETY: the caller gives a string that ends, and it stays as it is during the call.
+    let name = unsafe { CStr::from_ptr(name) };
+    name.to_str().map_err(|_| invalid("the name of the mail box is not UTF-8").with_remedy("choose a name in UTF-8"))
+}
+
+/// # Safety
+/// As [`deck_mbox_create_with`].
+unsafe fn create(mailbox: *mut *mut MailboxHandle, name: *const c_char, options: *const Options) -> Result<c_int> {
+    let (session, node) = node::node()?;
+    if mailbox.is_null() {
+        return Err(invalid("no place for the new mail box: the first argument is NULL"));
+    }
+    // SAFETY: the caller gives NULL or options that say their size.
+    let options = unsafe { Options::read(options) }?;
+    // SAFETY: not NULL, and the caller gives a string.
+    let name = if name.is_null() { None } else { Some(unsafe { name_from_c(name) }?) };
+    let handle = MAILBOXES.insert(session, End::Owner(Arc::new(node.mailbox_with(name, &options)?)))?;
+    // SAFETY: not NULL, and the caller lets it be written.
+    unsafe { mailbox.write(handle) };
+    Ok(DECK_OK)
+}
+
+/// `deck_mbox_create` in deck.h.
+///
+/// # Safety
+/// `mailbox` is NULL or may be written; `name` is NULL or a string.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn deck_mbox_create(mailbox: *mut *mut MailboxHandle, name: *const c_char) -> c_int {
+    // SAFETY: as the caller promises; no options.
+    answer("deck_mbox_create", || unsafe { create(mailbox, name, std::ptr::null()) })
+}
+
+/// `deck_mbox_create_with` in deck.h.
+///
+/// # Safety
+/// `mailbox` is NULL or may be written; `name` is NULL or a string; `options` is NULL or says its size.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn deck_mbox_create_with(
+    mailbox: *mut *mut MailboxHandle,
+    name: *const c_char,
+    options: *const Options,
+) -> c_int {
+    // SAFETY: as the caller promises.
+    answer("deck_mbox_create_with", || unsafe { create(mailbox, name, options) })
+}
+
+/// `deck_mbox_clone` in deck.h.
+///
+/// # Safety
+/// `mailbox` is NULL or may be written; `name` is NULL or a string.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn deck_mbox_clone(
+    mailbox: *mut *mut MailboxHandle,
+    name: *const c_char,
+    timeout_ms: c_int,
+) -> c_int {
+    answer("deck_mbox_clone", || {
+        let (session, node) = node::node()?;
+        let timeout = node::timeout(timeout_ms)?;
+        if mailbox.is_null() {
+            return Err(invalid("no place for the clone: the first argument is NULL"));
+        }
+        if name.is_null() {
+            return Err(invalid("the name of the mail box is NULL")
+                .with_remedy("send the address of a mail box without a name in a message (deck_msg_pack_mbox)"));
+        }
+        // SAFETY: not NULL, and the caller gives a string.
+        let clone = node.clone_mailbox(unsafe { name_from_c(name) }?, timeout)?;
+        let handle = hand_out_clone(session, &node, clone)?;
+        // SAFETY: not NULL, and the caller lets it be written.
+        unsafe { mailbox.write(handle) };
+        Ok(DECK_OK)
+    })
+}
+
+/// `deck_mbox_post` in deck.h.
+#[unsafe(no_mangle)]
+pub extern "C" fn deck_mbox_post(mailbox: *mut MailboxHandle, message: *mut MessageHandle, timeout_ms: c_int) -> c_int {
+    answer("deck_mbox_post", || {
+        let session = node::session()?;
+        let timeout = node::timeout(timeout_ms)?;
+        let mailbox = pin(mailbox, session)?;
+        mailbox.post(&*message::pin(message, session)?, timeout)?;
+        Ok(DECK_OK)
+    })
+}
+
+/// `deck_mbox_retrv` in deck.h.
+#[unsafe(no_mangle)]
+pub extern "C" fn deck_mbox_retrv(
+    mailbox: *mut MailboxHandle,
+    message: *mut MessageHandle,
+    timeout_ms: c_int,
+) -> c_int {
+    answer("deck_mbox_retrv", || {
+        let session = node::session()?;
+        let timeout = node::timeout(timeout_ms)?;
+        let mailbox = pin(mailbox, session)?;
+        let mailbox = mailbox.owner()?;
+        mailbox.retrieve_into(&mut *message::pin(message, session)?, timeout)?;
+        Ok(DECK_OK)
+    })
+}
+
+/// `deck_mbox_select` in deck.h.
+///
+/// # Safety
+/// `boxes` is NULL or has `count` handles; `which` is NULL or may be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn deck_mbox_select(
+    boxes: *const *mut MailboxHandle,
+    count: usize,
+    which: *mut usize,
+    timeout_ms: c_int,
+) -> c_int {
+    answer("deck_mbox_select", || {
+        let session = node::session()?;
+        let timeout = node::timeout(timeout_ms)?;
+        if boxes.is_null() || count == 0 || count > isize::MAX as usize / size_of::<*mut MailboxHandle>() {
+            return Err(invalid("no mail boxes to select from").with_remedy("give an array of at least one"));
+        }
+        if which.is_null() {
+            return Err(invalid("no place for the answer: which is NULL"));
+        }
+        // SAFETY: not NULL, at most isize::MAX bytes, and the caller gives `count` handles.
+        let handles = unsafe { std::slice::from_raw_parts(boxes, count) };
+        let pins = handles.iter().map(|handle| pin(*handle, session)).collect::<Result<Vec<_>>>()?;
+        let owners = pins.iter().map(|pin| pin.owner().map(Arc::as_ref)).collect::<Result<Vec<&Mailbox>>>()?;
+        let ready = deck_api::select(&owners, timeout)?;
+        // SAFETY: not NULL, and the caller lets it be written.
+        unsafe { which.write(ready) };
+        Ok(DECK_OK)
+    })
+}
+
+/// `deck_mbox_fd` in deck.h.
+#[unsafe(no_mangle)]
+pub extern "C" fn deck_mbox_fd(mailbox: *mut MailboxHandle) -> c_int {
+    answer("deck_mbox_fd", || pin(mailbox, node::session()?)?.owner()?.fd())
+}
+
+/// `deck_mbox_stats` in deck.h.
+///
+/// # Safety
+/// `stats` is NULL or may be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn deck_mbox_stats(mailbox: *const MailboxHandle, stats: *mut Stats) -> c_int {
+    answer("deck_mbox_stats", || {
+        let mailbox = pin(mailbox, node::session()?)?;
+        if stats.is_null() {
+            return Err(invalid("no place for the counters: the second argument is NULL"));
+        }
+        // SAFETY: not NULL, and the caller lets it be written.
+        unsafe { stats.write(mailbox.stats().into()) };
+        Ok(DECK_OK)
+    })
+}
+
+/// `deck_mbox_destroy` in deck.h.
+#[unsafe(no_mangle)]
+pub extern "C" fn deck_mbox_destroy(mailbox: *mut MailboxHandle) -> c_int {
+    answer("deck_mbox_destroy", || {
+        let pin = node::pin_to_destroy(&MAILBOXES, Kind::Mailbox, mailbox)?;
+        if !pin.remove() {
+            return Err(Unusable::Destroyed.error(Kind::Mailbox));
+        }
+        if let End::Owner(mailbox) = &*pin {
+            mailbox.close();
+        }
+        Ok(DECK_OK)
+    })
+}

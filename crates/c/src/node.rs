@@ -1,0 +1,210 @@
+//! The process as a node of a job: `deck_init` to `deck_done`, and the number that tells sessions apart.
+//!
+//! One word holds the state. Every call loads it first, so it must be cheap, and a fork must change it in the child
+//! before the child can do anything:
+//!
+//! ```text
+//!                 deck_init           joined              deck_done          left
+//!        0 (none) ---------> JOINING --------> session n ----------> LEAVING -----> 0
+//!                                in a forked child, from anything but 0:  FORKED, for ever
+//! ```
+//!
+//! Objects remember the session they were made in. `FORKED` matters beyond manners: the child has copies of locks that
+//! its parent's other threads may have held at that moment, and must touch none of them.
+
+use std::ffi::{CStr, c_char, c_int};
+use std::sync::{Once, PoisonError, RwLock};
+use std::time::Duration;
+
+use deck_api::{Error, ErrorKind, FOREVER, Node, NodeId, NodeState, Result};
+use deck_sync::atomic::{AtomicU64, Ordering};
+
+use crate::error::{DECK_OK, answer, invalid};
+use crate::handle::{Kind, Pin, Table};
+use crate::{mailbox, semaphore};
+
+const NONE: u64 = 0;
+const JOINING: u64 = u64::MAX;
+const LEAVING: u64 = u64::MAX - 1;
+const FORKED: u64 = u64::MAX - 2;
+
+static STATE: AtomicU64 = AtomicU64::new(NONE);
+static LAST_SESSION: AtomicU64 = AtomicU64::new(NONE);
+static NODE: RwLock<Option<Node>> = RwLock::new(None);
+
+/// The present session.
+///
+/// # Errors
+/// `NotInitialized` before `deck_init`, after `deck_done` and in a forked child.
+pub fn session() -> Result<u64> {
+    // pairs with: node/joined
+    match STATE.load(Ordering::Acquire) {
+        NONE | JOINING | LEAVING => Err(not_initialized()),
+        FORKED => Err(forked()),
+        session => Ok(session),
+    }
+}
+
+/// Whether this process is the child of a node: then nothing of the library may be touched.
+pub fn is_forked() -> bool {
+    STATE.load(Ordering::Relaxed) == FORKED
+}
+
+/// The session with the process's place in the job.
+pub fn node() -> Result<(u64, Node)> {
+    let session = session()?;
+    let node = NODE.read().unwrap_or_else(PoisonError::into_inner).clone();
+    Ok((session, node.ok_or_else(not_initialized)?))
+}
+
+/// Pins an object to destroy it: also one of an earlier session, and also when there is no session now.
+pub fn pin_to_destroy<'t, T, O>(table: &'t Table<T>, kind: Kind, handle: *const O) -> Result<Pin<'t, T>> {
+    if is_forked() {
+        return Err(forked());
+    }
+    table.pin(handle, None).or_else(|unusable| {
+        session()?;
+        Err(unusable.error(kind))
+    })
+}
+
+/// A C timeout: -1 for ever, 0 try, else milliseconds.
+pub fn timeout(milliseconds: c_int) -> Result<Duration> {
+    match milliseconds {
+        -1 => Ok(FOREVER),
+        0.. => Ok(Duration::from_millis(milliseconds.unsigned_abs().into())),
+        _ => Err(invalid(format!("a timeout of {milliseconds} ms"))
+            .with_remedy("use DECK_FOREVER (-1), 0 to try, or a number of milliseconds")),
+    }
+}
+
+/// A node's number for C.
+pub fn number(node: NodeId) -> c_int {
+    c_int::try_from(node.0).unwrap_or(c_int::MAX)
+}
+
+#[cold]
+fn not_initialized() -> Error {
+    Error::new(ErrorKind::NotInitialized, "this process is no node of a job now")
+}
+
+#[cold]
+pub fn forked() -> Error {
+    Error::new(ErrorKind::NotInitialized, "this process was forked from a node and is none itself")
+        .with_remedy("fork before deck_init, or let the child start a program of its own (exec)")
+}
+
+fn watch_for_forks() {
+    extern "C" fn in_child() {
+        if STATE.load(Ordering::Relaxed) != NONE {
+            STATE.store(FORKED, Ordering::Relaxed);
+        }
+    }
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        // SAFETY:
+        // - the handler only loads and stores one atomic, as a child of a process with threads may;
+        // - it stays mapped: the library is linked so that it is never unloaded (build.rs).
+        unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
+    });
+}
+
+/// `deck_init` in deck.h.
+#[unsafe(no_mangle)]
+pub extern "C" fn deck_init(_argc: *mut c_int, _argv: *mut *mut *mut c_char) -> c_int {
+    answer("deck_init", || {
+        if is_forked() {
+            return Err(forked());
+        }
+        watch_for_forks();
+        STATE.compare_exchange(NONE, JOINING, Ordering::Acquire, Ordering::Relaxed).map_err(already)?;
+        let undo = Reset;
+        let node = Node::join()?;
+        *NODE.write().unwrap_or_else(PoisonError::into_inner) = Some(node);
+        let session = LAST_SESSION.fetch_add(1, Ordering::Relaxed) + 1;
+        std::mem::forget(undo);
+        // Release, pairs with: node/session
+        STATE.store(session, Ordering::Release);
+        Ok(DECK_OK)
+    })
+}
+
+/// Ends a session's state also when joining or leaving fails or panics.
+struct Reset;
+
+impl Drop for Reset {
+    fn drop(&mut self) {
+        STATE.store(NONE, Ordering::Release);
+    }
+}
+
+#[cold]
+fn already(state: u64) -> Error {
+    let what = match state {
+        JOINING => "another thread is in deck_init".to_owned(),
+        LEAVING => "another thread is in deck_done".to_owned(),
+        _ => match node() {
+            Ok((_, node)) => format!("this process is already {}", node.number()),
+            Err(error) => return error,
+        },
+    };
+    invalid(what).with_remedy("call deck_init once, and deck_done before joining again")
+}
+
+/// `deck_done` in deck.h.
+#[unsafe(no_mangle)]
+pub extern "C" fn deck_done() -> c_int {
+    answer("deck_done", || {
+        let present = session()?;
+        let claimed = STATE.compare_exchange(present, LEAVING, Ordering::AcqRel, Ordering::Relaxed);
+        claimed.map_err(|_| not_initialized())?;
+        let _end = Reset;
+        // From here on no call begins; those that wait in this process's own objects are sent home.
+        mailbox::close_all();
+        semaphore::close_all();
+        let node = NODE.write().unwrap_or_else(PoisonError::into_inner).take();
+        node.map_or(Ok(()), Node::leave)?;
+        Ok(DECK_OK)
+    })
+}
+
+/// `deck_node` in deck.h.
+#[unsafe(no_mangle)]
+pub extern "C" fn deck_node() -> c_int {
+    answer("deck_node", || Ok(number(node()?.1.number())))
+}
+
+/// `deck_numnodes` in deck.h.
+#[unsafe(no_mangle)]
+pub extern "C" fn deck_numnodes() -> c_int {
+    answer("deck_numnodes", || Ok(c_int::try_from(node()?.1.count()).unwrap_or(c_int::MAX)))
+}
+
+/// `deck_node_state` in deck.h.
+#[unsafe(no_mangle)]
+pub extern "C" fn deck_node_state(number: c_int) -> c_int {
+    answer("deck_node_state", || {
+        let (_, here) = node()?;
+        let asked = u32::try_from(number).ok().filter(|number| *number < here.count());
+        let asked = asked.ok_or_else(|| {
+            invalid(format!("there is no node {number}"))
+                .with_remedy(format!("ask for a node from 0 to {}", here.count().saturating_sub(1)))
+        })?;
+        Ok(match here.state(NodeId(asked))? {
+            NodeState::Live => 0,
+            NodeState::Frozen => 1,
+            NodeState::Left => 2,
+            NodeState::Lost => 3,
+        })
+    })
+}
+
+/// `deck_version` in deck.h.
+#[unsafe(no_mangle)]
+pub extern "C" fn deck_version() -> *const c_char {
+    const VERSION: &CStr = match CStr::from_bytes_with_nul(concat!(env!("CARGO_PKG_VERSION"), "\0").as_bytes()) {
+        Ok(version) => version,
+        Err(_) => panic!("a version has no zero byte"),
+    };
+    VERSION.as_ptr()
+}

@@ -1,0 +1,223 @@
+/* Every call with every kind of bad argument: a code, never a crash, and nothing changes. */
+#define _POSIX_C_SOURCE 200809L
+#include "check.h"
+
+typedef struct {
+  const char *what;
+  void *handle;
+  int code;
+} bad_t;
+
+enum { THREAD, SEMAPHORE, MESSAGE, MAILBOX, KINDS };
+
+static void *nothing(void *arg) {
+  return arg;
+}
+
+/* A live handle of each kind, and one that was destroyed (its place in use again, so that generations matter). */
+static void *live[KINDS], *destroyed[KINDS];
+
+static void make_handles(void) {
+  deck_thread_t *thread;
+  deck_sem_t *semaphore;
+  deck_msg_t *message;
+  deck_mbox_t *mailbox;
+  for (int second = 0; second < 2; second++) {
+    void **into = second ? live : destroyed;
+    EXPECT(DECK_OK, deck_thread_create(&thread, nothing, NULL));
+    EXPECT(DECK_OK, deck_sem_create(&semaphore, 0));
+    EXPECT(DECK_OK, deck_msg_create(&message, 100));
+    EXPECT(DECK_OK, deck_mbox_create(&mailbox, NULL));
+    into[THREAD] = thread, into[SEMAPHORE] = semaphore, into[MESSAGE] = message, into[MAILBOX] = mailbox;
+    if (!second) {
+      EXPECT(DECK_OK, deck_thread_join(thread, NULL));
+      EXPECT(DECK_OK, deck_sem_destroy(semaphore));
+      EXPECT(DECK_OK, deck_msg_destroy(message));
+      EXPECT(DECK_OK, deck_mbox_destroy(mailbox));
+    }
+  }
+}
+
+static void bad_thread(bad_t bad) {
+  deck_thread_t *t = bad.handle;
+  void *result = &result;
+  EXPECT(bad.code, deck_cancel(t));
+  EXPECT(bad.code, deck_thread_join(t, &result));
+  CHECK(result == &result);
+}
+
+static void bad_semaphore(bad_t bad) {
+  deck_sem_t *s = bad.handle;
+  EXPECT(bad.code, deck_sem_post(s));
+  EXPECT(bad.code, deck_sem_wait(s, 0));
+  EXPECT(bad.code, deck_sem_wait(s, DECK_FOREVER));
+  EXPECT(bad.code, deck_sem_destroy(s));
+}
+
+static void bad_message(bad_t bad) {
+  deck_msg_t *m = bad.handle;
+  deck_mbox_t *untouched = NULL;
+  int32_t number = 5;
+  EXPECT(bad.code, deck_msg_pack(m, DECK_INT32, &number, 1));
+  EXPECT(bad.code, deck_msg_unpack(m, DECK_INT32, &number, 1));
+  EXPECT(bad.code, deck_msg_pack_mbox(m, live[MAILBOX]));
+  EXPECT(bad.code, deck_msg_unpack_mbox(m, &untouched, 0));
+  CHECK(deck_msg_data(m) == NULL);
+  CHECK(deck_msg_edit(m) == NULL);
+  CHECK(deck_msg_size(m) == 0);
+  CHECK(deck_msg_capacity(m) == 0);
+  EXPECT(bad.code, deck_msg_resize(m, 10));
+  EXPECT(bad.code, deck_msg_clear(m));
+  EXPECT(bad.code, deck_msg_sender(m));
+  EXPECT(bad.code, deck_mbox_post(live[MAILBOX], m, 0));
+  EXPECT(bad.code, deck_mbox_retrv(live[MAILBOX], m, 0));
+  EXPECT(bad.code, deck_msg_destroy(m));
+  CHECK(number == 5 && untouched == NULL);
+}
+
+static void bad_mailbox(bad_t bad) {
+  deck_mbox_t *b = bad.handle;
+  deck_mbox_t *some[] = {live[MAILBOX], bad.handle};
+  deck_mbox_stats_t stats;
+  size_t which = 77;
+  EXPECT(bad.code, deck_mbox_post(b, live[MESSAGE], 0));
+  EXPECT(bad.code, deck_mbox_retrv(b, live[MESSAGE], DECK_FOREVER));
+  EXPECT(bad.code, deck_mbox_select(some, 2, &which, 0));
+  EXPECT(bad.code, deck_mbox_fd(b));
+  EXPECT(bad.code, deck_mbox_stats(b, &stats));
+  EXPECT(bad.code, deck_msg_pack_mbox(live[MESSAGE], b));
+  EXPECT(bad.code, deck_mbox_destroy(b));
+  CHECK(which == 77);
+}
+
+static void bad_handles(void) {
+  static void (*const calls[KINDS])(bad_t) = {bad_thread, bad_semaphore, bad_message, bad_mailbox};
+  char on_the_stack[64] = {0};
+  char *on_the_heap = calloc(1, 64);
+  for (int kind = 0; kind < KINDS; kind++) {
+    void *off_by_one = (void *)((uintptr_t)live[kind] + 1), *next_place = (void *)((uintptr_t)live[kind] + (1u << 20));
+    bad_t all[] = {
+      {"NULL", NULL, DECK_E_INVALID},
+      {"1", (void *)1, DECK_E_INVALID},
+      {"-1", (void *)UINTPTR_MAX, DECK_E_INVALID},
+      {"stack", on_the_stack, DECK_E_INVALID},
+      {"heap", on_the_heap, DECK_E_INVALID},
+      {"off by one", off_by_one, DECK_E_INVALID},
+      {"a place that was never used", next_place, DECK_E_INVALID},
+      {"another kind", live[(kind + 1) % KINDS], DECK_E_INVALID},
+      {"a destroyed one of another kind", destroyed[(kind + 2) % KINDS], DECK_E_INVALID},
+      {"a destroyed one", destroyed[kind], DECK_E_CLOSED},
+    };
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+      calls[kind](all[i]);
+      CHECK(strlen(deck_last_error()) > 10);
+    }
+  }
+  free(on_the_heap);
+}
+
+static void bad_arguments(void) {
+  int32_t numbers[4] = {0};
+  size_t which;
+  deck_msg_t *m = live[MESSAGE];
+  deck_mbox_t *b = live[MAILBOX], *clone = NULL;
+
+  EXPECT(DECK_E_INVALID, deck_init(NULL, NULL));
+  SAYS("already node");
+  EXPECT(DECK_E_INVALID, deck_node_state(-1));
+  EXPECT(DECK_E_INVALID, deck_node_state(1000000));
+
+  EXPECT(DECK_E_INVALID, deck_thread_create(NULL, nothing, NULL));
+  deck_thread_t *thread = NULL;
+  EXPECT(DECK_E_INVALID, deck_thread_create(&thread, NULL, NULL));
+  CHECK(thread == NULL);
+  EXPECT(DECK_E_INVALID, deck_sem_create(NULL, 1));
+  EXPECT(DECK_E_INVALID, deck_sem_wait(live[SEMAPHORE], -2));
+
+  EXPECT(DECK_E_INVALID, deck_msg_create(NULL, 10));
+  EXPECT(DECK_E_INVALID, deck_msg_pack(m, (deck_type_t)0, numbers, 1));
+  EXPECT(DECK_E_INVALID, deck_msg_pack(m, (deck_type_t)13, numbers, 1));
+  EXPECT(DECK_E_INVALID, deck_msg_pack(m, (deck_type_t)(256 + DECK_BYTE), numbers, 1));
+  EXPECT(DECK_E_INVALID, deck_msg_unpack(m, (deck_type_t)-1, numbers, 1));
+  EXPECT(DECK_E_INVALID, deck_msg_pack(m, DECK_INT32, NULL, 1));
+  EXPECT(DECK_E_INVALID, deck_msg_unpack(m, DECK_INT32, NULL, 1));
+  EXPECT(DECK_OK, deck_msg_pack(m, DECK_INT32, NULL, 0));
+  EXPECT(DECK_OK, deck_msg_unpack(m, DECK_INT32, NULL, 0));
+  EXPECT(DECK_E_TOO_LARGE, deck_msg_pack(m, DECK_INT32, numbers, SIZE_MAX));
+  EXPECT(DECK_E_TOO_LARGE, deck_msg_pack(m, DECK_DOUBLE, numbers, SIZE_MAX / 8 + 2));
+  EXPECT(DECK_E_TOO_LARGE, deck_msg_unpack(m, DECK_BYTE, numbers, SIZE_MAX));
+  EXPECT(DECK_E_TRUNCATED, deck_msg_unpack(m, DECK_BYTE, numbers, SIZE_MAX / 4));
+  CHECK(deck_msg_size(m) == 0);
+  EXPECT(DECK_OK, deck_msg_pack(m, DECK_INT32, numbers, 4));
+  EXPECT(DECK_E_INVALID, deck_msg_pack(m, DECK_INT32, deck_msg_data(m), 4));
+  EXPECT(DECK_E_INVALID, deck_msg_unpack(m, DECK_INT32, deck_msg_data(m), 4));
+  EXPECT(DECK_E_INVALID, deck_msg_sender(m));
+  EXPECT(DECK_E_NOMEM, deck_msg_resize(m, SIZE_MAX / 4));
+  CHECK(deck_msg_size(m) == 16);
+  EXPECT(DECK_OK, deck_msg_clear(m));
+  EXPECT(DECK_E_INVALID, deck_msg_unpack_mbox(m, NULL, 0));
+  EXPECT(DECK_E_INVALID, deck_msg_unpack_mbox(m, &clone, -2));
+  EXPECT(DECK_E_TRUNCATED, deck_msg_unpack_mbox(m, &clone, 0));
+
+  EXPECT(DECK_E_INVALID, deck_mbox_create(NULL, "bad input"));
+  EXPECT(DECK_E_INVALID, deck_mbox_create(&clone, ""));
+  EXPECT(DECK_E_INVALID, deck_mbox_create(&clone, "not UTF-8: \xff\xfe"));
+  EXPECT(DECK_E_INVALID, deck_mbox_create_with(NULL, NULL, NULL));
+  deck_mbox_options_t options = DECK_MBOX_OPTIONS_DEFAULT;
+  options.size_of_struct = 0;
+  EXPECT(DECK_E_INVALID, deck_mbox_create_with(&clone, NULL, &options));
+  options.size_of_struct = (size_t)1 << 40;
+  EXPECT(DECK_E_INVALID, deck_mbox_create_with(&clone, NULL, &options));
+  struct {
+    deck_mbox_options_t known;
+    size_t newer;
+  } later = {{sizeof later, 0, 0}, 1};
+  EXPECT(DECK_E_UNSUPPORTED, deck_mbox_create_with(&clone, NULL, &later.known));
+  deck_mbox_options_t huge = {sizeof huge, SIZE_MAX, 0};
+  EXPECT(DECK_E_INVALID, deck_mbox_create_with(&clone, NULL, &huge));
+
+  EXPECT(DECK_E_INVALID, deck_mbox_clone(NULL, "bad input", 0));
+  EXPECT(DECK_E_INVALID, deck_mbox_clone(&clone, NULL, 0));
+  EXPECT(DECK_E_INVALID, deck_mbox_clone(&clone, "bad input", -2));
+  EXPECT(DECK_E_INVALID, deck_mbox_clone(&clone, "\xff", 0));
+  EXPECT(DECK_E_TIMEOUT, deck_mbox_clone(&clone, "a name that nobody ever creates", 50));
+  EXPECT(DECK_E_INVALID, deck_mbox_post(b, m, -2));
+  EXPECT(DECK_E_INVALID, deck_mbox_retrv(b, m, -3));
+  EXPECT(DECK_E_INVALID, deck_mbox_select(NULL, 1, &which, 0));
+  EXPECT(DECK_E_INVALID, deck_mbox_select(&b, 0, &which, 0));
+  EXPECT(DECK_E_INVALID, deck_mbox_select(&b, 1, NULL, 0));
+  EXPECT(DECK_E_INVALID, deck_mbox_select(&b, SIZE_MAX, &which, 0));
+  EXPECT(DECK_E_INVALID, deck_mbox_select(&b, 1, &which, -2));
+  EXPECT(DECK_E_INVALID, deck_mbox_stats(b, NULL));
+  CHECK(clone == NULL);
+
+  /* Through all of this the live objects are as they were. */
+  EXPECT(DECK_E_TIMEOUT, deck_mbox_retrv(b, m, 0));
+  EXPECT(DECK_E_TIMEOUT, deck_sem_wait(live[SEMAPHORE], 0));
+  EXPECT(DECK_OK, deck_thread_join(live[THREAD], NULL));
+}
+
+static void texts(void) {
+  static const int codes[] = {
+    DECK_OK, DECK_E_INVALID, DECK_E_TIMEOUT, DECK_E_CANCELLED, DECK_E_UNSUPPORTED, DECK_E_NOT_FOUND, DECK_E_ACCESS,
+    DECK_E_SYSTEM, DECK_E_TYPE, DECK_E_TRUNCATED, DECK_E_TOO_LARGE, DECK_E_NOMEM, DECK_E_EXISTS, DECK_E_CLOSED,
+    DECK_E_PEER_LOST, DECK_E_OWNER_DIED, DECK_E_CORRUPT, DECK_E_NOT_INITIALIZED,
+  };
+  const size_t count = sizeof codes / sizeof codes[0];
+  for (size_t i = 0; i < count; i++) {
+    CHECK(strcmp(deck_strerror(codes[i]), deck_strerror(12345)) != 0);
+    for (size_t j = 0; j < i; j++) CHECK(strcmp(deck_strerror(codes[i]), deck_strerror(codes[j])) != 0);
+  }
+  CHECK(deck_version()[0] >= '0' && deck_version()[0] <= '9');
+}
+
+int main(int argc, char **argv) {
+  start_watchdog();
+  texts();
+  EXPECT(DECK_OK, deck_init(&argc, &argv));
+  make_handles();
+  bad_handles();
+  bad_arguments();
+  EXPECT(DECK_OK, deck_done());
+  return 0;
+}

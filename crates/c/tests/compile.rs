@@ -1,0 +1,158 @@
+//! Compiles C and C++ programs against `deck.h` and the library of this build, and runs them.
+//!
+//! The library is built by cargo first: a test of this package alone would not make a shared library. Compilers are
+//! `cc` and `c++`, or what `CC` and `CXX` name.
+
+use std::env;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::OnceLock;
+
+const STRICT: [&str; 4] = ["-Wall", "-Wextra", "-pedantic", "-Werror"];
+
+#[derive(Clone, Copy)]
+enum Language {
+    C11,
+    Cxx17,
+}
+
+fn package() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// Where cargo puts `libdeck.so` and `libdeck.a` for the profile that this test runs in.
+fn library_folder() -> &'static Path {
+    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
+    FOLDER.get_or_init(|| {
+        let test = env::current_exe().expect("a test knows its own path");
+        let profile_folder = test.ancestors().nth(2).expect("tests are in <target>/<profile>/deps");
+        let profile = match profile_folder.file_name().and_then(|name| name.to_str()) {
+            None | Some("debug") => "dev",
+            Some(name) => name,
+        };
+        let mut build = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+        build.args(["build", "--quiet", "--offline", "--profile", profile]);
+        build.arg("--manifest-path").arg(package().join("Cargo.toml"));
+        build.arg("--target-dir").arg(profile_folder.parent().expect("a profile's folder is in the target folder"));
+        succeed(&mut build);
+        profile_folder.to_owned()
+    })
+}
+
+fn succeed(command: &mut Command) -> Output {
+    let output = command.output().unwrap_or_else(|error| panic!("cannot start {command:?}: {error}"));
+    assert!(
+        output.status.success(),
+        "{command:?} ended with {}\n{}{}",
+        output.status,
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
+    output
+}
+
+fn compiler(language: Language) -> Command {
+    let (variable, default) = match language {
+        Language::C11 => ("CC", "cc"),
+        Language::Cxx17 => ("CXX", "c++"),
+    };
+    let mut command = Command::new(env::var_os(variable).unwrap_or_else(|| default.into()));
+    match language {
+        Language::C11 => command.args(["-x", "c", "-std=c11"]),
+        Language::Cxx17 => command.args(["-x", "c++", "-std=c++17"]),
+    };
+    command.args(STRICT).arg("-I").arg(package().join("include"));
+    command
+}
+
+/// Links `source` with libdeck.so (`-ldeck`) or libdeck.a, and gives the program's path.
+fn compile(source: &str, language: Language, how: &str) -> PathBuf {
+    let libraries = library_folder();
+    let name = Path::new(source).file_stem().and_then(|stem| stem.to_str()).expect("sources have plain names");
+    let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{how}"));
+    let mut command = compiler(language);
+    command.arg(package().join(source)).arg("-x").arg("none").arg("-o").arg(&program);
+    if how == "static" {
+        command.arg(libraries.join("libdeck.a")).args(["-lpthread", "-ldl", "-lm"]);
+    } else {
+        let mut rpath = OsString::from("-Wl,-rpath,");
+        rpath.push(libraries);
+        command.arg("-L").arg(libraries).args(["-ldeck", "-lpthread"]).arg(rpath);
+    }
+    succeed(&mut command);
+    program
+}
+
+fn run(source: &str, how: &str) -> String {
+    let mut program = Command::new(compile(source, Language::C11, how));
+    // What the surroundings say about a job does not concern these programs: each is a job of one node.
+    for variable in ["DECK_JOB", "DECK_LAUNCH_FD", "DECK_TIMEOUT", "DECK_LOG"] {
+        program.env_remove(variable);
+    }
+    String::from_utf8(succeed(&mut program).stdout).expect("the programs print text")
+}
+
+#[test]
+fn the_header_stands_alone_and_keeps_its_numbers_in_c_and_cxx() {
+    for language in [Language::C11, Language::Cxx17] {
+        succeed(
+            compiler(language)
+                .args(["-Wconversion", "-Wshadow", "-fsyntax-only"])
+                .arg(package().join("tests/header.c")),
+        );
+    }
+}
+
+#[test]
+fn every_call_has_the_documented_signature_in_c_and_cxx() {
+    for (language, how) in [(Language::C11, "c"), (Language::Cxx17, "cxx")] {
+        let program = compile("tests/signatures.c", language, how);
+        assert_eq!(succeed(&mut Command::new(program)).stdout, b"38 calls\n");
+    }
+}
+
+#[test]
+fn programs_ask_for_the_library_by_its_versioned_name() {
+    let program = compile("tests/signatures.c", Language::C11, "soname");
+    let content = std::fs::read(program).expect("it was just compiled");
+    assert!(content.windows(13).any(|bytes| bytes == b"libdeck.so.0\0"));
+}
+
+#[test]
+fn the_static_library_links_with_what_deck_pc_says() {
+    let package_config = std::fs::read_to_string(package().join("deck.pc.in")).expect("the package has a deck.pc.in");
+    assert!(package_config.contains("Libs.private: -lpthread -ldl -lm"));
+    let program = compile("tests/signatures.c", Language::C11, "static");
+    succeed(&mut Command::new(program));
+}
+
+#[test]
+fn the_example_compiles() {
+    compile("examples/hello.c", Language::C11, "example");
+}
+
+#[test]
+fn bad_input_gives_a_code_from_every_call() {
+    run("tests/bad_input.c", "run");
+}
+
+#[test]
+fn messages_keep_their_elements() {
+    run("tests/messages.c", "run");
+}
+
+#[test]
+fn mail_boxes_deliver_refuse_and_close() {
+    run("tests/mailboxes.c", "run");
+}
+
+#[test]
+fn threads_and_semaphores_end_as_documented() {
+    run("tests/threads.c", "run");
+}
+
+#[test]
+fn a_node_lives_from_init_to_done_and_not_in_a_forked_child() {
+    run("tests/life.c", "run");
+}

@@ -1,0 +1,67 @@
+//! Which processors a measurement runs on.
+
+use std::fs;
+use std::io;
+
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+
+/// Two processors of different cores, of one package if possible: what two nodes get that do not disturb one another.
+/// Nothing if this process may only use one processor.
+pub fn pair() -> Option<[usize; 2]> {
+    let allowed = sched_getaffinity(None).ok()?;
+    let allowed: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|&cpu| allowed.is_set(cpu)).collect();
+    let places: Vec<(usize, Place)> = allowed.into_iter().map(|cpu| (cpu, Place::of(cpu))).collect();
+    choose(&places)
+}
+
+/// Keeps the calling thread on `cpu`.
+pub fn pin(cpu: usize) -> io::Result<()> {
+    let mut only = CpuSet::new();
+    only.set(cpu);
+    Ok(sched_setaffinity(None, &only)?)
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Place {
+    package: Option<u64>,
+    core: Option<u64>,
+}
+
+impl Place {
+    fn of(cpu: usize) -> Place {
+        let read = |what| {
+            let text = fs::read_to_string(format!("/sys/devices/system/cpu/cpu{cpu}/topology/{what}")).ok()?;
+            text.trim().parse().ok()
+        };
+        Place { package: read("physical_package_id"), core: read("core_id") }
+    }
+}
+
+fn choose(places: &[(usize, Place)]) -> Option<[usize; 2]> {
+    let (&(first, here), others) = places.split_first()?;
+    let better = |place: Place| match (place.package == here.package, place.core == here.core) {
+        (true, false) => 0,
+        (false, _) => 1,
+        (true, true) => 2,
+    };
+    let (second, _) = others.iter().min_by_key(|(_, place)| better(*place))?;
+    Some([first, *second])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chosen(places: &[(u64, u64)]) -> Option<[usize; 2]> {
+        let place = |&(package, core)| Place { package: Some(package), core: Some(core) };
+        choose(&places.iter().map(place).enumerate().collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn another_core_of_the_same_package_is_best_and_a_sibling_worst() {
+        assert_eq!(chosen(&[(0, 0), (0, 0), (1, 0), (0, 1)]), Some([0, 3]));
+        assert_eq!(chosen(&[(0, 0), (0, 0), (1, 0)]), Some([0, 2]));
+        assert_eq!(chosen(&[(0, 0), (0, 0)]), Some([0, 1]));
+        assert_eq!(chosen(&[(0, 0)]), None);
+    }
+}

@@ -1,0 +1,121 @@
+//! Two processes that watch each other, so that nothing of a job survives `deck run`, however that ends.
+//!
+//! `deck run` splits into a *front*, the process that the user started and sees, and behind it a *worker*, which starts the
+//! nodes and does everything else. The kernel kills the nodes when the worker dies; but a node that a shell script started
+//! is no child of the worker, and only an ancestor can find it again. There are two ancestors here:
+//!
+//! | killed     | who notices                           | who finds everything that is left |
+//! |------------|---------------------------------------|-----------------------------------|
+//! | the front  | the worker: the pipe between them ends | the worker, which then ends too   |
+//! | the worker | the front: it waits for it             | the front, which then ends too    |
+//!
+//! The front also takes the signals and writes each into that pipe. The worker blocks them: a terminal sends Ctrl-C to
+//! both, and two messages for one key would look like a user who insists.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::{Pid, PidfdFlags, WaitOptions, WaitStatus, pidfd_open, waitpid};
+
+use crate::descendants;
+use crate::signals::{self, Signals};
+
+/// How long the guardian tries to kill what is left. A process may hang in the kernel, and then nobody can help.
+pub const PATIENCE: Duration = Duration::from_secs(5);
+
+const REQUESTS: [libc::c_int; 3] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
+
+/// What the worker hears from the front.
+pub struct Requests(OwnedFd);
+
+/// Something the worker is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Request {
+    /// The front got this signal: end the job.
+    Signal(libc::c_int),
+    /// The front is gone: kill everything now.
+    Orphaned,
+}
+
+impl Requests {
+    /// The next request; waits for it, so poll first.
+    pub fn read(&self) -> Request {
+        let mut byte = [0];
+        match rustix::io::retry_on_intr(|| rustix::io::read(&self.0, &mut byte)) {
+            Ok(1) => Request::Signal(byte[0].into()),
+            _ => Request::Orphaned,
+        }
+    }
+}
+
+impl AsFd for Requests {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+/// Splits this process; the worker calls `work` and ends with what that returns, as does the front.
+///
+/// Must be called before this process has a second thread.
+pub fn guarded(work: impl FnOnce(Requests) -> u8) -> io::Result<ExitCode> {
+    signals::expect_children();
+    let signals = Signals::take(&REQUESTS)?;
+    descendants::adopt_orphans()?;
+    let (hear, tell) = pipe_with(PipeFlags::CLOEXEC)?;
+    // SAFETY: there is no other thread (the caller's promise) that could hold a lock or be half-way through something,
+    // so the child may go on like any process.
+    match unsafe { libc::fork() } {
+        -1 => Err(io::Error::last_os_error()),
+        0 => {
+            drop((signals, tell));
+            let code = match descendants::adopt_orphans() {
+                Ok(()) => work(Requests(hear)),
+                Err(error) => {
+                    eprintln!("deck run: cannot look after its nodes: {error}");
+                    1
+                }
+            };
+            std::process::exit(code.into())
+        }
+        pid => {
+            drop(hear);
+            let worker = Pid::from_raw(pid).expect("fork returns a process number");
+            Ok(ExitCode::from(watch(worker, &signals, &tell)?))
+        }
+    }
+}
+
+fn watch(worker: Pid, signals: &Signals, tell: &OwnedFd) -> io::Result<u8> {
+    let ended = pidfd_open(worker, PidfdFlags::empty())?;
+    loop {
+        let mut events = [PollFd::new(&ended, PollFlags::IN), PollFd::new(signals, PollFlags::IN)];
+        match poll(&mut events, None) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+        while let Some(signal) = signals.next() {
+            // A worker that has just ended hears nothing, and need not.
+            let _ = rustix::io::retry_on_intr(|| rustix::io::write(tell, &[signal as u8]));
+        }
+        if let Ok(Some((_, status))) = waitpid(Some(worker), WaitOptions::NOHANG) {
+            return Ok(farewell(status));
+        }
+    }
+}
+
+fn farewell(worker: WaitStatus) -> u8 {
+    if let Some(code) = worker.exit_status() {
+        return code as u8;
+    }
+    let signal = worker.terminating_signal().unwrap_or(libc::SIGKILL);
+    eprintln!("deck run: {} ended the process that looked after the nodes; killing them", signals::name(signal));
+    if !descendants::kill_all(PATIENCE, |_, _| {}) {
+        eprintln!("deck run: some processes do not end: they hang inside the kernel");
+    }
+    128 + signal as u8
+}

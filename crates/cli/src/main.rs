@@ -1,0 +1,23 @@
+//! The `deck` command: starts jobs and measures them.
+
+mod bench;
+mod descendants;
+mod guardian;
+mod lines;
+mod output;
+mod run;
+mod signals;
+mod usage;
+
+use std::process::ExitCode;
+
+use usage::Command;
+
+fn main() -> ExitCode {
+    match usage::parse() {
+        Ok(Command::Run(options)) => run::run(&options),
+        Ok(Command::Bench { name, json }) => bench::run(name, json),
+        Ok(Command::BenchNode { name, cpus }) => bench::node(name, &cpus),
+        Err(code) => code,
+    }
+}

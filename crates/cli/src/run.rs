@@ -1,0 +1,301 @@
+//! `deck run`: starts the nodes of a job on this host and looks after them until the last has ended.
+
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::io::{self, Write};
+use std::os::fd::OwnedFd;
+use std::process::ExitCode;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use deck::{Error, NodeId};
+use deck_launch::{Launch, Started, Stream};
+use deck_peers::Broker;
+use rustix::event::{PollFd, PollFlags};
+use rustix::process::{Pid, Signal, WaitOptions, WaitStatus};
+
+use crate::descendants;
+use crate::guardian::{PATIENCE, Request, Requests, guarded};
+use crate::lines::OURSELVES;
+use crate::output::{Output, Show, Source, wait};
+use crate::signals::{self, Signals};
+
+/// How long the processes have to end by themselves after they were asked to.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// What the user asked for.
+pub struct Options {
+    /// How many nodes.
+    pub nodes: u32,
+    /// The job's name, which other commands show.
+    pub job: Option<String>,
+    /// Whether each line of output begins with its node's number.
+    pub tag: bool,
+    /// Whether the failure of one node ends the others.
+    pub kill_on_failure: bool,
+    /// The program and its arguments.
+    pub command: Vec<OsString>,
+}
+
+/// Runs the job to its end.
+pub fn run(options: &Options) -> ExitCode {
+    let code = guarded(|requests| {
+        supervise(options, &requests).unwrap_or_else(|error| {
+            eprintln!("deck run: {error}");
+            1
+        })
+    });
+    code.unwrap_or_else(|error| {
+        eprintln!("deck run: cannot start: {error}; close other programs and try again");
+        ExitCode::FAILURE
+    })
+}
+
+fn system(what: &'static str) -> impl Fn(io::Error) -> Error {
+    move |error| Error::system(what, error.raw_os_error().unwrap_or(libc::EIO))
+}
+
+fn supervise(options: &Options, requests: &Requests) -> deck::Result<u8> {
+    let deaths = Signals::take(&[libc::SIGCHLD]).map_err(system("watching the nodes"))?;
+    let broker = Arc::new(Broker::start(options.job.as_deref().unwrap_or_default(), options.nodes)?);
+    let (program, arguments) = options.command.split_first().expect("the command line has a program");
+    let mut launch = Launch::new(program, arguments.iter().cloned(), options.nodes);
+    launch.stdout = Stream::Piped;
+    launch.stderr = Stream::Piped;
+    let started = launch.start(|| broker.invite())?;
+
+    let names = Arc::new(Names::new(&started, broker));
+    let (mut job, output) = Job::new(options, started, names).map_err(system("passing output through"))?;
+    job.look_after(requests, &deaths).and_then(|()| job.say_the_rest(output, requests)).map_err(system("waiting"))
+}
+
+/// What the processes are called: by their node's number as soon as they have one.
+struct Names {
+    broker: Arc<Broker>,
+    processes: HashMap<u32, usize>,
+    /// Numbers seen: a node that has left still has something to print.
+    numbers: Mutex<HashMap<u32, NodeId>>,
+}
+
+impl Names {
+    fn new(started: &[Started], broker: Arc<Broker>) -> Names {
+        let processes = started.iter().enumerate().map(|(index, process)| (process.pid, index)).collect();
+        Names { broker, processes, numbers: Mutex::default() }
+    }
+
+    fn number(&self, pid: u32) -> Option<NodeId> {
+        let mut numbers = self.numbers.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(number) = self.broker.node_of_pid(pid) {
+            numbers.insert(pid, number);
+        }
+        numbers.get(&pid).copied()
+    }
+
+    /// `[3]` for node 3, and `[p0]` for the first process as long as it is no node.
+    fn tag(&self, pid: u32) -> String {
+        match self.number(pid) {
+            Some(NodeId(number)) => format!("[{number}]"),
+            None => format!("[p{}]", self.processes[&pid]),
+        }
+    }
+
+    fn in_words(&self, pid: u32) -> String {
+        match self.number(pid) {
+            Some(node) => node.to_string(),
+            None => format!("process {}", self.processes[&pid]),
+        }
+    }
+}
+
+/// How far the end has come.
+#[derive(Clone, Copy)]
+enum Phase {
+    /// Nobody asked for it.
+    Running,
+    /// All were asked to end, and are killed at this time.
+    Ending(Instant),
+    /// All are being killed.
+    Killing,
+}
+
+struct Job {
+    names: Arc<Names>,
+    living: Vec<u32>,
+    kill_on_failure: bool,
+    phase: Phase,
+    /// The first failure.
+    failure: Option<u8>,
+    /// The signal that ended `deck run`.
+    interrupted: Option<u8>,
+    /// Lines of our own, to be printed between those of the nodes.
+    say: std::fs::File,
+}
+
+impl Job {
+    fn new(options: &Options, started: Vec<Started>, names: Arc<Names>) -> io::Result<(Job, Output)> {
+        // Never wait for a reader of our messages: whoever has to be ended must be ended.
+        let (heard, say) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
+        rustix::io::ioctl_fionbio(&say, true)?;
+        let living = started.iter().map(|process| process.pid).collect();
+        let source = |pipe: Option<OwnedFd>, origin| pipe.map(|pipe| Source { pipe, origin });
+        let (mut stdout, mut stderr) = (Vec::new(), vec![Source { pipe: heard, origin: OURSELVES }]);
+        for process in started {
+            stdout.extend(source(process.stdout, process.pid));
+            stderr.extend(source(process.stderr, process.pid));
+        }
+        let show = if options.tag {
+            let names = names.clone();
+            Show::Tagged(Arc::new(move |pid| names.tag(pid)))
+        } else if options.nodes == 1 {
+            Show::Raw
+        } else {
+            Show::Lines
+        };
+        let output = Output::start(stdout, stderr, show)?;
+        let job = Job {
+            names,
+            living,
+            kill_on_failure: options.kill_on_failure,
+            phase: Phase::Running,
+            failure: None,
+            interrupted: None,
+            say: say.into(),
+        };
+        Ok((job, output))
+    }
+
+    /// Returns when no process is left.
+    fn look_after(&mut self, requests: &Requests, deaths: &Signals) -> io::Result<()> {
+        loop {
+            while let Ok(Some((pid, status))) = rustix::process::wait(WaitOptions::NOHANG) {
+                self.ended(pid, status);
+            }
+            // What a node left running ends with the job: nobody else would ever end it.
+            if self.living.is_empty() {
+                if !descendants::any() {
+                    return Ok(());
+                }
+                self.end();
+            }
+            if let Phase::Ending(kill_at) = self.phase
+                && Instant::now() >= kill_at
+            {
+                self.phase = Phase::Killing;
+            }
+            let patience = match self.phase {
+                Phase::Running => None,
+                Phase::Ending(kill_at) => Some(kill_at.saturating_duration_since(Instant::now())),
+                Phase::Killing => {
+                    self.kill();
+                    return Ok(());
+                }
+            };
+            let mut events = [PollFd::new(requests, PollFlags::IN), PollFd::new(deaths, PollFlags::IN)];
+            wait(&mut events, patience)?;
+            let is_requested = !events[0].revents().is_empty();
+            while deaths.next().is_some() {}
+            if is_requested {
+                self.obey(requests.read());
+            }
+        }
+    }
+
+    fn obey(&mut self, request: Request) {
+        match request {
+            Request::Orphaned => {
+                self.interrupted = Some(128 + libc::SIGKILL as u8);
+                self.phase = Phase::Killing;
+            }
+            Request::Signal(signal) => {
+                self.interrupted.get_or_insert(128 + signal as u8);
+                match self.phase {
+                    Phase::Running => self.end(),
+                    // Asked again: the user does not want to wait.
+                    Phase::Ending(_) | Phase::Killing => self.phase = Phase::Killing,
+                }
+            }
+        }
+    }
+
+    fn end(&mut self) {
+        if let Phase::Running = self.phase {
+            descendants::signal_all(Signal::TERM);
+            self.phase = Phase::Ending(Instant::now() + GRACE);
+        }
+    }
+
+    fn kill(&mut self) {
+        if !descendants::kill_all(PATIENCE, |pid, status| self.ended(pid, status)) {
+            self.say("some processes do not end: they hang inside the kernel");
+        }
+    }
+
+    fn ended(&mut self, pid: Pid, status: WaitStatus) {
+        let pid = pid.as_raw_pid() as u32;
+        // Others are processes that nodes have left behind.
+        let Some(index) = self.living.iter().position(|&living| living == pid) else { return };
+        self.living.swap_remove(index);
+        let (code, how) = match (status.exit_status(), status.terminating_signal()) {
+            (Some(0), _) => return,
+            (Some(code), _) => (code as u8, format!("ended with exit status {code}")),
+            (None, signal) => {
+                let signal = signal.unwrap_or(libc::SIGKILL);
+                (128 + signal as u8, format!("was killed by {}", signals::name(signal)))
+            }
+        };
+        self.failure.get_or_insert(code);
+        if let Phase::Running = self.phase {
+            // A reader that has gone, as in `deck run ... | head`, is no news.
+            if status.terminating_signal() != Some(libc::SIGPIPE) {
+                self.say(&format!("{} (pid {pid}) {how}", self.names.in_words(pid)));
+            }
+            if self.kill_on_failure && !self.living.is_empty() {
+                self.say("ending the other nodes (--kill-on-failure)");
+                self.end();
+            }
+        }
+    }
+
+    fn say(&self, line: &str) {
+        // If the pipe is full, the reader of our output has stopped, and so many lines are waiting already.
+        let _ = (&self.say).write_all(format!("deck run: {line}\n").as_bytes());
+    }
+
+    /// Passes on what has been printed and not yet read, and returns the exit status.
+    fn say_the_rest(self, mut output: Output, requests: &Requests) -> io::Result<u8> {
+        let Job { failure, mut interrupted, say, .. } = self;
+        drop(say);
+        output.finish();
+        loop {
+            // Whoever reads our output may take their time, but not after the user has interrupted.
+            let patience = interrupted.map(|_| GRACE);
+            let mut events = [PollFd::new(&output, PollFlags::IN), PollFd::new(requests, PollFlags::IN)];
+            wait(&mut events, patience)?;
+            if !events[0].revents().is_empty() {
+                break;
+            }
+            if let Some(code) = interrupted {
+                return Ok(code);
+            }
+            if !events[1].revents().is_empty() {
+                interrupted = match requests.read() {
+                    Request::Signal(signal) => Some(128 + signal as u8),
+                    Request::Orphaned => Some(128 + libc::SIGKILL as u8),
+                };
+            }
+        }
+        let lost = match output.join() {
+            Ok(()) => None,
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Some(128 + libc::SIGPIPE as u8),
+            Err(error) => {
+                // If this cannot be written either, the exit status still tells.
+                let _ = writeln!(
+                    io::stderr(),
+                    "deck run: cannot pass output through: {error}; free space, or print elsewhere"
+                );
+                Some(1)
+            }
+        };
+        Ok(interrupted.or(failure).or(lost).unwrap_or(0))
+    }
+}

@@ -1,0 +1,162 @@
+//! The command line, and the one line that a usage error gets.
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{Parser, Subcommand};
+
+use crate::bench;
+use crate::run::Options;
+
+const RUN: &str = "deck run -n N [--job NAME] [--tag] [--kill-on-failure] [--] PROGRAM [ARG...]";
+const BENCH: &str = "deck bench NAME [--json]";
+
+/// DECK: threads own mail boxes, messages move by hand-over.
+#[derive(Parser)]
+#[command(name = "deck", version, after_help = "`deck run --help` and `deck bench --help` tell more.")]
+#[command(disable_help_subcommand = true, args_override_self = true)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Subcommands,
+}
+
+#[derive(Subcommand)]
+enum Subcommands {
+    /// Start a program as N nodes of one job on this host
+    ///
+    /// The nodes stay together until the last has ended. The failure of a node ends no other, unless you ask for it.
+    /// Ctrl-C ends all, after two seconds or a second Ctrl-C the hard way, and with `deck run` itself everything ends
+    /// that its nodes have started. The first node reads standard input, the others read nothing.
+    #[command(override_usage = RUN, after_help = EXAMPLES)]
+    Run {
+        /// Number of nodes, at least 1
+        #[arg(short = 'n', value_name = "N", value_parser = node_count)]
+        nodes: u32,
+        /// Name of the job, which other commands show: 1 to 63 letters, digits, '.', '_' and '-'
+        #[arg(long, value_name = "NAME", value_parser = job_name)]
+        job: Option<String>,
+        /// Put the node's number in front of each line of output: [0], or [p0] for the first process before it is a node
+        #[arg(long)]
+        tag: bool,
+        /// End all nodes when one fails
+        #[arg(long)]
+        kill_on_failure: bool,
+        /// The program, and behind it everything that it gets as arguments
+        #[arg(value_name = "PROGRAM", required = true, trailing_var_arg = true)]
+        command: Vec<OsString>,
+    },
+    /// Measure this machine, now
+    #[command(override_usage = BENCH)]
+    Bench {
+        /// What to measure: pingpong
+        #[arg(value_parser = bench_name)]
+        name: bench::Name,
+        /// Print one JSON object and nothing else
+        #[arg(long)]
+        json: bool,
+    },
+    /// A node of a benchmark, which `deck bench` starts
+    #[command(hide = true)]
+    BenchNode {
+        #[arg(value_parser = bench_name)]
+        name: bench::Name,
+        /// The processors to run on: one for each node, or none for all
+        #[arg(long, value_delimiter = ',')]
+        cpus: Vec<usize>,
+    },
+}
+
+const EXAMPLES: &str = "\
+Exit status: 0, or that of the first node that failed (128 + signal if it was killed); 130 after Ctrl-C; 2 for a usage \
+error; 1 if the job could not be started.
+
+Examples:
+  deck run -n 4 ./mandelbrot
+  deck run -n 2 --tag -- ./pingpong --rounds 1000";
+
+/// A command line that was understood.
+pub enum Command {
+    /// `deck run`
+    Run(Options),
+    /// `deck bench`
+    Bench {
+        /// Which one.
+        name: bench::Name,
+        /// Whether the result is for a program.
+        json: bool,
+    },
+    /// A node that `deck bench` has started.
+    BenchNode {
+        /// Which benchmark.
+        name: bench::Name,
+        /// Processors to run on.
+        cpus: Vec<usize>,
+    },
+}
+
+/// Understands this process's command line. Otherwise everything has been said, and the process ends with the status.
+pub fn parse() -> Result<Command, ExitCode> {
+    match Arguments::try_parse() {
+        Ok(Arguments { command }) => Ok(match command {
+            Subcommands::Run { nodes, job, tag, kill_on_failure, command } => {
+                Command::Run(Options { nodes, job, tag, kill_on_failure, command })
+            }
+            Subcommands::Bench { name, json } => Command::Bench { name, json },
+            Subcommands::BenchNode { name, cpus } => Command::BenchNode { name, cpus },
+        }),
+        Err(error) if !error.use_stderr() => {
+            // Help into a closed pipe is nobody's problem.
+            let _ = error.print();
+            Err(ExitCode::SUCCESS)
+        }
+        Err(error) => {
+            let mut arguments = std::env::args_os().skip(1);
+            let (command, usage) = match arguments.next().as_deref().and_then(|first| first.to_str()) {
+                Some("run") => ("deck run", RUN),
+                Some("bench") => ("deck bench", BENCH),
+                _ => ("deck", "deck run -n N PROGRAM [ARG...], or deck --help"),
+            };
+            eprintln!("{command}: {}; type: {usage}", in_one_line(&error).replace(char::is_control, " "));
+            Err(ExitCode::from(2))
+        }
+    }
+}
+
+fn in_one_line(error: &clap::Error) -> String {
+    let context = |kind| error.get(kind).map(ToString::to_string).unwrap_or_default();
+    let argument = context(ContextKind::InvalidArg);
+    let value = context(ContextKind::InvalidValue);
+    match error.kind() {
+        ErrorKind::MissingRequiredArgument => match error.get(ContextKind::InvalidArg) {
+            Some(ContextValue::Strings(missing)) => format!("missing: {}", missing.join(" ")),
+            _ => "something is missing".to_owned(),
+        },
+        ErrorKind::MissingSubcommand | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            "a command is missing".to_owned()
+        }
+        ErrorKind::InvalidSubcommand => format!("there is no command '{}'", context(ContextKind::InvalidSubcommand)),
+        ErrorKind::UnknownArgument => format!("there is no option '{argument}' here"),
+        ErrorKind::ValueValidation => {
+            let reason = std::error::Error::source(error).map(ToString::to_string).unwrap_or_default();
+            format!("{argument} '{value}': {reason}")
+        }
+        ErrorKind::InvalidValue if value.is_empty() => format!("{argument} needs a value"),
+        _ => {
+            let text = error.to_string();
+            text.lines().next().unwrap_or("not understood").trim_start_matches("error: ").to_owned()
+        }
+    }
+}
+
+fn node_count(text: &str) -> Result<u32, String> {
+    text.parse().ok().filter(|&nodes| nodes > 0).ok_or_else(|| "a job has at least 1 node".to_owned())
+}
+
+fn job_name(text: &str) -> Result<String, String> {
+    deck_launch::check_job_name(text.as_ref()).map(str::to_owned).map_err(|error| error.remedy().to_owned())
+}
+
+fn bench_name(text: &str) -> Result<bench::Name, String> {
+    bench::Name::of(text).ok_or_else(|| format!("this version can measure: {}", bench::Name::ALL.join(", ")))
+}

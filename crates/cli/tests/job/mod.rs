@@ -1,0 +1,189 @@
+//! A running `deck` command, under a watchdog.
+
+use std::io::{BufRead, BufReader, Read};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::PathBuf;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
+
+/// The command under test.
+pub const DECK: &str = env!("CARGO_BIN_EXE_deck");
+
+const WATCHDOG: Duration = Duration::from_secs(60);
+
+/// A fresh folder for one test.
+pub fn folder(name: &str) -> PathBuf {
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir_all(&folder).unwrap();
+    folder
+}
+
+/// `sh -c text` with arguments from `$0` on.
+pub fn script(text: &str, arguments: &[&str]) -> Command {
+    let mut command = Command::new("sh");
+    command.args(["-c", text]).args(arguments);
+    command
+}
+
+/// `deck run` with these arguments, to its end.
+pub fn run(arguments: &[&str]) -> Ended {
+    Job::run(arguments).ended()
+}
+
+pub struct Job {
+    child: Child,
+    stdout: Option<BufReader<ChildStdout>>,
+    stderr: Option<JoinHandle<Vec<u8>>>,
+}
+
+/// How a command ended, and what it printed that was not read before.
+pub struct Ended {
+    pub code: i32,
+    pub stdout: Vec<u8>,
+    pub stderr: Vec<u8>,
+}
+
+impl Ended {
+    pub fn text(&self) -> String {
+        String::from_utf8(self.stdout.clone()).unwrap()
+    }
+
+    pub fn errors(&self) -> String {
+        String::from_utf8(self.stderr.clone()).unwrap()
+    }
+}
+
+impl Job {
+    pub fn run(arguments: &[&str]) -> Job {
+        Job::command(&[&["run"], arguments].concat())
+    }
+
+    pub fn command(arguments: &[&str]) -> Job {
+        let mut command = Command::new(DECK);
+        command.args(arguments);
+        Job::start(command)
+    }
+
+    pub fn start(mut command: Command) -> Job {
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        // SAFETY: between fork and exec only `signal` is called, which may be called in a signal handler.
+        unsafe {
+            // The tests themselves may run under nohup.
+            command.pre_exec(|| {
+                libc::signal(libc::SIGHUP, libc::SIG_DFL);
+                Ok(())
+            });
+        }
+        let mut child = command.spawn().unwrap();
+        let stdout = child.stdout.take().map(BufReader::new);
+        let mut errors = child.stderr.take().unwrap();
+        let stderr = std::thread::spawn(move || {
+            let mut bytes = Vec::new();
+            errors.read_to_end(&mut bytes).unwrap();
+            bytes
+        });
+        Job { child, stdout, stderr: Some(stderr) }
+    }
+
+    pub fn stdin(&mut self) -> ChildStdin {
+        self.child.stdin.take().unwrap()
+    }
+
+    /// The next line of its output.
+    pub fn line(&mut self) -> String {
+        let stdout = self.stdout.as_mut().unwrap();
+        if stdout.buffer().is_empty() {
+            assert!(happens(stdout.get_ref(), PollFlags::IN), "nothing is printed");
+        }
+        let mut line = String::new();
+        stdout.read_line(&mut line).unwrap();
+        line.trim_end().to_owned()
+    }
+
+    /// The next lines of its output, which are numbers of running processes.
+    pub fn processes(&mut self, count: usize) -> Vec<Process> {
+        let numbers: Vec<String> = (0..count).map(|_| self.line()).collect();
+        let process = |number: &String| {
+            let pid = Pid::from_raw(number.parse().unwrap_or_else(|_| panic!("{number:?} is no process"))).unwrap();
+            Process(pidfd_open(pid, PidfdFlags::empty()).ok())
+        };
+        numbers.iter().map(process).collect()
+    }
+
+    pub fn stop_reading(&mut self) {
+        self.stdout = None;
+    }
+
+    pub fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+
+    /// Kills the process behind the one that was started: its only child.
+    pub fn kill_worker(&self) {
+        let id = self.child.id();
+        let children = std::fs::read_to_string(format!("/proc/{id}/task/{id}/children")).unwrap();
+        let worker = Pid::from_raw(children.trim().parse().unwrap()).unwrap();
+        kill_process(worker, Signal::KILL).unwrap();
+    }
+
+    /// Its exit status, while nobody reads its output.
+    pub fn code_without_reading(&mut self) -> i32 {
+        let end = pidfd_open(Pid::from_child(&self.child), PidfdFlags::empty()).unwrap();
+        assert!(happens(&end, PollFlags::IN), "deck does not end");
+        let status = self.child.wait().unwrap();
+        status.code().unwrap_or_else(|| 128 + status.signal().unwrap())
+    }
+
+    pub fn ended(mut self) -> Ended {
+        drop(self.child.stdin.take());
+        let stdout = self.stdout.take().map(|mut stdout| {
+            std::thread::spawn(move || {
+                let mut bytes = Vec::new();
+                stdout.read_to_end(&mut bytes).unwrap();
+                bytes
+            })
+        });
+        let code = self.code_without_reading();
+        let stdout = stdout.map(|reader| reader.join().unwrap()).unwrap_or_default();
+        let stderr = self.stderr.take().unwrap().join().unwrap();
+        Ended { code, stdout, stderr }
+    }
+}
+
+impl Drop for Job {
+    fn drop(&mut self) {
+        // Only a failed test leaves it running.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A process that was seen running; nothing if it had ended by then.
+pub struct Process(Option<OwnedFd>);
+
+impl Process {
+    /// Waits until it has ended.
+    pub fn ends(self) {
+        if let Some(process) = self.0 {
+            assert!(happens(&process, PollFlags::IN), "a process was left behind");
+        }
+    }
+}
+
+fn happens(what: impl AsFd, flags: PollFlags) -> bool {
+    let timeout = Timespec::try_from(WATCHDOG).unwrap();
+    let mut events = [PollFd::new(&what, flags)];
+    loop {
+        match poll(&mut events, Some(&timeout)) {
+            Ok(count) => return count > 0,
+            Err(rustix::io::Errno::INTR) => {}
+            Err(errno) => panic!("{errno}"),
+        }
+    }
+}

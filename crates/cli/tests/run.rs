@@ -1,0 +1,309 @@
+//! `deck run` with plain programs, which never become nodes: how it ends, and what it passes through.
+//!
+//! Nothing here depends on time; a watchdog ends what hangs.
+
+mod job;
+
+use std::collections::HashMap;
+use std::io::Write;
+
+use job::{DECK, Job, Process, folder, run, script};
+use rustix::process::Signal;
+
+#[test]
+fn all_nodes_succeed() {
+    assert_eq!(run(&["-n", "3", "true"]).code, 0);
+}
+
+#[test]
+fn the_exit_status_is_that_of_a_failing_node() {
+    assert_eq!(run(&["-n", "3", "false"]).code, 1);
+    assert_eq!(run(&["-n", "1", "sh", "-c", "exit 42"]).code, 42);
+}
+
+#[test]
+fn the_exit_status_is_that_of_the_node_that_failed_first() {
+    // The second fails only after the first has been waited for: until then its number is taken.
+    let folder = folder("first-failure");
+    let text = "
+        if mkdir $0/first 2>/dev/null; then echo $$ > $0/number; mv $0/number $0/known; exit 3; fi
+        until test -e $0/known; do :; done
+        read first < $0/known
+        while kill -0 $first 2>/dev/null; do :; done
+        exit 4";
+    assert_eq!(run(&["-n", "2", "sh", "-c", text, folder.to_str().unwrap()]).code, 3);
+}
+
+#[test]
+fn a_killed_node_is_128_plus_the_signal_and_ends_no_other() {
+    let folder = folder("killed");
+    let text = "
+        if mkdir $0/first 2>/dev/null; then echo $$ > $0/number; mv $0/number $0/known; kill -9 $$; fi
+        until test -e $0/known; do :; done
+        read first < $0/known
+        while kill -0 $first 2>/dev/null; do :; done
+        echo alive";
+    let ended = run(&["-n", "3", "sh", "-c", text, folder.to_str().unwrap()]);
+    assert_eq!((ended.code, ended.stdout.as_slice()), (137, &b"alive\nalive\n"[..]));
+    assert!(ended.errors().contains("was killed by SIGKILL"), "{}", ended.errors());
+}
+
+#[test]
+fn with_kill_on_failure_one_ends_all() {
+    let folder = folder("kill-on-failure");
+    let text = "if mkdir $0/first 2>/dev/null; then exit 5; else exec sleep 1000; fi";
+    let ended = run(&["-n", "4", "--kill-on-failure", "sh", "-c", text, folder.to_str().unwrap()]);
+    assert_eq!(ended.code, 5);
+}
+
+#[test]
+fn a_missing_program_is_told_with_a_remedy() {
+    let ended = run(&["-n", "2", "no-such-program-anywhere"]);
+    assert_eq!(ended.code, 1);
+    assert!(ended.errors().contains("no-such-program-anywhere") && ended.errors().contains("check the spelling"));
+    assert_eq!(ended.errors().lines().count(), 1, "{}", ended.errors());
+}
+
+#[test]
+fn a_usage_error_is_one_line_that_says_what_to_type() {
+    let lines: &[&[&str]] = &[
+        &[],
+        &["frobnicate"],
+        &["--frobnicate"],
+        &["run"],
+        &["run", "-n"],
+        &["run", "-n", "0", "true"],
+        &["run", "-n", "many", "true"],
+        &["run", "-n", "-1", "true"],
+        &["run", "-n", "2"],
+        &["run", "true"],
+        &["run", "-n", "2", "--frobnicate", "true"],
+        &["run", "-n", "2", "--job", "two\nlines", "true"],
+        &["run", "-n", "2", "--job", "", "true"],
+        &["bench"],
+        &["bench", "no-such-benchmark"],
+        &["bench", "pingpong", "--frobnicate"],
+    ];
+    for line in lines {
+        let ended = Job::command(line).ended();
+        assert_eq!((ended.code, ended.stdout.len()), (2, 0), "{line:?}");
+        assert_eq!(ended.errors().lines().count(), 1, "{line:?}: {}", ended.errors());
+        assert!(ended.errors().contains("type: deck "), "{line:?}: {}", ended.errors());
+    }
+    assert!(Job::command(&["bench", "bandwidth"]).ended().errors().contains("pingpong"));
+}
+
+#[test]
+fn version_and_help_are_no_errors() {
+    let version = Job::command(&["--version"]).ended();
+    assert_eq!((version.code, version.text()), (0, format!("deck {}\n", env!("CARGO_PKG_VERSION"))));
+    for line in [&["--help"][..], &["run", "--help"], &["bench", "--help"]] {
+        let help = Job::command(line).ended();
+        assert!(help.code == 0 && help.text().contains("Usage: deck"), "{line:?}");
+    }
+}
+
+#[test]
+fn options_behind_the_program_are_the_programs() {
+    assert_eq!(run(&["-n", "1", "echo", "--tag", "-n", "7", "--", "--help"]).text(), "--tag -n 7 -- --help\n");
+    assert_eq!(run(&["-n", "1", "--", "echo", "--tag"]).text(), "--tag\n");
+}
+
+#[test]
+fn lines_of_several_nodes_are_never_mixed_and_keep_their_order() {
+    const LINES: usize = 4000;
+    let text = "
+        i=0
+        while [ $i -lt 4000 ]; do
+            echo $$ line $i of standard output
+            echo $$ line $i of standard error >&2
+            i=$((i+1))
+        done";
+    let ended = run(&["-n", "4", "sh", "-c", text]);
+    assert_eq!(ended.code, 0);
+    for (stream, name) in [(ended.text(), "output"), (ended.errors(), "error")] {
+        let mut next: HashMap<&str, usize> = HashMap::new();
+        for line in stream.lines() {
+            let (process, rest) = line.split_once(' ').unwrap();
+            let count = next.entry(process).or_default();
+            assert_eq!(rest, format!("line {count} of standard {name}"));
+            *count += 1;
+        }
+        assert_eq!(next.into_values().collect::<Vec<_>>(), [LINES; 4]);
+    }
+}
+
+#[test]
+fn both_streams_into_one_pipe_stay_lines_too() {
+    let text = "for i in 1 2 3 4 5 6 7 8 9; do head -c 9000 /dev/zero | tr '\\0' $0; echo; done";
+    let both = format!("({text}) & ({}) >&2; wait", text.replace("$0", "b"));
+    let ended = Job::start(script(&format!("exec 2>&1; exec {DECK} run -n 3 sh -c \"$0\" a"), &[&both])).ended();
+    assert_eq!(ended.code, 0);
+    for line in ended.text().lines() {
+        assert!(line.len() == 9000 && line.bytes().all(|byte| byte == line.as_bytes()[0]), "{} bytes", line.len());
+    }
+    assert_eq!(ended.text().lines().count(), 2 * 3 * 9);
+}
+
+#[test]
+fn bytes_pass_through_unchanged() {
+    let file = folder("bytes").join("bytes");
+    // No end of line at the end, and a stretch that is longer than any line.
+    let mut bytes: Vec<u8> = (0..200_000u32).map(|number| (number.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
+    bytes.extend(vec![0; 200_000]);
+    std::fs::write(&file, &bytes).unwrap();
+    let ended = run(&["-n", "1", "cat", file.to_str().unwrap()]);
+    assert_eq!((ended.code, ended.stdout == bytes), (0, true));
+
+    std::fs::write(&file, b"\xff\0\x80\r\n\n\x1b[1m\n").unwrap();
+    let ended = run(&["-n", "2", "cat", file.to_str().unwrap()]);
+    assert_eq!(ended.stdout, b"\xff\0\x80\r\n\n\x1b[1m\n".repeat(2));
+}
+
+#[test]
+fn lines_beyond_the_limit_are_passed_and_still_not_mixed() {
+    const LENGTH: usize = 300_000;
+    let folder = folder("long-lines");
+    let text = "
+        for letter in a b c; do if mkdir $0/$letter 2>/dev/null; then break; fi; done
+        head -c 300000 /dev/zero | tr '\\0' $letter; echo";
+    let ended = run(&["-n", "3", "sh", "-c", text, folder.to_str().unwrap()]);
+    let mut lengths: HashMap<u8, usize> = HashMap::new();
+    // A node that pauses long enough in the middle of such a line loses the floor, so there may be more lines than nodes.
+    for line in ended.text().lines().filter(|line| !line.is_empty()) {
+        let letter = line.as_bytes()[0];
+        assert!(line.bytes().all(|byte| byte == letter), "a line of {letter} is mixed");
+        *lengths.entry(letter).or_default() += line.len();
+    }
+    assert_eq!(lengths, HashMap::from([(b'a', LENGTH), (b'b', LENGTH), (b'c', LENGTH)]));
+}
+
+#[test]
+fn a_last_line_without_its_end_is_passed() {
+    assert_eq!(run(&["-n", "1", "printf", "a\\nb"]).text(), "a\nb");
+    assert_eq!(run(&["-n", "2", "printf", "b"]).text(), "b\nb");
+}
+
+#[test]
+fn tags_name_the_process_before_it_is_a_node() {
+    let ended = run(&["-n", "3", "--tag", "sh", "-c", "echo one; echo two >&2; printf three"]);
+    let mut lines: Vec<String> = ended.text().lines().map(str::to_owned).collect();
+    lines.sort();
+    assert_eq!(lines, ["[p0] one", "[p0] three", "[p1] one", "[p1] three", "[p2] one", "[p2] three"]);
+    let mut errors: Vec<String> = ended.errors().lines().map(str::to_owned).collect();
+    errors.sort();
+    assert_eq!(errors, ["[p0] two", "[p1] two", "[p2] two"]);
+}
+
+#[test]
+fn the_first_node_reads_standard_input_and_the_others_read_nothing() {
+    let mut job = Job::start(script(&format!("exec {DECK} run -n 3 --tag cat"), &[]));
+    let mut input = job.stdin();
+    input.write_all(b"hello\n").unwrap();
+    drop(input);
+    assert_eq!(job.ended().text(), "[p0] hello\n");
+}
+
+#[test]
+fn a_reader_that_leaves_ends_the_nodes_as_in_a_pipeline() {
+    let mut job = Job::run(&["-n", "2", "yes"]);
+    assert_eq!(job.line(), "y");
+    job.stop_reading();
+    assert_eq!(job.ended().code, 141);
+}
+
+#[test]
+fn signals_end_all_nodes() {
+    for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143), (Signal::HUP, 129)] {
+        let mut job = Job::run(&["-n", "3", "sh", "-c", "echo $$; exec sleep 1000"]);
+        let nodes = job.processes(3);
+        job.signal(signal);
+        assert_eq!(job.ended().code, code);
+        nodes.into_iter().for_each(Process::ends);
+    }
+}
+
+#[test]
+fn a_node_that_ends_in_order_when_asked_may_do_so() {
+    let text = "trap 'echo bye; exit 0' TERM; echo $$; while :; do sleep 1000 & wait; done";
+    let mut job = Job::run(&["-n", "2", "sh", "-c", text]);
+    let nodes = job.processes(2);
+    job.signal(Signal::TERM);
+    let ended = job.ended();
+    assert_eq!((ended.code, ended.text().as_str()), (143, "bye\nbye\n"));
+    nodes.into_iter().for_each(Process::ends);
+}
+
+#[test]
+fn a_node_that_ignores_the_signal_is_killed() {
+    let text = "trap '' TERM INT HUP; echo $$; while :; do sleep 1000; done";
+    for signals in [&[Signal::TERM][..], &[Signal::INT, Signal::INT]] {
+        let mut job = Job::run(&["-n", "2", "sh", "-c", text]);
+        let nodes = job.processes(2);
+        signals.iter().for_each(|signal| job.signal(*signal));
+        // A second signal may arrive while the first is not yet fetched: then it is one, and the grace period ends it.
+        assert_eq!(job.ended().code, if signals.len() == 1 { 143 } else { 130 });
+        nodes.into_iter().for_each(Process::ends);
+    }
+}
+
+#[test]
+fn under_nohup_a_hangup_changes_nothing() {
+    let mut job =
+        Job::start(script(&format!("trap '' HUP; exec {DECK} run -n 1 sh -c 'echo $$; exec sleep 1000'"), &[]));
+    let nodes = job.processes(1);
+    job.signal(Signal::HUP);
+    job.signal(Signal::TERM);
+    assert_eq!(job.ended().code, 143);
+    nodes.into_iter().for_each(Process::ends);
+}
+
+#[test]
+fn a_reader_that_stopped_does_not_keep_a_signal_from_ending_all() {
+    let mut job = Job::run(&["-n", "2", "sh", "-c", "echo $$; exec yes"]);
+    let nodes = job.processes(1);
+    job.signal(Signal::TERM);
+    assert_eq!(job.code_without_reading(), 143);
+    nodes.into_iter().for_each(Process::ends);
+}
+
+/// Prints its own number and that of a process that it started.
+const WRAPPER: &str = "sleep 1000 & echo $$; echo $!; wait";
+
+#[test]
+fn when_deck_run_is_killed_so_are_its_nodes_and_what_they_started() {
+    let mut job = Job::run(&["-n", "2", "sh", "-c", WRAPPER]);
+    let processes = job.processes(4);
+    job.signal(Signal::KILL);
+    processes.into_iter().for_each(Process::ends);
+    assert_eq!(job.ended().code, 137);
+}
+
+#[test]
+fn what_closed_its_files_and_left_the_session_dies_with_deck_run_too() {
+    let text = "exec env -i setsid setsid sh -c 'echo $$; exec sleep 1000 >/dev/null 2>&1' & wait; exec sleep 1000";
+    let mut job = Job::run(&["-n", "2", "sh", "-c", text]);
+    let processes = job.processes(2);
+    job.signal(Signal::KILL);
+    processes.into_iter().for_each(Process::ends);
+    job.ended();
+}
+
+#[test]
+fn when_the_process_behind_deck_run_is_killed_nothing_is_left_either() {
+    let mut job = Job::run(&["-n", "2", "sh", "-c", WRAPPER]);
+    let processes = job.processes(4);
+    job.kill_worker();
+    processes.into_iter().for_each(Process::ends);
+    let ended = job.ended();
+    assert_eq!(ended.code, 137);
+    assert!(ended.errors().contains("SIGKILL"), "{}", ended.errors());
+}
+
+#[test]
+fn what_a_node_leaves_running_ends_with_the_job() {
+    let mut job = Job::run(&["-n", "2", "sh", "-c", "sleep 1000 & echo $!"]);
+    let left = job.processes(2);
+    assert_eq!(job.ended().code, 0);
+    left.into_iter().for_each(Process::ends);
+}

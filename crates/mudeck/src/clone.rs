@@ -1,0 +1,306 @@
+//! The posting end of a mail box.
+
+use std::fmt;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use deck_peers::{Depending, MailboxId, Peer};
+use deck_segment::fabric::Host;
+use deck_sync::atomic::Ordering;
+use deck_sync::{Deadline, Error, ErrorKind, Event, NodeId, Result, Waiting};
+use deck_transport::segment::sender::Ending;
+use deck_transport::{Parcel, Protocol, Refusal, Sender};
+
+use crate::mailbox::{Counters, MailboxStats};
+use crate::message::Message;
+use crate::node::{NodeShared, lock};
+
+/// Where a mail box is: travels in messages, so that the receiver can post to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct MailboxAddress(pub(crate) MailboxId);
+
+/// A message that was not posted, and why. It is still the caller's, unchanged.
+#[derive(Debug)]
+pub struct Refused {
+    /// The message.
+    pub message: Message,
+    /// Why it was not posted.
+    pub error: Error,
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.error.fmt(f)
+    }
+}
+
+impl std::error::Error for Refused {}
+
+impl From<Refused> for Error {
+    fn from(refused: Refused) -> Error {
+        refused.error
+    }
+}
+
+/// One ring to one mail box, shared by all clones of this node.
+pub(crate) struct Poster {
+    pub id: MailboxId,
+    name: Option<String>,
+    pub sender: Sender<Host>,
+    /// The owner's number for the ring.
+    pub ring: u64,
+    /// The owner, unless it is this node.
+    pub peer: Option<Arc<Peer>>,
+    /// Threads that wait for room.
+    hungry: Mutex<u32>,
+    posted: Counters,
+}
+
+impl Poster {
+    pub fn new(
+        id: MailboxId,
+        name: Option<String>,
+        sender: Sender<Host>,
+        ring: u64,
+        peer: Option<Arc<Peer>>,
+    ) -> Poster {
+        Poster { id, name, sender, ring, peer, hungry: Mutex::new(0), posted: Counters::default() }
+    }
+
+    fn what(&self) -> String {
+        match &self.name {
+            Some(name) => format!("mail box \"{name}\""),
+            None => format!("an anonymous mail box of {}", self.id.owner),
+        }
+    }
+
+    /// Posts now, or says why not.
+    #[inline]
+    fn try_post(&self, node: &NodeShared, parcel: &Parcel) -> Result<Protocol, Refusal> {
+        if let Some(buffer) = parcel.buffer()
+            && buffer.heap().owner() != node.number()
+        {
+            if let Some(peer) = &self.peer {
+                node.membership().introduce_heap(peer, buffer.heap()).map_err(Refusal::Failed)?;
+            }
+            node.want_ticks();
+        }
+        let protocol = self.sender.post(parcel)?;
+        self.posted.count(protocol, parcel.size());
+        Ok(protocol)
+    }
+
+    fn ask_for_room(&self, more: bool) {
+        let mut hungry = lock(&self.hungry);
+        if more {
+            *hungry += 1;
+        } else {
+            *hungry -= 1;
+        }
+        if *hungry == u32::from(more) {
+            self.sender.ask_for_room(more);
+        }
+    }
+
+    /// Why the ring refuses, as an error.
+    #[cold]
+    fn error(&self, node: &NodeShared, refusal: Refusal) -> Error {
+        let doing = format!("posting to {}", self.what());
+        match refusal {
+            Refusal::Failed(error) => error.context(doing),
+            Refusal::Lost => Error::new(ErrorKind::PeerLost, doing).with_peer(self.id.owner),
+            Refusal::Closed => match node.check() {
+                Err(error) => error,
+                Ok(()) => Error::new(ErrorKind::Closed, doing).with_peer(self.id.owner),
+            },
+            Refusal::Full => Error::new(ErrorKind::Timeout, format!("{doing}: it is full"))
+                .with_peer(self.id.owner)
+                .with_remedy("wait longer, or give the mail box more room (messages and bytes per node)"),
+            Refusal::Budget => {
+                let (used, limit) = (node.budget().used(), node.budget().limit());
+                let what =
+                    format!("{doing}: {used} of this node's budget of {limit} bytes are posted and not retrieved");
+                Error::new(ErrorKind::Timeout, what).with_remedy("wait longer, or raise DECK_BUDGET")
+            }
+        }
+    }
+
+    pub fn stats(&self) -> MailboxStats {
+        let ([short, buffered, zero_copy], posted, bytes_posted) = self.posted.read();
+        MailboxStats {
+            posted,
+            bytes_posted,
+            waits: self.posted.waits.load(Ordering::Relaxed),
+            held_back: self.posted.held_back.load(Ordering::Relaxed),
+            short,
+            buffered,
+            zero_copy,
+            ..MailboxStats::default()
+        }
+    }
+}
+
+/// Waits for room in one ring, or in this node's budget.
+struct Room<'a> {
+    node: &'a NodeShared,
+    poster: &'a Poster,
+    parcel: &'a Parcel,
+    is_budget: bool,
+    /// Rings that may give bytes of the budget back.
+    all: &'a [Arc<Poster>],
+    has_asked: bool,
+    depending: Option<Depending>,
+}
+
+impl Room<'_> {
+    fn asked(&self) -> impl Iterator<Item = &Poster> {
+        let others = self.is_budget.then_some(self.all).unwrap_or_default();
+        others.iter().map(|poster| &**poster).chain((!self.is_budget).then_some(self.poster))
+    }
+}
+
+impl Waiting for Room<'_> {
+    /// `None` if what is missing changed, from room in the ring to budget or back.
+    type Output = Option<Result<Protocol, Refusal>>;
+
+    fn look(&mut self) -> Option<Self::Output> {
+        if self.is_budget {
+            for poster in self.all {
+                poster.sender.reap(u32::MAX);
+            }
+        }
+        match self.poster.try_post(self.node, self.parcel) {
+            Err(Refusal::Full) if self.is_budget => Some(None),
+            Err(Refusal::Budget) if !self.is_budget => Some(None),
+            Err(Refusal::Full | Refusal::Budget) => None,
+            result => Some(Some(result)),
+        }
+    }
+
+    fn arm(&mut self) {
+        if !std::mem::replace(&mut self.has_asked, true) {
+            self.poster.posted.waits.fetch_add(1, Ordering::Relaxed);
+            self.asked().for_each(|poster| poster.ask_for_room(true));
+            self.depending = self.poster.peer.as_ref().map(|peer| self.node.membership().depend(peer));
+        }
+    }
+
+    fn disarm(&mut self) {
+        if std::mem::take(&mut self.has_asked) {
+            self.asked().for_each(|poster| poster.ask_for_room(false));
+        }
+    }
+}
+
+/// The posting end of a mail box, of this or any other node. Clones are handles of the same ring; threads may share one or
+/// have one each.
+#[derive(Clone)]
+pub struct MailboxClone {
+    node: Arc<NodeShared>,
+    poster: Arc<Poster>,
+}
+
+impl MailboxClone {
+    pub(crate) fn new(node: Arc<NodeShared>, poster: Arc<Poster>) -> MailboxClone {
+        MailboxClone { node, poster }
+    }
+
+    /// The node that owns the mail box.
+    pub fn owner(&self) -> NodeId {
+        self.poster.id.owner
+    }
+
+    /// Posts a message: returns as soon as it is on its way, whatever its size, and needs nothing of the receiver but
+    /// room. Messages of one thread to one mail box arrive in the order posted. Waits for room until the deadline.
+    ///
+    /// # Errors
+    /// The message comes back with
+    /// - [`ErrorKind::Timeout`] if there was no room; the error says so if the owner is frozen;
+    /// - [`ErrorKind::PeerLost`] naming the owner if it died, [`ErrorKind::Closed`] if the mail box is closed;
+    /// - [`ErrorKind::TooLarge`] if it is larger than this node's budget;
+    /// - [`ErrorKind::Cancelled`], [`ErrorKind::NoMemory`].
+    #[doc(alias = "deck_mbox_post")]
+    pub fn post(&self, message: Message, timeout: Duration) -> std::result::Result<(), Refused> {
+        match self.post_shared(&message, timeout) {
+            Ok(()) => Ok(()),
+            Err(error) => Err(Refused { message, error }),
+        }
+    }
+
+    /// As [`MailboxClone::post`]; the message stays the caller's, readable and postable again: one message to many mail
+    /// boxes is one buffer.
+    ///
+    /// # Errors
+    /// As [`MailboxClone::post`].
+    #[inline]
+    pub fn post_shared(&self, message: &Message, timeout: Duration) -> Result<()> {
+        self.node.check()?;
+        match self.poster.try_post(&self.node, &message.parcel) {
+            Ok(_) => Ok(()),
+            Err(refusal) => self.post_later(message, refusal, Deadline::after(timeout)),
+        }
+    }
+
+    #[cold]
+    fn post_later(&self, message: &Message, mut refusal: Refusal, deadline: Deadline) -> Result<()> {
+        let poster = &*self.poster;
+        poster.posted.held_back.fetch_add(1, Ordering::Relaxed);
+        loop {
+            let is_budget = match refusal {
+                Refusal::Full => false,
+                Refusal::Budget => true,
+                other => return Err(poster.error(&self.node, other)),
+            };
+            if poster.sender.ended() == Some(Ending::Lost) {
+                return Err(poster.error(&self.node, Refusal::Lost));
+            }
+            let all = if is_budget { self.node.posters() } else { Vec::new() };
+            let mut events: Vec<&Event> = all.iter().map(|poster| poster.sender.room()).collect();
+            if !all.iter().any(|other| std::ptr::eq(&**other, poster)) {
+                events.push(poster.sender.room());
+            }
+            let mut room = Room {
+                node: &self.node,
+                poster,
+                parcel: &message.parcel,
+                is_budget,
+                all: &all,
+                has_asked: false,
+                depending: None,
+            };
+            match deck_sync::wait(&mut room, &events, self.node.membership().crowd(), deadline) {
+                Ok(Some(Ok(_))) => return Ok(()),
+                Ok(Some(Err(other))) => return Err(poster.error(&self.node, other)),
+                Ok(None) => refusal = if is_budget { Refusal::Full } else { Refusal::Budget },
+                Err(interrupted) => {
+                    let kind = if is_budget { Refusal::Budget } else { Refusal::Full };
+                    return Err(match &poster.peer {
+                        Some(peer) if self.is_frozen(peer) || interrupted == deck_sync::Interrupted::Cancelled => {
+                            let doing = format!("posting to {}", poster.what());
+                            self.node.membership().interrupted(interrupted, &doing, peer)
+                        }
+                        _ if interrupted == deck_sync::Interrupted::Cancelled => {
+                            Error::new(ErrorKind::Cancelled, format!("posting to {}", poster.what()))
+                        }
+                        _ => poster.error(&self.node, kind),
+                    });
+                }
+            }
+        }
+    }
+
+    fn is_frozen(&self, peer: &Peer) -> bool {
+        self.node.membership().frozen_for(peer).is_some()
+    }
+
+    /// Counters of posting from this node.
+    #[doc(alias = "deck_mbox_stats")]
+    pub fn stats(&self) -> MailboxStats {
+        self.poster.stats()
+    }
+
+    /// What goes into a message so that others can post there.
+    pub fn address(&self) -> MailboxAddress {
+        MailboxAddress(self.poster.id)
+    }
+}

@@ -1,0 +1,72 @@
+//! The element types of messages.
+
+use deck_transport::parcel::BYTES;
+
+/// Code of a mail box's address in a message; not an element type that users name.
+pub(crate) const MAILBOX: u8 = 13;
+
+macro_rules! elements {
+    ($($(#[$doc:meta])* $name:ident = $code:expr, $bytes:literal, $($rust:ty)?;)*) => {
+        /// Type of the elements of a message. Sizes are those of C on the platforms DECK runs on.
+        #[doc(alias = "deck_type_t")]
+        #[repr(u8)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum ElementType { $($(#[$doc])* $name = $code,)* }
+
+        impl ElementType {
+            /// Every type.
+            pub const ALL: &'static [ElementType] = &[$(ElementType::$name),*];
+
+            /// Bytes of one element.
+            pub fn size(self) -> usize { match self { $(ElementType::$name => $bytes,)* } }
+
+            /// The type with this code, as in the C API.
+            pub fn from_code(code: u8) -> Option<ElementType> {
+                ElementType::ALL.iter().copied().find(|element| *element as u8 == code)
+            }
+        }
+
+        $($(impl Element for $rust { const TYPE: ElementType = ElementType::$name; })?)*
+    };
+}
+
+/// A Rust type that messages carry. Implemented for the integers of 8 to 64 bits and the two floats; raw bytes and
+/// characters of C are packed with [`crate::Message::pack_raw`].
+pub trait Element: Copy + private::Plain {
+    /// Its element type.
+    const TYPE: ElementType;
+}
+
+mod private {
+    /// Any bit pattern of the right size is a value.
+    pub trait Plain: 'static {}
+    macro_rules! plain { ($($rust:ty)*) => { $(impl Plain for $rust {})* }; }
+    plain!(i8 i16 i32 i64 u8 u16 u32 u64 f32 f64);
+}
+
+elements! {
+    /// Raw bytes.
+    Byte = BYTES, 1,;
+    /// Characters of C.
+    Char = 2, 1,;
+    /// `i8`.
+    Int8 = 3, 1, i8;
+    /// `i16`.
+    Int16 = 4, 2, i16;
+    /// `i32`.
+    Int32 = 5, 4, i32;
+    /// `i64`.
+    Int64 = 6, 8, i64;
+    /// `u8`.
+    Uint8 = 7, 1, u8;
+    /// `u16`.
+    Uint16 = 8, 2, u16;
+    /// `u32`.
+    Uint32 = 9, 4, u32;
+    /// `u64`.
+    Uint64 = 10, 8, u64;
+    /// `f32`.
+    Float = 11, 4, f32;
+    /// `f64`.
+    Double = 12, 8, f64;
+}

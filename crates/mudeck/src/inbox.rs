@@ -1,0 +1,262 @@
+//! The receiving side of a mail box: its rings, which of them are polled, and what the next message is.
+//!
+//! Looking for work costs the same with two or a thousand silent senders: a look polls the rings that were active lately
+//! (*hot*) and one count that posters change when they ring. A ring becomes hot when its bell rings, and cold when the
+//! retriever wants to sleep or the ring has been silent for long; a poster rings only while its ring is cold.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use deck_segment::fabric::Host;
+use deck_segment::{HeapMemory, Region, Words};
+use deck_sync::atomic::Ordering;
+use deck_sync::{Error, ErrorKind, Event, NodeId, Result, barrier};
+use deck_transport::{Heaps, Parcel, Protocol, Receiver};
+
+/// Rings of a mail box at a time: one for each node that may post to it.
+pub(crate) const RINGS_MAX: usize = 256;
+/// Bytes of a mail box in its node's segment: a line with the event, and a bell for each ring.
+pub(crate) const AREA_BYTES: usize = 64 + RINGS_MAX * 8;
+/// Word of the first bell.
+const BELLS: usize = 8;
+/// Messages taken from one ring before the others have their turn.
+const TURN: u32 = 16;
+/// Looks without a message after which a ring is made cold while others are busy.
+const SILENT_LOOKS: u32 = 4096;
+
+/// How the sender of a ring came to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ended {
+    /// Left in order.
+    Left,
+    /// Died.
+    Lost,
+}
+
+pub(crate) struct Ring {
+    pub id: u64,
+    pub receiver: Receiver<Host>,
+    pub ended: Option<Ended>,
+    silent: u32,
+}
+
+/// What a look at a mail box brings.
+pub(crate) enum Arrival {
+    /// A message from this node, taken into the parcel.
+    Message(NodeId, Protocol),
+    /// Something that is told instead of a message.
+    Trouble(Error),
+}
+
+pub(crate) struct Inbox {
+    area: Arc<Region>,
+    words: Words,
+    rings: Vec<Option<Ring>>,
+    /// Indexes of rings that are polled.
+    hot: VecDeque<usize>,
+    turn: u32,
+    /// The event's count at the last look at the bells.
+    seen: u32,
+}
+
+impl Inbox {
+    pub fn new(area: Arc<Region>) -> Inbox {
+        let words = area.words();
+        Inbox { area, words, rings: Vec::new(), hot: VecDeque::new(), turn: 0, seen: 0 }
+    }
+
+    pub fn event(&self) -> &Event {
+        self.words.event(0)
+    }
+
+    /// Keeps the event and the bells allocated.
+    pub fn area(&self) -> &Arc<Region> {
+        &self.area
+    }
+
+    /// A place for a ring that is to be added: its index.
+    pub fn free_place(&mut self) -> Option<usize> {
+        if let Some(index) = self.rings.iter().position(Option::is_none) {
+            return Some(index);
+        }
+        (self.rings.len() < RINGS_MAX).then(|| {
+            self.rings.push(None);
+            self.rings.len() - 1
+        })
+    }
+
+    /// Byte offset of the bell of a ring, from the begin of the area.
+    pub fn bell(index: usize) -> usize {
+        8 * (BELLS + index)
+    }
+
+    /// Adds a ring at a free place. Its bell may have rung already.
+    pub fn add(&mut self, index: usize, id: u64, receiver: Receiver<Host>) {
+        self.rings[index] = Some(Ring { id, receiver, ended: None, silent: 0 });
+    }
+
+    /// All rings, for the end of the mail box.
+    pub fn take_rings(&mut self) -> Vec<Ring> {
+        self.hot.clear();
+        self.rings.iter_mut().filter_map(Option::take).collect()
+    }
+
+    /// The sender of its rings is gone: takes over what it had posted.
+    pub fn sender_gone(&mut self, from: NodeId, ended: Ended, heaps: &dyn Heaps) {
+        for index in 0..self.rings.len() {
+            if let Some(ring) = &mut self.rings[index]
+                && ring.receiver.from() == from
+                && ring.ended.is_none()
+            {
+                ring.receiver.adopt(heaps);
+                ring.ended = Some(ended);
+                self.heat(index);
+            }
+        }
+    }
+
+    fn heat(&mut self, index: usize) {
+        if let Some(ring) = &mut self.rings[index] {
+            ring.silent = 0;
+            ring.receiver.set_hot(true);
+            if !self.hot.contains(&index) {
+                self.hot.push_back(index);
+            }
+        }
+    }
+
+    /// Looks at the bells if any has rung.
+    fn hear_bells(&mut self) {
+        let count = self.event().count();
+        if count == self.seen {
+            return;
+        }
+        self.seen = count;
+        for index in 0..self.rings.len() {
+            let bell = self.words.get(BELLS + index);
+            // Acquire: pairs with: ring/bell.
+            if bell.load(Ordering::Acquire) != 0 {
+                bell.store(0, Ordering::Relaxed);
+                self.heat(index);
+            }
+        }
+    }
+
+    /// True if a retrieve would find something.
+    pub fn has_work(&mut self) -> bool {
+        self.hear_bells();
+        let rings = &self.rings;
+        self.hot
+            .iter()
+            .any(|index| rings[*index].as_ref().is_some_and(|ring| ring.receiver.has_next() || ring.ended.is_some()))
+    }
+
+    /// The next message, taken into `into`.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NoMemory`] if there is no room for a copy; the message stays.
+    pub fn take(&mut self, into: &mut Parcel, heap: &Arc<HeapMemory>, heaps: &dyn Heaps) -> Result<Option<Arrival>> {
+        self.hear_bells();
+        for _ in 0..self.hot.len() {
+            let Some(&index) = self.hot.front() else { break };
+            if let Some(arrival) = self.take_from(index, into, heap, heaps)? {
+                self.turn += 1;
+                if self.turn >= TURN {
+                    self.next_turn();
+                }
+                return Ok(Some(arrival));
+            }
+            self.next_turn();
+        }
+        Ok(None)
+    }
+
+    fn next_turn(&mut self) {
+        self.turn = 0;
+        if self.hot.len() > 1 {
+            self.hot.rotate_left(1);
+        }
+    }
+
+    fn take_from(
+        &mut self,
+        index: usize,
+        into: &mut Parcel,
+        heap: &Arc<HeapMemory>,
+        heaps: &dyn Heaps,
+    ) -> Result<Option<Arrival>> {
+        let Some(ring) = &mut self.rings[index] else { return Ok(None) };
+        let from = ring.receiver.from();
+        loop {
+            match ring.receiver.take(into, heap, heaps) {
+                Ok(Some(protocol)) => {
+                    ring.silent = 0;
+                    return Ok(Some(Arrival::Message(from, protocol)));
+                }
+                Ok(None) => {}
+                Err(error) if error.kind() == ErrorKind::NoMemory => return Err(error),
+                Err(error) => {
+                    ring.receiver.set_closed();
+                    self.remove(index);
+                    return Ok(Some(Arrival::Trouble(error)));
+                }
+            }
+            match ring.ended {
+                None => {
+                    ring.silent += 1;
+                    if ring.silent >= SILENT_LOOKS && self.hot.len() > 1 {
+                        self.cool();
+                    }
+                    return Ok(None);
+                }
+                // Slots that the dead node had reserved and never written are passed over.
+                Some(_) if !ring.receiver.has_next() && ring.receiver.skip_unwritten() => {}
+                // It is there, but names a heap that cannot be had any more: lost with its sender.
+                Some(_) if ring.receiver.has_next() => ring.receiver.skip_one(),
+                Some(ended) => {
+                    self.remove(index);
+                    return Ok((ended == Ended::Lost).then(|| {
+                        let error = Error::new(ErrorKind::PeerLost, "a node that had cloned this mail box died");
+                        Arrival::Trouble(
+                            error
+                                .with_peer(from)
+                                .with_remedy("all that it had posted was delivered; go on retrieving from the others"),
+                        )
+                    }));
+                }
+            }
+        }
+    }
+
+    fn remove(&mut self, index: usize) {
+        self.rings[index] = None;
+        self.hot.retain(|other| *other != index);
+    }
+
+    /// Makes silent rings cold: from now on their posters ring. Those that turn out not to be silent stay hot.
+    pub fn cool(&mut self) {
+        let mut cooled = Vec::new();
+        for index in self.hot.iter().copied() {
+            if let Some(ring) = &mut self.rings[index]
+                && ring.ended.is_none()
+            {
+                ring.receiver.tell();
+                ring.receiver.set_hot(false);
+                cooled.push(index);
+            }
+        }
+        if cooled.is_empty() {
+            return;
+        }
+        // Pairs with: ring/cold. A poster either sees the mark and rings, or its slot is seen here.
+        barrier::heavy();
+        for index in cooled {
+            let is_silent = self.rings[index].as_ref().is_none_or(|ring| !ring.receiver.has_next());
+            if is_silent {
+                self.hot.retain(|other| *other != index);
+            } else {
+                self.heat(index);
+            }
+        }
+    }
+}

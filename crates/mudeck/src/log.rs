@@ -1,0 +1,63 @@
+//! What DECK says about itself while it runs: nothing, unless somebody asks.
+
+use std::sync::{Once, PoisonError, RwLock};
+
+use deck_sync::atomic::{AtomicU32, Ordering};
+
+/// How much a line matters.
+#[repr(i32)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum LogLevel {
+    /// Something is lost.
+    Error = 1,
+    /// Something is odd.
+    Warn = 2,
+    /// Nodes come, go, meet.
+    Info = 3,
+    /// For those who work on DECK.
+    Debug = 4,
+}
+
+type Sink = Box<dyn Fn(LogLevel, &str) + Send + Sync>;
+
+static SINK: RwLock<Option<Sink>> = RwLock::new(None);
+/// The highest level that anybody wants to hear; 0 for none.
+static WANTED: AtomicU32 = AtomicU32::new(0);
+static FROM_ENVIRONMENT: Once = Once::new();
+
+/// Sends every line to `sink` from now on, from any thread; `None` for silence. Takes the place of `DECK_LOG`.
+#[doc(alias = "deck_set_log")]
+pub fn set_log(sink: Option<Box<dyn Fn(LogLevel, &str) + Send + Sync>>) {
+    FROM_ENVIRONMENT.call_once(|| {});
+    let wanted = if sink.is_some() { LogLevel::Debug as u32 } else { 0 };
+    *SINK.write().unwrap_or_else(PoisonError::into_inner) = sink;
+    WANTED.store(wanted, Ordering::Relaxed);
+}
+
+/// `DECK_LOG=error|warn|info|debug` writes lines to standard error, unless the program has set a sink of its own.
+pub(crate) fn look_at_environment() {
+    FROM_ENVIRONMENT.call_once(|| {
+        let level = match std::env::var("DECK_LOG").as_deref() {
+            Ok("error") => LogLevel::Error,
+            Ok("warn") => LogLevel::Warn,
+            Ok("info") => LogLevel::Info,
+            Ok("debug") => LogLevel::Debug,
+            _ => return,
+        };
+        *SINK.write().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(|level, line| {
+            use std::io::Write;
+            let _ = writeln!(std::io::stderr(), "deck {level:?}: {line}");
+        }));
+        WANTED.store(level as u32, Ordering::Relaxed);
+    });
+}
+
+/// Says a line that is only put together if somebody wants to hear it.
+pub(crate) fn say(level: LogLevel, line: impl FnOnce() -> String) {
+    if WANTED.load(Ordering::Relaxed) < level as u32 {
+        return;
+    }
+    if let Some(sink) = &*SINK.read().unwrap_or_else(PoisonError::into_inner) {
+        sink(level, &line());
+    }
+}

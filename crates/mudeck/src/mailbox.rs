@@ -1,0 +1,435 @@
+//! The owner's end of a mail box.
+
+use std::future::Future;
+use std::os::fd::RawFd;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use deck_peers::{Granted, MailboxId, Refused};
+use deck_segment::Region;
+use deck_sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use deck_sync::{Deadline, Error, ErrorKind, Event, Interrupted, NodeId, Result, Waiting};
+use deck_transport::segment::ring::MESSAGES_MAX;
+use deck_transport::{Heaps, Parcel, Protocol, Shape};
+
+use crate::clone::{MailboxAddress, MailboxClone, Refused as RefusedMessage};
+use crate::inbox::{Arrival, Ended, Inbox, Ring};
+use crate::message::Message;
+use crate::node::{NodeShared, lock};
+use crate::watcher::Watch;
+
+/// Limits of a mail box, for each node that posts to it.
+#[doc(alias = "deck_mbox_options_t")]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MailboxOptions {
+    /// Messages in flight from one node: 1 to 65,536.
+    pub messages: u32,
+    /// Bytes in flight from one node, counted for messages over 62 bytes that are handed over; an empty ring takes one
+    /// message of any size within the sender's budget.
+    pub bytes: u64,
+}
+
+impl Default for MailboxOptions {
+    fn default() -> MailboxOptions {
+        MailboxOptions { messages: 64, bytes: 64 << 20 }
+    }
+}
+
+impl MailboxOptions {
+    pub(crate) fn shape(&self, area_lines: u32) -> Result<Shape> {
+        if !(1..=MESSAGES_MAX).contains(&self.messages) || self.bytes == 0 {
+            let what = format!("a mail box for {} messages and {} bytes per node", self.messages, self.bytes);
+            return Err(Error::new(ErrorKind::Invalid, what)
+                .with_remedy(format!("ask for 1 to {MESSAGES_MAX} messages and at least 1 byte")));
+        }
+        Ok(Shape { messages: self.messages, bytes: self.bytes, area_lines, is_mapped: true })
+    }
+}
+
+/// Counters of a mail box, as one node has seen it. All grow only.
+#[doc(alias = "deck_mbox_stats_t")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MailboxStats {
+    /// Messages posted through this handle's node.
+    pub posted: u64,
+    /// Messages retrieved.
+    pub retrieved: u64,
+    /// Bytes of content posted.
+    pub bytes_posted: u64,
+    /// Bytes of content retrieved.
+    pub bytes_retrieved: u64,
+    /// Times that a thread slept on it.
+    pub waits: u64,
+    /// Posts that found no room at first.
+    pub held_back: u64,
+    /// Messages by protocol 1: in a slot.
+    pub short: u64,
+    /// Messages by protocol 2: copied beside the ring.
+    pub buffered: u64,
+    /// Messages by protocol 3: handed over.
+    pub zero_copy: u64,
+}
+
+#[derive(Default)]
+pub(crate) struct Counters {
+    messages: [AtomicU64; 3],
+    bytes: AtomicU64,
+    pub waits: AtomicU64,
+    pub held_back: AtomicU64,
+}
+
+impl Counters {
+    #[inline]
+    pub fn count(&self, protocol: Protocol, bytes: usize) {
+        // Relaxed: statistics.
+        self.messages[protocol as usize].fetch_add(1, Ordering::Relaxed);
+        self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    /// Messages by protocol, messages, bytes.
+    pub fn read(&self) -> ([u64; 3], u64, u64) {
+        let by_protocol = [0, 1, 2].map(|index: usize| self.messages[index].load(Ordering::Relaxed));
+        (by_protocol, by_protocol.iter().sum(), self.bytes.load(Ordering::Relaxed))
+    }
+}
+
+/// A mail box of this node, whoever holds it.
+pub(crate) struct Core {
+    pub id: MailboxId,
+    pub name: Option<String>,
+    pub shape: Shape,
+    inbox: Mutex<Inbox>,
+    /// The same area as the inbox has: for its event, without the lock.
+    area: Arc<Region>,
+    words: deck_segment::Words,
+    is_closed: AtomicBool,
+    retrieved: Counters,
+    pub watch: Watch,
+}
+
+impl Core {
+    pub fn new(id: MailboxId, name: Option<String>, shape: Shape, inbox: Inbox) -> Core {
+        let area = inbox.area().clone();
+        Core {
+            id,
+            name,
+            shape,
+            words: area.words(),
+            area,
+            inbox: Mutex::new(inbox),
+            is_closed: AtomicBool::new(false),
+            retrieved: Counters::default(),
+            watch: Watch::default(),
+        }
+    }
+
+    pub fn event(&self) -> &Event {
+        self.words.event(0)
+    }
+
+    pub fn is_closed(&self) -> bool {
+        self.is_closed.load(Ordering::Acquire)
+    }
+
+    /// The rings and the area of a mail box that was open; `None` if it was closed already.
+    pub fn close(&self) -> Option<(Vec<Ring>, Arc<Region>)> {
+        let mut inbox = lock(&self.inbox);
+        if self.is_closed.swap(true, Ordering::AcqRel) {
+            return None;
+        }
+        let rings = inbox.take_rings();
+        drop(inbox);
+        self.event().notify();
+        Some((rings, self.area.clone()))
+    }
+
+    /// Adds a ring under the lock; `make` fails or adds it.
+    pub fn add_ring(&self, make: impl FnOnce(&mut Inbox) -> Result<Granted, Refused>) -> Result<Granted, Refused> {
+        let mut inbox = lock(&self.inbox);
+        if self.is_closed() { Err(Refused::Closed) } else { make(&mut inbox) }
+    }
+
+    pub fn sender_gone(&self, from: NodeId, ended: Ended, heaps: &dyn Heaps) {
+        lock(&self.inbox).sender_gone(from, ended, heaps);
+        self.event().notify();
+    }
+
+    /// True if a retrieve would not wait.
+    pub fn has_work(&self) -> bool {
+        self.is_closed() || lock(&self.inbox).has_work()
+    }
+
+    /// Has posters ring from now on.
+    pub fn arm(&self) {
+        lock(&self.inbox).cool();
+    }
+
+    fn what(&self) -> String {
+        match &self.name {
+            Some(name) => format!("mail box \"{name}\""),
+            None => format!("an anonymous mail box of {}", self.id.owner),
+        }
+    }
+}
+
+struct Retrieving<'a> {
+    node: &'a NodeShared,
+    core: &'a Core,
+    into: &'a mut Parcel,
+}
+
+impl Waiting for Retrieving<'_> {
+    type Output = Result<NodeId>;
+
+    fn look(&mut self) -> Option<Result<NodeId>> {
+        if self.core.is_closed() {
+            return Some(Err(match self.node.check() {
+                Ok(()) => Error::new(ErrorKind::Closed, format!("retrieving from {}", self.core.what())),
+                Err(error) => error,
+            }));
+        }
+        let taken = lock(&self.core.inbox).take(self.into, self.node.heap(), self.node);
+        match taken {
+            Ok(None) => None,
+            Ok(Some(Arrival::Message(from, protocol))) => {
+                self.core.retrieved.count(protocol, self.into.size());
+                Some(Ok(from))
+            }
+            Ok(Some(Arrival::Trouble(error))) | Err(error) => {
+                Some(Err(error.context(format!("retrieving from {}", self.core.what()))))
+            }
+        }
+    }
+
+    fn arm(&mut self) {
+        self.core.retrieved.waits.fetch_add(1, Ordering::Relaxed);
+        self.core.arm();
+    }
+}
+
+/// The owner's end of a mail box: retrieves. Any thread of the node may; each message goes to exactly one.
+///
+/// Dropping it closes the mail box: its name is free, posters get `Closed`.
+#[doc(alias = "deck_mbox_t")]
+pub struct Mailbox {
+    node: Arc<NodeShared>,
+    core: Arc<Core>,
+}
+
+impl Mailbox {
+    pub(crate) fn new(node: Arc<NodeShared>, core: Arc<Core>) -> Mailbox {
+        Mailbox { node, core }
+    }
+
+    /// Its name, if it has one.
+    pub fn name(&self) -> Option<&str> {
+        self.core.name.as_deref()
+    }
+
+    /// The next message. Blocks until the deadline.
+    ///
+    /// # Errors
+    /// - [`ErrorKind::Timeout`], [`ErrorKind::Cancelled`];
+    /// - [`ErrorKind::PeerLost`] once for each node that had cloned the mail box and died, after everything that it had
+    ///   posted; the mail box goes on;
+    /// - [`ErrorKind::Closed`] when the mail box is closed meanwhile;
+    /// - [`ErrorKind::Corrupt`] naming a node that wrote nonsense, whose ring is given up;
+    /// - [`ErrorKind::NoMemory`] if there is none for a copy; the message stays in the mail box.
+    #[doc(alias = "deck_mbox_retrv")]
+    pub fn retrieve(&self, timeout: Duration) -> Result<Message> {
+        let mut message = Message::empty(&self.node);
+        self.retrieve_into(&mut message, timeout)?;
+        Ok(message)
+    }
+
+    /// The next message in place of `message`'s content, whose buffer is used again or given back. Blocks until the
+    /// deadline.
+    ///
+    /// # Errors
+    /// As [`Mailbox::retrieve`]; `message` is as before then.
+    #[inline]
+    pub fn retrieve_into(&self, message: &mut Message, timeout: Duration) -> Result<()> {
+        self.node.check()?;
+        let core = &*self.core;
+        let mut retrieving = Retrieving { node: &self.node, core, into: &mut message.parcel };
+        let result =
+            deck_sync::wait(&mut retrieving, &[core.event()], self.node.membership().crowd(), Deadline::after(timeout));
+        self.pass_on();
+        match result {
+            Ok(from) => {
+                message.received(from?);
+                Ok(())
+            }
+            Err(Interrupted::Deadline) => {
+                Err(Error::new(ErrorKind::Timeout, format!("retrieving from {}: no message", core.what())))
+            }
+            Err(Interrupted::Cancelled) => {
+                Err(Error::new(ErrorKind::Cancelled, format!("retrieving from {}", core.what())))
+            }
+        }
+    }
+
+    /// This thread polls no longer: if others sleep on the mail box, one of them takes over, or posters ring.
+    fn pass_on(&self) {
+        let core = &*self.core;
+        if core.event().has_sleepers() {
+            if !core.has_work() {
+                core.arm();
+            }
+            if core.has_work() {
+                core.event().notify_one();
+            }
+        }
+        if core.watch.has_fd() && !core.has_work() {
+            core.watch.hush();
+            if let Ok(watcher) = self.node.watcher() {
+                watcher.watch(&self.core);
+            }
+        }
+    }
+
+    /// The next message, as a future for any executor. Nothing is lost when it is dropped early.
+    pub fn retrieve_async(&self) -> Retrieve<'_> {
+        Retrieve { mailbox: self }
+    }
+
+    /// Posts to this mail box from its own node. As [`MailboxClone::post`].
+    ///
+    /// # Errors
+    /// As [`MailboxClone::post`].
+    #[doc(alias = "deck_mbox_post")]
+    pub fn post(&self, message: Message, timeout: Duration) -> std::result::Result<(), RefusedMessage> {
+        match self.clone_here() {
+            Ok(clone) => clone.post(message, timeout),
+            Err(error) => Err(RefusedMessage { message, error }),
+        }
+    }
+
+    /// As [`Mailbox::post`]; the message stays the caller's.
+    ///
+    /// # Errors
+    /// As [`MailboxClone::post_shared`].
+    pub fn post_shared(&self, message: &Message, timeout: Duration) -> Result<()> {
+        self.clone_here()?.post_shared(message, timeout)
+    }
+
+    /// A clone for threads of this node.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Closed`], [`ErrorKind::NoMemory`].
+    pub fn clone_here(&self) -> Result<MailboxClone> {
+        self.node.clone_by_id(self.core.id, self.name(), Deadline::NEVER)
+    }
+
+    /// A descriptor that is readable while there is something to retrieve: for epoll, asyncio and other event loops.
+    /// Owned by the mail box; only to be watched, not read. The first call starts a thread that watches mail boxes.
+    ///
+    /// # Errors
+    /// [`ErrorKind::System`] if there is no descriptor or thread to be had.
+    #[doc(alias = "deck_mbox_fd")]
+    pub fn fd(&self) -> Result<RawFd> {
+        self.node.check()?;
+        let fd = self.core.watch.open_fd()?;
+        self.node.watcher()?.watch(&self.core);
+        Ok(fd)
+    }
+
+    /// Counters of retrieving here and of posting from this node.
+    #[doc(alias = "deck_mbox_stats")]
+    pub fn stats(&self) -> MailboxStats {
+        let posters = self.node.posters();
+        let own = posters.iter().find(|poster| poster.id == self.core.id);
+        let mut stats = own.map(|poster| poster.stats()).unwrap_or_default();
+        let (by_protocol, retrieved, bytes) = self.core.retrieved.read();
+        stats.retrieved = retrieved;
+        stats.bytes_retrieved = bytes;
+        stats.waits += self.core.retrieved.waits.load(Ordering::Relaxed);
+        [stats.short, stats.buffered, stats.zero_copy] = by_protocol;
+        stats
+    }
+
+    /// Closes the mail box: waiters and posters get `Closed`, the name is free on return. A second call does nothing.
+    #[doc(alias = "deck_mbox_destroy")]
+    pub fn close(&self) {
+        self.node.close(&self.core);
+    }
+
+    /// What goes into a message so that others can post here.
+    pub fn address(&self) -> MailboxAddress {
+        MailboxAddress(self.core.id)
+    }
+}
+
+impl Drop for Mailbox {
+    fn drop(&mut self) {
+        if !deck_peers::fork::is_child() {
+            self.close();
+        }
+    }
+}
+
+/// The future of [`Mailbox::retrieve_async`].
+#[must_use = "futures do nothing unless they are awaited"]
+pub struct Retrieve<'a> {
+    mailbox: &'a Mailbox,
+}
+
+impl Future for Retrieve<'_> {
+    type Output = Result<Message>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<Message>> {
+        let again = |error: &Error| error.kind() == ErrorKind::Timeout;
+        match self.mailbox.retrieve(Duration::ZERO) {
+            Err(error) if again(&error) => {}
+            result => return Poll::Ready(result),
+        }
+        self.mailbox.core.watch.add_waker(context.waker());
+        let watcher = match self.mailbox.node.watcher() {
+            Ok(watcher) => watcher,
+            Err(error) => return Poll::Ready(Err(error)),
+        };
+        watcher.watch(&self.mailbox.core);
+        Poll::Pending
+    }
+}
+
+/// Where the next select begins to look, so that no mail box is always last.
+static TURN: AtomicUsize = AtomicUsize::new(0);
+
+struct Selecting<'a, 'b>(&'a [&'b Mailbox], usize);
+
+impl Waiting for Selecting<'_, '_> {
+    type Output = usize;
+
+    fn look(&mut self) -> Option<usize> {
+        let count = self.0.len();
+        (0..count).map(|step| (self.1 + step) % count).find(|index| self.0[*index].core.has_work())
+    }
+
+    fn arm(&mut self) {
+        self.0.iter().for_each(|mailbox| mailbox.core.arm());
+    }
+}
+
+/// Waits until one of several mail boxes has something to retrieve (a message, a loss, or its end); returns its index.
+/// Blocks until the deadline. Another thread may retrieve it first.
+///
+/// # Errors
+/// [`ErrorKind::Timeout`], [`ErrorKind::Cancelled`], [`ErrorKind::Invalid`] without mail boxes,
+/// [`ErrorKind::NotInitialized`] after leaving.
+#[doc(alias = "deck_mbox_select")]
+pub fn select(boxes: &[&Mailbox], timeout: Duration) -> Result<usize> {
+    let Some(first) = boxes.first() else {
+        return Err(Error::new(ErrorKind::Invalid, "selecting from no mail box"));
+    };
+    first.node.check()?;
+    let events: Vec<&Event> = boxes.iter().map(|mailbox| mailbox.core.event()).collect();
+    let mut selecting = Selecting(boxes, TURN.fetch_add(1, Ordering::Relaxed) % boxes.len());
+    let crowd = first.node.membership().crowd();
+    deck_sync::wait(&mut selecting, &events, crowd, Deadline::after(timeout)).map_err(|interrupted| match interrupted {
+        Interrupted::Deadline => Error::new(ErrorKind::Timeout, format!("selecting from {} mail boxes", boxes.len())),
+        Interrupted::Cancelled => Error::new(ErrorKind::Cancelled, "selecting from mail boxes"),
+    })
+}

@@ -1,0 +1,276 @@
+//! Messages: buffers that the library manages, filled and read as a sequence of typed elements or directly.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use deck_peers::MailboxId;
+use deck_sync::{Deadline, Error, ErrorKind, NodeId, Result};
+use deck_transport::Parcel;
+
+use crate::clone::{MailboxAddress, MailboxClone};
+use crate::element::{Element, ElementType, MAILBOX};
+use crate::node::NodeShared;
+
+/// Bytes of a mail box's address in a message.
+const ADDRESS_BYTES: usize = 16;
+
+/// A message: content that is handed over rather than copied.
+///
+/// A message that was posted stays readable and can be posted again; changing it then works on a copy of one's own, so what
+/// was posted never changes. Cloning shares the content in the same way.
+///
+/// Threads: `Send + Sync`; `&mut` methods change this message only. Nothing here waits, except
+/// [`Message::unpack_mailbox`].
+///
+/// ```
+/// # fn main() -> deck_mudeck::Result<()> {
+/// let node = deck_mudeck::Node::join()?;
+/// let mut message = node.message();
+/// message.pack(&[1i32, 2, 3])?;
+/// message.pack(&[0.5f64])?;
+/// let (mut integers, mut half) = ([0i32; 3], [0f64; 1]);
+/// message.unpack(&mut integers)?;
+/// message.unpack(&mut half)?;
+/// assert_eq!((integers, half), ([1, 2, 3], [0.5]));
+/// # node.leave() }
+/// ```
+#[doc(alias = "deck_msg_t")]
+pub struct Message {
+    pub(crate) parcel: Parcel,
+    pub(crate) sender: Option<NodeId>,
+    node: Arc<NodeShared>,
+    cursor: Cursor,
+}
+
+/// How far a message was unpacked: next run, bytes of it already taken, and bytes of content before all that.
+#[derive(Clone, Copy, Debug, Default)]
+struct Cursor {
+    run: usize,
+    in_run: usize,
+    bytes: usize,
+}
+
+impl Message {
+    pub(crate) fn empty(node: &Arc<NodeShared>) -> Message {
+        Message { parcel: Parcel::default(), sender: None, node: node.clone(), cursor: Cursor::default() }
+    }
+
+    pub(crate) fn with_capacity(node: &Arc<NodeShared>, bytes: usize) -> Result<Message> {
+        let parcel = Parcel::with_capacity(bytes, node.heap())?;
+        Ok(Message { parcel, ..Message::empty(node) })
+    }
+
+    /// The content was replaced by what `sender` posted.
+    pub(crate) fn received(&mut self, sender: NodeId) {
+        self.sender = Some(sender);
+        self.cursor = Cursor::default();
+    }
+
+    /// Appends elements. Never waits.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NoMemory`]; the message is as before then.
+    #[doc(alias = "deck_msg_pack")]
+    pub fn pack<T: Element>(&mut self, data: &[T]) -> Result<()> {
+        let bytes = size_of_val(data);
+        // SAFETY: a slice is readable for its size in bytes.
+        unsafe { self.parcel.append(T::TYPE as u8, data.as_ptr().cast(), bytes, self.node.heap()) }
+    }
+
+    /// Appends elements of type `kind` given as bytes in native order.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`] if `data` is not a whole number of elements, [`ErrorKind::NoMemory`].
+    pub fn pack_raw(&mut self, kind: ElementType, data: &[u8]) -> Result<()> {
+        check_whole(kind, data.len())?;
+        // SAFETY: a slice is readable for its length.
+        unsafe { self.parcel.append(kind as u8, data.as_ptr(), data.len(), self.node.heap()) }
+    }
+
+    /// Takes the next elements out, in the order in which they were packed. Never waits.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Type`] if the next element has another type, [`ErrorKind::Truncated`] if fewer than `data.len()` of
+    /// this type come before another type or the end. Nothing is consumed then.
+    #[doc(alias = "deck_msg_unpack")]
+    pub fn unpack<T: Element>(&mut self, data: &mut [T]) -> Result<()> {
+        let from = self.take(T::TYPE as u8, size_of_val(data))?;
+        let bytes = &self.parcel.bytes()[from..from + size_of_val(data)];
+        // SAFETY:
+        // - `data` is writable for its size in bytes, which is the length of `bytes`;
+        // - the two are different memory, as `data` is borrowed mutably beside the message;
+        // - any bytes make valid elements (`Element` is sealed to such types).
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), data.as_mut_ptr().cast::<u8>(), bytes.len()) };
+        Ok(())
+    }
+
+    /// Takes the next elements of type `kind` out as bytes in native order.
+    ///
+    /// # Errors
+    /// As [`Message::unpack`], and [`ErrorKind::Invalid`] if `data` is not a whole number of elements.
+    pub fn unpack_raw(&mut self, kind: ElementType, data: &mut [u8]) -> Result<()> {
+        check_whole(kind, data.len())?;
+        let from = self.take(kind as u8, data.len())?;
+        data.copy_from_slice(&self.parcel.bytes()[from..from + data.len()]);
+        Ok(())
+    }
+
+    /// Moves the cursor over `bytes` bytes of `element`; returns where they begin.
+    fn take(&mut self, element: u8, bytes: usize) -> Result<usize> {
+        let (from, next) = self.find(element, bytes)?;
+        self.cursor = next;
+        Ok(from)
+    }
+
+    fn find(&self, element: u8, bytes: usize) -> Result<(usize, Cursor)> {
+        let cursor = self.cursor;
+        if bytes == 0 {
+            return Ok((cursor.bytes, cursor));
+        }
+        let name = |code: u8| match ElementType::from_code(code) {
+            Some(element) => format!("{element:?}"),
+            None if code == MAILBOX => "the address of a mail box".into(),
+            None => format!("code {code}"),
+        };
+        let Some(run) = self.parcel.run(cursor.run) else {
+            return Err(Error::new(
+                ErrorKind::Truncated,
+                format!("unpacking {}: the message is at its end", name(element)),
+            ));
+        };
+        if run.element != element {
+            let what = format!("unpacking {}: the next element is {}", name(element), name(run.element));
+            return Err(Error::new(ErrorKind::Type, what));
+        }
+        let left = run.bytes.saturating_sub(cursor.in_run);
+        if run.bytes == 0 || cursor.bytes + left > self.parcel.size() {
+            // Runs came with the content; what this node packs itself always adds up.
+            let error = Error::new(ErrorKind::Corrupt, "the element types of a message do not add up to its size");
+            return Err(self.sender.map_or(error.clone(), |sender| error.with_peer(sender)));
+        }
+        if left < bytes {
+            let what = format!("unpacking {bytes} bytes of {}: {left} bytes are left of it", name(element));
+            return Err(Error::new(ErrorKind::Truncated, what));
+        }
+        let next = if left == bytes {
+            Cursor { run: cursor.run + 1, in_run: 0, bytes: cursor.bytes + bytes }
+        } else {
+            Cursor { run: cursor.run, in_run: cursor.in_run + bytes, bytes: cursor.bytes + bytes }
+        };
+        Ok((cursor.bytes, next))
+    }
+
+    /// Appends the address of a mail box, so that the receiver can post to it: a reply box.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NoMemory`].
+    #[doc(alias = "deck_msg_pack_mbox")]
+    pub fn pack_mailbox(&mut self, address: MailboxAddress) -> Result<()> {
+        let mut bytes = [0u8; ADDRESS_BYTES];
+        bytes[0..4].copy_from_slice(&address.0.owner.0.to_le_bytes());
+        bytes[4..8].copy_from_slice(&address.0.index.to_le_bytes());
+        bytes[8..12].copy_from_slice(&address.0.generation.to_le_bytes());
+        // SAFETY: an array is readable for its length.
+        unsafe { self.parcel.append(MAILBOX, bytes.as_ptr(), ADDRESS_BYTES, self.node.heap()) }
+    }
+
+    /// Takes the next element, the address of a mail box, and clones that mail box. Blocks until the deadline.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Type`] and [`ErrorKind::Truncated`] as for [`Message::unpack`]; [`ErrorKind::Closed`] if the mail box is
+    /// closed, [`ErrorKind::PeerLost`] naming its node, [`ErrorKind::Timeout`]. Nothing is consumed then.
+    #[doc(alias = "deck_msg_unpack_mbox")]
+    pub fn unpack_mailbox(&mut self, timeout: Duration) -> Result<MailboxClone> {
+        let (from, next) = self.find(MAILBOX, ADDRESS_BYTES)?;
+        let bytes = &self.parcel.bytes()[from..from + ADDRESS_BYTES];
+        let word = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+        let id = MailboxId { owner: NodeId(word(0)), index: word(4), generation: word(8) };
+        if id.index >= MailboxId::INDEX_MAX || id.generation >= MailboxId::GENERATIONS {
+            return Err(Error::new(ErrorKind::Corrupt, "a message carries the address of an impossible mail box"));
+        }
+        let clone = self.node.clone_by_id(id, None, Deadline::after(timeout))?;
+        self.cursor = next;
+        Ok(clone)
+    }
+
+    /// The content.
+    #[doc(alias = "deck_msg_data")]
+    pub fn as_bytes(&self) -> &[u8] {
+        self.parcel.bytes()
+    }
+
+    /// The content for writing; copied first only if others (a receiver, a clone) hold it. Element types stay.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NoMemory`]; the message is as before then.
+    #[doc(alias = "deck_msg_edit")]
+    pub fn edit(&mut self) -> Result<&mut [u8]> {
+        self.parcel.edit(self.node.heap())
+    }
+
+    /// Address of the content, aligned to 64 bytes; valid until the message is changed, retrieved into, or dropped. For
+    /// content of up to 62 bytes it moves with the message.
+    pub fn as_ptr(&self) -> *mut u8 {
+        self.parcel.data().as_ptr()
+    }
+
+    /// Bytes of content.
+    #[doc(alias = "deck_msg_size")]
+    pub fn size(&self) -> usize {
+        self.parcel.size()
+    }
+
+    /// Bytes that fit without another buffer.
+    #[doc(alias = "deck_msg_capacity")]
+    pub fn capacity(&self) -> usize {
+        self.parcel.capacity()
+    }
+
+    /// Makes the content `bytes` raw bytes, undefined and writable through [`Message::edit`]: for direct use instead of
+    /// packing. Takes a fresh buffer if others hold the present one.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NoMemory`]; the message is as before then.
+    #[doc(alias = "deck_msg_resize")]
+    pub fn resize(&mut self, bytes: usize) -> Result<()> {
+        self.parcel.resize(bytes, self.node.heap())?;
+        self.cursor = Cursor::default();
+        self.sender = None;
+        Ok(())
+    }
+
+    /// Empties the message and gives a received buffer back.
+    #[doc(alias = "deck_msg_clear")]
+    pub fn clear(&mut self) {
+        self.parcel.clear();
+        self.cursor = Cursor::default();
+        self.sender = None;
+    }
+
+    /// The node that posted it; `None` if it was not received.
+    #[doc(alias = "deck_msg_sender")]
+    pub fn sender(&self) -> Option<NodeId> {
+        self.sender
+    }
+}
+
+fn check_whole(kind: ElementType, bytes: usize) -> Result<()> {
+    if bytes.is_multiple_of(kind.size()) {
+        return Ok(());
+    }
+    Err(Error::new(ErrorKind::Invalid, format!("{bytes} bytes are no whole number of {kind:?} elements")))
+}
+
+impl Clone for Message {
+    /// Shares the content; a later change of either works on a copy.
+    fn clone(&self) -> Message {
+        Message { parcel: self.parcel.clone(), sender: self.sender, node: self.node.clone(), cursor: self.cursor }
+    }
+}
+
+impl fmt::Debug for Message {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Message").field("size", &self.size()).field("sender", &self.sender).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,91 @@
+//! Semaphores among the threads of a node.
+
+use std::sync::Arc;
+
+use deck_sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use deck_sync::{Alone, Crowd, Deadline, Error, ErrorKind, Event, Interrupted, Result, Waiting, wait};
+use std::time::Duration;
+
+/// A counting semaphore. Handles are shared by reference or `Arc`; waiting sleeps when nothing comes.
+///
+/// ```
+/// use std::time::Duration;
+/// let semaphore = deck_mudeck::Semaphore::new(1);
+/// semaphore.wait(Duration::ZERO)?;
+/// assert!(semaphore.wait(Duration::ZERO).is_err());
+/// semaphore.post()?;
+/// semaphore.wait(deck_mudeck::FOREVER)?;
+/// # Ok::<(), deck_mudeck::Error>(())
+/// ```
+#[doc(alias = "deck_sem_t")]
+pub struct Semaphore {
+    count: AtomicU32,
+    changed: Event,
+    is_closed: AtomicBool,
+    crowd: Arc<dyn Crowd>,
+}
+
+struct Taking<'a>(&'a Semaphore);
+
+impl Waiting for Taking<'_> {
+    type Output = bool;
+
+    fn look(&mut self) -> Option<bool> {
+        if self.0.is_closed.load(Ordering::Acquire) {
+            return Some(false);
+        }
+        // Acquire: pairs with: semaphore/post. What the poster did before is visible to the one who takes its count.
+        let taken = self.0.count.fetch_update(Ordering::Acquire, Ordering::Relaxed, |count| count.checked_sub(1));
+        taken.is_ok().then_some(true)
+    }
+}
+
+impl Semaphore {
+    /// A semaphore with this count.
+    #[doc(alias = "deck_sem_create")]
+    pub fn new(initial: u32) -> Semaphore {
+        Semaphore::in_crowd(initial, Arc::new(Alone))
+    }
+
+    pub(crate) fn in_crowd(initial: u32, crowd: Arc<dyn Crowd>) -> Semaphore {
+        Semaphore { count: AtomicU32::new(initial), changed: Event::new(), is_closed: AtomicBool::new(false), crowd }
+    }
+
+    /// Adds one and lets a waiter go on. Never blocks.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`] if the count would pass `u32::MAX`.
+    #[doc(alias = "deck_sem_post")]
+    pub fn post(&self) -> Result<()> {
+        // Release: pairs with: semaphore/post.
+        let posted = self.count.fetch_update(Ordering::Release, Ordering::Relaxed, |count| count.checked_add(1));
+        posted.map_err(|_| Error::new(ErrorKind::Invalid, "posting a semaphore whose count is at its largest"))?;
+        self.changed.notify_one();
+        Ok(())
+    }
+
+    /// Takes one, waiting for it at most `timeout`. Blocks until the deadline.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Timeout`], [`ErrorKind::Cancelled`], [`ErrorKind::Closed`] once [`Semaphore::close`] was called.
+    #[doc(alias = "deck_sem_wait")]
+    pub fn wait(&self, timeout: Duration) -> Result<()> {
+        match wait(&mut Taking(self), &[&self.changed], &self.crowd, Deadline::after(timeout)) {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(Error::new(ErrorKind::Closed, "waiting for a semaphore")),
+            Err(Interrupted::Deadline) => Err(Error::new(ErrorKind::Timeout, "waiting for a semaphore")),
+            Err(Interrupted::Cancelled) => {
+                // A post may have chosen this thread to wake: another waiter goes on in its place.
+                self.changed.notify_one();
+                Err(Error::new(ErrorKind::Cancelled, "waiting for a semaphore"))
+            }
+        }
+    }
+
+    /// Ends every wait, now and later, with [`ErrorKind::Closed`].
+    #[doc(alias = "deck_sem_destroy")]
+    pub fn close(&self) {
+        self.is_closed.store(true, Ordering::Release);
+        self.changed.notify();
+    }
+}

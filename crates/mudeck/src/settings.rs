@@ -1,0 +1,111 @@
+//! What the environment sets. `docs/environment.md` is the table of all variables.
+
+use std::time::Duration;
+
+use deck_sync::{Error, ErrorKind, Result};
+use deck_transport::Thresholds;
+
+/// How long a call without a timeout of its own may take by default.
+const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Sizes of a node, from the environment.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Bytes this node may have posted and not yet retrieved. `DECK_BUDGET`.
+    pub budget_bytes: u64,
+    /// Address space of the node's segment. `DECK_HEAP`.
+    pub heap_bytes: usize,
+    /// Where protocols change. `DECK_BUFFERED_MAX`.
+    pub thresholds: Thresholds,
+}
+
+impl Settings {
+    /// Reads the environment.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`] naming the variable and what it may be.
+    pub fn from_environment() -> Result<Settings> {
+        Settings::read(&|name| std::env::var(name).ok())
+    }
+
+    fn read(variable: &dyn Fn(&str) -> Option<String>) -> Result<Settings> {
+        let heap = match variable("DECK_HEAP") {
+            Some(text) => deck_segment::layout::DATA as u64 + parse_bytes("DECK_HEAP", &text)?,
+            None => deck_segment::default_bytes() as u64,
+        };
+        let heap_bytes = usize::try_from(heap).unwrap_or(usize::MAX / 2);
+        let budget_bytes = match variable("DECK_BUDGET") {
+            Some(text) => parse_bytes("DECK_BUDGET", &text)?,
+            None => (heap - deck_segment::layout::DATA as u64) / 2,
+        };
+        let mut thresholds = Thresholds::default();
+        if let Some(text) = variable("DECK_BUFFERED_MAX") {
+            thresholds.buffered_max = usize::try_from(parse_bytes("DECK_BUFFERED_MAX", &text)?).unwrap_or(usize::MAX);
+        }
+        timeout_from(variable("DECK_TIMEOUT"))?;
+        Ok(Settings { budget_bytes, heap_bytes, thresholds })
+    }
+}
+
+/// A number of bytes, with K, M, G or T for powers of 1,024.
+fn parse_bytes(name: &str, text: &str) -> Result<u64> {
+    let text = text.trim();
+    let (digits, shift) = match text.char_indices().next_back() {
+        Some((at, 'k' | 'K')) => (&text[..at], 10),
+        Some((at, 'm' | 'M')) => (&text[..at], 20),
+        Some((at, 'g' | 'G')) => (&text[..at], 30),
+        Some((at, 't' | 'T')) => (&text[..at], 40),
+        _ => (text, 0),
+    };
+    let number = digits.parse::<u64>().ok().filter(|number| *number > 0 && *number <= 1 << (56 - shift));
+    number.map(|number| number << shift).ok_or_else(|| {
+        Error::new(ErrorKind::Invalid, format!("{name}={text} is no number of bytes"))
+            .with_remedy(format!("set {name} to a number with K, M or G, such as {name}=256M"))
+    })
+}
+
+fn timeout_from(text: Option<String>) -> Result<Duration> {
+    let Some(text) = text else { return Ok(TIMEOUT) };
+    let seconds = text.trim().parse::<f64>().ok().filter(|seconds| *seconds > 0.0 && *seconds < 1e9);
+    seconds.map(Duration::from_secs_f64).ok_or_else(|| {
+        Error::new(ErrorKind::Invalid, format!("DECK_TIMEOUT={text} is no number of seconds"))
+            .with_remedy("set DECK_TIMEOUT to seconds, such as DECK_TIMEOUT=30")
+    })
+}
+
+/// How long calls without a timeout of their own may take: `DECK_TIMEOUT` in seconds, 10 by default.
+pub fn default_timeout() -> Duration {
+    timeout_from(std::env::var("DECK_TIMEOUT").ok()).unwrap_or(TIMEOUT)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(name: &'static str, value: &'static str) -> Result<Settings> {
+        Settings::read(&|asked| (asked == name).then(|| value.to_string()))
+    }
+
+    #[test]
+    fn sizes_have_units() {
+        assert_eq!(read("DECK_BUDGET", "256M").unwrap().budget_bytes, 256 << 20);
+        assert_eq!(read("DECK_BUDGET", "12345").unwrap().budget_bytes, 12345);
+        assert_eq!(read("DECK_BUFFERED_MAX", "2k").unwrap().thresholds.buffered_max, 2048);
+    }
+
+    #[test]
+    fn nonsense_is_refused_by_name() {
+        let nonsense = [
+            ("DECK_BUDGET", ""),
+            ("DECK_BUDGET", "many"),
+            ("DECK_HEAP", "0"),
+            ("DECK_HEAP", "-1M"),
+            ("DECK_TIMEOUT", "soon"),
+        ];
+        for (name, value) in nonsense {
+            let error = read(name, value).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Invalid);
+            assert!(error.to_string().contains(name), "{error}");
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! The watcher: one thread that stands in for event loops and futures, which cannot sleep on a word in memory.
+//!
+//! A mail box is watched once: when something arrives, its descriptor becomes readable and its wakers are called; then it
+//! is left alone until a retriever finds it empty and asks again. Mail boxes that nobody watches cost nothing.
+
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::sync::{Arc, Mutex, Weak};
+use std::task::Waker;
+
+use deck_sync::atomic::{AtomicBool, Ordering};
+use deck_sync::{Crowd, Deadline, Error, Event, Result, Waiting};
+use rustix::event::EventfdFlags;
+
+use crate::mailbox::Core;
+use crate::node::lock;
+
+/// What a mail box knows of being watched.
+#[derive(Default)]
+pub(crate) struct Watch {
+    fd: Mutex<Option<OwnedFd>>,
+    has_fd: AtomicBool,
+    wakers: Mutex<Vec<Waker>>,
+}
+
+impl Watch {
+    pub fn has_fd(&self) -> bool {
+        self.has_fd.load(Ordering::Acquire)
+    }
+
+    pub fn open_fd(&self) -> Result<RawFd> {
+        let mut fd = lock(&self.fd);
+        if fd.is_none() {
+            let new = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
+                .map_err(|errno| Error::system("making a descriptor for a mail box", errno.raw_os_error()))?;
+            *fd = Some(new);
+            self.has_fd.store(true, Ordering::Release);
+        }
+        Ok(fd.as_ref().map_or(-1, AsRawFd::as_raw_fd))
+    }
+
+    /// There is nothing to retrieve: the descriptor is not readable.
+    pub fn hush(&self) {
+        if let Some(fd) = &*lock(&self.fd) {
+            let _ = rustix::io::read(fd, &mut [0u8; 8]);
+        }
+    }
+
+    pub fn add_waker(&self, waker: &Waker) {
+        let mut wakers = lock(&self.wakers);
+        if !wakers.iter().any(|other| other.will_wake(waker)) {
+            wakers.push(waker.clone());
+        }
+    }
+
+    fn ring(&self) {
+        if let Some(fd) = &*lock(&self.fd) {
+            let _ = rustix::io::write(fd, &1u64.to_ne_bytes());
+        }
+        let wakers = std::mem::take(&mut *lock(&self.wakers));
+        wakers.into_iter().for_each(Waker::wake);
+    }
+}
+
+struct Watched {
+    boxes: Mutex<Vec<Weak<Core>>>,
+    changed: Event,
+    is_over: AtomicBool,
+}
+
+/// The thread that watches the mail boxes of a node.
+pub(crate) struct Watcher {
+    watched: Arc<Watched>,
+}
+
+struct Watching<'a> {
+    cores: &'a [Arc<Core>],
+    watched: &'a Watched,
+    seen: u32,
+}
+
+impl Waiting for Watching<'_> {
+    type Output = ();
+
+    fn look(&mut self) -> Option<()> {
+        let has_changed = self.watched.changed.count() != self.seen;
+        (has_changed || self.cores.iter().any(|core| core.has_work())).then_some(())
+    }
+
+    fn arm(&mut self) {
+        self.cores.iter().for_each(|core| core.arm());
+    }
+}
+
+impl Watcher {
+    pub fn start(crowd: Arc<dyn Crowd>) -> Result<Watcher> {
+        let watched =
+            Arc::new(Watched { boxes: Mutex::default(), changed: Event::new(), is_over: AtomicBool::new(false) });
+        let theirs = watched.clone();
+        std::thread::Builder::new()
+            .name("deck-watcher".into())
+            .spawn(move || theirs.run(&crowd))
+            .map_err(|error| Error::system("starting the watcher's thread", error.raw_os_error().unwrap_or(0)))?;
+        Ok(Watcher { watched })
+    }
+
+    /// Rings `core` once when it has something to retrieve, which may be now.
+    pub fn watch(&self, core: &Arc<Core>) {
+        let mut boxes = lock(&self.watched.boxes);
+        let core = Arc::downgrade(core);
+        if !boxes.iter().any(|other| other.ptr_eq(&core)) {
+            boxes.push(core);
+        }
+        drop(boxes);
+        self.watched.changed.notify();
+    }
+}
+
+impl Drop for Watcher {
+    fn drop(&mut self) {
+        self.watched.is_over.store(true, Ordering::Release);
+        self.watched.changed.notify();
+    }
+}
+
+impl Watched {
+    fn run(&self, crowd: &Arc<dyn Crowd>) {
+        while !self.is_over.load(Ordering::Acquire) {
+            let seen = self.changed.count();
+            let cores: Vec<Arc<Core>> = lock(&self.boxes).iter().filter_map(Weak::upgrade).collect();
+            {
+                let mut events: Vec<&Event> = vec![&self.changed];
+                events.extend(cores.iter().map(|core| core.event()));
+                let mut watching = Watching { cores: &cores, watched: self, seen };
+                let _ = deck_sync::wait(&mut watching, &events, crowd, Deadline::NEVER);
+            }
+            for core in cores.iter().filter(|core| core.has_work()) {
+                lock(&self.boxes).retain(|other| other.as_ptr() != Arc::as_ptr(core));
+                core.watch.ring();
+            }
+            lock(&self.boxes).retain(|core| core.strong_count() > 0);
+        }
+    }
+}

@@ -1,0 +1,408 @@
+//! The broker of a job: gives numbers and seats, introduces nodes to one another, tells deaths, and sees a dead node's
+//! holds forgotten.
+//!
+//! Under `deck run` it lives in the launcher; in a job that is joined by name it lives in one of the nodes, which listens
+//! on an abstract socket of the user. It has a thread of its own, asleep unless a node comes, goes, or wants to meet
+//! another. Messages never pass through it.
+//!
+//! A gone node is reclaimed in two steps, so that no buffer is freed under a message in flight:
+//! 1. *Gone* is told to all; each node takes over what the gone node had posted to it and answers *Adopted*.
+//! 2. When all have, *Reclaim* is told; each node forgets what the gone node held in its heap and answers *Reclaimed*.
+//!    Then the seat is free again.
+
+use std::collections::BTreeMap;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+
+use deck_segment::Seat;
+use deck_sync::{Error, ErrorKind, NodeId, Result};
+use rustix::event::epoll;
+
+use crate::namespace;
+use crate::socket::{Received, Socket, pair};
+use crate::table::Table;
+use crate::wire::{Frame, Refused};
+
+const STOP: u64 = 0;
+const LISTENER: u64 = 1;
+const FIRST_MEMBER: u64 = 16;
+/// Added to a member's key for the descriptor of its process.
+const PROCESS: u64 = 1 << 32;
+/// `broker` field of [`Frame::Welcome`] when the broker is no node.
+pub(crate) const NO_NODE: u64 = u64::MAX;
+
+/// A connection of one process to the broker.
+struct Member {
+    socket: Arc<Socket>,
+    node: Option<(NodeId, Seat)>,
+    process: Option<OwnedFd>,
+    pid: u32,
+    /// True for sockets that were inherited: the process may leave and join again through the same one.
+    is_invited: bool,
+}
+
+/// A gone node on its way out.
+struct Departure {
+    seat: Seat,
+    /// Members that have not answered the present step yet.
+    awaited: Vec<u64>,
+    is_second_step: bool,
+}
+
+struct State {
+    table: Table,
+    members: BTreeMap<u64, Member>,
+    departures: BTreeMap<NodeId, Departure>,
+    next: u64,
+    listener: Option<OwnedFd>,
+    node: u64,
+    network: u64,
+}
+
+struct Shared {
+    state: Mutex<State>,
+    epoll: OwnedFd,
+    stop: OwnedFd,
+}
+
+/// Serves one job from a thread of its own until dropped.
+pub struct Broker {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+fn watch(epoll: &OwnedFd, fd: impl AsFd, key: u64) -> Result<()> {
+    let data = epoll::EventData::new_u64(key);
+    epoll::add(epoll, fd, data, epoll::EventFlags::IN)
+        .map_err(|errno| Error::system("watching a descriptor", errno.raw_os_error()))
+}
+
+impl Broker {
+    /// Starts a broker for a new job that nobody can join uninvited; it expects `expected` nodes at least. Never blocks.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NoMemory`] or [`ErrorKind::System`].
+    pub fn start(job: &str, expected: u32) -> Result<Broker> {
+        Broker::open(Table::create(job, expected)?, None)
+    }
+
+    /// Starts a broker that also listens: for a new job, or to take over one whose broker is gone.
+    pub(crate) fn open(table: Table, listener: Option<OwnedFd>) -> Result<Broker> {
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)
+            .map_err(|errno| Error::system("making an epoll", errno.raw_os_error()))?;
+        let stop = crate::wakeup::new()?;
+        watch(&epoll, &stop, STOP)?;
+        if let Some(listener) = &listener {
+            watch(&epoll, listener, LISTENER)?;
+        }
+        let state = State {
+            table,
+            members: BTreeMap::new(),
+            departures: BTreeMap::new(),
+            next: FIRST_MEMBER,
+            listener,
+            node: NO_NODE,
+            network: namespace::network(),
+        };
+        let shared = Arc::new(Shared { state: Mutex::new(state), epoll, stop });
+        let serving = shared.clone();
+        let thread = std::thread::Builder::new()
+            .name("deck-broker".into())
+            .spawn(move || serving.serve())
+            .map_err(|error| Error::system("starting the broker's thread", error.raw_os_error().unwrap_or(0)))?;
+        Ok(Broker { shared, thread: Some(thread) })
+    }
+
+    /// A socket for one process to join through, close-on-exec: the launcher lets exactly one child inherit it.
+    ///
+    /// # Errors
+    /// [`ErrorKind::System`].
+    pub fn invite(&self) -> Result<OwnedFd> {
+        let (ours, theirs) = pair()?;
+        self.shared.lock().add(&self.shared.epoll, ours, true)?;
+        // The other end belongs to a program that knows nothing of our non-blocking habit until DECK takes it over.
+        Ok(theirs)
+    }
+
+    /// The number of the node that runs in process `pid`, if it has joined.
+    pub fn node_of_pid(&self, pid: u32) -> Option<NodeId> {
+        let state = self.shared.lock();
+        let member = state.members.values().find(|member| member.pid == pid)?;
+        member.node.map(|(number, _)| number)
+    }
+
+    /// Tells that the broker lives in node `node`.
+    pub(crate) fn set_node(&self, node: NodeId) {
+        self.shared.lock().node = u64::from(node.0);
+    }
+}
+
+impl Drop for Broker {
+    fn drop(&mut self) {
+        crate::wakeup::ring(&self.shared.stop);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn serve(&self) {
+        let mut events = Vec::with_capacity(64);
+        loop {
+            events.clear();
+            let space = rustix::buffer::spare_capacity(&mut events);
+            if let Err(errno) = epoll::wait(&self.epoll, space, None)
+                && errno != rustix::io::Errno::INTR
+            {
+                return;
+            }
+            let mut state = self.lock();
+            for event in &events {
+                match event.data.u64() {
+                    STOP => return,
+                    LISTENER => state.accept(&self.epoll),
+                    key if key & PROCESS != 0 => state.process_ended(key & !PROCESS),
+                    key => state.serve_member(&self.epoll, key),
+                }
+            }
+        }
+    }
+}
+
+impl State {
+    fn add(&mut self, epoll: &OwnedFd, fd: OwnedFd, is_invited: bool) -> Result<u64> {
+        let key = self.next;
+        self.next += 1;
+        watch(epoll, &fd, key)?;
+        let socket = Arc::new(Socket::new(fd));
+        self.members.insert(key, Member { socket, node: None, process: None, pid: 0, is_invited });
+        Ok(key)
+    }
+
+    fn accept(&mut self, epoll: &OwnedFd) {
+        let Some(listener) = &self.listener else { return };
+        let flags = rustix::net::SocketFlags::CLOEXEC | rustix::net::SocketFlags::NONBLOCK;
+        while let Ok(fd) = rustix::net::accept_with(listener, flags) {
+            let is_ours = rustix::net::sockopt::socket_peercred(&fd)
+                .is_ok_and(|peer| peer.uid.as_raw() == rustix::process::geteuid().as_raw());
+            if is_ours {
+                let _ = self.add(epoll, fd, false);
+            } else {
+                let _ = Socket::new(fd).send(&Frame::Refuse { reason: Refused::User as u64 }, None);
+            }
+            let Some(_) = &self.listener else { return };
+            return self.accept(epoll);
+        }
+    }
+
+    fn serve_member(&mut self, epoll: &OwnedFd, key: u64) {
+        while let Some(member) = self.members.get(&key) {
+            match member.socket.receive() {
+                Received::Nothing => return,
+                Received::Frame(frame, _) => self.handle(epoll, key, frame),
+                Received::End | Received::Nonsense => {
+                    self.process_ended(key);
+                    self.members.remove(&key);
+                    return;
+                }
+            }
+        }
+    }
+
+    fn handle(&mut self, epoll: &OwnedFd, key: u64, frame: Frame) {
+        match frame {
+            Frame::Join { pid, network, fences } => self.join(epoll, key, pid, network, fences != 0),
+            Frame::Rejoin { number, seat, pid } => self.rejoin(epoll, key, number, seat, pid),
+            Frame::Connect { to } => self.introduce(key, to),
+            Frame::Adopted { number } => self.answered(key, number, false),
+            Frame::Reclaimed { number } => self.answered(key, number, true),
+            Frame::Leave {} => self.leave(key),
+            // Anything else is not for a broker; a later version may know more.
+            _ => {}
+        }
+    }
+
+    fn join(&mut self, epoll: &OwnedFd, key: u64, pid: u64, network: u64, needs_fences: bool) {
+        let broker = self.node;
+        let refusal = match self.members.get(&key) {
+            Some(member) if member.node.is_some() => Some(Refused::Taken),
+            Some(_) if network != self.network => Some(Refused::Network),
+            _ => None,
+        };
+        let seated = match refusal {
+            Some(reason) => Err(reason),
+            None => self.table.seat_node(pid, needs_fences).map_err(|_| Refused::Full),
+        };
+        let Some(member) = self.members.get_mut(&key) else { return };
+        match seated {
+            Err(reason) => {
+                let _ = member.socket.send(&Frame::Refuse { reason: reason as u64 }, None);
+            }
+            Ok((number, seat)) => {
+                member.node = Some((number, seat));
+                member.pid = pid as u32;
+                watch_process(epoll, member, key);
+                let (number, seat) = (u64::from(number.0), u64::from(seat.0));
+                let _ = member.socket.send(&Frame::Welcome { number, seat, broker }, Some(self.table.as_fd()));
+            }
+        }
+    }
+
+    fn rejoin(&mut self, epoll: &OwnedFd, key: u64, number: u64, seat: u64, pid: u64) {
+        let (Ok(number), Ok(seat)) = (u32::try_from(number), u16::try_from(seat)) else { return };
+        let (number, seat) = (NodeId(number), Seat(seat));
+        if self.table.is_live(number)
+            && self.table.seat_of(number) == Some(seat)
+            && let Some(member) = self.members.get_mut(&key)
+        {
+            member.node = Some((number, seat));
+            member.pid = pid as u32;
+            watch_process(epoll, member, key);
+        }
+    }
+
+    fn introduce(&mut self, key: u64, to: u64) {
+        let Some(member) = self.members.get(&key) else { return };
+        let Some((from, from_seat)) = member.node else { return };
+        let found = self.members.values().find_map(|other| {
+            other.node.filter(|(number, _)| u64::from(number.0) == to && *number != from).map(|(_, seat)| (other, seat))
+        });
+        let ends = found.and_then(|found| Some((found, pair().ok()?)));
+        let Some(((other, seat), (ours, theirs))) = ends else {
+            let _ = member.socket.send(&Frame::Gone { number: to, seat: u64::MAX, lost: 1 }, None);
+            return;
+        };
+        let introduce = |peer: u64, seat: Seat| Frame::Introduce { peer, seat: u64::from(seat.0) };
+        // Whoever asked gets its end first; the other end arrives with the other's next look at its socket.
+        let _ = member.socket.send(&introduce(to, seat), Some(ours.as_fd()));
+        let _ = other.socket.send(&introduce(u64::from(from.0), from_seat), Some(theirs.as_fd()));
+    }
+
+    fn process_ended(&mut self, key: u64) {
+        let Some(member) = self.members.get_mut(&key) else { return };
+        member.process = None;
+        if let Some((number, _)) = member.node.take() {
+            self.depart(key, number, true);
+        }
+    }
+
+    fn leave(&mut self, key: u64) {
+        let Some(member) = self.members.get_mut(&key) else { return };
+        member.process = None;
+        if let Some((number, _)) = member.node.take() {
+            self.depart(key, number, false);
+        }
+        // A node that came by name has its own socket each time it joins.
+        if self.members.get(&key).is_some_and(|member| !member.is_invited) {
+            self.members.remove(&key);
+        }
+    }
+
+    fn others(&self) -> Vec<u64> {
+        self.members.iter().filter(|(_, member)| member.node.is_some()).map(|(key, _)| *key).collect()
+    }
+
+    fn tell(&self, members: &[u64], frame: &Frame) {
+        for key in members {
+            if let Some(member) = self.members.get(key) {
+                let _ = member.socket.send(frame, None);
+            }
+        }
+    }
+
+    fn depart(&mut self, key: u64, number: NodeId, is_lost: bool) {
+        let Some(seat) = self.table.seat_of(number) else { return };
+        self.table.set_gone(number, is_lost);
+        let lost = self.table.state(number) == Some(crate::NodeState::Lost);
+        let awaited = self.others();
+        let frame = Frame::Gone { number: u64::from(number.0), seat: u64::from(seat.0), lost: u64::from(lost) };
+        self.tell(&awaited, &frame);
+        self.departures.insert(number, Departure { seat, awaited, is_second_step: false });
+        // Nobody waits for an answer of one who is gone.
+        self.departures.values_mut().for_each(|departure| departure.awaited.retain(|other| *other != key));
+        self.advance();
+    }
+
+    fn answered(&mut self, key: u64, number: u64, is_second_step: bool) {
+        let Ok(number) = u32::try_from(number) else { return };
+        if let Some(departure) = self.departures.get_mut(&NodeId(number))
+            && departure.is_second_step == is_second_step
+        {
+            departure.awaited.retain(|other| *other != key);
+            self.advance();
+        }
+    }
+
+    /// Goes on with every departure that nobody has to answer for any more.
+    fn advance(&mut self) {
+        loop {
+            let ready = self.departures.iter().find(|(_, departure)| departure.awaited.is_empty());
+            let Some((number, departure)) = ready.map(|(number, departure)| (*number, departure.seat)) else { return };
+            let is_over = self.departures.get(&number).is_none_or(|departure| departure.is_second_step);
+            if is_over {
+                self.departures.remove(&number);
+                self.table.free_seat(departure);
+            } else {
+                let awaited = self.others();
+                self.tell(&awaited, &Frame::Reclaim { number: u64::from(number.0), seat: u64::from(departure.0) });
+                self.departures.insert(number, Departure { seat: departure, awaited, is_second_step: true });
+            }
+        }
+    }
+
+    /// After a change of brokers: everybody who should have come again and did not is gone, and departures that the old
+    /// broker had under way start again.
+    fn take_stock(&mut self) {
+        let here: Vec<NodeId> =
+            self.members.values().filter_map(|member| member.node.map(|(number, _)| number)).collect();
+        for index in 0..Seat::COUNT as u16 {
+            if let Some(number) = self.table.node_on(Seat(index))
+                && !here.contains(&number)
+                && !self.departures.contains_key(&number)
+            {
+                let is_lost = self.table.state(number) != Some(crate::NodeState::Left);
+                self.depart(u64::MAX, number, is_lost);
+            }
+        }
+    }
+}
+
+impl Broker {
+    /// See `State::take_stock`.
+    pub(crate) fn take_stock(&self) {
+        self.shared.lock().take_stock();
+    }
+
+    /// The nodes that have come (again) to this broker.
+    pub(crate) fn nodes(&self) -> Vec<NodeId> {
+        self.shared.lock().members.values().filter_map(|member| member.node.map(|(number, _)| number)).collect()
+    }
+}
+
+fn watch_process(epoll: &OwnedFd, member: &mut Member, key: u64) {
+    let Some(pid) = rustix::process::Pid::from_raw(member.pid as i32) else { return };
+    if let Ok(process) = rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty())
+        && watch(epoll, &process, key | PROCESS).is_ok()
+    {
+        member.process = Some(process);
+    }
+}
+
+/// Why the broker refused, as an error for the one who wanted to join.
+pub(crate) fn refused(reason: u64) -> Error {
+    match Refused::from_word(reason) {
+        Refused::Full => Error::new(ErrorKind::NoMemory, format!("joining: the job has {} nodes already", Seat::COUNT)),
+        Refused::Network => Error::new(ErrorKind::Access, "joining: the job runs in another network namespace")
+            .with_remedy("start all nodes of a job in the same container or network namespace"),
+        Refused::User => Error::new(ErrorKind::Access, "joining: the job belongs to another user"),
+        Refused::Taken => Error::new(ErrorKind::Invalid, "joining: this place in the job is taken by another process")
+            .with_remedy("start one node for each place: deck run -n N"),
+        other => Error::new(ErrorKind::Corrupt, format!("joining: the broker refused ({other:?})")),
+    }
+}

@@ -1,0 +1,435 @@
+//! The control thread of a node: asleep in epoll until another node wants something or is gone.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::{Arc, PoisonError, Weak};
+use std::time::Duration;
+
+use deck_segment::{HeapMemory, Seat};
+use deck_sync::atomic::Ordering;
+use deck_sync::{Deadline, Error, ErrorKind, NodeId, Result, barrier};
+use rustix::event::{Timespec, epoll};
+
+use crate::broker::{Broker, NO_NODE};
+use crate::membership::{Granted, Membership};
+use crate::peer::Peer;
+use crate::socket::{Received, Socket};
+use crate::wire::{Frame, Refused};
+use crate::{rendezvous, wakeup};
+
+const WAKE: u64 = 0;
+const BROKER: u64 = 1;
+const PEERS: u64 = 16;
+/// Added to a peer's key for the descriptor of its process.
+const PROCESS: u64 = 1 << 40;
+
+/// How often a peer on which waits depend is asked for a sign of life.
+const ASK_EVERY: Duration = Duration::from_millis(100);
+/// First and longest time between two ticks while the handler has small duties.
+const TICK_FIRST: Duration = Duration::from_millis(20);
+const TICK_LAST: Duration = Duration::from_secs(1);
+/// How often a node looks for the new broker, and how long the new broker waits for all to come.
+const LOOK_FOR_BROKER: Duration = Duration::from_millis(5);
+const TAKE_STOCK_AFTER: Duration = Duration::from_millis(500);
+
+pub struct Control {
+    membership: Weak<Membership>,
+    epoll: OwnedFd,
+    /// Time to the next tick, `None` while there are no duties.
+    tick: Option<Duration>,
+    /// The broker is gone and the new one not found.
+    is_orphan: bool,
+    take_stock_at: Option<Deadline>,
+}
+
+impl Control {
+    pub fn new(membership: &Arc<Membership>) -> Result<Control> {
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)
+            .map_err(|errno| Error::system("making an epoll", errno.raw_os_error()))?;
+        let control = Control {
+            membership: Arc::downgrade(membership),
+            epoll,
+            tick: None,
+            is_orphan: false,
+            take_stock_at: None,
+        };
+        control.watch(&membership.wake, WAKE)?;
+        let broker = membership.broker.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        control.watch(broker.as_fd(), BROKER)?;
+        Ok(control)
+    }
+
+    fn watch(&self, fd: impl AsFd, key: u64) -> Result<()> {
+        epoll::add(&self.epoll, fd, epoll::EventData::new_u64(key), epoll::EventFlags::IN)
+            .map_err(|errno| Error::system("watching a descriptor", errno.raw_os_error()))
+    }
+
+    /// Runs until the node has left.
+    pub fn run(mut self) {
+        let mut events = Vec::with_capacity(64);
+        let mut timeout = None;
+        loop {
+            events.clear();
+            let space = rustix::buffer::spare_capacity(&mut events);
+            let timespec = timeout.map(|timeout: Duration| Timespec {
+                tv_sec: timeout.as_secs() as i64,
+                tv_nsec: i64::from(timeout.subsec_nanos()),
+            });
+            let waited = epoll::wait(&self.epoll, space, timespec.as_ref());
+            if waited.is_err_and(|errno| errno != rustix::io::Errno::INTR) {
+                return;
+            }
+            let Some(membership) = self.membership.upgrade() else { return };
+            if membership.has_left.load(Ordering::SeqCst) {
+                return;
+            }
+            let mut is_poked = false;
+            for event in &events {
+                match event.data.u64() {
+                    WAKE => {
+                        wakeup::hush(&membership.wake);
+                        is_poked = true;
+                    }
+                    BROKER => self.serve_broker(&membership),
+                    key if key & PROCESS != 0 => self.process_ended(&membership, key & !PROCESS),
+                    key => self.serve_peer(&membership, key),
+                }
+            }
+            timeout = self.duties(&membership, is_poked, events.is_empty());
+        }
+    }
+
+    /// Small duties; returns when to come again at the latest.
+    fn duties(&mut self, membership: &Arc<Membership>, is_poked: bool, is_time: bool) -> Option<Duration> {
+        let mut next: Option<Duration> = None;
+        let mut at_latest = |time: Duration| next = Some(next.map_or(time, |next| next.min(time)));
+        let peers: Vec<Arc<Peer>> =
+            membership.peers.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect();
+        for peer in peers {
+            let Some(socket) = peer.socket() else { continue };
+            if socket.is_backed_up() && socket.send_waiting() {
+                at_latest(TICK_FIRST);
+            }
+            if peer.is_depended_on() && peer.gone().is_none() {
+                peer.ask();
+                at_latest(ASK_EVERY);
+            }
+        }
+        if is_poked {
+            self.tick = Some(TICK_FIRST);
+        }
+        if let Some(tick) = self.tick {
+            let has_more =
+                if is_time || is_poked { membership.handler().is_some_and(|handler| handler.tick()) } else { true };
+            self.tick = has_more.then(|| if is_time { (tick * 2).min(TICK_LAST) } else { tick });
+            if let Some(tick) = self.tick {
+                at_latest(tick);
+            }
+        }
+        if self.is_orphan {
+            self.find_broker(membership);
+            if self.is_orphan {
+                at_latest(LOOK_FOR_BROKER);
+            }
+        }
+        if let Some(at) = self.take_stock_at {
+            if at.has_passed() || self.everybody_has_come(membership) {
+                self.take_stock_at = None;
+                if let Some(broker) = &*membership.hosted.lock().unwrap_or_else(PoisonError::into_inner) {
+                    broker.take_stock();
+                }
+            } else {
+                at_latest(LOOK_FOR_BROKER);
+            }
+        }
+        next
+    }
+
+    fn serve_broker(&mut self, membership: &Arc<Membership>) {
+        let broker = membership.broker.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        loop {
+            match broker.receive() {
+                Received::Nothing => return,
+                Received::Frame(frame, passed) => self.handle_broker(membership, &broker, frame, passed),
+                Received::End | Received::Nonsense => {
+                    let _ = epoll::delete(&self.epoll, broker.as_fd());
+                    self.broker_gone(membership);
+                    return;
+                }
+            }
+        }
+    }
+
+    fn handle_broker(&mut self, membership: &Arc<Membership>, broker: &Socket, frame: Frame, passed: Option<OwnedFd>) {
+        match frame {
+            Frame::Introduce { peer, seat } => {
+                let known = u32::try_from(peer).ok().zip(u16::try_from(seat).ok());
+                if let (Some((peer, seat)), Some(fd)) = (known, passed)
+                    && usize::from(seat) < Seat::COUNT
+                {
+                    self.introduced(membership, NodeId(peer), Seat(seat), fd);
+                }
+            }
+            Frame::Gone { number, seat, lost } => {
+                let Ok(number) = u32::try_from(number) else { return };
+                self.peer_gone(membership, NodeId(number), lost != 0);
+                if seat != u64::MAX {
+                    let _ = broker.send(&Frame::Adopted { number: u64::from(number) }, None);
+                }
+            }
+            Frame::Reclaim { number, seat } => {
+                if let (Ok(number), Ok(seat)) = (u32::try_from(number), u16::try_from(seat)) {
+                    membership.heap().forget_seat(Seat(seat));
+                    membership.peers.lock().unwrap_or_else(PoisonError::into_inner).remove(&NodeId(number));
+                    membership.heaps.write().unwrap_or_else(PoisonError::into_inner).remove(&NodeId(number));
+                    let _ = broker.send(&Frame::Reclaimed { number: u64::from(number) }, None);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn introduced(&self, membership: &Arc<Membership>, number: NodeId, seat: Seat, fd: OwnedFd) {
+        let peer = {
+            let mut peers = membership.peers.lock().unwrap_or_else(PoisonError::into_inner);
+            peers.entry(number).or_insert_with(|| Peer::new(number, seat)).clone()
+        };
+        if !peer.set_socket(Socket::new(fd)) {
+            // Both asked for the other at the same time: the first introduction counts, at both ends.
+            return;
+        }
+        let Some(socket) = peer.socket() else { return };
+        let _ = self.watch(socket.as_fd(), PEERS + u64::from(number.0));
+        let pid = rustix::process::getpid().as_raw_nonzero().get() as u64;
+        let hello = Frame::Hello { number: u64::from(membership.number.0), seat: u64::from(membership.seat.0), pid };
+        let _ = socket.send(&hello, Some(membership.heap().segment().as_fd()));
+    }
+
+    fn peer(&self, membership: &Membership, key: u64) -> Option<Arc<Peer>> {
+        let number = NodeId(u32::try_from(key - PEERS).ok()?);
+        membership.peers.lock().unwrap_or_else(PoisonError::into_inner).get(&number).cloned()
+    }
+
+    fn serve_peer(&mut self, membership: &Arc<Membership>, key: u64) {
+        let Some(peer) = self.peer(membership, key) else { return };
+        let Some(socket) = peer.socket() else { return };
+        loop {
+            match socket.receive() {
+                Received::Nothing => return,
+                Received::Frame(frame, passed) => {
+                    if self.handle_peer(membership, &peer, frame, passed).is_err() {
+                        // It does not speak our language: as good as gone for us, whatever it is for others.
+                        let _ = epoll::delete(&self.epoll, socket.as_fd());
+                        self.peer_gone(membership, peer.number(), true);
+                        return;
+                    }
+                }
+                Received::End | Received::Nonsense => {
+                    let _ = epoll::delete(&self.epoll, socket.as_fd());
+                    if !peer.is_connected() {
+                        // The other end was never taken up: its broker died in between. Whoever needs it asks again.
+                        membership.peers.lock().unwrap_or_else(PoisonError::into_inner).remove(&peer.number());
+                        peer.set_gone(true);
+                        return;
+                    }
+                    let is_lost = !peer.has_said_bye();
+                    membership.table.set_gone(peer.number(), is_lost);
+                    self.peer_gone(membership, peer.number(), is_lost);
+                    return;
+                }
+            }
+        }
+    }
+
+    fn process_ended(&mut self, membership: &Arc<Membership>, key: u64) {
+        let Some(peer) = self.peer(membership, key) else { return };
+        // What it said before it ended comes first, so that a bye is heard.
+        self.serve_peer(membership, key);
+        if peer.gone().is_none() {
+            membership.table.set_gone(peer.number(), !peer.has_said_bye());
+            self.peer_gone(membership, peer.number(), !peer.has_said_bye());
+        }
+    }
+
+    fn handle_peer(
+        &mut self,
+        membership: &Arc<Membership>,
+        peer: &Arc<Peer>,
+        frame: Frame,
+        passed: Option<OwnedFd>,
+    ) -> Result<()> {
+        let handler = membership.handler();
+        match frame {
+            Frame::Hello { number, seat, pid } => {
+                if number != u64::from(peer.number().0) || seat != u64::from(peer.seat().0) {
+                    return Err(Error::new(ErrorKind::Corrupt, "it says it is another node").with_peer(peer.number()));
+                }
+                let fd = passed.ok_or_else(|| Error::new(ErrorKind::Corrupt, "it passed no segment"))?;
+                let heap = HeapMemory::adopt(fd, peer.number(), peer.seat(), membership.seat)?;
+                membership.heaps.write().unwrap_or_else(PoisonError::into_inner).insert(peer.number(), heap.clone());
+                peer.set_heap(heap);
+                if membership.table.needs_fences() {
+                    barrier::use_real_fences();
+                }
+                self.watch_process(peer, pid);
+                peer.set_connected();
+            }
+            Frame::RingRequest { request, mailbox, generation, credit } => {
+                let known = u32::try_from(mailbox).ok().zip(u32::try_from(generation).ok());
+                let granted = match (handler, known) {
+                    (Some(handler), Some((mailbox, generation))) => {
+                        handler.ring_requested(peer, mailbox, generation, credit)
+                    }
+                    _ => Err(Refused::Nonsense),
+                };
+                let answer = match granted {
+                    Ok(Granted { ring, messages, bytes, area_lines, place, bell, event }) => {
+                        Frame::RingGrant { request, ring, messages, bytes, area_lines, place, bell, event }
+                    }
+                    Err(reason) => Frame::RingRefuse { request, reason: reason as u64 },
+                };
+                let _ = peer.send(&answer);
+            }
+            Frame::RingGrant { request, ring, messages, bytes, area_lines, place, bell, event } => {
+                let granted = Granted { ring, messages, bytes, area_lines, place, bell, event };
+                answer(membership, peer, request, Ok(granted));
+            }
+            Frame::RingRefuse { request, reason } => {
+                let error = match Refused::from_word(reason) {
+                    Refused::Closed => Error::new(ErrorKind::Closed, "the mail box was closed"),
+                    Refused::NoMemory => {
+                        Error::new(ErrorKind::NoMemory, "the owner of the mail box has no memory for a ring")
+                    }
+                    other => {
+                        Error::new(ErrorKind::Corrupt, format!("the owner of the mail box refused a ring ({other:?})"))
+                    }
+                };
+                answer(membership, peer, request, Err(error));
+            }
+            Frame::RingClose { ring } => {
+                if let Some(handler) = handler {
+                    let tail = u64::from(handler.ring_closed(peer.number(), ring));
+                    let _ = peer.send(&Frame::RingEnded { ring, tail });
+                }
+            }
+            Frame::RingEnded { ring, tail } => {
+                if let (Some(handler), Ok(tail)) = (handler, u32::try_from(tail)) {
+                    handler.ring_ended(peer.number(), ring, tail);
+                }
+            }
+            Frame::Heap { number, seat } => {
+                let known = u32::try_from(number).ok().zip(u16::try_from(seat).ok());
+                if let (Some((number, seat)), Some(fd)) = (known, passed) {
+                    let number = NodeId(number);
+                    let mut heaps = membership.heaps.write().unwrap_or_else(PoisonError::into_inner);
+                    if !heaps.contains_key(&number) {
+                        heaps.insert(number, HeapMemory::adopt(fd, number, Seat(seat), membership.seat)?);
+                    }
+                }
+            }
+            Frame::Ping { count } => drop(peer.send(&Frame::Pong { count })),
+            Frame::Pong { .. } => peer.answered(),
+            Frame::Bye {} => peer.set_said_bye(),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn watch_process(&self, peer: &Peer, pid: u64) {
+        let pid = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw);
+        let flags = rustix::process::PidfdFlags::empty();
+        if let Some(process) = pid.and_then(|pid| rustix::process::pidfd_open(pid, flags).ok())
+            && let Some(process) = peer.set_process(process)
+        {
+            let _ = self.watch(process, (PEERS + u64::from(peer.number().0)) | PROCESS);
+        }
+    }
+
+    fn peer_gone(&self, membership: &Arc<Membership>, number: NodeId, is_lost: bool) {
+        let peer = membership.peers.lock().unwrap_or_else(PoisonError::into_inner).get(&number).cloned();
+        if let Some(peer) = peer
+            && peer.set_gone(is_lost)
+            && let Some(handler) = membership.handler()
+        {
+            handler.peer_gone(number, is_lost);
+            let requests: Vec<_> =
+                membership.requests.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect();
+            requests.iter().filter(|request| request.peer == number).for_each(|request| request.answered.notify());
+        }
+    }
+
+    fn broker_gone(&mut self, membership: &Arc<Membership>) {
+        let node = membership.broker_node.load(Ordering::Relaxed);
+        if let Ok(node) = u32::try_from(node) {
+            membership.table.set_gone(NodeId(node), true);
+            self.peer_gone(
+                membership,
+                NodeId(node),
+                membership.table.state(NodeId(node)) == Some(crate::NodeState::Lost),
+            );
+        }
+        // A job that was launched ends with its launcher; one that is joined by name finds a new broker.
+        self.is_orphan = membership.job.is_some() && node != NO_NODE;
+    }
+
+    /// The lowest-numbered live node becomes the broker; the others come to it.
+    fn find_broker(&mut self, membership: &Arc<Membership>) {
+        let Some(job) = &membership.job else { return };
+        let Some(lowest) = membership.table.live().first().copied() else { return };
+        let fd = if lowest == membership.number {
+            match rendezvous::listen(job) {
+                Ok(Some(listener)) => self.take_over(membership, listener).ok(),
+                _ => None,
+            }
+        } else {
+            rendezvous::connect(job).ok().flatten()
+        };
+        let Some(fd) = fd else { return };
+        let socket = Arc::new(Socket::new(fd));
+        let pid = rustix::process::getpid().as_raw_nonzero().get() as u64;
+        let (number, seat) = (u64::from(membership.number.0), u64::from(membership.seat.0));
+        if socket.send(&Frame::Rejoin { number, seat, pid }, None).is_err()
+            || self.watch(socket.as_fd(), BROKER).is_err()
+        {
+            return;
+        }
+        // What was asked of the old broker and not done is asked of the new one.
+        let meeting: Vec<NodeId> = {
+            let peers = membership.peers.lock().unwrap_or_else(PoisonError::into_inner);
+            peers
+                .values()
+                .filter(|peer| !peer.is_connected() && peer.gone().is_none())
+                .map(|peer| peer.number())
+                .collect()
+        };
+        for node in meeting {
+            let _ = socket.send(&Frame::Connect { to: u64::from(node.0) }, None);
+        }
+        *membership.broker.lock().unwrap_or_else(PoisonError::into_inner) = socket;
+        membership.broker_node.store(u64::from(lowest.0), Ordering::Relaxed);
+        self.is_orphan = false;
+    }
+
+    fn take_over(&mut self, membership: &Arc<Membership>, listener: OwnedFd) -> Result<OwnedFd> {
+        let broker = Broker::open(membership.table.clone(), Some(listener))?;
+        broker.set_node(membership.number);
+        let fd = broker.invite()?;
+        *membership.hosted.lock().unwrap_or_else(PoisonError::into_inner) = Some(broker);
+        self.take_stock_at = Some(Deadline::after(TAKE_STOCK_AFTER));
+        Ok(fd)
+    }
+
+    fn everybody_has_come(&self, membership: &Membership) -> bool {
+        let hosted = membership.hosted.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(broker) = &*hosted else { return true };
+        let here = broker.nodes();
+        membership.table.live().iter().all(|node| here.contains(node))
+    }
+}
+
+fn answer(membership: &Membership, peer: &Peer, request: u64, answer: Result<Granted>) {
+    let requests = membership.requests.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(request) = requests.get(&request).filter(|request| request.peer == peer.number()) {
+        let _ = request.answer.set(answer);
+        request.answered.notify();
+    }
+}

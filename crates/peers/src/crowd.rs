@@ -1,0 +1,87 @@
+//! The runnable threads of all nodes of a job that share cores with this one.
+
+use std::sync::Mutex;
+
+use deck_segment::Seat;
+use deck_sync::atomic::{AtomicU64, Ordering};
+use deck_sync::{Crowd, core_mask, cores_in_quota};
+
+use crate::table::Table;
+
+/// Counts this node's runnable threads in the job's table and adds up those of its neighbours.
+#[derive(Debug)]
+pub struct JobCrowd {
+    table: Table,
+    seat: Seat,
+    cores: u64,
+    mask: [u64; 16],
+    /// The table's count of changes that `neighbours` belongs to.
+    known: AtomicU64,
+    /// Seats of nodes that may run on some of our cores.
+    neighbours: Mutex<Vec<Seat>>,
+    /// As long as there are no other nodes on our cores this is all there is to look at.
+    is_crowded: AtomicU64,
+}
+
+impl JobCrowd {
+    /// The crowd of the node on `seat`; tells the others on which cores this one runs.
+    pub fn new(table: &Table, seat: Seat) -> JobCrowd {
+        let mask = core_mask();
+        table.set_core_mask(seat, &mask);
+        let in_mask = mask.iter().map(|word| word.count_ones()).sum::<u32>().max(1);
+        let cores = u64::from(cores_in_quota().map_or(in_mask, |quota| quota.min(in_mask)));
+        let neighbours = Mutex::new(vec![seat]);
+        JobCrowd {
+            table: table.clone(),
+            seat,
+            cores,
+            mask,
+            known: AtomicU64::new(u64::MAX),
+            neighbours,
+            is_crowded: AtomicU64::new(0),
+        }
+    }
+
+    fn look_around(&self, neighbours: &mut Vec<Seat>) {
+        neighbours.clear();
+        for index in 0..Seat::COUNT as u16 {
+            let other = Seat(index);
+            let is_live = self.table.node_on(other).is_some_and(|node| self.table.is_live(node));
+            let shares = self.table.core_mask(other).iter().zip(&self.mask).any(|(theirs, ours)| theirs & ours != 0);
+            if other == self.seat || (is_live && shares) {
+                neighbours.push(other);
+            }
+        }
+    }
+}
+
+impl Crowd for JobCrowd {
+    fn resume(&self) {
+        // Relaxed: a hint about load, orders nothing.
+        self.table.runnable(self.seat).fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn rest(&self) {
+        self.table.runnable(self.seat).fetch_sub(1, Ordering::Relaxed);
+    }
+
+    fn is_crowded(&self) -> bool {
+        // Whoever finds the list busy goes by the last answer.
+        let Ok(mut neighbours) = self.neighbours.try_lock() else {
+            return self.is_crowded.load(Ordering::Relaxed) != 0;
+        };
+        let changes = self.table.changes();
+        if self.known.swap(changes, Ordering::Relaxed) != changes {
+            self.look_around(&mut neighbours);
+        }
+        let runnable: u64 = neighbours
+            .iter()
+            .map(|seat| self.table.runnable(*seat).load(Ordering::Relaxed))
+            // A kill can leave a count that went below zero.
+            .filter(|count| *count < 1 << 32)
+            .sum();
+        let is_crowded = runnable > self.cores;
+        self.is_crowded.store(u64::from(is_crowded), Ordering::Relaxed);
+        is_crowded
+    }
+}

@@ -1,0 +1,30 @@
+//! The nodes of a job: how they come together, know one another, and notice that one is gone.
+//!
+//! A [`Broker`] gives numbers and introduces nodes; a [`Membership`] is one node's place in a job, with a control thread
+//! that sleeps in epoll. Nodes that talk share a socket for control and each other's segments for messages; all share
+//! the job's [`Table`] of nodes and names.
+//!
+//! Nothing here knows what is in a ring: what mail boxes make of requests and deaths is told to a [`Handler`].
+#![cfg(not(loom))]
+
+mod broker;
+mod control;
+mod crowd;
+pub mod fork;
+mod membership;
+mod names;
+mod namespace;
+mod peer;
+mod rendezvous;
+mod socket;
+mod table;
+mod wakeup;
+pub mod wire;
+
+pub use broker::Broker;
+pub use crowd::JobCrowd;
+pub use membership::{Door, Granted, Handler, Membership, Options};
+pub use names::{MailboxId, NAME_BYTES_MAX, NAMES_MAX, Names, check_name};
+pub use peer::{Depending, FROZEN_AFTER, Peer};
+pub use table::{JOB_BYTES_MAX, NODES_MAX, NodeState, Table};
+pub use wire::Refused;

@@ -1,0 +1,515 @@
+//! One node's place in a job.
+
+use std::collections::{BTreeMap, HashMap};
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, Weak};
+use std::thread::JoinHandle;
+
+use deck_segment::{HeapMemory, Seat};
+use deck_sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use deck_sync::{Crowd, Deadline, Error, ErrorKind, Event, Interrupted, NodeId, Result, Waiting, barrier};
+
+use crate::broker::{self, Broker};
+use crate::control::Control;
+use crate::crowd::JobCrowd;
+use crate::names::{MailboxId, Names};
+use crate::peer::{Depending, Peer};
+use crate::socket::{Received, Socket};
+use crate::table::{NodeState, Table};
+use crate::wire::{Frame, Refused};
+use crate::{fork, namespace, rendezvous, wakeup};
+
+/// How a process comes into its job.
+#[derive(Debug)]
+pub enum Door {
+    /// A job of one node.
+    Alone,
+    /// Through a socket that the launcher's broker invited with.
+    Invited(OwnedFd),
+    /// The job of this user on this host that has this name; opens it if there is none.
+    Named(String),
+}
+
+/// Sizes of a node.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Address space of the node's segment, in bytes.
+    pub heap_bytes: usize,
+}
+
+/// A ring that an owner grants: where it lies in the owner's segment, and how large it is.
+#[derive(Clone, Copy, Debug)]
+pub struct Granted {
+    /// The owner's number for it.
+    pub ring: u64,
+    /// Messages in flight.
+    pub messages: u64,
+    /// Bytes in flight.
+    pub bytes: u64,
+    /// Lines of the area for buffered messages.
+    pub area_lines: u64,
+    /// Byte offset of the ring.
+    pub place: u64,
+    /// Byte offset of its bell.
+    pub bell: u64,
+    /// Byte offset of the mail box's event.
+    pub event: u64,
+}
+
+/// What the layer above makes of requests and deaths. Called on the control thread: must not block.
+pub trait Handler: Send + Sync {
+    /// `peer` has cloned a mail box and asks for a ring; its credit line is at `credit` in its segment.
+    fn ring_requested(&self, peer: &Arc<Peer>, mailbox: u32, generation: u32, credit: u64) -> Result<Granted, Refused>;
+    /// The owner has closed the mail box behind `ring`. Returns the position behind the last slot ever reserved.
+    fn ring_closed(&self, owner: NodeId, ring: u64) -> u32;
+    /// The poster has ended `ring`; nothing behind `tail` was ever reserved.
+    fn ring_ended(&self, poster: NodeId, ring: u64, tail: u32);
+    /// A node is gone. Before this returns, everything that it had posted here must be taken over.
+    fn peer_gone(&self, peer: NodeId, is_lost: bool);
+    /// Time for small duties; true if there will be more soon.
+    fn tick(&self) -> bool;
+}
+
+/// A question to a peer, and its answer.
+pub(crate) struct Request {
+    pub peer: NodeId,
+    pub answer: OnceLock<Result<Granted>>,
+    pub answered: Event,
+}
+
+/// A node's membership in a job. Ends with [`Membership::leave`].
+pub struct Membership {
+    pub(crate) number: NodeId,
+    pub(crate) seat: Seat,
+    pub(crate) table: Table,
+    names: Names,
+    heap: Arc<HeapMemory>,
+    crowd: Arc<dyn Crowd>,
+    /// Set while the job is joined by name.
+    pub(crate) job: Option<String>,
+    pub(crate) peers: Mutex<BTreeMap<NodeId, Arc<Peer>>>,
+    pub(crate) heaps: RwLock<HashMap<NodeId, Arc<HeapMemory>>>,
+    pub(crate) requests: Mutex<HashMap<u64, Arc<Request>>>,
+    next_request: AtomicU64,
+    pub(crate) broker: Mutex<Arc<Socket>>,
+    /// The node that the broker lives in, or `NO_NODE`.
+    pub(crate) broker_node: AtomicU64,
+    /// The broker, if it lives here.
+    pub(crate) hosted: Mutex<Option<Broker>>,
+    pub(crate) wake: OwnedFd,
+    handler: OnceLock<Weak<dyn Handler>>,
+    pub(crate) has_left: AtomicBool,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Waits until `look` gives something, `event` telling when to look.
+struct Until<F>(F);
+
+impl<T, F: FnMut() -> Option<T>> Waiting for Until<F> {
+    type Output = T;
+    fn look(&mut self) -> Option<T> {
+        (self.0)()
+    }
+}
+
+impl Membership {
+    /// Joins a job: gets a number, makes this node's segment, starts the control thread. Blocks until the deadline.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Access`] if the job belongs to another user or network namespace, [`ErrorKind::NoMemory`],
+    /// [`ErrorKind::Timeout`] if the broker does not answer, [`ErrorKind::NotInitialized`] in a forked child.
+    pub fn join(door: Door, options: &Options, deadline: Deadline) -> Result<Arc<Membership>> {
+        if fork::is_child() {
+            return Err(Error::new(ErrorKind::NotInitialized, "joining from a forked child")
+                .with_remedy("execute a program in the child; it can join"));
+        }
+        let needs_fences = !barrier::register();
+        let (fd, hosted, job) = enter(door, deadline)?;
+        let socket = Arc::new(Socket::new(fd));
+        let pid = rustix::process::getpid().as_raw_nonzero().get() as u64;
+        socket.send(&Frame::Join { pid, network: namespace::network(), fences: u64::from(needs_fences) }, None)?;
+        let (number, seat, broker_node, table) = welcome(&socket, deadline)?;
+        if table.needs_fences() {
+            barrier::use_real_fences();
+        }
+        if let Some(broker) = &hosted
+            && job.is_some()
+        {
+            broker.set_node(number);
+        }
+        let broker_node = if hosted.is_some() { u64::from(number.0) } else { broker_node };
+        let heap = HeapMemory::create(number, seat, options.heap_bytes).inspect_err(|_| {
+            let _ = socket.send(&Frame::Leave {}, None);
+        })?;
+        let crowd: Arc<dyn Crowd> = Arc::new(JobCrowd::new(&table, seat));
+        Ok(Arc::new(Membership {
+            number,
+            seat,
+            names: Names::new(&table),
+            table,
+            heaps: RwLock::new(HashMap::from([(number, heap.clone())])),
+            heap,
+            crowd,
+            job,
+            peers: Mutex::new(BTreeMap::new()),
+            requests: Mutex::new(HashMap::new()),
+            next_request: AtomicU64::new(1),
+            broker: Mutex::new(socket),
+            broker_node: AtomicU64::new(broker_node),
+            hosted: Mutex::new(hosted),
+            wake: wakeup::new()?,
+            handler: OnceLock::new(),
+            has_left: AtomicBool::new(false),
+            thread: Mutex::new(None),
+        }))
+    }
+
+    /// Starts the control thread, which tells `handler` what happens.
+    ///
+    /// # Errors
+    /// [`ErrorKind::System`] if there is no thread to be had.
+    pub fn start(self: &Arc<Self>, handler: Weak<dyn Handler>) -> Result<()> {
+        let _ = self.handler.set(handler);
+        let control = Control::new(self)?;
+        let thread = std::thread::Builder::new()
+            .name("deck-control".into())
+            .spawn(move || control.run())
+            .map_err(|error| Error::system("starting the control thread", error.raw_os_error().unwrap_or(0)))?;
+        *lock(&self.thread) = Some(thread);
+        Ok(())
+    }
+
+    pub(crate) fn handler(&self) -> Option<Arc<dyn Handler>> {
+        self.handler.get().and_then(Weak::upgrade)
+    }
+
+    /// This node's number.
+    pub fn number(&self) -> NodeId {
+        self.number
+    }
+
+    /// This node's seat.
+    pub fn seat(&self) -> Seat {
+        self.seat
+    }
+
+    /// True once this node has left, or begun to.
+    #[inline]
+    pub fn has_left(&self) -> bool {
+        self.has_left.load(Ordering::Relaxed)
+    }
+
+    /// The job's table.
+    pub fn table(&self) -> &Table {
+        &self.table
+    }
+
+    /// This node's heap.
+    pub fn heap(&self) -> &Arc<HeapMemory> {
+        &self.heap
+    }
+
+    /// The runnable threads around this node.
+    pub fn crowd(&self) -> &Arc<dyn Crowd> {
+        &self.crowd
+    }
+
+    /// The heap of `owner`, if this node was told of it.
+    pub fn heap_of(&self, owner: NodeId) -> Option<Arc<HeapMemory>> {
+        self.heaps.read().unwrap_or_else(PoisonError::into_inner).get(&owner).cloned()
+    }
+
+    /// Makes sure that `peer` can find the buffers of `heap`, which will be named in a message to it. Never blocks.
+    ///
+    /// # Errors
+    /// [`ErrorKind::PeerLost`] or [`ErrorKind::Timeout`] naming the peer.
+    pub fn introduce_heap(&self, peer: &Peer, heap: &Arc<HeapMemory>) -> Result<()> {
+        if peer.number() == self.number || heap.owner() == self.number { Ok(()) } else { peer.introduce(heap) }
+    }
+
+    /// Wakes the control thread for its small duties.
+    pub fn poke(&self) {
+        wakeup::ring(&self.wake);
+    }
+
+    /// Claims a name for a mail box of this node.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Exists`] naming the owner, [`ErrorKind::Invalid`], [`ErrorKind::NoMemory`].
+    pub fn claim_name(&self, name: &str, mailbox: MailboxId) -> Result<()> {
+        self.names.claim(name, mailbox, self.seat)
+    }
+
+    /// Lets go of a name. Free on return.
+    pub fn release_name(&self, name: &str, mailbox: MailboxId) {
+        self.names.release(name, mailbox);
+    }
+
+    /// Who owns `name`; waits until somebody does.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Timeout`], [`ErrorKind::Cancelled`], [`ErrorKind::Invalid`], [`ErrorKind::Closed`] when this node leaves
+    /// the job meanwhile.
+    pub fn find_name(&self, name: &str, deadline: Deadline) -> Result<MailboxId> {
+        crate::names::check_name(name)?;
+        let mut until = Until(|| match self.names.lookup(name) {
+            Some(found) => Some(Some(found)),
+            None => self.has_left.load(Ordering::Relaxed).then_some(None),
+        });
+        match deck_sync::wait(&mut until, &[self.table.changed()], &self.crowd, deadline) {
+            Ok(Some(found)) => Ok(found),
+            Ok(None) => Err(left()),
+            Err(Interrupted::Cancelled) => Err(cancelled(&format!("waiting for mail box \"{name}\""))),
+            Err(Interrupted::Deadline) => {
+                Err(Error::new(ErrorKind::Timeout, format!("waiting for somebody to create mail box \"{name}\""))
+                    .with_remedy("check the name, and that the node that creates it runs"))
+            }
+        }
+    }
+
+    /// What became of a node; `None` if its number was never given.
+    pub fn state(&self, node: NodeId) -> Option<NodeState> {
+        let state = self.table.state(node)?;
+        if state != NodeState::Live || node == self.number {
+            return Some(state);
+        }
+        let peer = lock(&self.peers).get(&node).cloned();
+        if let Some(peer) = &peer {
+            peer.ask();
+        }
+        let is_silent = peer.is_some_and(|peer| peer.frozen_for().is_some());
+        let is_stopped = self.table.pid_of(node).is_some_and(is_stopped);
+        Some(if is_silent || is_stopped { NodeState::Frozen } else { NodeState::Live })
+    }
+
+    /// Meets `node`: introduced by the broker if the two have not met yet.
+    ///
+    /// # Errors
+    /// [`ErrorKind::PeerLost`] naming it, [`ErrorKind::Timeout`] that says so if it is frozen, [`ErrorKind::Cancelled`].
+    pub fn meet(&self, node: NodeId, deadline: Deadline) -> Result<Arc<Peer>> {
+        let seat = self.table.seat_of(node).filter(|_| self.table.is_live(node));
+        let Some(seat) = seat else { return Err(lost(node, "meeting it")) };
+        let peer = {
+            let mut peers = lock(&self.peers);
+            match peers.get(&node) {
+                Some(peer) => peer.clone(),
+                None => {
+                    let peer = Peer::new(node, seat);
+                    peers.insert(node, peer.clone());
+                    drop(peers);
+                    let broker = lock(&self.broker).clone();
+                    // A broker that is just changing hears of it again (see `Control::find_broker`).
+                    let _ = broker.send(&Frame::Connect { to: u64::from(node.0) }, None);
+                    peer
+                }
+            }
+        };
+        let _depending = self.depend(&peer);
+        let mut until = Until(|| {
+            let is_over = peer.is_connected() || peer.gone().is_some() || self.has_left.load(Ordering::Relaxed);
+            is_over.then_some(())
+        });
+        let waited = deck_sync::wait(&mut until, &[peer.changed()], &self.crowd, deadline);
+        match waited {
+            Ok(()) if peer.is_connected() => Ok(peer),
+            Ok(()) if peer.gone().is_some() => Err(lost(node, "meeting it")),
+            Ok(()) => Err(left()),
+            Err(interrupted) => Err(self.interrupted(interrupted, "meeting it", &peer)),
+        }
+    }
+
+    /// While the guard lives, `peer`'s control thread is asked for signs of life.
+    pub fn depend(&self, peer: &Arc<Peer>) -> Depending {
+        let depending = peer.depend();
+        self.poke();
+        depending
+    }
+
+    /// Asks the owner of `mailbox` for a ring whose credits lie at `credit` in this node's segment.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Closed`] if there is no such mail box, and as for [`Membership::meet`].
+    pub fn request_ring(
+        &self,
+        peer: &Arc<Peer>,
+        mailbox: MailboxId,
+        credit: u64,
+        deadline: Deadline,
+    ) -> Result<Granted> {
+        let request = Arc::new(Request { peer: peer.number(), answer: OnceLock::new(), answered: Event::new() });
+        let id = self.next_request.fetch_add(1, Ordering::Relaxed);
+        lock(&self.requests).insert(id, request.clone());
+        let (index, generation) = (u64::from(mailbox.index), u64::from(mailbox.generation));
+        let sent = peer.send(&Frame::RingRequest { request: id, mailbox: index, generation, credit });
+        let waited = sent.map(|()| {
+            let _depending = self.depend(peer);
+            let mut until = Until(|| {
+                let is_gone = peer.gone().is_some() || self.has_left.load(Ordering::Relaxed);
+                request
+                    .answer
+                    .get()
+                    .cloned()
+                    .or_else(|| is_gone.then(|| Err(lost(peer.number(), "cloning its mail box"))))
+            });
+            deck_sync::wait(&mut until, &[&request.answered, peer.changed()], &self.crowd, deadline)
+        });
+        lock(&self.requests).remove(&id);
+        match waited? {
+            Ok(answer) => answer.map_err(|error| error.with_peer(peer.number())),
+            Err(interrupted) => Err(self.interrupted(interrupted, "cloning its mail box", peer)),
+        }
+    }
+
+    /// The error of a wait on `peer` that ended early: says if the peer is frozen, and for how long.
+    pub fn interrupted(&self, interrupted: Interrupted, doing: &str, peer: &Peer) -> Error {
+        match interrupted {
+            Interrupted::Cancelled => cancelled(doing).with_peer(peer.number()),
+            Interrupted::Deadline => match self.frozen_for(peer) {
+                Some(silent) => {
+                    let what = format!("{doing}; it is frozen: no sign of life for {:.1} s", silent.as_secs_f64());
+                    Error::new(ErrorKind::Timeout, what)
+                        .with_peer(peer.number())
+                        .with_remedy("it loses nothing: let it continue (kill -CONT), or end it")
+                }
+                None => Error::new(ErrorKind::Timeout, doing.to_string()).with_peer(peer.number()),
+            },
+        }
+    }
+
+    /// For how long `peer` has been frozen, if it is.
+    pub fn frozen_for(&self, peer: &Peer) -> Option<std::time::Duration> {
+        peer.frozen_for()
+            .or_else(|| self.table.pid_of(peer.number()).is_some_and(is_stopped).then_some(std::time::Duration::ZERO))
+    }
+
+    /// The owner of a mail box tells a poster to post no more.
+    pub fn close_ring(&self, poster: NodeId, ring: u64) {
+        let peer = lock(&self.peers).get(&poster).cloned();
+        if let Some(peer) = peer {
+            let _ = peer.send(&Frame::RingClose { ring });
+        }
+    }
+
+    /// Leaves the job in order: tells everybody, waits for nobody but the control thread. What was posted is still
+    /// delivered.
+    pub fn leave(&self) {
+        if self.has_left.swap(true, Ordering::SeqCst) {
+            return;
+        }
+        let peers: Vec<Arc<Peer>> = lock(&self.peers).values().cloned().collect();
+        for peer in &peers {
+            let _ = peer.send(&Frame::Bye {});
+        }
+        self.table.set_gone(self.number, false);
+        let _ = lock(&self.broker).send(&Frame::Leave {}, None);
+        self.poke();
+        if let Some(thread) = lock(&self.thread).take()
+            && thread.thread().id() != std::thread::current().id()
+        {
+            let _ = thread.join();
+        }
+        for peer in &peers {
+            peer.set_gone(false);
+        }
+        lock(&self.peers).clear();
+        lock(&self.hosted).take();
+    }
+}
+
+impl Drop for Membership {
+    fn drop(&mut self) {
+        self.leave();
+    }
+}
+
+/// The error of calls that depend on `node`, which died.
+pub(crate) fn lost(node: NodeId, doing: &str) -> Error {
+    Error::new(ErrorKind::PeerLost, doing.to_string()).with_peer(node)
+}
+
+fn left() -> Error {
+    Error::new(ErrorKind::NotInitialized, "this node has left the job").with_remedy("join again")
+}
+
+fn cancelled(doing: &str) -> Error {
+    Error::new(ErrorKind::Cancelled, doing.to_string())
+}
+
+/// True if the process is stopped by a signal or a debugger, as `/proc` tells.
+fn is_stopped(pid: u32) -> bool {
+    let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else { return false };
+    // The name in parentheses may hold anything, so the state is looked for behind the last one.
+    matches!(stat.rsplit(')').next().and_then(|rest| rest.trim_start().chars().next()), Some('T' | 't'))
+}
+
+/// The socket to the broker; the broker itself if it has to live here; the name of the job if it is joined by name.
+fn enter(door: Door, deadline: Deadline) -> Result<(OwnedFd, Option<Broker>, Option<String>)> {
+    match door {
+        Door::Alone => {
+            let broker = Broker::start("", 1)?;
+            Ok((broker.invite()?, Some(broker), None))
+        }
+        Door::Invited(fd) => Ok((fd, None, None)),
+        Door::Named(job) => loop {
+            if let Some(listener) = rendezvous::listen(&job)? {
+                let broker = Broker::open(Table::create(&job, 1)?, Some(listener))?;
+                return Ok((broker.invite()?, Some(broker), Some(job)));
+            }
+            if let Some(fd) = rendezvous::connect(&job)? {
+                return Ok((fd, None, Some(job)));
+            }
+            if deadline.has_passed() {
+                let what = format!("joining job {job}: its broker does not answer");
+                return Err(Error::new(ErrorKind::Timeout, what));
+            }
+            // Somebody holds the name and does not listen yet, or any more: a moment of a few instructions.
+            deck_sync::atomic::yield_now();
+        },
+    }
+}
+
+/// Waits for the broker's welcome.
+fn welcome(socket: &Socket, deadline: Deadline) -> Result<(NodeId, Seat, u64, Table)> {
+    loop {
+        match socket.receive() {
+            Received::Frame(Frame::Welcome { number, seat, broker }, Some(fd)) => {
+                let table = Table::adopt(fd)?;
+                let known = u32::try_from(number).ok().zip(u16::try_from(seat).ok());
+                let (number, seat) = known.ok_or_else(|| Error::new(ErrorKind::Corrupt, "the broker's welcome"))?;
+                return Ok((NodeId(number), Seat(seat), broker, table));
+            }
+            Received::Frame(Frame::Refuse { reason }, _) => return Err(broker::refused(reason)),
+            // Told to whoever had this place in the job before.
+            Received::Frame(..) => continue,
+            Received::Nothing => {}
+            Received::End => {
+                return Err(Error::new(ErrorKind::PeerLost, "the broker closed the connection while joining")
+                    .with_remedy("start the job again"));
+            }
+            Received::Nonsense => {
+                return Err(Error::new(ErrorKind::Corrupt, "the broker speaks another version of DECK")
+                    .with_remedy("use the same version of DECK for all nodes and for deck run"));
+            }
+        }
+        let left = deadline.remaining();
+        if left.is_some_and(|left| left.is_zero()) {
+            return Err(Error::new(ErrorKind::Timeout, "joining: the broker does not answer"));
+        }
+        let timeout = left.map(|left| rustix::event::Timespec {
+            tv_sec: left.as_secs().min(1 << 30) as i64,
+            tv_nsec: i64::from(left.subsec_nanos()),
+        });
+        let mut fds = [rustix::event::PollFd::new(socket, rustix::event::PollFlags::IN)];
+        let _ = rustix::event::poll(&mut fds, timeout.as_ref());
+    }
+}
+
+impl std::fmt::Debug for Membership {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Membership({} of job {:?})", self.number, self.table.job())
+    }
+}

@@ -1,0 +1,207 @@
+//! Another node of the job, as this one knows it.
+
+use std::collections::HashSet;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
+
+use deck_segment::{HeapMemory, Seat};
+use deck_sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use deck_sync::{Error, ErrorKind, Event, NodeId, Result, now_ns};
+
+use crate::socket::Socket;
+use crate::table::NodeState;
+use crate::wire::Frame;
+
+/// A control thread that has not answered for this long is frozen.
+pub const FROZEN_AFTER: Duration = Duration::from_millis(300);
+
+const MEETING: u32 = 0;
+const CONNECTED: u32 = 1;
+const LEFT: u32 = 2;
+const LOST: u32 = 3;
+
+/// A node that this one has met or is about to meet.
+#[derive(Debug)]
+pub struct Peer {
+    number: NodeId,
+    seat: Seat,
+    state: AtomicU32,
+    socket: OnceLock<Socket>,
+    heap: OnceLock<Arc<HeapMemory>>,
+    process: OnceLock<OwnedFd>,
+    /// Notified with every change of `state`.
+    changed: Event,
+    /// Waits that depend on this node.
+    depended: AtomicU32,
+    /// When the oldest ping without an answer was sent; 0 if there is none.
+    asked_ns: AtomicU64,
+    has_said_bye: AtomicBool,
+    /// Nodes whose heaps this peer was told of.
+    introduced: Mutex<HashSet<NodeId>>,
+}
+
+impl Peer {
+    pub(crate) fn new(number: NodeId, seat: Seat) -> Arc<Peer> {
+        Arc::new(Peer {
+            number,
+            seat,
+            state: AtomicU32::new(MEETING),
+            socket: OnceLock::new(),
+            heap: OnceLock::new(),
+            process: OnceLock::new(),
+            changed: Event::new(),
+            depended: AtomicU32::new(0),
+            asked_ns: AtomicU64::new(0),
+            has_said_bye: AtomicBool::new(false),
+            introduced: Mutex::new(HashSet::new()),
+        })
+    }
+
+    /// Its number.
+    pub fn number(&self) -> NodeId {
+        self.number
+    }
+
+    /// Its seat.
+    pub fn seat(&self) -> Seat {
+        self.seat
+    }
+
+    /// Its heap, once the two have met.
+    pub fn heap(&self) -> Option<&Arc<HeapMemory>> {
+        self.heap.get()
+    }
+
+    pub(crate) fn set_heap(&self, heap: Arc<HeapMemory>) -> bool {
+        self.heap.set(heap).is_ok()
+    }
+
+    pub(crate) fn socket(&self) -> Option<&Socket> {
+        self.socket.get()
+    }
+
+    /// False if it has one already.
+    pub(crate) fn set_socket(&self, socket: Socket) -> bool {
+        self.socket.set(socket).is_ok()
+    }
+
+    pub(crate) fn set_process(&self, process: OwnedFd) -> Option<&OwnedFd> {
+        self.process.set(process).ok()?;
+        self.process.get()
+    }
+
+    /// Notified when the peer is met or gone.
+    pub fn changed(&self) -> &Event {
+        &self.changed
+    }
+
+    /// True once segments were exchanged, also if it is gone by now.
+    pub fn is_connected(&self) -> bool {
+        self.state.load(Ordering::Acquire) == CONNECTED
+    }
+
+    /// `Left` or `Lost` once this node knows that the peer is gone.
+    pub fn gone(&self) -> Option<NodeState> {
+        match self.state.load(Ordering::Acquire) {
+            LEFT => Some(NodeState::Left),
+            LOST => Some(NodeState::Lost),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn set_connected(&self) {
+        // Pairs with: peer/state. The heap is set before.
+        let _ = self.state.compare_exchange(MEETING, CONNECTED, Ordering::AcqRel, Ordering::Acquire);
+        self.changed.notify();
+    }
+
+    /// True if this call was the first to tell.
+    pub(crate) fn set_gone(&self, is_lost: bool) -> bool {
+        let gone = if is_lost { LOST } else { LEFT };
+        // Pairs with: peer/state.
+        let is_first = self
+            .state
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |state| (state <= CONNECTED).then_some(gone))
+            .is_ok();
+        self.changed.notify();
+        is_first
+    }
+
+    pub(crate) fn set_said_bye(&self) {
+        self.has_said_bye.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn has_said_bye(&self) -> bool {
+        self.has_said_bye.load(Ordering::Relaxed)
+    }
+
+    /// Sends a frame to its control thread. Never blocks.
+    pub(crate) fn send(&self, frame: &Frame) -> Result<()> {
+        match self.socket() {
+            Some(socket) => socket.send(frame, None).map_err(|error| error.with_peer(self.number)),
+            None => Err(Error::new(ErrorKind::PeerLost, "it was never met").with_peer(self.number)),
+        }
+    }
+
+    /// Makes sure that this peer can find the buffers of `heap`, which will be named in a message to it. One way: the
+    /// frame is on its way before the message is.
+    pub(crate) fn introduce(&self, heap: &Arc<HeapMemory>) -> Result<()> {
+        if heap.owner() == self.number {
+            return Ok(());
+        }
+        let mut introduced = self.introduced.lock().unwrap_or_else(PoisonError::into_inner);
+        if introduced.contains(&heap.owner()) {
+            return Ok(());
+        }
+        let Some(socket) = self.socket() else { return Ok(()) };
+        let frame = Frame::Heap { number: u64::from(heap.owner().0), seat: u64::from(heap.seat().0) };
+        socket.send(&frame, Some(heap.segment().as_fd())).map_err(|error| error.with_peer(self.number))?;
+        introduced.insert(heap.owner());
+        Ok(())
+    }
+
+    /// A wait depends on this peer while the guard lives: its control thread is asked for signs of life.
+    pub(crate) fn depend(self: &Arc<Self>) -> Depending {
+        self.depended.fetch_add(1, Ordering::Relaxed);
+        Depending(self.clone())
+    }
+
+    pub(crate) fn is_depended_on(&self) -> bool {
+        self.depended.load(Ordering::Relaxed) > 0
+    }
+
+    /// Asks for a sign of life, unless a question is open.
+    pub(crate) fn ask(&self) {
+        let now = now_ns();
+        if self.asked_ns.compare_exchange(0, now, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+            && self.send(&Frame::Ping { count: now }).is_err()
+        {
+            self.asked_ns.store(0, Ordering::Relaxed);
+        }
+    }
+
+    pub(crate) fn answered(&self) {
+        self.asked_ns.store(0, Ordering::Relaxed);
+    }
+
+    /// For how long its control thread has not answered, if that is long enough to call it frozen.
+    pub fn frozen_for(&self) -> Option<Duration> {
+        match self.asked_ns.load(Ordering::Relaxed) {
+            0 => None,
+            asked => {
+                Some(Duration::from_nanos(now_ns().saturating_sub(asked))).filter(|silent| *silent >= FROZEN_AFTER)
+            }
+        }
+    }
+}
+
+/// Keeps asking a peer for signs of life while it lives.
+#[derive(Debug)]
+pub struct Depending(Arc<Peer>);
+
+impl Drop for Depending {
+    fn drop(&mut self) {
+        self.0.depended.fetch_sub(1, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,197 @@
+//! Sockets between processes of a job: frames and file descriptors, in order, never blocking.
+//!
+//! They are unix sockets that keep the boundaries of frames (SOCK_SEQPACKET), close-on-exec. A frame that finds the
+//! other side's buffer full (a frozen process) waits in an outbox until the control thread can send it.
+
+use std::collections::VecDeque;
+use std::io::{IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::{Mutex, PoisonError};
+
+use deck_sync::{Error, ErrorKind, Result};
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
+    SendFlags, SocketFlags, SocketType,
+};
+
+use crate::wire::Frame;
+
+/// Frames that may wait for a process that does not read; more means it is frozen for long.
+const OUTBOX_MAX: usize = 4096;
+
+/// One end of a connection.
+#[derive(Debug)]
+pub struct Socket {
+    fd: OwnedFd,
+    outbox: Mutex<VecDeque<(Vec<u8>, Option<OwnedFd>)>>,
+}
+
+/// What came out of a socket.
+#[derive(Debug)]
+pub enum Received {
+    /// A frame, and what was passed with it.
+    Frame(Frame, Option<OwnedFd>),
+    /// Nothing now.
+    Nothing,
+    /// The other end is closed.
+    End,
+    /// Bytes that are no frame.
+    Nonsense,
+}
+
+/// Two connected ends.
+pub fn pair() -> Result<(OwnedFd, OwnedFd)> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
+        .map_err(|errno| Error::system("making a pair of sockets", errno.raw_os_error()))
+}
+
+impl Socket {
+    /// Takes over a connected socket.
+    pub fn new(fd: OwnedFd) -> Socket {
+        let _ = rustix::io::ioctl_fionbio(&fd, true);
+        crate::fork::close_in_children(fd.as_fd());
+        Socket { fd, outbox: Mutex::new(VecDeque::new()) }
+    }
+
+    /// Sends a frame, at once or as soon as the other side has room. Never blocks.
+    ///
+    /// # Errors
+    /// [`ErrorKind::PeerLost`] if the other end is closed, [`ErrorKind::Timeout`] if it has not read for very long.
+    pub fn send(&self, frame: &Frame, passed: Option<BorrowedFd<'_>>) -> Result<()> {
+        let bytes = frame.encode();
+        let mut outbox = self.outbox.lock().unwrap_or_else(PoisonError::into_inner);
+        if outbox.is_empty() {
+            match send_now(self.fd.as_fd(), &bytes, passed) {
+                Ok(()) => return Ok(()),
+                Err(Errno::AGAIN) => {}
+                Err(errno) => {
+                    return Err(Error::new(ErrorKind::PeerLost, "sending to it").with_os(errno.raw_os_error()));
+                }
+            }
+        }
+        if outbox.len() >= OUTBOX_MAX {
+            return Err(Error::new(
+                ErrorKind::Timeout,
+                format!("{OUTBOX_MAX} frames wait for a process that does not read"),
+            ));
+        }
+        let passed = passed.map(|fd| fd.try_clone_to_owned()).transpose();
+        let passed =
+            passed.map_err(|error| Error::system("keeping a descriptor to pass", error.raw_os_error().unwrap_or(0)))?;
+        outbox.push_back((bytes, passed));
+        Ok(())
+    }
+
+    /// Sends what had to wait; true if some of it still has to.
+    pub fn send_waiting(&self) -> bool {
+        let mut outbox = self.outbox.lock().unwrap_or_else(PoisonError::into_inner);
+        while let Some((bytes, passed)) = outbox.front() {
+            match send_now(self.fd.as_fd(), bytes, passed.as_ref().map(AsFd::as_fd)) {
+                Err(Errno::AGAIN) => return true,
+                // A closed end is noticed by whoever reads.
+                _ => outbox.pop_front(),
+            };
+        }
+        false
+    }
+
+    /// True if frames wait for the other side to read.
+    pub fn is_backed_up(&self) -> bool {
+        !self.outbox.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+    }
+
+    /// The next frame, if there is one. Never blocks.
+    pub fn receive(&self) -> Received {
+        let mut bytes = [0u8; Frame::BYTES_MAX + 8];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
+        let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+        let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;
+        let mut slices = [IoSliceMut::new(&mut bytes)];
+        let received = rustix::io::retry_on_intr(|| rustix::net::recvmsg(&self.fd, &mut slices, &mut ancillary, flags));
+        let count = match received {
+            Ok(message) => message.bytes,
+            Err(Errno::AGAIN) => return Received::Nothing,
+            Err(_) => return Received::End,
+        };
+        let mut passed = None;
+        for message in ancillary.drain() {
+            if let RecvAncillaryMessage::ScmRights(descriptors) = message {
+                // Anything beyond the first is closed here.
+                descriptors.for_each(|fd| drop(passed.replace(fd)));
+            }
+        }
+        if count == 0 {
+            return Received::End;
+        }
+        match Frame::decode(&bytes[..count]) {
+            Some(frame) => Received::Frame(frame, passed),
+            None => Received::Nonsense,
+        }
+    }
+}
+
+fn send_now(fd: BorrowedFd<'_>, bytes: &[u8], passed: Option<BorrowedFd<'_>>) -> Result<(), Errno> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    let descriptors: Vec<BorrowedFd<'_>> = passed.into_iter().collect();
+    if !descriptors.is_empty() {
+        ancillary.push(SendAncillaryMessage::ScmRights(&descriptors));
+    }
+    let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+    let slices = [IoSlice::new(bytes)];
+    rustix::io::retry_on_intr(|| rustix::net::sendmsg(fd, &slices, &mut ancillary, flags)).map(drop)
+}
+
+impl Drop for Socket {
+    fn drop(&mut self) {
+        crate::fork::forget(self.fd.as_fd());
+    }
+}
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_and_descriptors_arrive_in_order() {
+        let (one, other) = pair().unwrap();
+        let (one, other) = (Socket::new(one), Socket::new(other));
+        assert!(matches!(other.receive(), Received::Nothing));
+        let file = std::fs::File::open("/proc/self/exe").unwrap();
+        one.send(&Frame::Ping { count: 1 }, Some(file.as_fd())).unwrap();
+        one.send(&Frame::Bye {}, None).unwrap();
+        assert!(matches!(other.receive(), Received::Frame(Frame::Ping { count: 1 }, Some(_))));
+        assert!(matches!(other.receive(), Received::Frame(Frame::Bye {}, None)));
+        drop(one);
+        assert!(matches!(other.receive(), Received::End));
+        assert_eq!(other.send(&Frame::Bye {}, None).unwrap_err().kind(), ErrorKind::PeerLost);
+    }
+
+    #[test]
+    fn frames_for_a_process_that_does_not_read_wait_in_order_and_are_bounded() {
+        let (one, other) = pair().unwrap();
+        let (one, other) = (Socket::new(one), Socket::new(other));
+        let mut sent = 0u64;
+        while one.send(&Frame::Ping { count: sent }, None).is_ok() {
+            sent += 1;
+        }
+        assert!(sent > OUTBOX_MAX as u64 && one.is_backed_up());
+        for expected in 0..sent {
+            let Received::Frame(Frame::Ping { count }, None) = other.receive() else {
+                panic!("frame {expected} is missing")
+            };
+            assert_eq!(count, expected);
+            one.send_waiting();
+        }
+        assert!(!one.is_backed_up());
+    }
+}

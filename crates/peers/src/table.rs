@@ -1,0 +1,316 @@
+//! The job-wide table: who is in the job, who runs, who owns which name. One segment that every node maps.
+//!
+//! The broker writes who is in the job; each node writes how many of its threads want to run; names are claimed by
+//! their owners with one compare-and-swap ([`crate::names`]). `docs/layout/job-table.md` is this map in words.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+
+use deck_segment::{Seat, Segment, Words, layout::PAGE};
+use deck_sync::atomic::Ordering;
+use deck_sync::{Error, ErrorKind, Event, NodeId, Result};
+
+/// `DECK JOB`, first word of a job's table.
+const MAGIC: u64 = u64::from_le_bytes(*b"DECK JOB");
+/// Changes with every change of the table's layout.
+const VERSION: u64 = 1;
+
+mod header {
+    pub const MAGIC: usize = 0;
+    pub const VERSION: usize = 1;
+    pub const COUNT: usize = 2;
+    pub const EXPECTED: usize = 3;
+    pub const CHANGES: usize = 4;
+    pub const FENCES: usize = 5;
+    pub const CHANGED: usize = 8;
+    pub const JOB: usize = 16;
+}
+
+/// The most bytes of a job's name.
+pub const JOB_BYTES_MAX: usize = 63;
+
+/// Words of a seat: node, process and state on the first line, runnable threads on the second, core mask on the others.
+const SEAT_WORDS: usize = 32;
+mod seat {
+    pub const NODE: usize = 0;
+    pub const PID: usize = 1;
+    pub const RUNNABLE: usize = 8;
+    pub const MASK: usize = 16;
+}
+
+/// How many nodes a job can ever have.
+pub const NODES_MAX: u32 = 1 << 16;
+const SEATS_AT: usize = PAGE;
+const NODES_AT: usize = SEATS_AT + Seat::COUNT * SEAT_WORDS * 8;
+/// Where names begin.
+pub(crate) const NAMES_AT: usize = NODES_AT + NODES_MAX as usize * 8;
+const BYTES: usize = NAMES_AT + crate::names::BYTES;
+
+/// What became of a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NodeState {
+    /// In the job.
+    Live,
+    /// In the job, but its control thread does not answer (stopped, or starved).
+    Frozen,
+    /// Left in order.
+    Left,
+    /// Died.
+    Lost,
+}
+
+/// The table of a job, mapped.
+#[derive(Clone, Debug)]
+pub struct Table {
+    segment: Arc<Segment>,
+    words: Words,
+    seats: Words,
+    nodes: Words,
+}
+
+impl Table {
+    /// The table of the new job `job` (empty if it has no name) that expects `expected` nodes at least.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NoMemory`], or [`ErrorKind::Invalid`] for a name over [`JOB_BYTES_MAX`] bytes.
+    pub fn create(job: &str, expected: u32) -> Result<Table> {
+        if job.len() > JOB_BYTES_MAX {
+            return Err(Error::new(ErrorKind::Invalid, format!("a job's name has at most {JOB_BYTES_MAX} bytes")));
+        }
+        let segment = Segment::create("deck-job", BYTES)?;
+        segment.allocate(0, NODES_AT)?;
+        segment.allocate(NAMES_AT, crate::names::BYTES)?;
+        let table = Table::view(segment);
+        let mut name = [0u8; JOB_BYTES_MAX + 1];
+        name[..job.len()].copy_from_slice(job.as_bytes());
+        for (word, chunk) in name.chunks_exact(8).enumerate() {
+            let value = u64::from_le_bytes(chunk.try_into().expect("eight bytes"));
+            table.words.get(header::JOB + word).store(value, Ordering::Relaxed);
+        }
+        table.words.get(header::EXPECTED).store(u64::from(expected), Ordering::Relaxed);
+        table.words.get(header::VERSION).store(VERSION, Ordering::Relaxed);
+        table.words.get(header::MAGIC).store(MAGIC, Ordering::Release);
+        Ok(table)
+    }
+
+    /// Maps the table that the broker passed.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Corrupt`] for a wrong magic number, layout version or size.
+    pub fn adopt(fd: OwnedFd) -> Result<Table> {
+        let segment = Segment::adopt(fd)?;
+        if segment.bytes() != BYTES.next_multiple_of(PAGE) {
+            return Err(Error::new(ErrorKind::Corrupt, format!("the job's table has {} bytes", segment.bytes())));
+        }
+        let table = Table::view(segment);
+        let (magic, version) = (
+            table.words.get(header::MAGIC).load(Ordering::Acquire),
+            table.words.get(header::VERSION).load(Ordering::Relaxed),
+        );
+        if magic != MAGIC || version != VERSION {
+            let what =
+                format!("the job's table has magic number {magic:#x} and layout version {version}, not {VERSION}");
+            return Err(Error::new(ErrorKind::Corrupt, what));
+        }
+        Ok(table)
+    }
+
+    fn view(segment: Arc<Segment>) -> Table {
+        let words = |offset, count| Words::in_segment(&segment, offset, count).expect("the table has this size");
+        let (header, seats) = (words(0, PAGE / 8), words(SEATS_AT, Seat::COUNT * SEAT_WORDS));
+        let nodes = words(NODES_AT, NODES_MAX as usize);
+        Table { words: header, seats, nodes, segment }
+    }
+
+    pub(crate) fn segment(&self) -> &Arc<Segment> {
+        &self.segment
+    }
+
+    /// The job's name, empty if it has none.
+    pub fn job(&self) -> String {
+        let words = (0..8).map(|word| self.words.get(header::JOB + word).load(Ordering::Relaxed));
+        let bytes: Vec<u8> = words.flat_map(u64::to_le_bytes).take_while(|byte| *byte != 0).collect();
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+
+    /// Notified when a name is claimed or a node comes or goes.
+    pub fn changed(&self) -> &Event {
+        self.words.event(header::CHANGED)
+    }
+
+    /// The highest number ever given or expected, plus one.
+    pub fn count(&self) -> u32 {
+        let given = self.words.get(header::COUNT).load(Ordering::Acquire);
+        let expected = self.words.get(header::EXPECTED).load(Ordering::Relaxed);
+        u32::try_from(given.max(expected)).unwrap_or(NODES_MAX).min(NODES_MAX)
+    }
+
+    /// Changes whenever a node comes or goes.
+    pub fn changes(&self) -> u64 {
+        self.words.get(header::CHANGES).load(Ordering::Acquire)
+    }
+
+    /// True if some node cannot use membarrier: then all have to fence.
+    pub fn needs_fences(&self) -> bool {
+        self.words.get(header::FENCES).load(Ordering::SeqCst) != 0
+    }
+
+    /// Broker: gives the next number and a free seat.
+    pub fn seat_node(&self, pid: u64, needs_fences: bool) -> Result<(NodeId, Seat)> {
+        let number = self.words.get(header::COUNT).load(Ordering::Relaxed);
+        if number >= u64::from(NODES_MAX) {
+            return Err(Error::new(ErrorKind::NoMemory, format!("a job has at most {NODES_MAX} nodes in its life")));
+        }
+        let free =
+            (0..Seat::COUNT).find(|index| self.seat_word(Seat(*index as u16), seat::NODE).load(Ordering::Relaxed) == 0);
+        let Some(index) = free else {
+            return Err(Error::new(ErrorKind::NoMemory, format!("a job has at most {} nodes at a time", Seat::COUNT)));
+        };
+        if number.is_multiple_of((PAGE / 8) as u64) {
+            self.segment.allocate(NODES_AT + number as usize * 8, PAGE)?;
+        }
+        let place = Seat(index as u16);
+        self.seat_word(place, seat::PID).store(pid, Ordering::Relaxed);
+        self.seat_word(place, seat::RUNNABLE).store(0, Ordering::Relaxed);
+        (0..16).for_each(|word| self.seat_word(place, seat::MASK + word).store(0, Ordering::Relaxed));
+        self.seat_word(place, seat::NODE).store(number + 1, Ordering::Release);
+        if needs_fences {
+            self.words.get(header::FENCES).store(1, Ordering::SeqCst);
+        }
+        self.nodes.get(number as usize).store(u64::from(place.0) << 8 | 1, Ordering::Release);
+        self.words.get(header::COUNT).store(number + 1, Ordering::Release);
+        self.note_change();
+        Ok((NodeId(number as u32), place))
+    }
+
+    fn note_change(&self) {
+        self.words.get(header::CHANGES).fetch_add(1, Ordering::AcqRel);
+        self.changed().notify();
+    }
+
+    fn seat_word(&self, Seat(index): Seat, word: usize) -> &deck_sync::atomic::AtomicU64 {
+        self.seats.get(usize::from(index) % Seat::COUNT * SEAT_WORDS + word)
+    }
+
+    /// What became of `node`; `None` if the number was never given.
+    pub fn state(&self, node: NodeId) -> Option<NodeState> {
+        if u64::from(node.0) >= self.words.get(header::COUNT).load(Ordering::Acquire).min(u64::from(NODES_MAX)) {
+            return None;
+        }
+        match self.nodes.get(node.0 as usize).load(Ordering::Acquire) & 0xff {
+            2 => Some(NodeState::Left),
+            3 => Some(NodeState::Lost),
+            _ => Some(NodeState::Live),
+        }
+    }
+
+    /// True while the node is in the job.
+    pub fn is_live(&self, node: NodeId) -> bool {
+        self.state(node) == Some(NodeState::Live)
+    }
+
+    /// The seat that a number was given with.
+    pub fn seat_of(&self, node: NodeId) -> Option<Seat> {
+        self.state(node)?;
+        let word = self.nodes.get(node.0 as usize).load(Ordering::Acquire);
+        u16::try_from(word >> 8).ok().filter(|seat| usize::from(*seat) < Seat::COUNT).map(Seat)
+    }
+
+    /// The process of a node that was not reclaimed yet.
+    pub fn pid_of(&self, node: NodeId) -> Option<u32> {
+        let place = self.seat_of(node)?;
+        let is_same = self.seat_word(place, seat::NODE).load(Ordering::Acquire) == u64::from(node.0) + 1;
+        is_same.then(|| self.seat_word(place, seat::PID).load(Ordering::Relaxed) as u32)
+    }
+
+    /// Who sits on `seat`, reclaimed or not.
+    pub fn node_on(&self, place: Seat) -> Option<NodeId> {
+        let number = self.seat_word(place, seat::NODE).load(Ordering::Acquire);
+        number.checked_sub(1).and_then(|number| u32::try_from(number).ok()).map(NodeId)
+    }
+
+    /// Marks a live node as gone; true if this call did it. Anybody who knows may tell.
+    pub fn set_gone(&self, node: NodeId, is_lost: bool) -> bool {
+        let Some(place) = self.seat_of(node) else { return false };
+        let word = u64::from(place.0) << 8;
+        let gone = word | if is_lost { 3 } else { 2 };
+        let is_first = self
+            .nodes
+            .get(node.0 as usize)
+            .compare_exchange(word | 1, gone, Ordering::AcqRel, Ordering::Acquire)
+            .is_ok();
+        if is_first {
+            self.seat_word(place, seat::RUNNABLE).store(0, Ordering::Relaxed);
+            self.note_change();
+        }
+        is_first
+    }
+
+    /// Broker: the seat of a gone node may be given again.
+    pub fn free_seat(&self, place: Seat) {
+        self.seat_word(place, seat::NODE).store(0, Ordering::Release);
+    }
+
+    /// The live nodes in order of their numbers.
+    pub fn live(&self) -> Vec<NodeId> {
+        let seats = (0..Seat::COUNT as u16).filter_map(|index| self.node_on(Seat(index)));
+        let mut nodes: Vec<NodeId> = seats.filter(|node| self.is_live(*node)).collect();
+        nodes.sort_unstable();
+        nodes
+    }
+
+    /// Tells on which cores the node on `seat` may run.
+    pub fn set_core_mask(&self, place: Seat, mask: &[u64; 16]) {
+        for (word, value) in mask.iter().enumerate() {
+            self.seat_word(place, seat::MASK + word).store(*value, Ordering::Relaxed);
+        }
+        self.note_change();
+    }
+
+    /// The cores of the node on `seat`.
+    pub fn core_mask(&self, place: Seat) -> [u64; 16] {
+        std::array::from_fn(|word| self.seat_word(place, seat::MASK + word).load(Ordering::Relaxed))
+    }
+
+    /// The count of threads of `seat` that want to run.
+    pub fn runnable(&self, place: Seat) -> &deck_sync::atomic::AtomicU64 {
+        self.seat_word(place, seat::RUNNABLE)
+    }
+}
+
+impl AsFd for Table {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.segment.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_given_in_order_and_seats_are_used_again() {
+        let table = Table::create("test", 2).unwrap();
+        assert_eq!(table.count(), 2);
+        let (zero, seat) = table.seat_node(11, false).unwrap();
+        assert_eq!((zero, seat), (NodeId(0), Seat(0)));
+        assert_eq!(table.seat_node(12, false).unwrap(), (NodeId(1), Seat(1)));
+        assert_eq!(table.pid_of(NodeId(1)), Some(12));
+        assert!(table.set_gone(zero, true) && !table.set_gone(zero, false));
+        assert_eq!(table.state(zero), Some(NodeState::Lost));
+        table.free_seat(seat);
+        assert_eq!(table.seat_node(13, false).unwrap(), (NodeId(2), Seat(0)));
+        assert_eq!(table.pid_of(zero), None);
+        assert_eq!(table.live(), [NodeId(1), NodeId(2)]);
+        assert_eq!((table.count(), table.state(NodeId(3))), (3, None));
+    }
+
+    #[test]
+    fn a_table_of_another_version_is_refused() {
+        let table = Table::create("test", 1).unwrap();
+        table.words.get(header::VERSION).store(99, Ordering::Relaxed);
+        let error = Table::adopt(table.as_fd().try_clone_to_owned().unwrap()).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Corrupt);
+        assert!(error.to_string().contains("99"), "{error}");
+    }
+}

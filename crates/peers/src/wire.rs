@@ -1,0 +1,179 @@
+//! What nodes and the broker say to one another over their sockets: small frames of words, one per datagram.
+//!
+//! Frames come from other processes: [`Frame::decode`] refuses what is none. File descriptors travel beside the frame
+//! and are not part of it.
+
+/// First word of every frame: magic number and version of this protocol.
+const PREFIX: u64 = u64::from_le_bytes(*b"DECKwire") ^ VERSION;
+/// Changes with every change of a frame.
+const VERSION: u64 = 1;
+/// The most words a frame has, prefix and code included.
+const WORDS_MAX: usize = 16;
+
+macro_rules! frames {
+    ($($(#[$doc:meta])* $name:ident = $code:literal { $($field:ident),* };)*) => {
+        /// One frame.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[allow(missing_docs)]
+        pub enum Frame { $($(#[$doc])* $name { $($field: u64),* },)* }
+
+        impl Frame {
+            /// The bytes of the frame.
+            pub fn encode(&self) -> Vec<u8> {
+                let words: Vec<u64> = match *self { $(Frame::$name { $($field),* } => vec![PREFIX, $code, $($field),*],)* };
+                words.into_iter().flat_map(u64::to_le_bytes).collect()
+            }
+
+            fn from_words(code: u64, fields: &[u64]) -> Option<Frame> {
+                match code {
+                    $($code => match fields { [$($field),*] => Some(Frame::$name { $($field: *$field),* }), _ => None },)*
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+
+frames! {
+    /// Node to broker: wants to join.
+    Join = 1 { pid, network, fences };
+    /// Broker to node, with the job's table: joined.
+    Welcome = 2 { number, seat, broker };
+    /// Broker to node: not joined, and why (a [`Refused`]).
+    Refuse = 3 { reason };
+    /// Node to broker after the broker changed: still here.
+    Rejoin = 4 { number, seat, pid };
+    /// Node to broker: wants to talk to another node.
+    Connect = 5 { to };
+    /// Broker to both, each with its end of a socket.
+    Introduce = 6 { peer, seat };
+    /// Broker to all: a node is gone; `lost` is 1 if it died.
+    Gone = 7 { number, seat, lost };
+    /// Node to broker: everything the gone node had posted here has been taken over.
+    Adopted = 8 { number };
+    /// Broker to all: every node has taken over; forget what the gone node held.
+    Reclaim = 9 { number, seat };
+    /// Node to broker: forgotten.
+    Reclaimed = 10 { number };
+    /// Node to broker: leaves in order.
+    Leave = 11 {};
+    /// Node to node, with the sender's heap: first frame in both directions.
+    Hello = 20 { number, seat, pid };
+    /// Clone a mail box: asks its owner for a ring.
+    RingRequest = 21 { request, mailbox, generation, credit };
+    /// The ring.
+    RingGrant = 22 { request, ring, messages, bytes, area_lines, place, bell, event };
+    /// No ring, and why (a [`Refused`]).
+    RingRefuse = 23 { request, reason };
+    /// Owner to poster: the mail box is closed; post no more.
+    RingClose = 24 { ring };
+    /// Poster to owner: nothing behind `tail` was ever reserved.
+    RingEnded = 25 { ring, tail };
+    /// With a third node's heap, whose buffers will be handed over.
+    Heap = 26 { number, seat };
+    /// Are you running?
+    Ping = 27 { count };
+    /// Yes.
+    Pong = 28 { count };
+    /// Leaves in order: the end of this connection is no loss.
+    Bye = 29 {};
+}
+
+/// Why a request was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u64)]
+pub enum Refused {
+    /// No such mail box (any more).
+    Closed = 1,
+    /// Not enough memory.
+    NoMemory = 2,
+    /// The job is full.
+    Full = 3,
+    /// Another network namespace.
+    Network = 4,
+    /// Another user.
+    User = 5,
+    /// This place in the job is taken by another process.
+    Taken = 6,
+    /// The request made no sense.
+    Nonsense = 7,
+    /// The node to talk to is gone.
+    Gone = 8,
+}
+
+impl Refused {
+    /// The reason with this number; unknown ones read as nonsense.
+    pub fn from_word(word: u64) -> Refused {
+        [
+            Refused::Closed,
+            Refused::NoMemory,
+            Refused::Full,
+            Refused::Network,
+            Refused::User,
+            Refused::Taken,
+            Refused::Gone,
+        ]
+        .into_iter()
+        .find(|reason| *reason as u64 == word)
+        .unwrap_or(Refused::Nonsense)
+    }
+}
+
+impl Frame {
+    /// The largest frame in bytes.
+    pub const BYTES_MAX: usize = WORDS_MAX * 8;
+
+    /// Reads a frame; `None` for bytes that are none of this version.
+    pub fn decode(bytes: &[u8]) -> Option<Frame> {
+        if !bytes.len().is_multiple_of(8) || bytes.len() > Frame::BYTES_MAX {
+            return None;
+        }
+        let mut words = [0u64; WORDS_MAX];
+        for (word, chunk) in words.iter_mut().zip(bytes.chunks_exact(8)) {
+            *word = u64::from_le_bytes(chunk.try_into().ok()?);
+        }
+        match &words[..bytes.len() / 8] {
+            [PREFIX, code, fields @ ..] => Frame::from_words(*code, fields),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn what_was_encoded_is_decoded() {
+        let frame =
+            Frame::RingGrant { request: 1, ring: 2, messages: 3, bytes: 4, area_lines: 5, place: 6, bell: 7, event: 8 };
+        assert_eq!(Frame::decode(&frame.encode()), Some(frame));
+        assert_eq!(Frame::decode(&Frame::Bye {}.encode()), Some(Frame::Bye {}));
+    }
+
+    #[test]
+    fn short_long_and_foreign_frames_are_refused() {
+        let mut bytes = Frame::Ping { count: 1 }.encode();
+        assert_eq!(Frame::decode(&bytes[..bytes.len() - 1]), None);
+        assert_eq!(Frame::decode(&bytes[..16]), None);
+        bytes.extend([0; 8]);
+        assert_eq!(Frame::decode(&bytes), None);
+        assert_eq!(Frame::decode(b"GET / HTTP/1.1\r\n"), None);
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_decoded_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            let _ = Frame::decode(&bytes);
+        }
+
+        #[test]
+        fn any_words_behind_the_prefix_are_decoded_or_refused(words in prop::collection::vec(0u64..40, 0..14)) {
+            let bytes: Vec<u8> = std::iter::once(PREFIX).chain(words).flat_map(u64::to_le_bytes).collect();
+            if let Some(frame) = Frame::decode(&bytes) {
+                prop_assert_eq!(frame.encode(), bytes);
+            }
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! A share of a message buffer.
+
+use std::fmt;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use deck_sync::atomic::Ordering;
+
+use crate::HeapMemory;
+use crate::layout::{LINE_WORDS, holder};
+
+/// A counted share of a buffer in this or another node's heap. Cloning shares; the last share of the last node frees it.
+///
+/// The content is not borrowed from here: who may write is decided by [`Buffer::is_shared`] and the rules of messages.
+pub struct Buffer {
+    heap: Arc<HeapMemory>,
+    index: u32,
+    offset: usize,
+    capacity: usize,
+}
+
+/// What it takes to find a buffer from another node: the fields of a hand-over, to be checked by whoever reads them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BufferName {
+    /// Number of the owner's node.
+    pub owner: u32,
+    /// Seat of the owner.
+    pub seat: u16,
+    /// Index of the buffer in the owner's heap.
+    pub index: u32,
+    /// Byte offset of the content in the owner's segment.
+    pub offset: u64,
+    /// Bytes it can hold.
+    pub capacity: u64,
+}
+
+impl Buffer {
+    /// `heap` has counted this share already.
+    pub(crate) fn counted(heap: Arc<HeapMemory>, index: u32, offset: usize, capacity: usize) -> Buffer {
+        Buffer { heap, index, offset, capacity }
+    }
+
+    /// Address of the content, 64-byte aligned, valid while this share lives.
+    pub fn data(&self) -> NonNull<u8> {
+        self.heap.segment().at(self.offset, self.capacity).expect("a buffer lies inside its segment")
+    }
+
+    /// Bytes the buffer can hold.
+    pub fn capacity(&self) -> usize {
+        self.capacity
+    }
+
+    /// The heap it lives in.
+    pub fn heap(&self) -> &Arc<HeapMemory> {
+        &self.heap
+    }
+
+    /// What a hand-over tells about it.
+    pub fn name(&self) -> BufferName {
+        BufferName {
+            owner: self.heap.owner().0,
+            seat: self.heap.seat().0,
+            index: self.index,
+            offset: self.offset as u64,
+            capacity: self.capacity as u64,
+        }
+    }
+
+    fn shares(&self) -> &deck_sync::atomic::AtomicU64 {
+        self.heap.lines().get(self.index as usize * LINE_WORDS + holder::SHARES)
+    }
+
+    /// True if anybody else, in any node or in flight, shares the content. After a death it may stay true for ever, which
+    /// costs a copy.
+    pub fn is_shared(&self) -> bool {
+        // Acquire: pairs with: buffer/share. Others are done with the content before we write it.
+        self.shares().load(Ordering::Acquire) != 1
+    }
+
+    /// Counts the share of a message in flight; [`Buffer::forget_share`] or the receiver's drop takes it back.
+    pub fn add_share(&self) {
+        self.shares().fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Takes back the share of a message that will not arrive.
+    pub fn forget_share(&self) {
+        // Release: pairs with: buffer/share.
+        self.shares().fetch_sub(1, Ordering::Release);
+    }
+
+    /// A second handle for the same share: keeps the buffer alive while it is in flight without being a share of its own.
+    pub fn keep(&self) -> Kept {
+        self.heap.hold_again(self.index);
+        Kept { heap: self.heap.clone(), index: self.index, offset: self.offset, capacity: self.capacity }
+    }
+}
+
+impl Clone for Buffer {
+    fn clone(&self) -> Buffer {
+        self.add_share();
+        self.heap.hold_again(self.index);
+        Buffer { heap: self.heap.clone(), index: self.index, offset: self.offset, capacity: self.capacity }
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        self.forget_share();
+        self.heap.let_go(self.index);
+    }
+}
+
+impl fmt::Debug for Buffer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Buffer({} #{}, {} bytes)", self.heap.owner(), self.index, self.capacity)
+    }
+}
+
+/// A buffer kept alive for a message in flight.
+pub struct Kept {
+    heap: Arc<HeapMemory>,
+    index: u32,
+    offset: usize,
+    capacity: usize,
+}
+
+impl Kept {
+    /// The message will not arrive: nobody takes over its share.
+    pub fn undelivered(self) {
+        self.heap.lines().get(self.index as usize * LINE_WORDS + holder::SHARES).fetch_sub(1, Ordering::Release);
+    }
+
+    /// Address of the content, valid while this lives.
+    pub fn data(&self) -> NonNull<u8> {
+        self.heap.segment().at(self.offset, self.capacity).expect("a buffer lies inside its segment")
+    }
+
+    /// The heap it lives in.
+    pub fn heap(&self) -> &Arc<HeapMemory> {
+        &self.heap
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        self.heap.let_go(self.index);
+    }
+}

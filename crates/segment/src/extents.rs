@@ -1,0 +1,124 @@
+//! Free ranges of an offset space: best fit, neighbours joined. Private to one process, so it can be trusted.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A set of free, non-overlapping, non-touching ranges.
+#[derive(Debug, Default)]
+pub struct Extents {
+    by_offset: BTreeMap<usize, usize>,
+    by_size: BTreeSet<(usize, usize)>,
+    bytes: usize,
+}
+
+impl Extents {
+    /// Free bytes in all.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Takes `bytes` from the smallest range that has them (the lowest one of that size), or `None`.
+    pub fn take(&mut self, bytes: usize) -> Option<usize> {
+        let &(size, offset) = self.by_size.range((bytes, 0)..).next()?;
+        self.remove(offset, size);
+        if size > bytes {
+            self.insert(offset + bytes, size - bytes);
+        }
+        Some(offset)
+    }
+
+    /// Takes `bytes` from the lowest range that has them, or `None`.
+    pub fn take_lowest(&mut self, bytes: usize) -> Option<usize> {
+        let (&offset, &size) = self.by_offset.iter().find(|(_, size)| **size >= bytes)?;
+        self.remove(offset, size);
+        if size > bytes {
+            self.insert(offset + bytes, size - bytes);
+        }
+        Some(offset)
+    }
+
+    /// Gives a range back and joins it with free neighbours.
+    ///
+    /// # Panics
+    /// If part of it is free already: that is a bug of the owner.
+    pub fn give(&mut self, mut offset: usize, mut bytes: usize) {
+        if bytes == 0 {
+            return;
+        }
+        if let Some((&before, &size)) = self.by_offset.range(..=offset).next_back() {
+            assert!(before + size <= offset, "range {offset}+{bytes} given back twice");
+            if before + size == offset {
+                self.remove(before, size);
+                offset = before;
+                bytes += size;
+            }
+        }
+        if let Some((&after, &size)) = self.by_offset.range(offset..).next() {
+            assert!(offset + bytes <= after, "range {offset}+{bytes} given back twice");
+            if offset + bytes == after {
+                self.remove(after, size);
+                bytes += size;
+            }
+        }
+        self.insert(offset, bytes);
+    }
+
+    fn insert(&mut self, offset: usize, bytes: usize) {
+        self.by_offset.insert(offset, bytes);
+        self.by_size.insert((bytes, offset));
+        self.bytes += bytes;
+    }
+
+    fn remove(&mut self, offset: usize, bytes: usize) {
+        self.by_offset.remove(&offset);
+        self.by_size.remove(&(bytes, offset));
+        self.bytes -= bytes;
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn neighbours_are_joined() {
+        let mut extents = Extents::default();
+        extents.give(0, 64);
+        extents.give(128, 64);
+        assert_eq!(extents.take(128), None);
+        extents.give(64, 64);
+        assert_eq!(extents.take(192), Some(0));
+        assert_eq!(extents.bytes(), 0);
+    }
+
+    #[test]
+    #[should_panic(expected = "given back twice")]
+    fn a_range_cannot_be_given_back_twice() {
+        let mut extents = Extents::default();
+        extents.give(0, 64);
+        extents.give(0, 64);
+    }
+
+    proptest! {
+        #[test]
+        fn taken_ranges_never_overlap_and_all_comes_back(sizes in prop::collection::vec((1usize..50, any::<bool>()), 1..200)) {
+            const ALL: usize = 1000;
+            let mut extents = Extents::default();
+            extents.give(0, ALL);
+            let mut taken: Vec<(usize, usize)> = Vec::new();
+            for (size, give_first) in sizes {
+                if give_first && !taken.is_empty() {
+                    let (offset, bytes) = taken.swap_remove(size % taken.len());
+                    extents.give(offset, bytes);
+                }
+                if let Some(offset) = extents.take(size) {
+                    prop_assert!(offset + size <= ALL);
+                    prop_assert!(taken.iter().all(|(other, bytes)| offset + size <= *other || other + bytes <= offset));
+                    taken.push((offset, size));
+                }
+            }
+            taken.into_iter().for_each(|(offset, bytes)| extents.give(offset, bytes));
+            prop_assert_eq!(extents.take(ALL), Some(0));
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! How a write reaches another node's segment.
+//!
+//! Protocols are written against [`Remote`], which can only *write*: whole 64-byte lines, single words, bulk bytes, and a
+//! flush between them. On host memory a write is a store; on SCI, NTB and other write-only fabrics it is a packet that lands
+//! some time later, in any order, until a flush. What runs on the test fabric ([`adversary`]), where packets land in the
+//! worst order, runs on all of them.
+
+pub mod adversary;
+#[cfg(not(loom))]
+mod host;
+
+#[cfg(not(loom))]
+pub use host::Host;
+
+use crate::layout::LINE_WORDS;
+
+/// A 64-byte line: eight words.
+pub type Line = [u64; LINE_WORDS];
+
+/// A segment of another node as a sender sees it. All offsets are in bytes from the begin of the segment.
+///
+/// # Panics
+/// Every call panics if the offset lies outside: senders check what they are told before they build on it.
+pub trait Remote: Send + Sync + 'static {
+    /// True if the other node's pages can be read in place (one host): then buffers are handed over.
+    const IS_MAPPED: bool;
+
+    /// Writes one line at a multiple of 64. It lands as a whole: a reader that sees the last word (with acquire) sees the
+    /// others.
+    fn write_line(&self, offset: usize, line: &Line);
+
+    /// Writes one word at a multiple of 8; on host memory with release.
+    fn write_word(&self, offset: usize, value: u64);
+
+    /// Writes bytes at a multiple of 64; they land in any order.
+    ///
+    /// # Safety
+    /// `data` points to `bytes` readable bytes. (Not a slice: it may point into a segment.)
+    unsafe fn write_bytes(&self, offset: usize, data: *const u8, bytes: usize);
+
+    /// Whatever was written before lands before anything that is written after. The same address must not be written twice
+    /// without a flush in between, unless with the same value (two threads that ring one bell).
+    fn flush(&self);
+
+    /// Notifies the [`deck_sync::Event`] at `offset`, after everything written before has landed.
+    fn interrupt(&self, offset: usize);
+}

@@ -1,0 +1,131 @@
+//! The test fabric: only writes exist, and 64-byte packets land in any order until a flush.
+//!
+//! It is the contract of [`Remote`] turned into an adversary: whatever the contract allows to happen late or in another
+//! order does, driven by a seed, and nothing that it forbids ever does. A protocol that passes here does not rely on
+//! what only host memory gives.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use deck_sync::atomic::Ordering;
+
+use super::{Line, Remote};
+use crate::layout::{LINE, LINE_WORDS};
+use crate::{Segment, Words};
+
+/// The segment of another node behind a fabric that reorders. Clones are the same connection.
+#[derive(Clone, Debug)]
+pub struct Adversary {
+    words: Words,
+    flight: Arc<Mutex<Flight>>,
+}
+
+#[derive(Debug)]
+struct Flight {
+    packets: Vec<Packet>,
+    random: u64,
+}
+
+/// One write of at most 64 bytes inside one line: which words, which values.
+#[derive(Debug)]
+struct Packet {
+    first: usize,
+    values: Vec<u64>,
+}
+
+impl Adversary {
+    /// Writes to `segment`, in an order drawn from `seed`.
+    ///
+    /// # Panics
+    /// If the segment is not whole words, which no segment is.
+    pub fn new(segment: &Arc<Segment>, seed: u64) -> Adversary {
+        let words = Words::in_segment(segment, 0, segment.bytes() / 8).expect("a segment is whole words");
+        Adversary { words, flight: Arc::new(Mutex::new(Flight { packets: Vec::new(), random: seed | 1 })) }
+    }
+
+    /// Lets some of what is in flight land, in any order. To be called now and then, as time passes on a real fabric.
+    pub fn advance(&self) {
+        let mut flight = self.lock();
+        let count = flight.packets.len();
+        self.land(&mut flight, count.div_ceil(2));
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Flight> {
+        self.flight.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn send(&self, first: usize, values: &[u64]) {
+        assert!(first + values.len() <= self.words.count(), "a write outside of the segment");
+        assert_eq!(first / LINE_WORDS, (first + values.len() - 1) / LINE_WORDS, "a packet crosses a line");
+        let mut flight = self.lock();
+        let again = flight.packets.iter().any(|packet| {
+            let meets = packet.first < first + values.len() && first < packet.first + packet.values.len();
+            meets && !(packet.first == first && packet.values == values)
+        });
+        assert!(!again, "an address was written twice without a flush in between");
+        flight.packets.push(Packet { first, values: values.to_vec() });
+        if flight.draw(3) == 0 {
+            self.land(&mut flight, 1);
+        }
+    }
+
+    fn land(&self, flight: &mut Flight, count: usize) {
+        for _ in 0..count.min(flight.packets.len()) {
+            let index = flight.draw(flight.packets.len());
+            let packet = flight.packets.swap_remove(index);
+            for (offset, value) in packet.values.iter().enumerate() {
+                // Release: pairs with: ring/slot, ring/credit. A packet lands as a whole, its last word last.
+                self.words.get(packet.first + offset).store(*value, Ordering::Release);
+            }
+        }
+    }
+}
+
+impl Flight {
+    /// A number below `bound` (xorshift64, Marsaglia 2003).
+    fn draw(&mut self, bound: usize) -> usize {
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        (self.random % bound.max(1) as u64) as usize
+    }
+}
+
+impl Remote for Adversary {
+    const IS_MAPPED: bool = false;
+
+    fn write_line(&self, offset: usize, line: &Line) {
+        assert!(offset.is_multiple_of(LINE));
+        self.send(offset / 8, line);
+    }
+
+    fn write_word(&self, offset: usize, value: u64) {
+        assert!(offset.is_multiple_of(8));
+        self.send(offset / 8, &[value]);
+    }
+
+    unsafe fn write_bytes(&self, offset: usize, data: *const u8, bytes: usize) {
+        assert!(offset.is_multiple_of(LINE));
+        for from in (0..bytes).step_by(LINE) {
+            let mut line = [0u8; LINE];
+            let part = LINE.min(bytes - from);
+            // SAFETY: `data` is readable for `bytes` bytes (caller), of which `from..from + part` is a part.
+            unsafe { std::ptr::copy_nonoverlapping(data.add(from), line.as_mut_ptr(), part) };
+            let words: Vec<u64> = line[..part.next_multiple_of(8)]
+                .chunks_exact(8)
+                .map(|word| u64::from_le_bytes(word.try_into().expect("eight bytes")))
+                .collect();
+            self.send((offset + from) / 8, &words);
+        }
+    }
+
+    fn flush(&self) {
+        let mut flight = self.lock();
+        let all = flight.packets.len();
+        self.land(&mut flight, all);
+    }
+
+    fn interrupt(&self, offset: usize) {
+        self.flush();
+        self.words.event(offset / 8).notify();
+    }
+}

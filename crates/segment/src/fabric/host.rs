@@ -1,0 +1,78 @@
+//! Host memory: the other node's segment is mapped here, a write is a store.
+
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use deck_sync::Event;
+use deck_sync::atomic::{AtomicU64, Ordering};
+
+use super::{Line, Remote};
+use crate::Segment;
+
+/// A mapped segment as a [`Remote`].
+#[derive(Clone, Debug)]
+pub struct Host {
+    segment: Arc<Segment>,
+}
+
+impl Host {
+    /// Writes to `segment` by stores.
+    pub fn new(segment: Arc<Segment>) -> Host {
+        Host { segment }
+    }
+
+    fn at(&self, offset: usize, bytes: usize, align: usize) -> NonNull<u8> {
+        assert!(offset.is_multiple_of(align), "offset {offset} is no multiple of {align}");
+        self.segment.at(offset, bytes).expect("the offset lies outside of the segment")
+    }
+
+    fn word(&self, offset: usize) -> &AtomicU64 {
+        let word = self.at(offset, 8, 8).cast::<AtomicU64>();
+        // SAFETY: inside a live mapping, aligned; any bit pattern is a valid AtomicU64.
+        unsafe { word.as_ref() }
+    }
+
+    /// The event at `offset`.
+    pub fn event(&self, offset: usize) -> &Event {
+        let event = self.at(offset, size_of::<Event>(), 8).cast::<Event>();
+        // SAFETY: inside a live mapping, aligned; any bit pattern is a valid Event.
+        unsafe { event.as_ref() }
+    }
+}
+
+impl Remote for Host {
+    const IS_MAPPED: bool = true;
+
+    #[inline]
+    fn write_line(&self, offset: usize, line: &Line) {
+        let first = self.at(offset, size_of::<Line>(), size_of::<Line>()).cast::<AtomicU64>();
+        for (index, value) in line[..line.len() - 1].iter().enumerate() {
+            // SAFETY: the whole line is inside a live mapping, aligned; any bit pattern is a valid AtomicU64.
+            unsafe { first.add(index).as_ref() }.store(*value, Ordering::Relaxed);
+        }
+        // Release: pairs with: ring/slot. The last word carries sequence and tag.
+        // SAFETY: as above.
+        unsafe { first.add(line.len() - 1).as_ref() }.store(line[line.len() - 1], Ordering::Release);
+    }
+
+    #[inline]
+    fn write_word(&self, offset: usize, value: u64) {
+        // Release: pairs with: ring/credit.
+        self.word(offset).store(value, Ordering::Release);
+    }
+
+    unsafe fn write_bytes(&self, offset: usize, data: *const u8, bytes: usize) {
+        let target = self.at(offset, bytes, size_of::<Line>());
+        // SAFETY: `data` is readable for `bytes` (caller); `target` is inside a live mapping that nobody borrows; the ranges
+        // are different memory or the caller's bug costs content only, as `copy` allows overlap.
+        unsafe { std::ptr::copy(data, target.as_ptr(), bytes) };
+    }
+
+    /// Stores of x86 and releases of the following writes keep the order: nothing to do.
+    #[inline]
+    fn flush(&self) {}
+
+    fn interrupt(&self, offset: usize) {
+        self.event(offset).notify();
+    }
+}

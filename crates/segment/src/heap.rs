@@ -1,0 +1,333 @@
+//! A node's heap: message buffers and regions for rings, inside one segment that grows as it is used.
+//!
+//! Only the owner allocates and frees, with private tables; other nodes map the segment and hold buffers
+//! ([`crate::holders`]). A buffer whose owner has let go may still be held elsewhere: it is *pending* and looked at again
+//! whenever a buffer of its size is wanted, so a release by another node needs no message.
+
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use deck_sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use deck_sync::{Error, ErrorKind, NodeId, Result};
+
+use crate::blocks::Blocks;
+use crate::buffer::{Buffer, BufferName};
+use crate::holders::{self, Holder};
+use crate::layout::{self, BUFFERS, DATA, LINE, LINE_WORDS, header, holder};
+use crate::{Seat, Segment, Words};
+
+/// A node's segment with its buffers, as its owner or another node sees it.
+#[derive(Debug)]
+pub struct HeapMemory {
+    segment: Arc<Segment>,
+    lines: Words,
+    owner: NodeId,
+    seat: Seat,
+    /// Whose bit this process sets; `None` in the owner.
+    my_seat: Option<Seat>,
+    /// This node's count of handles for every buffer.
+    counts: Box<[AtomicU32]>,
+    /// Only in the owner.
+    own: Option<Own>,
+}
+
+/// What only the owner of a heap knows.
+#[derive(Debug)]
+struct Own {
+    blocks: Mutex<Blocks>,
+    /// For each buffer its offset, and its capacity with bit 0 set while it is in use: what a name that comes back from
+    /// another node is checked against.
+    places: Box<[(AtomicU64, AtomicU64)]>,
+}
+
+/// How much memory a heap uses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HeapUse {
+    /// Bytes really allocated in the segment.
+    pub allocated_bytes: usize,
+    /// Of these, bytes in buffers and regions that somebody holds.
+    pub held_bytes: usize,
+    /// Buffers that somebody holds.
+    pub buffers: usize,
+}
+
+/// The default virtual size of a node's segment: all of the machine's memory and room for the tables.
+pub fn default_bytes() -> usize {
+    let memory = usize::try_from(crate::limits::machine_total()).unwrap_or(usize::MAX / 4);
+    DATA + memory.next_multiple_of(1 << 30)
+}
+
+fn zeroed_counts() -> Box<[AtomicU32]> {
+    // SAFETY: all zero bytes are a valid AtomicU32.
+    unsafe { Box::<[AtomicU32]>::new_zeroed_slice(BUFFERS).assume_init() }
+}
+
+impl HeapMemory {
+    /// Creates this node's segment: `bytes` of address space, a few pages allocated.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NoMemory`] with the remedy. Never blocks.
+    pub fn create(owner: NodeId, seat: Seat, bytes: usize) -> Result<Arc<HeapMemory>> {
+        if bytes < DATA + (1 << 20) {
+            return Err(Error::new(ErrorKind::Invalid, format!("a heap of {bytes} bytes is too small"))
+                .with_remedy(format!("set DECK_HEAP to at least {} MiB", (DATA >> 20) + 1)));
+        }
+        let segment = Segment::create("deck-node", bytes)?;
+        segment.allocate(0, layout::HOLDERS)?;
+        let words = Words::in_segment(&segment, 0, LINE_WORDS).expect("the header lies inside");
+        let pid = rustix::process::getpid().as_raw_nonzero().get() as u64;
+        let fields = [
+            (header::VERSION, layout::VERSION),
+            (header::BYTES, segment.bytes() as u64),
+            (header::NODE, u64::from(owner.0)),
+            (header::SEAT, u64::from(seat.0)),
+            (header::PID, pid),
+            (header::MAGIC, layout::MAGIC),
+        ];
+        for (word, value) in fields {
+            words.get(word).store(value, Ordering::Release);
+        }
+        // SAFETY: all zero bytes are a valid pair of AtomicU64.
+        let places = unsafe { Box::<[(AtomicU64, AtomicU64)]>::new_zeroed_slice(BUFFERS).assume_init() };
+        let own = Own { blocks: Mutex::new(Blocks::new(segment.clone())), places };
+        HeapMemory::assemble(segment, owner, seat, None, Some(own))
+    }
+
+    /// Maps the segment of another node, seen from the node on seat `my_seat`.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Corrupt`] for a wrong magic number, layout version, size, node or seat.
+    pub fn adopt(fd: OwnedFd, owner: NodeId, seat: Seat, my_seat: Seat) -> Result<Arc<HeapMemory>> {
+        let segment = Segment::adopt(fd).map_err(|error| error.with_peer(owner))?;
+        let words = Words::in_segment(&segment, 0, LINE_WORDS).expect("a segment has at least a page");
+        let read = |word: usize| words.get(word).load(Ordering::Acquire);
+        let corrupt = |what: String| Err(Error::new(ErrorKind::Corrupt, what).with_peer(owner));
+        if read(header::MAGIC) != layout::MAGIC {
+            return corrupt(format!(
+                "its segment begins with {:#x}, not with DECK's magic number",
+                read(header::MAGIC)
+            ));
+        }
+        if read(header::VERSION) != layout::VERSION {
+            let (theirs, ours) = (read(header::VERSION), layout::VERSION);
+            return corrupt(format!("its segment has layout version {theirs}, this one has {ours}"));
+        }
+        let expected = (segment.bytes() as u64, u64::from(owner.0), u64::from(seat.0));
+        let told = (read(header::BYTES), read(header::NODE), read(header::SEAT));
+        if told != expected || segment.bytes() <= DATA {
+            return corrupt(format!("its segment says size, node and seat {told:?}, not {expected:?}"));
+        }
+        HeapMemory::assemble(segment, owner, seat, Some(my_seat), None)
+    }
+
+    fn assemble(
+        segment: Arc<Segment>,
+        owner: NodeId,
+        seat: Seat,
+        my_seat: Option<Seat>,
+        own: Option<Own>,
+    ) -> Result<Arc<HeapMemory>> {
+        let lines = Words::in_segment(&segment, layout::HOLDERS, BUFFERS * LINE_WORDS).expect("checked by size");
+        Ok(Arc::new(HeapMemory { segment, lines, owner, seat, my_seat, counts: zeroed_counts(), own }))
+    }
+
+    /// A heap without buffers, for models that post only what fits into a slot.
+    ///
+    /// # Errors
+    /// As [`Segment::create`].
+    #[cfg(loom)]
+    pub fn model(owner: NodeId, seat: Seat) -> Result<Arc<HeapMemory>> {
+        let segment = Segment::create("deck-model", layout::PAGE)?;
+        let lines = Words::model(0);
+        Ok(Arc::new(HeapMemory { segment, lines, owner, seat, my_seat: None, counts: Box::default(), own: None }))
+    }
+
+    /// The node whose heap this is.
+    pub fn owner(&self) -> NodeId {
+        self.owner
+    }
+
+    /// The seat of that node.
+    pub fn seat(&self) -> Seat {
+        self.seat
+    }
+
+    /// The memory.
+    pub fn segment(&self) -> &Arc<Segment> {
+        &self.segment
+    }
+
+    pub(crate) fn lines(&self) -> &Words {
+        &self.lines
+    }
+
+    fn blocks(&self) -> Result<(&Own, MutexGuard<'_, Blocks>)> {
+        let own =
+            self.own.as_ref().ok_or_else(|| Error::new(ErrorKind::Invalid, "only its owner allocates in a heap"))?;
+        Ok((own, own.blocks.lock().unwrap_or_else(PoisonError::into_inner)))
+    }
+
+    fn holder(&self, index: u32) -> Holder<'_> {
+        Holder {
+            count: &self.counts[index as usize],
+            line: &self.lines,
+            first: index as usize * LINE_WORDS,
+            seat: self.my_seat,
+        }
+    }
+
+    /// A buffer for at least `bytes` bytes, not shared, its content undefined. Only in the owner. Never waits.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NoMemory`] with what was wanted and what to do.
+    pub fn allocate(self: &Arc<Self>, bytes: usize) -> Result<Buffer> {
+        let (own, mut blocks) = self.blocks()?;
+        let is_free = |index: u32| self.claim_free(index);
+        let (index, offset, capacity) = blocks.take(bytes.max(1), &is_free, &|index| self.mark_free(own, index))?;
+        let first = index as usize * LINE_WORDS;
+        self.lines.get(first + holder::SHARES).store(1, Ordering::Relaxed);
+        self.lines.get(first + holder::GENERATION).fetch_add(1, Ordering::Relaxed);
+        let place = &own.places[index as usize];
+        place.0.store(offset as u64, Ordering::Relaxed);
+        place.1.store(capacity as u64 | 1, Ordering::Release);
+        // Release: pairs with: holders/settle.
+        self.counts[index as usize].store(1, Ordering::Release);
+        Ok(Buffer::counted(self.clone(), index, offset, capacity))
+    }
+
+    /// True if a pending buffer is held by nobody; it then stays claimed until it is freed.
+    fn claim_free(&self, index: u32) -> bool {
+        let first = index as usize * LINE_WORDS;
+        // A buffer of ours that is on its way back to us has a bit set until we hold it, so the claim cannot free it.
+        holders::claim(&self.counts[index as usize], || holders::nobody_else(&self.lines, first))
+    }
+
+    fn mark_free(&self, own: &Own, index: u32) {
+        own.places[index as usize].1.store(0, Ordering::Relaxed);
+    }
+
+    /// The buffer that another node handed over under `name`; takes the share that was in flight. The caller has not given
+    /// the credit back yet.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Corrupt`] if the name does not fit this heap.
+    pub fn receive(self: &Arc<Self>, name: &BufferName) -> Result<Buffer> {
+        let corrupt = |what: &str| {
+            Err(Error::new(ErrorKind::Corrupt, format!("a hand-over names a buffer {what}: {name:?}"))
+                .with_peer(self.owner))
+        };
+        let (Ok(offset), Ok(capacity)) = (usize::try_from(name.offset), usize::try_from(name.capacity)) else {
+            return corrupt("of impossible size");
+        };
+        if name.owner != self.owner.0 || name.seat != self.seat.0 || name.index as usize >= BUFFERS {
+            return corrupt("that this heap cannot have");
+        }
+        let inside = offset >= DATA && offset.is_multiple_of(LINE) && self.segment.at(offset, capacity).is_some();
+        // Whole lines: the runs of a message lie at the end of its buffer and are read as aligned words.
+        if !inside || capacity == 0 || !capacity.is_multiple_of(LINE) {
+            return corrupt("outside of the heap");
+        }
+        if let Some(own) = &self.own {
+            let place = &own.places[name.index as usize];
+            let same =
+                place.1.load(Ordering::Acquire) == name.capacity | 1 && place.0.load(Ordering::Relaxed) == name.offset;
+            if !same {
+                return corrupt("that is not in use");
+            }
+        }
+        self.holder(name.index).hold();
+        Ok(Buffer::counted(self.clone(), name.index, offset, capacity))
+    }
+
+    /// One handle more of a buffer of which the caller has one.
+    pub(crate) fn hold_again(&self, index: u32) {
+        self.counts[index as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// One handle less.
+    pub(crate) fn let_go(&self, index: u32) {
+        if !self.holder(index).let_go() || self.own.is_none() {
+            return;
+        }
+        let Ok((own, mut blocks)) = self.blocks() else { return };
+        // Two threads can both have let go of a last handle, one after the other: only one of them frees.
+        if own.places[index as usize].1.load(Ordering::Relaxed) & 1 == 0 {
+            return;
+        }
+        if self.claim_free(index) {
+            self.mark_free(own, index);
+            self.counts[index as usize].store(0, Ordering::Release);
+            blocks.give(index);
+        } else if self.counts[index as usize].load(Ordering::Relaxed) == 0 {
+            // Otherwise it came back to us meanwhile, or lives anew: whoever holds it now comes here in turn.
+            blocks.await_others(index);
+        }
+    }
+
+    /// Takes away what a node that died or left held here. Only in the owner, after every live node has taken over what
+    /// that node had posted to it.
+    pub fn forget_seat(&self, seat: Seat) {
+        let Ok((_, blocks)) = self.blocks() else { return };
+        for index in 0..blocks.count() {
+            holders::clear_bit(&self.lines, index as usize * LINE_WORDS, seat);
+        }
+    }
+
+    /// A zeroed region of `bytes` for a ring or a mail box, 64-byte aligned. Only in the owner.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NoMemory`] with the remedy.
+    pub fn region(self: &Arc<Self>, bytes: usize) -> Result<Region> {
+        let bytes = bytes.next_multiple_of(LINE);
+        let (own, mut blocks) = self.blocks()?;
+        let offset = blocks.take_range(bytes, &|index| self.claim_free(index), &|index| self.mark_free(own, index))?;
+        drop(blocks);
+        let region = Region { heap: self.clone(), offset, bytes };
+        let words = region.words();
+        (0..words.count()).for_each(|word| words.get(word).store(0, Ordering::Relaxed));
+        Ok(region)
+    }
+
+    /// How much memory the heap uses. Only in the owner; zero elsewhere.
+    pub fn usage(&self) -> HeapUse {
+        self.blocks().map(|(_, blocks)| blocks.usage()).unwrap_or_default()
+    }
+}
+
+/// A range of this node's segment that is not a buffer; given back when dropped.
+#[derive(Debug)]
+pub struct Region {
+    heap: Arc<HeapMemory>,
+    offset: usize,
+    bytes: usize,
+}
+
+impl Region {
+    /// Byte offset in the segment.
+    pub fn offset(&self) -> usize {
+        self.offset
+    }
+
+    /// Its size in bytes.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Its words.
+    pub fn words(&self) -> Words {
+        Words::in_segment(&self.heap.segment, self.offset, self.bytes / 8).expect("a region lies inside its segment")
+    }
+
+    /// The heap it is in.
+    pub fn heap(&self) -> &Arc<HeapMemory> {
+        &self.heap
+    }
+}
+
+impl Drop for Region {
+    fn drop(&mut self) {
+        if let Ok((_, mut blocks)) = self.heap.blocks() {
+            blocks.give_range(self.offset, self.bytes);
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! Who holds which buffer.
+//!
+//! A buffer lives in the heap of the node that made it, and any node may hold it. Each node counts its own handles in
+//! private memory; in the line of the buffer (shared, in the owner's segment) it keeps one bit: set while that count is
+//! not zero. **Every bit has one writer**, so a release can only take away what that node itself put there, and after a
+//! death the owner clears exactly the dead node's bits: there is no count that a kill could leave between two values.
+//!
+//! A posted message that was not retrieved yet has no bit of its own. It is held by the sender, as part of the sender's
+//! count, until the receiver gives the credit back, and the receiver sets its own bit *before* it does: at every moment
+//! at least one of the two bits is set. When a sender dies, its bits stay until every live node has taken over what the
+//! dead node had posted to it (see the peers crate).
+//!
+//! The owner may free when its own count and all bits are zero. As bits of different seats are in different words, it
+//! reads them between two equal reads of a counter that grows with every bit set: otherwise a bit could move past the
+//! reader, from a word not yet read to one already read.
+
+use deck_sync::atomic::{AtomicU32, Ordering, pause};
+
+use crate::Seat;
+use crate::Words;
+use crate::layout::holder;
+
+/// Set in a node's private count while one thread moves the bit; everybody else waits a few instructions.
+const MOVING: u32 = 1 << 31;
+
+/// One buffer as one node sees it.
+pub struct Holder<'a> {
+    /// The node's private count of handles.
+    pub count: &'a AtomicU32,
+    /// The line of the buffer; word 0 of `line` is at `first`.
+    pub line: &'a Words,
+    /// Index of the line's first word in `line`.
+    pub first: usize,
+    /// The seat whose bit moves; `None` in the owner, whose own count needs no bit.
+    pub seat: Option<Seat>,
+}
+
+impl Holder<'_> {
+    /// One handle more. The caller holds the buffer in another way: a handle of this node, or a credit not yet given back.
+    pub fn hold(&self) {
+        let mut count = self.count.load(Ordering::Relaxed);
+        loop {
+            if count & MOVING != 0 {
+                pause();
+                count = self.count.load(Ordering::Relaxed);
+                continue;
+            }
+            let next = if count == 0 { MOVING } else { count + 1 };
+            // Acquire pairs with: holders/settle.
+            match self.count.compare_exchange_weak(count, next, Ordering::Acquire, Ordering::Relaxed) {
+                Ok(_) if count == 0 => break,
+                Ok(_) => return,
+                Err(now) => count = now,
+            }
+        }
+        self.set_bit();
+        // Release: pairs with: holders/settle.
+        self.count.store(1, Ordering::Release);
+    }
+
+    /// One handle less; true if it was the node's last one. The content must not be looked at afterwards.
+    pub fn let_go(&self) -> bool {
+        let mut count = self.count.load(Ordering::Relaxed);
+        loop {
+            if count & MOVING != 0 {
+                pause();
+                count = self.count.load(Ordering::Relaxed);
+                continue;
+            }
+            debug_assert!(count > 0, "let go of a buffer that is not held");
+            let next = if count == 1 { MOVING } else { count - 1 };
+            // AcqRel: what the other threads of this node did with the content is before the bit is cleared.
+            match self.count.compare_exchange_weak(count, next, Ordering::AcqRel, Ordering::Relaxed) {
+                Ok(_) if count == 1 => break,
+                Ok(_) => return false,
+                Err(now) => count = now,
+            }
+        }
+        self.clear_bit();
+        // Release: pairs with: holders/settle.
+        self.count.store(0, Ordering::Release);
+        true
+    }
+
+    fn set_bit(&self) {
+        let Some(Seat(seat)) = self.seat else { return };
+        let word = self.line.get(self.first + holder::BITS + usize::from(seat) / 64);
+        word.fetch_or(1 << (seat % 64), Ordering::SeqCst);
+        // Pairs with: holders/snapshot.
+        self.line.get(self.first + holder::ADDED).fetch_add(1, Ordering::SeqCst);
+    }
+
+    fn clear_bit(&self) {
+        let Some(Seat(seat)) = self.seat else { return };
+        clear_bit(self.line, self.first, Seat(seat));
+    }
+}
+
+/// Takes a seat's bit away: by the node itself, or by the owner after that node's death.
+pub fn clear_bit(line: &Words, first: usize, seat: Seat) {
+    let word = line.get(first + holder::BITS + usize::from(seat.0) / 64);
+    // SeqCst: pairs with: holders/snapshot. Release towards the owner, who writes the content after it saw no bit.
+    word.fetch_and(!(1 << (seat.0 % 64)), Ordering::SeqCst);
+}
+
+/// True if no other node holds the buffer. Called by the owner while its own count is zero: then nobody can come to hold
+/// it who does not hold it already.
+pub fn nobody_else(line: &Words, first: usize) -> bool {
+    loop {
+        // Pairs with: holders/snapshot. A bit set after this read and before the last one changes the counter.
+        let before = line.get(first + holder::ADDED).load(Ordering::SeqCst);
+        for word in 0..Seat::COUNT / 64 {
+            if line.get(first + holder::BITS + word).load(Ordering::SeqCst) != 0 {
+                return false;
+            }
+        }
+        if line.get(first + holder::ADDED).load(Ordering::SeqCst) == before {
+            return true;
+        }
+        pause();
+    }
+}
+
+/// Claims a buffer that its owner does not hold, if `nobody_else` does: then the count stays claimed (the owner stores a
+/// count when it hands the buffer out again), and nobody can begin to hold it. Otherwise nothing changes.
+pub fn claim(count: &AtomicU32, nobody_else: impl FnOnce() -> bool) -> bool {
+    // Acquire: pairs with: holders/settle.
+    if count.compare_exchange(0, MOVING, Ordering::Acquire, Ordering::Relaxed).is_err() {
+        return false;
+    }
+    let free = nobody_else();
+    if !free {
+        // Release: pairs with: holders/settle.
+        count.store(0, Ordering::Release);
+    }
+    free
+}

@@ -1,0 +1,53 @@
+//! Byte map of a node's segment; `docs/layout/node-segment.md` is the same map in words.
+
+use crate::Seat;
+
+/// `DECKNODE`, first word of a node's segment.
+pub const MAGIC: u64 = u64::from_le_bytes(*b"DECKNODE");
+/// Changes with every change of any layout that two nodes share.
+pub const VERSION: u64 = 1;
+
+/// Bytes of a cache line, of a slot, and of a descriptor.
+pub const LINE: usize = 64;
+/// Words of a cache line.
+pub const LINE_WORDS: usize = LINE / 8;
+/// Bytes of a page.
+pub const PAGE: usize = 4096;
+
+/// Word indexes in the header.
+pub mod header {
+    /// [`super::MAGIC`].
+    pub const MAGIC: usize = 0;
+    /// [`super::VERSION`].
+    pub const VERSION: usize = 1;
+    /// Size of the segment in bytes.
+    pub const BYTES: usize = 2;
+    /// Number of the node that owns the segment.
+    pub const NODE: usize = 3;
+    /// Seat of that node.
+    pub const SEAT: usize = 4;
+    /// Its process.
+    pub const PID: usize = 5;
+}
+
+/// Where the lines that say who holds a buffer begin.
+pub const HOLDERS: usize = 2 * PAGE;
+/// How many buffers a node can have at a time.
+pub const BUFFERS: usize = 1 << 20;
+/// Where rings, mail boxes and message buffers live, up to the end.
+pub const DATA: usize = HOLDERS + BUFFERS * LINE;
+
+/// Word indexes in the line of one buffer.
+pub mod holder {
+    /// First of the words that hold a bit for each seat.
+    pub const BITS: usize = 0;
+    /// Counts how often a bit was set: tells a reader of several words that they belong together.
+    pub const ADDED: usize = 4;
+    /// How many handles and posted messages share the content; decides whether an edit copies, never who frees.
+    pub const SHARES: usize = 5;
+    /// Counts the lives of this index.
+    pub const GENERATION: usize = 6;
+}
+
+const _: () = assert!(Seat::COUNT / 64 == holder::ADDED - holder::BITS);
+const _: () = assert!(DATA.is_multiple_of(PAGE));

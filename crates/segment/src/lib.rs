@@ -1,0 +1,35 @@
+//! Memory that other nodes can reach.
+//!
+//! A [`Segment`] is anonymous memory of fixed virtual size that grows inside; other nodes of the host map it. A [`Remote`]
+//! is such memory as a sender sees it: writes only, so that the same protocols run over host memory and over fabrics where
+//! reading across is dear or impossible ([`fabric`]). A [`HeapMemory`] is a segment with message buffers in it; a
+//! [`Buffer`] is a share of one, and [`holders`] keeps who holds which.
+//!
+//! Nothing here knows what a mail box is or how nodes meet.
+
+mod blocks;
+mod buffer;
+mod extents;
+pub mod fabric;
+mod heap;
+pub mod holders;
+pub mod layout;
+mod limits;
+mod memory;
+mod words;
+
+pub use buffer::{Buffer, BufferName, Kept};
+pub use extents::Extents;
+pub use fabric::Remote;
+pub use heap::{HeapMemory, HeapUse, Region, default_bytes};
+pub use memory::Segment;
+pub use words::Words;
+
+/// A node's place among the live nodes of a host: dense and, unlike its number, used again after it is reclaimed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Seat(pub u16);
+
+impl Seat {
+    /// How many nodes a job can have on one host at a time.
+    pub const COUNT: usize = 256;
+}

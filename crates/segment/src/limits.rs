@@ -1,0 +1,126 @@
+//! How much memory there really is: the machine's, the control group's, the process's.
+//!
+//! Asked before every growth of a segment, so that too little memory is an error that names what was wanted and what to
+//! do, never SIGBUS at the first touch or the out-of-memory killer an hour later.
+
+use std::fs;
+
+use deck_sync::{Error, ErrorKind, Result};
+
+/// Memory that is left alone: the last few megabytes belong to everybody else.
+const RESERVE: u64 = 16 << 20;
+
+/// One limit and what is left under it.
+struct Room {
+    available: u64,
+    whose: String,
+    remedy: &'static str,
+}
+
+/// Fails if `bytes` more are not to be had.
+pub fn check_memory(bytes: usize) -> Result<()> {
+    match tightest() {
+        Some(room) if (bytes as u64).saturating_add(RESERVE) > room.available => Err(refused(bytes, None)),
+        _ => Ok(()),
+    }
+}
+
+/// The error for `bytes` that were refused, by us or by the kernel with `errno`.
+pub fn refused(bytes: usize, errno: Option<i32>) -> Error {
+    let mib = |bytes: u64| bytes.div_ceil(1 << 20);
+    let (text, remedy) = match tightest() {
+        Some(room) => (format!("{} MiB are left of {}", mib(room.available), room.whose), room.remedy),
+        None => ("how much is left is unknown".to_string(), "free memory on this machine"),
+    };
+    let error = Error::new(ErrorKind::NoMemory, format!("wanted {} MiB of shared memory, {text}", mib(bytes as u64)))
+        .with_remedy(remedy);
+    match errno {
+        Some(errno) => error.with_os(errno),
+        None => error,
+    }
+}
+
+/// Fails where a file size limit would turn the sizing of a segment into a signal.
+pub fn check_file_size(bytes: usize) -> Result<()> {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Fsize).current;
+    match limit {
+        Some(limit) if (bytes as u64) > limit => Err(Error::new(
+            ErrorKind::NoMemory,
+            format!("wanted a segment of {} MiB, but files are limited to {} MiB", bytes >> 20, limit >> 20),
+        )
+        .with_remedy("raise the limit of file size (ulimit -f unlimited)")),
+        _ => Ok(()),
+    }
+}
+
+fn tightest() -> Option<Room> {
+    let machine = Room {
+        available: machine_available()?,
+        whose: "this machine's memory".into(),
+        remedy: "free memory on this machine, or use fewer or smaller messages at a time",
+    };
+    let mut least = machine;
+    for room in groups() {
+        if room.available < least.available {
+            least = room;
+        }
+    }
+    Some(least)
+}
+
+fn machine_available() -> Option<u64> {
+    let text = fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find(|line| line.starts_with("MemAvailable:"))?;
+    Some(line.split_whitespace().nth(1)?.parse::<u64>().ok()? << 10)
+}
+
+/// The control groups that this process is in, each with what is left under its limit.
+fn groups() -> Vec<Room> {
+    let Ok(text) = fs::read_to_string("/proc/self/cgroup") else { return Vec::new() };
+    let mut rooms = Vec::new();
+    for line in text.lines() {
+        let mut parts = line.splitn(3, ':');
+        let (_, controllers, path) = (parts.next(), parts.next().unwrap_or(""), parts.next().unwrap_or(""));
+        let (root, limit, usage) = match controllers {
+            "" => ("/sys/fs/cgroup", "memory.max", "memory.current"),
+            "memory" => ("/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes"),
+            _ => continue,
+        };
+        let mut path = path.trim_end_matches('/');
+        loop {
+            if let Some(available) = left_in_group(&format!("{root}{path}"), limit, usage) {
+                rooms.push(Room {
+                    available,
+                    whose: format!("the memory limit of control group {}", if path.is_empty() { "/" } else { path }),
+                    remedy: "raise the memory limit of the container or job (docker run --memory, Slurm --mem), or use \
+                             fewer or smaller messages at a time",
+                });
+            }
+            let Some(cut) = path.rfind('/') else { break };
+            path = &path[..cut];
+        }
+    }
+    rooms
+}
+
+fn left_in_group(folder: &str, limit: &str, usage: &str) -> Option<u64> {
+    let number = |file: &str| fs::read_to_string(format!("{folder}/{file}")).ok()?.trim().parse::<u64>().ok();
+    let limit = number(limit)?;
+    let usage = number(usage)?;
+    // Clean page cache counts as usage but is given up on demand.
+    let cache = fs::read_to_string(format!("{folder}/memory.stat")).ok().and_then(|stat| {
+        let line = stat.lines().find(|line| line.starts_with("inactive_file "))?;
+        line.split_whitespace().nth(1)?.parse::<u64>().ok()
+    });
+    Some(limit.saturating_sub(usage.saturating_sub(cache.unwrap_or(0))))
+}
+
+/// Physical memory of the machine in bytes, for default sizes.
+pub fn machine_total() -> u64 {
+    let read = || {
+        let text = fs::read_to_string("/proc/meminfo").ok()?;
+        let line = text.lines().find(|line| line.starts_with("MemTotal:"))?;
+        Some(line.split_whitespace().nth(1)?.parse::<u64>().ok()? << 10)
+    };
+    read().unwrap_or(1 << 30)
+}

@@ -1,0 +1,170 @@
+//! Anonymous shared memory: a memfd of fixed virtual size, allocated inside as it grows.
+//!
+//! It carries no name, so nothing can be left behind: the memory is gone with the last process that maps it. Its size is
+//! sealed, so no access inside it can end in SIGBUS because somebody shrank it; parts are really allocated before use
+//! ([`Segment::allocate`]), so none can because memory ran out.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use deck_sync::{Error, ErrorKind, Result};
+use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags};
+use rustix::mm::{MapFlags, ProtFlags};
+
+use crate::limits;
+
+/// A mapped memfd, one's own or another node's.
+#[derive(Debug)]
+pub struct Segment {
+    fd: OwnedFd,
+    base: NonNull<u8>,
+    bytes: usize,
+}
+
+// SAFETY: the mapping is plain memory, valid until drop; all access goes through atomics or raw pointers.
+unsafe impl Send for Segment {}
+// SAFETY: as above; `&Segment` gives no reference into the memory by itself.
+unsafe impl Sync for Segment {}
+
+impl Segment {
+    /// Creates a segment of `bytes` virtual size (rounded up to pages), none of it allocated.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NoMemory`] where the process may not have that much address space, [`ErrorKind::System`] otherwise.
+    pub fn create(label: &str, bytes: usize) -> Result<Arc<Segment>> {
+        let bytes = bytes.next_multiple_of(crate::layout::PAGE);
+        limits::check_file_size(bytes)?;
+        let fd = rustix::fs::memfd_create(label, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)
+            .map_err(|errno| Error::system(format!("creating shared memory for the {label}"), errno.raw_os_error()))?;
+        rustix::fs::ftruncate(&fd, bytes as u64)
+            .and_then(|()| rustix::fs::fcntl_add_seals(&fd, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL))
+            .map_err(|errno| Error::system(format!("sizing shared memory for the {label}"), errno.raw_os_error()))?;
+        Ok(Arc::new(Segment::map(fd, bytes)?))
+    }
+
+    /// Maps a segment that another node created, after a look at its seals and size.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Corrupt`] if it could shrink under us or has an impossible size.
+    pub fn adopt(fd: OwnedFd) -> Result<Arc<Segment>> {
+        let sealed = rustix::fs::fcntl_get_seals(&fd)
+            .map_err(|_| Error::new(ErrorKind::Corrupt, "a peer passed something that is no memfd as its segment"))?;
+        if !sealed.contains(SealFlags::SHRINK | SealFlags::GROW) {
+            return Err(Error::new(ErrorKind::Corrupt, "a peer passed a segment that is not sealed against shrinking"));
+        }
+        let size =
+            rustix::fs::fstat(&fd).map_err(|errno| Error::system("fstat of a peer's segment", errno.raw_os_error()))?;
+        let bytes = usize::try_from(size.st_size).unwrap_or(0);
+        if bytes == 0 || !bytes.is_multiple_of(crate::layout::PAGE) {
+            return Err(Error::new(ErrorKind::Corrupt, format!("a peer's segment has the impossible size {bytes}")));
+        }
+        Ok(Arc::new(Segment::map(fd, bytes)?))
+    }
+
+    fn map(fd: OwnedFd, bytes: usize) -> Result<Segment> {
+        let flags = MapFlags::SHARED | MapFlags::NORESERVE;
+        // SAFETY: a new mapping at an address of the kernel's choice aliases nothing.
+        let base =
+            unsafe { rustix::mm::mmap(std::ptr::null_mut(), bytes, ProtFlags::READ | ProtFlags::WRITE, flags, &fd, 0) };
+        let base = base.map_err(|errno| {
+            Error::new(ErrorKind::NoMemory, format!("mapping a segment of {} MiB of address space", bytes >> 20))
+                .with_os(errno.raw_os_error())
+                .with_remedy("raise the limit of address space (ulimit -v), or set DECK_HEAP to a smaller size")
+        })?;
+        let base = NonNull::new(base.cast()).ok_or_else(|| Error::new(ErrorKind::System, "mmap returned address 0"))?;
+        Ok(Segment { fd, base, bytes })
+    }
+
+    /// Virtual size in bytes.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Address of byte `offset`; `None` unless `bytes` from there lie inside. The pointer is valid while the segment lives.
+    /// Other processes may write the bytes at any time: use atomics, or copy out and then check.
+    pub fn at(&self, offset: usize, bytes: usize) -> Option<NonNull<u8>> {
+        let end = offset.checked_add(bytes)?;
+        // SAFETY: `offset` is at most the size of the mapping that `base` begins.
+        (end <= self.bytes).then(|| unsafe { self.base.add(offset) })
+    }
+
+    /// Really allocates the pages of a range, zeroed where they were not allocated yet.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NoMemory`] with what was wanted, what there is and what to do. Never SIGBUS later.
+    pub fn allocate(&self, offset: usize, bytes: usize) -> Result<()> {
+        limits::check_memory(bytes)?;
+        rustix::io::retry_on_intr(|| {
+            rustix::fs::fallocate(&self.fd, FallocateFlags::empty(), offset as u64, bytes as u64)
+        })
+        .map_err(|errno| limits::refused(bytes, Some(errno.raw_os_error())))
+    }
+
+    /// Gives the pages of a range back to the system; they read as zero afterwards.
+    pub fn release(&self, offset: usize, bytes: usize) {
+        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        // A failure only keeps memory that could have been given back.
+        let _ = rustix::fs::fallocate(&self.fd, flags, offset as u64, bytes as u64);
+    }
+}
+
+impl AsFd for Segment {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+impl Drop for Segment {
+    fn drop(&mut self) {
+        // SAFETY: the mapping was made by `map` with this address and size, and nothing borrows from it any more: every
+        // pointer into it is kept beside an `Arc<Segment>`.
+        let _ = unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), self.bytes) };
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_new_segment_is_sparse_and_every_access_is_bounded() {
+        let segment = Segment::create("test", 1 << 30).unwrap();
+        assert_eq!(segment.bytes(), 1 << 30);
+        assert!(segment.at(0, 1 << 30).is_some());
+        assert!(segment.at(1, 1 << 30).is_none());
+        assert!(segment.at(usize::MAX, 2).is_none());
+    }
+
+    #[test]
+    fn a_second_mapping_sees_what_the_first_wrote() {
+        let mine = Segment::create("test", 8192).unwrap();
+        mine.allocate(0, 8192).unwrap();
+        let theirs = Segment::adopt(mine.as_fd().try_clone_to_owned().unwrap()).unwrap();
+        // SAFETY: both pointers are inside live mappings, allocated, and nobody else uses them.
+        unsafe {
+            mine.at(100, 1).unwrap().write_volatile(7);
+            assert_eq!(theirs.at(100, 1).unwrap().read_volatile(), 7);
+        }
+        mine.release(0, 4096);
+        // SAFETY: as above.
+        assert_eq!(unsafe { theirs.at(100, 1).unwrap().read_volatile() }, 0);
+    }
+
+    #[test]
+    fn memory_that_could_shrink_is_refused() {
+        let fd = rustix::fs::memfd_create("bad", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).unwrap();
+        rustix::fs::ftruncate(&fd, 4096).unwrap();
+        assert_eq!(Segment::adopt(fd).unwrap_err().kind(), ErrorKind::Corrupt);
+        let file = std::fs::File::open("/proc/self/exe").unwrap();
+        assert_eq!(Segment::adopt(file.into()).unwrap_err().kind(), ErrorKind::Corrupt);
+    }
+
+    #[test]
+    fn too_little_memory_is_an_error_with_a_remedy() {
+        let segment = Segment::create("test", 1 << 46).unwrap();
+        let error = segment.allocate(0, 1 << 45).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::NoMemory);
+        assert!(error.to_string().contains("wanted"), "{error}");
+    }
+}

@@ -1,0 +1,110 @@
+//! Shared words: the only way in which protocols look at memory that other nodes write.
+
+#[cfg(not(loom))]
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use crate::Segment;
+use deck_sync::Event;
+use deck_sync::atomic::AtomicU64;
+
+/// A run of 64-bit atomic words in a segment. Cloning is cheap and keeps the segment mapped.
+///
+/// Under loom, which cannot follow mapped memory, the words live on the heap.
+#[derive(Clone, Debug)]
+pub struct Words {
+    #[cfg(not(loom))]
+    first: NonNull<AtomicU64>,
+    #[cfg(not(loom))]
+    count: usize,
+    #[cfg(not(loom))]
+    _segment: Arc<Segment>,
+    #[cfg(loom)]
+    words: Arc<(Vec<AtomicU64>, Event)>,
+}
+
+// SAFETY: the words are atomics in memory that `_segment` keeps mapped; sharing them is what they are for.
+#[cfg(not(loom))]
+unsafe impl Send for Words {}
+// SAFETY: as above.
+#[cfg(not(loom))]
+unsafe impl Sync for Words {}
+
+impl Words {
+    /// The `count` words at byte `offset` of `segment`; `None` if they do not lie inside or are not aligned.
+    #[cfg(not(loom))]
+    pub fn in_segment(segment: &Arc<Segment>, offset: usize, count: usize) -> Option<Words> {
+        if !offset.is_multiple_of(8) {
+            return None;
+        }
+        let first = segment.at(offset, count.checked_mul(8)?)?.cast();
+        Some(Words { first, count, _segment: segment.clone() })
+    }
+
+    /// A model has no mapped memory.
+    #[cfg(loom)]
+    pub fn in_segment(_segment: &Arc<Segment>, _offset: usize, _count: usize) -> Option<Words> {
+        None
+    }
+
+    /// `count` zeroed words of a model.
+    #[cfg(loom)]
+    pub fn model(count: usize) -> Words {
+        Words { words: Arc::new(((0..count).map(|_| AtomicU64::new(0)).collect(), Event::new())) }
+    }
+
+    /// Word `index`.
+    ///
+    /// # Panics
+    /// If there is no such word: indexes from outside are to be checked before.
+    #[inline]
+    pub fn get(&self, index: usize) -> &AtomicU64 {
+        #[cfg(not(loom))]
+        {
+            assert!(index < self.count, "word {index} of {}", self.count);
+            // SAFETY: inside the run, which lies in a live mapping at an address that is a multiple of 8; any bit pattern
+            // is a valid AtomicU64.
+            unsafe { self.first.add(index).as_ref() }
+        }
+        #[cfg(loom)]
+        &self.words.0[index]
+    }
+
+    /// How many words.
+    pub fn count(&self) -> usize {
+        #[cfg(not(loom))]
+        return self.count;
+        #[cfg(loom)]
+        self.words.0.len()
+    }
+
+    /// The event in word `index`. A model has one event, whatever the index.
+    pub fn event(&self, index: usize) -> &Event {
+        #[cfg(not(loom))]
+        {
+            assert!(index < self.count, "event in word {index} of {}", self.count);
+            // SAFETY: inside the run, aligned to 8, and an Event has the size of a word; any bit pattern is a valid Event.
+            unsafe { self.first.add(index).cast::<Event>().as_ref() }
+        }
+        #[cfg(loom)]
+        {
+            let _ = index;
+            &self.words.1
+        }
+    }
+
+    /// Address of the bytes from word `index` on, for bulk content; valid while these words live.
+    ///
+    /// # Panics
+    /// If `bytes` bytes from there do not lie inside.
+    pub fn address(&self, index: usize, bytes: usize) -> *mut u8 {
+        assert!(
+            index.checked_mul(8).and_then(|from| from.checked_add(bytes)).is_some_and(|end| end <= self.count() * 8)
+        );
+        #[cfg(not(loom))]
+        // SAFETY: inside the run.
+        return unsafe { self.first.add(index) }.as_ptr().cast();
+        #[cfg(loom)]
+        unreachable!("a model has no bulk content")
+    }
+}

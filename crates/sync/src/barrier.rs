@@ -1,0 +1,100 @@
+//! The asymmetric fence: [`light`] on the side that runs millions of times, [`heavy`] on the side that is about to sleep.
+//!
+//! Two sides that each write one word and then read the other's need a store-load fence between write and read, on both
+//! sides. A `light` fence is only a compiler fence: the `heavy` side makes up for it by having the kernel run a full fence
+//! on every core that runs a registered process (`membarrier`, global expedited). Where the kernel refuses membarrier
+//! (some seccomp filters do), both sides fence.
+//!
+//! *All* processes of a job must agree: one that cannot register makes every other use real fences
+//! ([`use_real_fences`]).
+
+use crate::atomic::{Ordering, fence};
+
+#[cfg(not(loom))]
+mod mode {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::sync::{Mutex, OnceLock};
+
+    /// True while a light fence has to be a real one.
+    pub static REAL: AtomicBool = AtomicBool::new(true);
+    static REGISTERED: OnceLock<bool> = OnceLock::new();
+    static FORCED: Mutex<bool> = Mutex::new(false);
+
+    const GLOBAL_EXPEDITED: libc::c_int = 1 << 1;
+    const REGISTER_GLOBAL_EXPEDITED: libc::c_int = 1 << 2;
+
+    fn membarrier(command: libc::c_int) -> bool {
+        // SAFETY: membarrier takes three integers, touches no memory of ours and can only fail with an error code.
+        unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) == 0 }
+    }
+
+    pub fn register() -> bool {
+        *REGISTERED.get_or_init(|| {
+            let registered = membarrier(REGISTER_GLOBAL_EXPEDITED) && membarrier(GLOBAL_EXPEDITED);
+            let forced = FORCED.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+            REAL.store(!registered || *forced, Ordering::SeqCst);
+            registered
+        })
+    }
+
+    pub fn force() {
+        let mut forced = FORCED.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        *forced = true;
+        REAL.store(true, Ordering::SeqCst);
+        // Our threads that read the old mode just before are past their light fence once this returns.
+        let _ = membarrier(GLOBAL_EXPEDITED);
+    }
+
+    pub fn heavy() {
+        if !REAL.load(Ordering::Relaxed) && membarrier(GLOBAL_EXPEDITED) {
+            return;
+        }
+        std::sync::atomic::fence(Ordering::SeqCst);
+    }
+}
+
+/// Registers this process for membarrier; true if the kernel agreed. Cheap after the first call. Never blocks.
+pub fn register() -> bool {
+    #[cfg(not(loom))]
+    return mode::register();
+    #[cfg(loom)]
+    true
+}
+
+/// Makes [`light`] a real fence in this process from now on, because a node of the job cannot use membarrier.
+pub fn use_real_fences() {
+    #[cfg(not(loom))]
+    mode::force();
+}
+
+/// The cheap side: orders this thread's earlier stores before its later loads as seen by a thread that calls [`heavy`]
+/// between its own store and load. Costs nothing (or a fence where membarrier is refused).
+#[inline]
+pub fn light() {
+    #[cfg(not(loom))]
+    if !mode::REAL.load(Ordering::Relaxed) {
+        std::sync::atomic::compiler_fence(Ordering::SeqCst);
+        return;
+    }
+    fence(Ordering::SeqCst);
+}
+
+/// The dear side, a system call of a few microseconds. Pairs with every [`light`] of every registered process.
+pub fn heavy() {
+    #[cfg(not(loom))]
+    mode::heavy();
+    #[cfg(loom)]
+    fence(Ordering::SeqCst);
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn registering_twice_gives_the_same_answer() {
+        assert_eq!(register(), register());
+        heavy();
+        light();
+    }
+}

@@ -1,0 +1,101 @@
+//! How many threads want to run, and how many cores there are for them.
+//!
+//! Spinning is the fastest way to wait while every runnable thread has a core, and the slowest (by a factor of 1,000)
+//! when it keeps the awaited thread from running. A [`Crowd`] tells which it is: it counts the runnable threads of the
+//! whole job on this host.
+
+use std::fs;
+
+/// The runnable threads of a job on one host. Counts are shared between processes by the implementation.
+pub trait Crowd: Send + Sync {
+    /// One more thread of this node wants a core.
+    fn resume(&self);
+    /// One thread of this node sleeps, or ended.
+    fn rest(&self);
+    /// True if more threads want to run than there are cores for them.
+    fn is_crowded(&self) -> bool;
+}
+
+/// The crowd of a process that shares its cores with nobody of its kind.
+#[derive(Debug)]
+pub struct Alone;
+
+impl Crowd for Alone {
+    fn resume(&self) {}
+    fn rest(&self) {}
+    fn is_crowded(&self) -> bool {
+        std::thread::available_parallelism().map_or(1, |cores| cores.get()) < 2
+    }
+}
+
+/// The cores this process may run on, a bit each, for the first 1,024.
+pub fn core_mask() -> [u64; 16] {
+    let mut mask = [0u64; 16];
+    match rustix::thread::sched_getaffinity(None) {
+        Ok(set) => (0..1024.min(rustix::thread::CpuSet::MAX_CPU)).filter(|core| set.is_set(*core)).for_each(|core| {
+            mask[core / 64] |= 1 << (core % 64);
+        }),
+        Err(_) => mask[0] = 1,
+    }
+    mask
+}
+
+/// The cores that the control group's CPU quota is worth, rounded up; `None` without a quota.
+pub fn cores_in_quota() -> Option<u32> {
+    let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
+    let mut least: Option<u32> = None;
+    for line in groups.lines() {
+        let mut parts = line.splitn(3, ':');
+        let (_, controllers, path) = (parts.next(), parts.next().unwrap_or(""), parts.next().unwrap_or(""));
+        if !controllers.is_empty() && !controllers.split(',').any(|name| name == "cpu") {
+            continue;
+        }
+        // The quota of any group on the way to the root binds.
+        let mut path = path.trim_start_matches('/');
+        loop {
+            let found = if controllers.is_empty() { quota_v2(path) } else { quota_v1(path) };
+            if let Some(cores) = found {
+                least = Some(least.map_or(cores, |least| least.min(cores)));
+            }
+            let Some(cut) = path.rfind('/') else { break };
+            path = &path[..cut];
+        }
+    }
+    least
+}
+
+fn quota_v2(path: &str) -> Option<u32> {
+    parse_quota(&fs::read_to_string(format!("/sys/fs/cgroup/{path}/cpu.max")).ok()?)
+}
+
+fn quota_v1(path: &str) -> Option<u32> {
+    let read = |file: &str| fs::read_to_string(format!("/sys/fs/cgroup/cpu/{path}/{file}")).ok();
+    parse_quota(&format!("{} {}", read("cpu.cfs_quota_us")?.trim(), read("cpu.cfs_period_us")?.trim()))
+}
+
+/// `QUOTA PERIOD` in microseconds; `max` or a negative quota is none.
+fn parse_quota(text: &str) -> Option<u32> {
+    let mut numbers = text.split_whitespace();
+    let quota: i64 = numbers.next()?.parse().ok()?;
+    let period: i64 = numbers.next()?.parse().ok()?;
+    (quota > 0 && period > 0).then(|| u32::try_from((quota + period - 1) / period).unwrap_or(u32::MAX).max(1))
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_quota_is_rounded_up_to_whole_cores() {
+        assert_eq!(parse_quota("150000 100000\n"), Some(2));
+        assert_eq!(parse_quota("50000 100000"), Some(1));
+        assert_eq!(parse_quota("max 100000"), None);
+        assert_eq!(parse_quota("-1 100000"), None);
+        assert_eq!(parse_quota(""), None);
+    }
+
+    #[test]
+    fn this_process_may_run_somewhere() {
+        assert!(core_mask().iter().any(|word| *word != 0));
+    }
+}

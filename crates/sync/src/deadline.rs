@@ -1,0 +1,72 @@
+//! Deadlines on the monotonic clock.
+
+use std::time::Duration;
+
+/// The timeout that never ends: `deck::FOREVER`.
+pub const FOREVER: Duration = Duration::MAX;
+
+/// Nanoseconds of the machine's monotonic clock, the same in every process of a host.
+pub fn now_ns() -> u64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+/// A moment after which a wait ends, or never.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Deadline {
+    /// Monotonic nanoseconds; `u64::MAX` is never, 0 is at once.
+    at_ns: u64,
+}
+
+impl Deadline {
+    /// No deadline.
+    pub const NEVER: Deadline = Deadline { at_ns: u64::MAX };
+    /// Already passed: look once, never wait.
+    pub const NOW: Deadline = Deadline { at_ns: 0 };
+
+    /// `timeout` from now. `Duration::ZERO` is [`Deadline::NOW`] and costs no look at the clock.
+    pub fn after(timeout: Duration) -> Deadline {
+        if timeout.is_zero() {
+            return Deadline::NOW;
+        }
+        let nanoseconds = u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX);
+        Deadline { at_ns: now_ns().saturating_add(nanoseconds) }
+    }
+
+    /// True for a deadline that allows no waiting at all.
+    pub fn is_now(self) -> bool {
+        self.at_ns == 0
+    }
+
+    /// What is left, `None` if there is no end, zero if it has passed.
+    pub fn remaining(self) -> Option<Duration> {
+        if self.at_ns == u64::MAX {
+            return None;
+        }
+        Some(Duration::from_nanos(self.at_ns.saturating_sub(if self.at_ns == 0 { 0 } else { now_ns() })))
+    }
+
+    /// True once the moment is over.
+    pub fn has_passed(self) -> bool {
+        self.remaining().is_some_and(|left| left.is_zero())
+    }
+
+    /// The earlier of the two.
+    pub fn min(self, other: Deadline) -> Deadline {
+        Deadline { at_ns: self.at_ns.min(other.at_ns) }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn zero_is_now_and_the_longest_duration_is_never() {
+        assert!(Deadline::after(Duration::ZERO).is_now());
+        assert!(Deadline::after(Duration::ZERO).has_passed());
+        assert_eq!(Deadline::after(FOREVER), Deadline::NEVER);
+        assert_eq!(Deadline::NEVER.remaining(), None);
+        assert!(!Deadline::after(Duration::from_secs(1000)).has_passed());
+    }
+}

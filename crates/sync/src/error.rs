@@ -1,0 +1,246 @@
+//! The one error type of DECK.
+//!
+//! An [`Error`] is one word wide, cheap to clone and built in cold functions only. It answers four questions: what
+//! happened ([`std::fmt::Display`]), how much is lost ([`Error::scope`]), who caused it ([`Error::peer`]) and what to do
+//! ([`Error::remedy`]). It lives in the lowest crate because every layer above reports through it; users find it as
+//! `deck::Error`. The shape (opaque, one pointer, predicates instead of variants with fields) follows `jiff`.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::sync::Arc;
+
+use crate::NodeId;
+
+/// Result of a DECK call.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// How much is lost with a failure, widening. A caller may try again below [`Scope::Peer`] and must replace above.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Scope {
+    /// This call only; objects are as they were.
+    Call,
+    /// The message.
+    Message,
+    /// The mail box.
+    Mailbox,
+    /// One other node.
+    Peer,
+    /// This node.
+    Node,
+    /// The job.
+    Job,
+}
+
+macro_rules! kinds {
+    ($($(#[$doc:meta])* $kind:ident = $code:literal, $scope:ident, $short:literal, $remedy:literal;)*) => {
+        /// What kind of failure an [`Error`] is. Every kind has a stable code with a page in `docs/errors`.
+        #[non_exhaustive]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum ErrorKind { $($(#[$doc])* $kind,)* }
+
+        impl ErrorKind {
+            /// Every kind, for tables and tests.
+            pub const ALL: &'static [ErrorKind] = &[$(ErrorKind::$kind),*];
+
+            /// Stable code, the name of its page in `docs/errors`.
+            pub fn code(self) -> &'static str { match self { $(ErrorKind::$kind => $code,)* } }
+            /// What is lost.
+            pub fn scope(self) -> Scope { match self { $(ErrorKind::$kind => Scope::$scope,)* } }
+            /// A few words for it.
+            pub fn describe(self) -> &'static str { match self { $(ErrorKind::$kind => $short,)* } }
+            /// What to do when the error itself knows nothing better.
+            pub fn remedy(self) -> &'static str { match self { $(ErrorKind::$kind => $remedy,)* } }
+        }
+    };
+}
+
+kinds! {
+    /// An argument no call accepts.
+    Invalid = "D0101", Call, "invalid argument", "correct the argument";
+    /// The deadline passed first.
+    Timeout = "D0102", Call, "timed out", "wait longer, or find out what the wait depends on with `deck why`";
+    /// The wait was cancelled from another thread.
+    Cancelled = "D0103", Call, "cancelled", "nothing: another thread asked for this";
+    /// Not possible here.
+    Unsupported = "D0104", Call, "not supported here", "see the documentation of the call for what it needs";
+    /// Nothing of that name or number.
+    NotFound = "D0105", Call, "not found", "check the spelling, or create it first";
+    /// No permission.
+    Access = "D0106", Call, "access refused", "use the same user for all nodes of a job";
+    /// The operating system refused something.
+    System = "D0107", Call, "system error", "see the operating system's reason";
+    /// The next element of the message has another type.
+    Type = "D0201", Call, "element of another type", "unpack in the order and with the types that were packed";
+    /// The message has fewer elements of the type.
+    Truncated = "D0202", Call, "fewer elements than asked for", "unpack no more elements than were packed";
+    /// More than a node's budget allows.
+    TooLarge = "D0203", Message, "message too large", "send it in parts, or raise DECK_BUDGET";
+    /// Not enough memory.
+    NoMemory = "D0204", Call, "not enough memory", "free messages, or give the node more memory";
+    /// The name is taken.
+    Exists = "D0301", Call, "name in use", "choose another name, or close the other mail box";
+    /// The object was closed or destroyed.
+    Closed = "D0302", Mailbox, "closed", "create or clone it again";
+    /// A node died.
+    PeerLost = "D0401", Peer, "a node was lost", "go on without it, or start a new node";
+    /// The holder of a lock died.
+    OwnerDied = "D0402", Peer, "the holder died", "check what it protected; the lock is yours";
+    /// Bytes that a peer wrote make no sense.
+    Corrupt = "D0403", Peer, "corrupt data from a peer", "run the same version of DECK in every node; if it persists, report it";
+    /// No job: before init, after done, or in a forked child.
+    NotInitialized = "D0501", Node, "not a node of a job", "call deck_init first, in this process";
+}
+
+struct Detail {
+    kind: ErrorKind,
+    what: String,
+    peer: Option<NodeId>,
+    remedy: Option<Cow<'static, str>>,
+    os_error: Option<i32>,
+}
+
+/// A failed call: what was lost, which peer, the remedy and a stable code.
+///
+/// "Try again" is never an `Error` by itself: a wait that ended at its deadline is [`ErrorKind::Timeout`] and says what
+/// it was waiting for.
+///
+/// ```
+/// use deck_sync::{Error, ErrorKind, NodeId};
+/// let error = Error::new(ErrorKind::PeerLost, "post to mail box \"results\"").with_peer(NodeId(3));
+/// assert_eq!(error.code(), "D0401");
+/// assert!(error.to_string().contains("node 3"));
+/// ```
+#[derive(Clone)]
+pub struct Error(Arc<Detail>);
+
+impl Error {
+    /// A failure of `kind`; `what` says in one sentence, without a full stop, what happened.
+    #[cold]
+    pub fn new(kind: ErrorKind, what: impl Into<String>) -> Error {
+        Error(Arc::new(Detail { kind, what: what.into(), peer: None, remedy: None, os_error: None }))
+    }
+
+    /// A system call that failed with `errno` while doing `what`.
+    #[cold]
+    pub fn system(what: impl Into<String>, errno: i32) -> Error {
+        Error::new(ErrorKind::System, what).with_os(errno)
+    }
+
+    #[cold]
+    fn change(self, change: impl FnOnce(&mut Detail)) -> Error {
+        let mut detail = Arc::try_unwrap(self.0).unwrap_or_else(|shared| Detail {
+            kind: shared.kind,
+            what: shared.what.clone(),
+            peer: shared.peer,
+            remedy: shared.remedy.clone(),
+            os_error: shared.os_error,
+        });
+        change(&mut detail);
+        Error(Arc::new(detail))
+    }
+
+    /// Names the node that the failure is about.
+    #[cold]
+    pub fn with_peer(self, peer: NodeId) -> Error {
+        self.change(|detail| detail.peer = Some(peer))
+    }
+
+    /// Replaces the kind's general remedy by a better one.
+    #[cold]
+    pub fn with_remedy(self, remedy: impl Into<Cow<'static, str>>) -> Error {
+        self.change(|detail| detail.remedy = Some(remedy.into()))
+    }
+
+    /// Adds the operating system's error number.
+    #[cold]
+    pub fn with_os(self, errno: i32) -> Error {
+        self.change(|detail| detail.os_error = Some(errno))
+    }
+
+    /// Puts `what` in front: the larger thing that failed because of this.
+    #[cold]
+    pub fn context(self, what: impl Into<String>) -> Error {
+        let what = what.into();
+        self.change(|detail| detail.what = format!("{what}: {}", detail.what))
+    }
+
+    /// What kind of failure.
+    pub fn kind(&self) -> ErrorKind {
+        self.0.kind
+    }
+
+    /// How much is lost.
+    pub fn scope(&self) -> Scope {
+        self.0.kind.scope()
+    }
+
+    /// The node it is about, if it is about one.
+    pub fn peer(&self) -> Option<NodeId> {
+        self.0.peer
+    }
+
+    /// Stable code such as `D0401`; `docs/errors` has a page for each.
+    pub fn code(&self) -> &'static str {
+        self.0.kind.code()
+    }
+
+    /// What to do about it.
+    pub fn remedy(&self) -> &str {
+        self.0.remedy.as_deref().unwrap_or(self.0.kind.remedy())
+    }
+
+    /// The operating system's error number, if a system call failed.
+    pub fn os_error(&self) -> Option<i32> {
+        self.0.os_error
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.0.what, self.0.kind.describe())?;
+        if let Some(peer) = self.0.peer {
+            write!(f, " ({peer})")?;
+        }
+        if let Some(errno) = self.0.os_error {
+            write!(f, ": {}", std::io::Error::from_raw_os_error(errno))?;
+        }
+        write!(f, "; {} [{}]", self.remedy(), self.code())
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Error({:?}: {self})", self.0.kind)
+    }
+}
+
+impl std::error::Error for Error {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_is_one_word_wide() {
+        assert_eq!(size_of::<Error>(), size_of::<usize>());
+        assert_eq!(size_of::<Result<()>>(), size_of::<usize>());
+    }
+
+    #[test]
+    fn every_kind_has_a_code_of_its_own_and_a_remedy() {
+        let mut codes: Vec<_> = ErrorKind::ALL.iter().map(|kind| kind.code()).collect();
+        codes.sort_unstable();
+        codes.dedup();
+        assert_eq!(codes.len(), ErrorKind::ALL.len());
+        assert!(ErrorKind::ALL.iter().all(|kind| !kind.remedy().is_empty()));
+    }
+
+    #[test]
+    fn display_says_what_why_who_and_what_to_do() {
+        let error = Error::system("connecting", 2).with_peer(NodeId(7)).with_remedy("plug it in").context("post");
+        assert_eq!(
+            error.to_string(),
+            "post: connecting: system error (node 7): No such file or directory (os error 2); plug it in [D0107]"
+        );
+    }
+}

@@ -1,0 +1,152 @@
+//! Sleeping on words, also on words that several processes map.
+//!
+//! Under loom there is no kernel: a model of the futex (one lock, one condition variable) takes its place, so that a
+//! lost wake-up shows as a deadlock.
+
+use std::time::Duration;
+
+use crate::atomic::AtomicU32;
+
+/// The most words one sleeper can watch at once (the kernel's `FUTEX_WAITV_MAX`).
+#[cfg(not(loom))]
+const WATCH_MAX: usize = 128;
+
+/// How long one sleep lasts where the kernel cannot watch all the words at once.
+#[cfg(not(loom))]
+const SLICE: Duration = Duration::from_millis(1);
+
+/// Sleeps while `word` holds `expected`, at most for `timeout`; may return for no reason.
+#[cfg(not(loom))]
+pub fn sleep(word: &AtomicU32, expected: u32, timeout: Option<Duration>) {
+    use rustix::thread::futex;
+    let timeout = timeout.map(timespec);
+    // Every error is a reason to look again: the value changed, the time is over, a signal came.
+    let _ = futex::wait(word, futex::Flags::empty(), expected, timeout.as_ref());
+}
+
+/// Sleeps while every word holds its expected value.
+#[cfg(not(loom))]
+pub fn sleep_any(words: &[(&AtomicU32, u32)], timeout: Option<Duration>) {
+    if let [(word, expected)] = words {
+        return sleep(word, *expected, timeout);
+    }
+    if words.is_empty() {
+        return std::thread::sleep(timeout.unwrap_or(SLICE));
+    }
+    let watched = &words[..words.len().min(WATCH_MAX)];
+    let slice = |timeout: Option<Duration>| Some(timeout.map_or(SLICE, |timeout| timeout.min(SLICE)));
+    let timeout = if watched.len() < words.len() { slice(timeout) } else { timeout };
+    if !watch(watched, timeout) {
+        // A kernel before 5.16 cannot watch several words: look at all of them every slice.
+        sleep(watched[0].0, watched[0].1, slice(timeout));
+    }
+}
+
+/// The kernel's `struct futex_waitv`.
+#[cfg(not(loom))]
+#[repr(C)]
+struct Watch {
+    value: u64,
+    address: u64,
+    flags: u32,
+    reserved: u32,
+}
+
+/// `futex_waitv` on all words; false if this kernel has no such call.
+#[cfg(not(loom))]
+fn watch(words: &[(&AtomicU32, u32)], timeout: Option<Duration>) -> bool {
+    const SIZE_U32: u32 = 2;
+    let watches: Vec<Watch> = words
+        .iter()
+        .map(|(word, expected)| Watch {
+            value: u64::from(*expected),
+            address: std::ptr::from_ref(*word) as u64,
+            flags: SIZE_U32,
+            reserved: 0,
+        })
+        .collect();
+    // The call takes a moment, not a duration.
+    let until = timeout.map(|timeout| {
+        let end = crate::now_ns().saturating_add(u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX));
+        timespec(Duration::from_nanos(end))
+    });
+    let until_ptr = until.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
+    // SAFETY:
+    // - `watches` holds `watches.len()` (at most 128) initialised entries in the kernel's layout and outlives the call;
+    // - each address is that of a live atomic, borrowed for the whole call;
+    // - `until_ptr` is null or points to a timespec that outlives the call.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_futex_waitv,
+            watches.as_ptr(),
+            watches.len() as libc::c_uint,
+            0 as libc::c_uint,
+            until_ptr,
+            libc::CLOCK_MONOTONIC,
+        )
+    };
+    !(result < 0 && std::io::Error::last_os_error().raw_os_error() == Some(libc::ENOSYS))
+}
+
+#[cfg(not(loom))]
+fn timespec(duration: Duration) -> rustix::thread::futex::Timespec {
+    rustix::thread::futex::Timespec {
+        tv_sec: i64::try_from(duration.as_secs()).unwrap_or(i64::MAX),
+        tv_nsec: duration.subsec_nanos() as _,
+    }
+}
+
+/// Wakes up to `count` sleepers of `word`, in any process.
+#[cfg(not(loom))]
+pub fn wake(word: &AtomicU32, count: u32) {
+    use rustix::thread::futex;
+    let _ = futex::wake(word, futex::Flags::empty(), count.min(i32::MAX as u32));
+}
+
+#[cfg(loom)]
+mod model {
+    loom::lazy_static! {
+        pub static ref LOCK: loom::sync::Mutex<()> = loom::sync::Mutex::new(());
+        pub static ref CHANGED: loom::sync::Condvar = loom::sync::Condvar::new();
+    }
+}
+
+#[cfg(loom)]
+pub fn sleep(word: &AtomicU32, expected: u32, _timeout: Option<Duration>) {
+    let guard = model::LOCK.lock().unwrap();
+    if word.load(crate::atomic::Ordering::SeqCst) == expected {
+        drop(model::CHANGED.wait(guard).unwrap());
+    }
+}
+
+#[cfg(loom)]
+pub fn sleep_any(words: &[(&AtomicU32, u32)], timeout: Option<Duration>) {
+    assert_eq!(words.len(), 1, "the model of the futex watches one word");
+    sleep(words[0].0, words[0].1, timeout);
+}
+
+#[cfg(loom)]
+pub fn wake(_word: &AtomicU32, _count: u32) {
+    let _guard = model::LOCK.lock().unwrap();
+    model::CHANGED.notify_all();
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_changed_word_ends_the_sleep_at_once() {
+        let word = AtomicU32::new(1);
+        sleep(&word, 0, None);
+        let other = AtomicU32::new(7);
+        sleep_any(&[(&word, 1), (&other, 0)], None);
+    }
+
+    #[test]
+    fn more_words_than_the_kernel_watches_still_end_in_time() {
+        let words: Vec<AtomicU32> = (0..200).map(AtomicU32::new).collect();
+        let watched: Vec<(&AtomicU32, u32)> = words.iter().zip(0..).collect();
+        sleep_any(&watched, Some(Duration::from_millis(5)));
+    }
+}

@@ -1,0 +1,28 @@
+//! The only door of DECK to atomics, futexes, clocks and waiting.
+//!
+//! Everything concurrent in DECK is built from what is here, so that one crate decides how threads meet: [`atomic`] is
+//! `std` or, under `--cfg loom`, the model checker's; [`Event`] is what threads sleep on, also across processes;
+//! [`wait`] is the only wait loop of the whole project; [`barrier`] is the asymmetric fence that keeps the fast side of
+//! every handshake free of fences. The crate also holds [`Error`], because every wait can end in one.
+//!
+//! Nothing here knows what a mail box or a node's segment is.
+#![allow(clippy::disallowed_types, clippy::disallowed_methods)]
+
+pub mod atomic;
+pub mod barrier;
+mod crowd;
+mod deadline;
+mod error;
+mod event;
+mod futex;
+mod node_id;
+mod thread;
+mod wait;
+
+pub use crowd::{Alone, Crowd, core_mask, cores_in_quota};
+pub use deadline::{Deadline, FOREVER, now_ns};
+pub use error::{Error, ErrorKind, Result, Scope};
+pub use event::Event;
+pub use node_id::NodeId;
+pub use thread::Canceller;
+pub use wait::{Interrupted, Waiting, look, wait};

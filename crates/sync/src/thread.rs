@@ -1,0 +1,96 @@
+//! What DECK knows of a thread: whether it was cancelled, what it sleeps on, and in whose crowd it runs.
+
+use std::cell::RefCell;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::crowd::Crowd;
+use crate::event::Event;
+
+// The record is never touched under loom's scheduler, so it keeps to std.
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// The events a thread sleeps on; valid while they are in the record, because the sleeper takes them out before it goes on.
+struct Bed(Vec<*const Event>);
+
+// SAFETY: `Event` is Sync, and the pointers are dereferenced only under the record's lock while the sleeper still borrows
+// the events.
+unsafe impl Send for Bed {}
+
+struct Record {
+    cancelled: AtomicBool,
+    bed: Mutex<Bed>,
+}
+
+thread_local! {
+    static RECORD: Arc<Record> = Arc::new(Record { cancelled: AtomicBool::new(false), bed: Mutex::new(Bed(Vec::new())) });
+    static MEMBERSHIP: RefCell<Option<Membership>> = const { RefCell::new(None) };
+}
+
+/// Counts this thread as runnable in its crowd for as long as it lives.
+struct Membership(Arc<dyn Crowd>);
+
+impl Drop for Membership {
+    fn drop(&mut self) {
+        self.0.rest();
+    }
+}
+
+/// Makes the calling thread a member of `crowd`: it is counted as runnable there until it ends or moves to another.
+pub fn belong_to(crowd: &Arc<dyn Crowd>) {
+    let _ = MEMBERSHIP.try_with(|membership| {
+        let mut membership = membership.borrow_mut();
+        if !membership.as_ref().is_some_and(|member| Arc::ptr_eq(&member.0, crowd)) {
+            crowd.resume();
+            *membership = Some(Membership(crowd.clone()));
+        }
+    });
+}
+
+/// Ends the present or next DECK wait of one thread.
+#[derive(Clone)]
+pub struct Canceller(Arc<Record>);
+
+impl Canceller {
+    /// The canceller of the calling thread.
+    pub fn of_this_thread() -> Canceller {
+        Canceller(RECORD.with(Arc::clone))
+    }
+
+    /// The thread's present or next DECK wait ends with `Cancelled`. Never blocks.
+    pub fn cancel(&self) {
+        // Pairs with: thread/cancel. The flag is set before the bed is looked at; a thread that lies down later sees it.
+        self.0.cancelled.store(true, Ordering::SeqCst);
+        let bed = self.0.bed.lock().unwrap_or_else(PoisonError::into_inner);
+        for event in &bed.0 {
+            // SAFETY: the sleeper takes its events out of the bed under this lock before it lets go of them.
+            unsafe { &**event }.notify();
+        }
+    }
+}
+
+/// Takes a cancellation of this thread, if there is one: it counts for one wait only.
+pub(crate) fn take_cancellation() -> bool {
+    RECORD
+        .try_with(|record| record.cancelled.load(Ordering::Relaxed) && record.cancelled.swap(false, Ordering::SeqCst))
+        .unwrap_or(false)
+}
+
+/// Publishes what this thread is about to sleep on while `sleep` runs, so that a cancellation can wake it.
+/// `sleep` has to look for a cancellation after it has noted the counts of the events.
+pub(crate) fn in_bed<R>(events: &[&Event], sleep: impl FnOnce() -> R) -> R {
+    struct Up<'a>(&'a Record);
+    impl Drop for Up<'_> {
+        fn drop(&mut self) {
+            self.0.bed.lock().unwrap_or_else(PoisonError::into_inner).0.clear();
+        }
+    }
+    let Ok(record) = RECORD.try_with(Arc::clone) else { return sleep() };
+    record
+        .bed
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .0
+        .extend(events.iter().map(|event| std::ptr::from_ref(*event)));
+    let _up = Up(&record);
+    sleep()
+}

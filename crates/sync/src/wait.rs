@@ -1,0 +1,263 @@
+//! The only wait loop of DECK.
+//!
+//! A wait goes through up to three stages. It *spins* for about what a wake-up costs, as long as there is a core for
+//! every runnable thread of the job; with more threads than cores it *yields* almost at once instead; after a longer
+//! idle time it *sleeps* on an [`Event`], which costs nothing. Pure spinning and pure sleeping each lose by a factor
+//! of a hundred somewhere.
+//!
+//! Before it sleeps, a waiter asks those who will make its condition true to ring the event ([`Waiting::arm`]), has the
+//! kernel run a fence everywhere ([`crate::barrier::heavy`]), and looks once more. The one who makes it true does so,
+//! passes a light fence, and looks whether it is to ring. One of the two sees the other: no wake-up is lost.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::crowd::Crowd;
+use crate::deadline::{Deadline, now_ns};
+use crate::event::Event;
+use crate::{atomic, barrier, futex, thread};
+
+/// How long a wait spins while every runnable thread has a core: about a wake across cores.
+const SPIN: Duration = Duration::from_micros(if cfg!(loom) { 0 } else { 50 });
+/// How long a wait yields in a crowd before it sleeps: a few time slices of short work by the others.
+const YIELD: Duration = Duration::from_micros(if cfg!(loom) { 0 } else { 500 });
+/// Looks before the first yield in a crowd.
+const LOOKS_IN_CROWD: u32 = 100;
+/// Looks between two looks at the clock. A model has no clock: it looks once and goes to sleep.
+const LOOKS_PER_CLOCK: u32 = if cfg!(loom) { 1 } else { 32 };
+
+/// Something to wait for.
+pub trait Waiting {
+    /// What the wait brings.
+    type Output;
+
+    /// Looks whether it is there; called very often, must be cheap and must not block.
+    fn look(&mut self) -> Option<Self::Output>;
+
+    /// Asks whoever makes it true to notify the event from now on. Called before each sleep; after it comes a heavy fence
+    /// and another look.
+    fn arm(&mut self) {}
+
+    /// The wait is over, however it ended.
+    fn disarm(&mut self) {}
+}
+
+/// Why a wait ended without what it waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Interrupted {
+    /// The deadline passed.
+    Deadline,
+    /// Another thread cancelled this one.
+    Cancelled,
+}
+
+/// Looks once, waits never.
+pub fn look<W: Waiting>(waiting: &mut W) -> Result<W::Output, Interrupted> {
+    waiting.look().ok_or(Interrupted::Deadline)
+}
+
+/// Waits until `waiting` has what it waits for, at most until `deadline`.
+///
+/// `events` are rung by those who make it true once [`Waiting::arm`] was called. Blocks until the deadline. Any thread.
+pub fn wait<W: Waiting>(
+    waiting: &mut W,
+    events: &[&Event],
+    crowd: &Arc<dyn Crowd>,
+    deadline: Deadline,
+) -> Result<W::Output, Interrupted> {
+    if let Some(output) = waiting.look() {
+        return Ok(output);
+    }
+    if deadline.is_now() {
+        return Err(Interrupted::Deadline);
+    }
+    if thread::take_cancellation() {
+        return Err(Interrupted::Cancelled);
+    }
+    thread::belong_to(crowd);
+    match stay_awake(waiting, crowd.as_ref(), deadline) {
+        Some(result) => result,
+        None => sleep(waiting, events, crowd.as_ref(), deadline),
+    }
+}
+
+/// Spins or yields; `None` when it is time to sleep.
+fn stay_awake<W: Waiting>(
+    waiting: &mut W,
+    crowd: &dyn Crowd,
+    deadline: Deadline,
+) -> Option<Result<W::Output, Interrupted>> {
+    let start = now_ns();
+    let mut crowded = crowd.is_crowded();
+    let mut looks = 0u32;
+    loop {
+        if crowded && looks >= LOOKS_IN_CROWD {
+            atomic::yield_now();
+        } else {
+            atomic::pause();
+        }
+        if let Some(output) = waiting.look() {
+            return Some(Ok(output));
+        }
+        looks = looks.saturating_add(1);
+        if (crowded && looks >= LOOKS_IN_CROWD) || looks.is_multiple_of(LOOKS_PER_CLOCK) {
+            if thread::take_cancellation() {
+                return Some(Err(Interrupted::Cancelled));
+            }
+            if deadline.has_passed() {
+                return Some(waiting.look().ok_or(Interrupted::Deadline));
+            }
+            let spent = now_ns() - start;
+            if spent >= (if crowded { YIELD } else { SPIN }).as_nanos() as u64 {
+                return None;
+            }
+            crowded = crowd.is_crowded();
+        }
+    }
+}
+
+fn sleep<W: Waiting>(
+    waiting: &mut W,
+    events: &[&Event],
+    crowd: &dyn Crowd,
+    deadline: Deadline,
+) -> Result<W::Output, Interrupted> {
+    struct Announced<'a>(&'a [&'a Event]);
+    impl Drop for Announced<'_> {
+        fn drop(&mut self) {
+            self.0.iter().for_each(|event| event.done());
+        }
+    }
+    events.iter().for_each(|event| event.prepare());
+    let _announced = Announced(events);
+    let result = thread::in_bed(events, || {
+        let mut words = Vec::with_capacity(events.len());
+        loop {
+            words.clear();
+            words.extend(events.iter().map(|event| (event.word(), event.count())));
+            waiting.arm();
+            // Pairs with: the light fence of whoever makes the condition true.
+            barrier::heavy();
+            if let Some(output) = waiting.look() {
+                return Ok(output);
+            }
+            // After the counts were noted: a cancellation from now on changes them.
+            if thread::take_cancellation() {
+                return Err(Interrupted::Cancelled);
+            }
+            let left = deadline.remaining();
+            if left.is_some_and(|left| left.is_zero()) {
+                return Err(Interrupted::Deadline);
+            }
+            crowd.rest();
+            futex::sleep_any(&words, left);
+            crowd.resume();
+            if let Some(output) = waiting.look() {
+                return Ok(output);
+            }
+        }
+    });
+    waiting.disarm();
+    result
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::atomic::{AtomicBool, Ordering};
+    use crate::crowd::Alone;
+    use crate::thread::Canceller;
+
+    struct Flag<'a>(&'a AtomicBool);
+
+    impl Waiting for Flag<'_> {
+        type Output = ();
+        fn look(&mut self) -> Option<()> {
+            self.0.load(Ordering::SeqCst).then_some(())
+        }
+    }
+
+    struct Crowded;
+    impl Crowd for Crowded {
+        fn resume(&self) {}
+        fn rest(&self) {}
+        fn is_crowded(&self) -> bool {
+            true
+        }
+    }
+
+    fn crowds() -> [Arc<dyn Crowd>; 2] {
+        [Arc::new(Alone), Arc::new(Crowded)]
+    }
+
+    #[test]
+    fn a_deadline_ends_the_wait() {
+        for crowd in crowds() {
+            let (flag, event) = (AtomicBool::new(false), Event::new());
+            let deadline = Deadline::after(Duration::from_millis(3));
+            assert_eq!(wait(&mut Flag(&flag), &[&event], &crowd, deadline), Err(Interrupted::Deadline));
+            assert!(deadline.has_passed());
+            assert!(!event.has_sleepers());
+        }
+    }
+
+    #[test]
+    fn a_notification_ends_the_sleep_of_every_waiter() {
+        for crowd in crowds() {
+            let (flag, event) = (AtomicBool::new(false), Event::new());
+            std::thread::scope(|scope| {
+                for _ in 0..4 {
+                    scope.spawn(|| wait(&mut Flag(&flag), &[&event], &crowd, Deadline::NEVER).unwrap());
+                }
+                while !event.has_sleepers() {
+                    atomic::yield_now();
+                }
+                flag.store(true, Ordering::SeqCst);
+                event.notify();
+            });
+        }
+    }
+
+    #[test]
+    fn a_cancellation_ends_one_wait_asleep_or_not_yet_begun() {
+        for crowd in crowds() {
+            let (flag, event) = (AtomicBool::new(false), Event::new());
+            let (send, receive) = std::sync::mpsc::channel();
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    send.send(Canceller::of_this_thread()).unwrap();
+                    let outcome = wait(&mut Flag(&flag), &[&event], &crowd, Deadline::NEVER);
+                    assert_eq!(outcome, Err(Interrupted::Cancelled));
+                    // Consumed: the next wait is a wait again.
+                    let outcome = wait(&mut Flag(&flag), &[&event], &crowd, Deadline::after(Duration::from_millis(1)));
+                    assert_eq!(outcome, Err(Interrupted::Deadline));
+                    Canceller::of_this_thread().cancel();
+                    let outcome = wait(&mut Flag(&flag), &[&event], &crowd, Deadline::NEVER);
+                    assert_eq!(outcome, Err(Interrupted::Cancelled));
+                });
+                let canceller = receive.recv().unwrap();
+                while !event.has_sleepers() {
+                    atomic::yield_now();
+                }
+                canceller.cancel();
+            });
+        }
+    }
+
+    #[test]
+    fn several_events_can_be_waited_for() {
+        let crowd: Arc<dyn Crowd> = Arc::new(Alone);
+        let (flag, events) = (AtomicBool::new(false), [Event::new(), Event::new(), Event::new()]);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let events: Vec<&Event> = events.iter().collect();
+                wait(&mut Flag(&flag), &events, &crowd, Deadline::NEVER).unwrap();
+            });
+            while !events[2].has_sleepers() {
+                atomic::yield_now();
+            }
+            flag.store(true, Ordering::SeqCst);
+            events[2].notify();
+        });
+    }
+}

@@ -1,0 +1,19 @@
+//! One message to one node.
+//!
+//! A [`Parcel`] is a message's content with its element types. Over memory that the receiver's node lends
+//! ([`segment`]) it travels by one of three protocols, all announced through one ring of 64-byte slots, so that order
+//! across protocols costs nothing: *short* (the content is in the slot), *buffered* (copied beside the ring) and
+//! *zero-copy* (the buffer itself is handed over, or written straight to where the receiver wants it). Which one is chosen
+//! by one function, [`protocol::choose`].
+//!
+//! Nothing here waits: a full ring is an answer ([`Refusal`]), and what to wait on is told.
+
+pub mod parcel;
+pub mod protocol;
+pub mod segment;
+
+pub use parcel::Parcel;
+pub use protocol::{Budget, Protocol, Thresholds};
+pub use segment::receiver::{Heaps, Receiver};
+pub use segment::ring::{RingPlace, Shape};
+pub use segment::sender::{Refusal, Sender};

@@ -1,0 +1,374 @@
+//! The content of a message: bytes in front, element types behind.
+//!
+//! Content up to [`INLINE`] bytes lives in the parcel itself; more lives in a library buffer that can be handed over.
+//! As long as all elements have one type, that type is a field of the parcel. With a second type, *runs* (type and bytes
+//! of consecutive elements of one type) are written at the end of the same memory, growing downwards, so that they travel
+//! with the buffer:
+//!
+//! ```text
+//! 0        size                 capacity - 8 * runs      capacity
+//! | content | free              | last run ... first run |
+//! ```
+
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use deck_segment::{Buffer, HeapMemory};
+use deck_sync::{Error, ErrorKind, Result};
+
+use crate::segment::packet::Label;
+
+/// The most bytes of content that need no buffer; what a slot can carry.
+pub const INLINE: usize = 62;
+/// The most bytes that inline content and its runs may take, so that they fit into a slot with their types.
+const INLINE_MIXED: usize = 56;
+/// Element code of content with several types.
+pub const MIXED: u8 = 255;
+/// Element code of raw bytes.
+pub const BYTES: u8 = 1;
+
+#[derive(Clone, Debug)]
+#[repr(align(64))]
+struct Inline([u8; 64]);
+
+#[derive(Clone, Debug)]
+enum Store {
+    Inline(Inline),
+    Buffer(Buffer),
+}
+
+/// Content with its element types. Cloning shares a buffer; changing a shared one copies it first.
+#[derive(Clone, Debug)]
+pub struct Parcel {
+    store: Store,
+    size: usize,
+    element: u8,
+    runs: usize,
+}
+
+/// A run: consecutive elements of one type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Run {
+    /// Code of the element type.
+    pub element: u8,
+    /// Bytes of all its elements.
+    pub bytes: usize,
+}
+
+impl Run {
+    const BYTES_BITS: u32 = 56;
+
+    fn to_word(self) -> u64 {
+        u64::from(self.element) << Self::BYTES_BITS | self.bytes as u64
+    }
+
+    fn from_word(word: u64) -> Run {
+        Run { element: (word >> Self::BYTES_BITS) as u8, bytes: (word & ((1 << Self::BYTES_BITS) - 1)) as usize }
+    }
+}
+
+impl Default for Parcel {
+    fn default() -> Parcel {
+        Parcel { store: Store::Inline(Inline([0; 64])), size: 0, element: BYTES, runs: 0 }
+    }
+}
+
+impl Parcel {
+    /// An empty parcel with room for `bytes`.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NoMemory`].
+    pub fn with_capacity(bytes: usize, heap: &Arc<HeapMemory>) -> Result<Parcel> {
+        let mut parcel = Parcel::default();
+        if bytes > INLINE {
+            parcel.store = Store::Buffer(heap.allocate(bytes)?);
+        }
+        Ok(parcel)
+    }
+
+    /// Content of up to [`INLINE`] bytes of one type.
+    pub(crate) fn set_inline(&mut self, content: &[u8], element: u8) {
+        let Store::Inline(inline) = &mut self.store else {
+            self.store = Store::Inline(Inline([0; 64]));
+            return self.set_inline(content, element);
+        };
+        inline.0[..content.len()].copy_from_slice(content);
+        self.size = content.len();
+        self.element = element;
+        self.runs = 0;
+    }
+
+    /// A buffer that was handed over.
+    pub(crate) fn set_buffer(&mut self, buffer: Buffer, size: usize, element: u8, runs: usize) {
+        self.store = Store::Buffer(buffer);
+        (self.size, self.element, self.runs) = (size, element, runs);
+    }
+
+    /// Bytes of content.
+    pub fn size(&self) -> usize {
+        self.size
+    }
+
+    /// Code of the type of all elements, or [`MIXED`].
+    pub fn element(&self) -> u8 {
+        self.element
+    }
+
+    /// How many runs there are; 0 while all elements have one type.
+    pub fn runs(&self) -> usize {
+        self.runs
+    }
+
+    /// Bytes of memory, runs included.
+    pub fn capacity(&self) -> usize {
+        match &self.store {
+            Store::Inline(_) => INLINE,
+            Store::Buffer(buffer) => buffer.capacity(),
+        }
+    }
+
+    /// Where runs end.
+    fn end(&self) -> usize {
+        match &self.store {
+            Store::Inline(_) => 64,
+            Store::Buffer(buffer) => buffer.capacity(),
+        }
+    }
+
+    /// The buffer, if the content is in one.
+    pub fn buffer(&self) -> Option<&Buffer> {
+        match &self.store {
+            Store::Inline(_) => None,
+            Store::Buffer(buffer) => Some(buffer),
+        }
+    }
+
+    /// Address of the content, 64-byte aligned, valid until the parcel is changed, moved or dropped.
+    pub fn data(&self) -> NonNull<u8> {
+        match &self.store {
+            Store::Inline(inline) => NonNull::from(&inline.0).cast(),
+            Store::Buffer(buffer) => buffer.data(),
+        }
+    }
+
+    /// The content. The nodes of a job are trusted not to change what they posted (DESIGN, promise 9).
+    pub fn bytes(&self) -> &[u8] {
+        // SAFETY: `size` bytes from `data` lie inside the inline array or the buffer (checked on receipt), are allocated, and
+        // change only through `&mut self` or after the buffer was found not to be shared.
+        unsafe { std::slice::from_raw_parts(self.data().as_ptr(), self.size) }
+    }
+
+    /// The content for writing; copied first if anybody else shares it.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NoMemory`]; nothing has changed then.
+    pub fn edit(&mut self, heap: &Arc<HeapMemory>) -> Result<&mut [u8]> {
+        self.detach(heap, self.size, self.runs)?;
+        // SAFETY: as in `bytes`, and nobody else shares the memory.
+        Ok(unsafe { std::slice::from_raw_parts_mut(self.data().as_ptr(), self.size) })
+    }
+
+    /// Empties the parcel; its memory is kept for new content unless somebody else shares it.
+    pub fn clear(&mut self) {
+        if self.buffer().is_some_and(Buffer::is_shared) {
+            self.store = Store::Inline(Inline([0; 64]));
+        }
+        (self.size, self.element, self.runs) = (0, BYTES, 0);
+    }
+
+    /// Makes the content `bytes` raw bytes, undefined.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NoMemory`]; nothing has changed then.
+    pub fn resize(&mut self, bytes: usize, heap: &Arc<HeapMemory>) -> Result<()> {
+        let reusable = match &self.store {
+            Store::Inline(_) => bytes <= INLINE,
+            Store::Buffer(buffer) => bytes <= buffer.capacity() && !buffer.is_shared(),
+        };
+        if !reusable {
+            self.store =
+                if bytes <= INLINE { Store::Inline(Inline([0; 64])) } else { Store::Buffer(heap.allocate(bytes)?) };
+        }
+        (self.size, self.element, self.runs) = (bytes, BYTES, 0);
+        Ok(())
+    }
+
+    /// Appends `bytes` bytes of elements with code `element`.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NoMemory`]; nothing has changed then.
+    ///
+    /// # Safety
+    /// `data` points to `bytes` readable bytes, or is anything if `bytes` is 0.
+    pub unsafe fn append(&mut self, element: u8, data: *const u8, bytes: usize, heap: &Arc<HeapMemory>) -> Result<()> {
+        if bytes == 0 {
+            return Ok(());
+        }
+        let too_large = || Error::new(ErrorKind::TooLarge, format!("packing {bytes} bytes onto {}", self.size));
+        let size = self.size.checked_add(bytes).filter(|size| *size < 1 << 48).ok_or_else(too_large)?;
+        let last = self.run(self.run_count().saturating_sub(1));
+        let (runs, is_new_type) = match last {
+            None => (0, false),
+            Some(last) if last.element == element => (self.runs, false),
+            Some(_) => (self.runs.max(1) + 1, true),
+        };
+        let was_empty = last.is_none();
+        // Content packed onto itself moves with the content.
+        let inside = (data as usize).wrapping_sub(self.data().as_ptr() as usize);
+        let is_own = inside < self.size && bytes <= self.size - inside;
+        self.detach(heap, size, runs)?;
+        let data = if is_own { self.data().as_ptr().wrapping_add(inside).cast_const() } else { data };
+        // SAFETY: `detach` made room for `size` bytes that nobody else shares, and moved the content with its own bytes;
+        // `data` is readable (caller), and `copy` allows for overlap.
+        unsafe { std::ptr::copy(data, self.data().as_ptr().add(self.size), bytes) };
+        if is_new_type {
+            if self.runs == 0 {
+                self.write_run(0, Run { element: self.element, bytes: self.size });
+            }
+            self.write_run(runs - 1, Run { element, bytes });
+            self.element = MIXED;
+            self.runs = runs;
+        } else if self.runs > 0 {
+            let last = Run { element, bytes: last.map_or(0, |last| last.bytes) + bytes };
+            self.write_run(self.runs - 1, last);
+        } else if was_empty {
+            self.element = element;
+        }
+        self.size = size;
+        Ok(())
+    }
+
+    /// How many runs a reader sees: one for content of one type, none for no content.
+    pub fn run_count(&self) -> usize {
+        if self.size == 0 { 0 } else { self.runs.max(1) }
+    }
+
+    /// Run `index`, or `None` past the last. Element codes and bytes may be anything if a peer wrote nonsense: the reader
+    /// checks them against [`Parcel::size`].
+    pub fn run(&self, index: usize) -> Option<Run> {
+        if index >= self.run_count() {
+            None
+        } else if self.runs == 0 {
+            Some(Run { element: self.element, bytes: self.size })
+        } else {
+            // SAFETY: `runs` words lie between content and end (checked on receipt and in `detach`), 8-byte aligned as the
+            // end is a multiple of 8.
+            Some(Run::from_word(unsafe { self.run_address(index).read() }))
+        }
+    }
+
+    fn run_address(&self, index: usize) -> *mut u64 {
+        let offset = self.end() - 8 * (index + 1);
+        // SAFETY: inside the memory of the parcel, see `run`.
+        unsafe { self.data().as_ptr().add(offset).cast() }
+    }
+
+    fn write_run(&mut self, index: usize, run: Run) {
+        // SAFETY: `detach` made room for the run in memory that nobody else shares.
+        unsafe { self.run_address(index).write(run.to_word()) };
+    }
+
+    /// Bytes of memory that content and runs need.
+    pub fn needed(size: usize, runs: usize) -> usize {
+        if runs == 0 { size } else { size.next_multiple_of(8) + 8 * runs }
+    }
+
+    /// Makes sure that nobody else shares the memory and that it has room for `size` bytes and `runs` runs.
+    fn detach(&mut self, heap: &Arc<HeapMemory>, size: usize, runs: usize) -> Result<()> {
+        let needed = Parcel::needed(size, runs);
+        let fits = match &self.store {
+            Store::Inline(_) if runs == 0 => needed <= INLINE,
+            Store::Inline(_) => needed <= INLINE_MIXED,
+            Store::Buffer(buffer) => needed <= buffer.capacity() && !buffer.is_shared(),
+        };
+        if fits {
+            return Ok(());
+        }
+        // Growing by halves keeps packing piece by piece linear; an exact fit is better for what will not grow.
+        let capacity = if size > self.size { needed.max(self.capacity() + self.capacity() / 2) } else { needed };
+        let buffer = heap.allocate(capacity)?;
+        let new_end = buffer.capacity();
+        // SAFETY: the new buffer has room for `needed` bytes and is not shared; the old memory holds `self.size` bytes and
+        // `self.runs` runs at its end; the two are different memory.
+        unsafe {
+            std::ptr::copy_nonoverlapping(self.data().as_ptr(), buffer.data().as_ptr(), self.size);
+            let bytes = 8 * self.runs;
+            let (from, to) =
+                (self.data().as_ptr().add(self.end() - bytes), buffer.data().as_ptr().add(new_end - bytes));
+            std::ptr::copy_nonoverlapping(from, to, bytes);
+        }
+        self.store = Store::Buffer(buffer);
+        Ok(())
+    }
+
+    /// The words of the runs in the order in which they lie in memory: the last run first.
+    pub(crate) fn run_words(&self) -> impl Iterator<Item = u64> + '_ {
+        (0..self.runs).rev().map(|index| {
+            // SAFETY: as in `run`.
+            unsafe { self.run_address(index).read() }
+        })
+    }
+
+    /// Content and runs that travelled together in a slot.
+    pub(crate) fn set_collected(&mut self, label: &Label, bytes: &[u8], heap: &Arc<HeapMemory>) -> Result<()> {
+        if label.runs == 0 {
+            self.set_inline(&bytes[..label.size as usize], label.element);
+            return Ok(());
+        }
+        // SAFETY: `Packet::read` has checked that content and runs lie in `bytes`.
+        unsafe { self.copy_collected(label, bytes.as_ptr(), heap) }
+    }
+
+    /// Copies content and runs that travelled together, into memory of this node.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NoMemory`]; nothing has changed then.
+    ///
+    /// # Safety
+    /// `data` points to as many readable bytes as the label says.
+    pub(crate) unsafe fn copy_collected(
+        &mut self,
+        label: &Label,
+        data: *const u8,
+        heap: &Arc<HeapMemory>,
+    ) -> Result<()> {
+        let (size, runs) = (label.size as usize, label.runs as usize);
+        // What was in the parcel is replaced: only its memory is of use, and only if nobody shares it.
+        let mut target = Parcel::default();
+        if self.buffer().is_some_and(|buffer| !buffer.is_shared()) {
+            std::mem::swap(&mut target.store, &mut self.store);
+        }
+        if let Err(error) = target.detach(heap, size, runs) {
+            if target.buffer().is_some() {
+                std::mem::swap(&mut target.store, &mut self.store);
+            }
+            return Err(error);
+        }
+        let end = target.end() - 8 * runs;
+        // SAFETY: `detach` made room for content and runs; `data` is readable (caller); a ring is other memory than a parcel.
+        unsafe {
+            std::ptr::copy_nonoverlapping(data, target.data().as_ptr(), size);
+            let from = data.add(if runs == 0 { size } else { size.next_multiple_of(8) });
+            std::ptr::copy_nonoverlapping(from, target.data().as_ptr().add(end), 8 * runs);
+        }
+        (target.size, target.element, target.runs) = (size, label.element, runs);
+        *self = target;
+        Ok(())
+    }
+
+    /// The same content in a buffer of this node, ready to be handed over.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NoMemory`].
+    pub(crate) fn in_buffer(&self, heap: &Arc<HeapMemory>) -> Result<Parcel> {
+        let mut copy = Parcel { store: Store::Buffer(heap.allocate(INLINE + 1)?), ..Parcel::default() };
+        let mut from = 0;
+        for index in 0..self.run_count() {
+            let Some(run) = self.run(index) else { break };
+            // SAFETY: runs of a parcel that this node packed add up to its size.
+            unsafe { copy.append(run.element, self.data().as_ptr().add(from), run.bytes, heap)? };
+            from += run.bytes;
+        }
+        Ok(copy)
+    }
+}

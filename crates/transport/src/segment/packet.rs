@@ -1,0 +1,296 @@
+//! What is in a slot: 64 bytes that move data, length, order and arrival in one line.
+//!
+//! ```text
+//! byte 0 .. 61   payload
+//! byte 62        sequence: low 8 bits of the position
+//! byte 63        bits 0-5 length of the payload (63: the payload is an announcement), bits 6-7 tag of the lap
+//! ```
+//!
+//! An announcement tells where the content is. Everything in a slot is written by another process: [`Packet::read`]
+//! refuses what cannot be.
+
+use deck_segment::BufferName;
+use deck_segment::fabric::Line;
+
+use super::ring::{Position, tag};
+use crate::parcel::{BYTES, MIXED};
+
+/// Payload bytes of a slot.
+pub const PAYLOAD: usize = 62;
+/// Content bytes of a typed short message.
+pub const TYPED: usize = 56;
+const ANNOUNCEMENT: u8 = 63;
+/// The most runs a message may have; more is nonsense.
+pub const RUNS_MAX: u32 = 1 << 28;
+
+mod kind {
+    pub const TYPED: u8 = 1;
+    pub const BUFFERED: u8 = 2;
+    pub const HAND_OVER: u8 = 3;
+    pub const REQUEST: u8 = 4;
+}
+
+/// Content types and size, common to all announcements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Label {
+    /// Code of the element type, or [`MIXED`].
+    pub element: u8,
+    /// Bytes of content.
+    pub size: u64,
+    /// Runs behind it.
+    pub runs: u32,
+}
+
+/// What a slot says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Packet {
+    /// Raw bytes, in the slot.
+    Short {
+        /// The content, then zeros.
+        bytes: [u8; PAYLOAD],
+        /// Bytes of content.
+        size: u8,
+    },
+    /// Typed content with its runs, in the slot.
+    Typed {
+        /// Types and size.
+        label: Label,
+        /// Content and, at the next multiple of 8, runs.
+        bytes: [u8; TYPED],
+    },
+    /// Content in the area beside the slots.
+    Buffered {
+        /// Types and size.
+        label: Label,
+        /// The line of the area in which the content begins.
+        line: u32,
+        /// How far the area is used with this message: counts lines from the begin of time, 31 bits.
+        area_end: u32,
+    },
+    /// A buffer handed over.
+    HandOver {
+        /// Types and size.
+        label: Label,
+        /// Where the buffer is.
+        name: BufferName,
+    },
+    /// Content that waits for an address to be written to.
+    Request {
+        /// Types and size.
+        label: Label,
+    },
+}
+
+/// Why a slot makes no sense.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Nonsense(pub &'static str);
+
+impl Packet {
+    /// The line of this packet at `position`.
+    pub fn write(&self, position: Position, slots: u32) -> Line {
+        let mut bytes = [0u8; 64];
+        let length = match self {
+            Packet::Short { bytes: content, size } => {
+                bytes[..PAYLOAD].copy_from_slice(content);
+                *size
+            }
+            Packet::Typed { label, bytes: content } => {
+                bytes[..6].copy_from_slice(&[kind::TYPED, label.element, label.size as u8, label.runs as u8, 0, 0]);
+                bytes[6..PAYLOAD].copy_from_slice(content);
+                ANNOUNCEMENT
+            }
+            Packet::Buffered { label, line, area_end } => {
+                write_label(&mut bytes, kind::BUFFERED, label);
+                bytes[16..20].copy_from_slice(&line.to_le_bytes());
+                bytes[20..24].copy_from_slice(&area_end.to_le_bytes());
+                ANNOUNCEMENT
+            }
+            Packet::HandOver { label, name } => {
+                write_label(&mut bytes, kind::HAND_OVER, label);
+                bytes[16..20].copy_from_slice(&name.owner.to_le_bytes());
+                bytes[20..22].copy_from_slice(&name.seat.to_le_bytes());
+                bytes[24..28].copy_from_slice(&name.index.to_le_bytes());
+                bytes[32..40].copy_from_slice(&name.offset.to_le_bytes());
+                bytes[40..48].copy_from_slice(&name.capacity.to_le_bytes());
+                ANNOUNCEMENT
+            }
+            Packet::Request { label } => {
+                write_label(&mut bytes, kind::REQUEST, label);
+                ANNOUNCEMENT
+            }
+        };
+        bytes[62] = position as u8;
+        bytes[63] = length | tag(position, slots) << 6;
+        to_line(&bytes)
+    }
+
+    /// Whether the last word of a slot says that `position` has arrived.
+    pub fn has_arrived(last: u64, position: Position, slots: u32) -> bool {
+        (last >> 62) as u8 == tag(position, slots)
+    }
+
+    /// Reads the line that has arrived at `position`.
+    ///
+    /// # Errors
+    /// [`Nonsense`] for a wrong sequence, kind, length or count: a corrupt peer.
+    pub fn read(line: &Line, position: Position) -> Result<Packet, Nonsense> {
+        let bytes = to_bytes(line);
+        if bytes[62] != position as u8 {
+            return Err(Nonsense("the sequence number is not the next one"));
+        }
+        let length = bytes[63] & 63;
+        if length != ANNOUNCEMENT {
+            let content = array(&bytes, 0);
+            return Ok(Packet::Short { bytes: content, size: length });
+        }
+        if bytes[0] == kind::TYPED {
+            let label = Label { element: bytes[1], size: u64::from(bytes[2]), runs: u32::from(bytes[3]) };
+            check(&label)?;
+            if crate::Parcel::needed(label.size as usize, label.runs as usize) > TYPED {
+                return Err(Nonsense("a short message is longer than a slot"));
+            }
+            return Ok(Packet::Typed { label, bytes: array(&bytes, 6) });
+        }
+        let label = Label {
+            element: bytes[1],
+            runs: u32::from_le_bytes(array(&bytes, 4)),
+            size: u64::from_le_bytes(array(&bytes, 8)),
+        };
+        check(&label)?;
+        let word = |at: usize| u32::from_le_bytes(array(&bytes, at));
+        match bytes[0] {
+            kind::BUFFERED => Ok(Packet::Buffered { label, line: word(16), area_end: word(20) }),
+            kind::HAND_OVER => {
+                let name = BufferName {
+                    owner: word(16),
+                    seat: u16::from_le_bytes(array(&bytes, 20)),
+                    index: word(24),
+                    offset: u64::from_le_bytes(array(&bytes, 32)),
+                    capacity: u64::from_le_bytes(array(&bytes, 40)),
+                };
+                if needed(&label) > name.capacity {
+                    return Err(Nonsense("a message is larger than its buffer"));
+                }
+                Ok(Packet::HandOver { label, name })
+            }
+            kind::REQUEST => Ok(Packet::Request { label }),
+            _ => Err(Nonsense("the kind of packet is unknown")),
+        }
+    }
+}
+
+/// Bytes of memory that content and runs of a label need.
+pub fn needed(label: &Label) -> u64 {
+    if label.runs == 0 { label.size } else { label.size.next_multiple_of(8) + 8 * u64::from(label.runs) }
+}
+
+fn check(label: &Label) -> Result<(), Nonsense> {
+    if label.size >= 1 << 48 || label.runs > RUNS_MAX {
+        return Err(Nonsense("an impossible length"));
+    }
+    if (label.element == MIXED) != (label.runs > 0) || label.element == 0 {
+        return Err(Nonsense("an impossible element type"));
+    }
+    if label.runs > 0 && u64::from(label.runs) > label.size {
+        return Err(Nonsense("more runs than bytes"));
+    }
+    Ok(())
+}
+
+fn write_label(bytes: &mut [u8; 64], kind: u8, label: &Label) {
+    bytes[0] = kind;
+    bytes[1] = label.element;
+    bytes[4..8].copy_from_slice(&label.runs.to_le_bytes());
+    bytes[8..16].copy_from_slice(&label.size.to_le_bytes());
+}
+
+fn array<const N: usize>(bytes: &[u8; 64], at: usize) -> [u8; N] {
+    let mut out = [0; N];
+    out.copy_from_slice(&bytes[at..at + N]);
+    out
+}
+
+/// The line of a short message: the hot path's only encoding.
+#[inline]
+pub fn short_line(content: &[u8], position: Position, slots: u32) -> Line {
+    let mut bytes = [0u8; 64];
+    bytes[..content.len()].copy_from_slice(content);
+    bytes[62] = position as u8;
+    bytes[63] = content.len() as u8 | tag(position, slots) << 6;
+    to_line(&bytes)
+}
+
+fn to_line(bytes: &[u8; 64]) -> Line {
+    let mut line = [0; 8];
+    for (word, chunk) in line.iter_mut().zip(bytes.chunks_exact(8)) {
+        *word = u64::from_le_bytes(chunk.try_into().expect("eight bytes"));
+    }
+    line
+}
+
+fn to_bytes(line: &Line) -> [u8; 64] {
+    let mut bytes = [0; 64];
+    for (word, chunk) in line.iter().zip(bytes.chunks_exact_mut(8)) {
+        chunk.copy_from_slice(&word.to_le_bytes());
+    }
+    bytes
+}
+
+/// A label for raw bytes, for tests and benchmarks.
+pub fn raw(size: u64) -> Label {
+    Label { element: BYTES, size, runs: 0 }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn label() -> impl Strategy<Value = Label> {
+        prop_oneof![
+            (1u8..13, 0u64..1 << 40).prop_map(|(element, size)| Label { element, size, runs: 0 }),
+            (2u32..1000, 1000u64..1 << 40).prop_map(|(runs, size)| Label { element: MIXED, size, runs }),
+        ]
+    }
+
+    fn packet() -> impl Strategy<Value = Packet> {
+        let name = (any::<u32>(), any::<u16>(), any::<u32>(), any::<u64>())
+            .prop_map(|(owner, seat, index, offset)| BufferName { owner, seat, index, offset, capacity: 1 << 50 });
+        prop_oneof![
+            (prop::array::uniform32(any::<u8>()), 0u8..=62).prop_map(|(half, size)| {
+                let mut bytes = [0; PAYLOAD];
+                bytes[..32].copy_from_slice(&half);
+                Packet::Short { bytes, size }
+            }),
+            (1u8..13, 0u64..=56, any::<u8>()).prop_map(|(element, size, fill)| Packet::Typed {
+                label: Label { element, size, runs: 0 },
+                bytes: [fill; TYPED]
+            }),
+            (label(), any::<u32>(), any::<u32>()).prop_map(|(label, line, area_end)| Packet::Buffered {
+                label,
+                line,
+                area_end
+            }),
+            (label(), name).prop_map(|(label, name)| Packet::HandOver { label, name }),
+            label().prop_map(|label| Packet::Request { label }),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn what_was_written_is_read(packet in packet(), position: u32) {
+            let line = packet.write(position, 64);
+            prop_assert!(Packet::has_arrived(line[7], position, 64));
+            prop_assert!(!Packet::has_arrived(line[7], position.wrapping_add(64), 64));
+            prop_assert_eq!(Packet::read(&line, position), Ok(packet));
+            prop_assert!(Packet::read(&line, position.wrapping_add(1)).is_err());
+        }
+
+        #[test]
+        fn any_bytes_are_read_or_refused_and_never_panic(line: [u64; 8], position: u32) {
+            if let Ok(Packet::HandOver { label, name }) = Packet::read(&line, position) {
+                prop_assert!(needed(&label) <= name.capacity);
+            }
+        }
+    }
+}

@@ -1,0 +1,352 @@
+//! The receiving end of a ring: look at the next slot, take what it says, give the credit back.
+//!
+//! Used by one thread at a time (the mail box has a lock for its retrievers). Everything it reads was written by another
+//! process and is checked before use.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use deck_segment::fabric::Line;
+use deck_segment::layout::LINE_WORDS;
+use deck_segment::{Buffer, BufferName, HeapMemory, Region, Remote, Words};
+use deck_sync::atomic::Ordering;
+use deck_sync::{Error, ErrorKind, NodeId, Result, barrier};
+
+use super::packet::{Label, Packet, needed};
+use super::ring::{Position, Shape, credit, tag};
+use crate::parcel::{BYTES, Parcel};
+use crate::protocol::Protocol;
+
+/// Finds the heap of any node of the job.
+pub trait Heaps {
+    /// The heap of `owner`, or `None` if it was not introduced yet.
+    fn heap_of(&self, owner: NodeId) -> Option<Arc<HeapMemory>>;
+}
+
+/// The receiving end of one ring.
+pub struct Receiver<R: Remote> {
+    from: NodeId,
+    shape: Shape,
+    slots: u32,
+    ring: Words,
+    remote: R,
+    /// Offset of the credit line in the sender's segment.
+    credit: usize,
+    head: Position,
+    told: Position,
+    area: u32,
+    bytes: u64,
+    is_hot: bool,
+    /// Buffers that were taken over from a dead sender and are still to be retrieved.
+    adopted: VecDeque<(Position, Buffer)>,
+    /// Buffers promised to requests, and how far requests were answered.
+    promised: VecDeque<(Position, Buffer)>,
+    answered: Position,
+    _region: Option<Region>,
+}
+
+/// What a receiver is made of.
+pub struct ReceiverParts<R: Remote> {
+    /// The node that posts.
+    pub from: NodeId,
+    /// The ring's shape.
+    pub shape: Shape,
+    /// Its memory, in this node's segment.
+    pub ring: Words,
+    /// Keeps that allocated.
+    pub region: Option<Region>,
+    /// The sender's segment.
+    pub remote: R,
+    /// Offset of the credit line in it; checked.
+    pub credit: usize,
+}
+
+impl<R: Remote> Receiver<R> {
+    /// A receiver for a new, empty ring.
+    pub fn new(parts: ReceiverParts<R>) -> Receiver<R> {
+        Receiver {
+            from: parts.from,
+            slots: parts.shape.slots(),
+            shape: parts.shape,
+            ring: parts.ring,
+            remote: parts.remote,
+            credit: parts.credit,
+            head: 0,
+            told: 0,
+            area: 0,
+            bytes: 0,
+            is_hot: false,
+            adopted: VecDeque::new(),
+            promised: VecDeque::new(),
+            answered: 0,
+            _region: parts.region,
+        }
+    }
+
+    /// The node that posts.
+    pub fn from(&self) -> NodeId {
+        self.from
+    }
+
+    /// The position of the next message.
+    pub fn head(&self) -> Position {
+        self.head
+    }
+
+    #[inline]
+    fn last_word(&self, position: Position) -> u64 {
+        let slot = (position & (self.slots - 1)) as usize;
+        // Acquire: pairs with: ring/slot.
+        self.ring.get(slot * LINE_WORDS + LINE_WORDS - 1).load(Ordering::Acquire)
+    }
+
+    fn has_arrived(&self, position: Position) -> bool {
+        Packet::has_arrived(self.last_word(position), position, self.slots)
+    }
+
+    /// True if the next message is there. One load.
+    #[inline]
+    pub fn has_next(&self) -> bool {
+        let last = self.last_word(self.head);
+        Packet::has_arrived(last, self.head, self.slots) || (last >> 62) == 3
+    }
+
+    fn packet(&self, position: Position) -> Result<Option<Packet>> {
+        let last = self.last_word(position);
+        if !Packet::has_arrived(last, position, self.slots) {
+            if last >> 62 == 3 {
+                return Err(self.nonsense("the tag of a slot is none that exists"));
+            }
+            return Ok(None);
+        }
+        let slot = (position & (self.slots - 1)) as usize;
+        let mut line: Line = [0; LINE_WORDS];
+        for (index, word) in line[..LINE_WORDS - 1].iter_mut().enumerate() {
+            // Relaxed: ordered by the acquire of the last word.
+            *word = self.ring.get(slot * LINE_WORDS + index).load(Ordering::Relaxed);
+        }
+        line[LINE_WORDS - 1] = last;
+        Packet::read(&line, position).map(Some).map_err(|nonsense| self.nonsense(nonsense.0))
+    }
+
+    #[cold]
+    fn nonsense(&self, what: &str) -> Error {
+        Error::new(ErrorKind::Corrupt, format!("the ring from {}: {what}", self.from)).with_peer(self.from)
+    }
+
+    /// Takes the next message into `into`, if there is one, and gives the credit back. Never waits.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Corrupt`] if the sender wrote nonsense (the ring is of no use afterwards), [`ErrorKind::NoMemory`] if
+    /// there is no room for a copy (the message stays in the ring). `into` is as before then.
+    pub fn take(&mut self, into: &mut Parcel, heap: &Arc<HeapMemory>, heaps: &dyn Heaps) -> Result<Option<Protocol>> {
+        let Some(packet) = self.packet(self.head)? else { return Ok(None) };
+        let protocol = match packet {
+            Packet::Short { bytes, size } => {
+                into.set_inline(&bytes[..usize::from(size)], BYTES);
+                Protocol::Short
+            }
+            Packet::Typed { label, bytes } => {
+                into.set_collected(&label, &bytes, heap)?;
+                Protocol::Short
+            }
+            Packet::Buffered { label, line, area_end } => {
+                self.take_buffered(into, &label, line, heap)?;
+                self.area = area_end;
+                Protocol::Buffered
+            }
+            Packet::HandOver { label, name } => {
+                let Some(buffer) = self.take_hand_over(&label, &name, heaps)? else { return Ok(None) };
+                into.set_buffer(buffer, label.size as usize, label.element, label.runs as usize);
+                self.bytes = self.bytes.wrapping_add(needed(&label));
+                Protocol::ZeroCopy
+            }
+            Packet::Request { label } => {
+                let Some(buffer) = self.take_written(&label)? else { return Ok(None) };
+                into.set_buffer(buffer, label.size as usize, label.element, label.runs as usize);
+                self.bytes = self.bytes.wrapping_add(needed(&label));
+                Protocol::ZeroCopy
+            }
+        };
+        self.head = self.head.wrapping_add(1);
+        self.give_credit(protocol);
+        Ok(Some(protocol))
+    }
+
+    fn take_buffered(&self, into: &mut Parcel, label: &Label, line: u32, heap: &Arc<HeapMemory>) -> Result<()> {
+        let bytes = usize::try_from(needed(label)).unwrap_or(usize::MAX);
+        let from = line as usize * deck_segment::layout::LINE;
+        let area_bytes = self.shape.area_lines as usize * deck_segment::layout::LINE;
+        if from.checked_add(bytes).is_none_or(|end| end > area_bytes) {
+            return Err(self.nonsense("a buffered message lies outside of its area"));
+        }
+        let data = self.ring.address((self.shape.area() + from) / 8, bytes);
+        // SAFETY: `bytes` bytes from `data` lie in the area, in mapped memory; they are copied out, never borrowed.
+        unsafe { into.copy_collected(label, data, heap) }
+    }
+
+    fn take_hand_over(&mut self, label: &Label, name: &BufferName, heaps: &dyn Heaps) -> Result<Option<Buffer>> {
+        if self.adopted.front().is_some_and(|(position, _)| *position == self.head) {
+            return self.fitting(label, |this| &mut this.adopted);
+        }
+        let Some(heap) = heaps.heap_of(NodeId(name.owner)) else { return Ok(None) };
+        heap.receive(name).map(Some).map_err(|error| error.with_peer(self.from))
+    }
+
+    /// The first buffer of a queue, if the message that the slot tells of *now* lies inside: the slot may have been written
+    /// again since the buffer was put there.
+    fn fitting(
+        &mut self,
+        label: &Label,
+        queue: impl Fn(&mut Self) -> &mut VecDeque<(Position, Buffer)>,
+    ) -> Result<Option<Buffer>> {
+        if queue(self).front().is_some_and(|(_, buffer)| needed(label) > buffer.capacity() as u64) {
+            return Err(self.nonsense("a slot was changed after it had been read"));
+        }
+        Ok(queue(self).pop_front().map(|(_, buffer)| buffer))
+    }
+
+    fn take_written(&mut self, label: &Label) -> Result<Option<Buffer>> {
+        let slot = (self.head & (self.slots - 1)) as usize;
+        // Acquire: pairs with: ring/done.
+        let done = self.ring.get(self.shape.done() / 8 + slot).load(Ordering::Acquire);
+        if done != u64::from(tag(self.head, self.slots)) {
+            return Ok(None);
+        }
+        let is_next = self.promised.front().is_some_and(|(position, _)| *position == self.head);
+        if is_next { self.fitting(label, |this| &mut this.promised) } else { Ok(None) }
+    }
+
+    /// Tells the sender how far the ring is free, unless it can wait: often enough that a sender never sees a full ring
+    /// that is not, seldom enough that its line is not torn away with every message.
+    fn give_credit(&mut self, protocol: Protocol) {
+        let untold = self.head.wrapping_sub(self.told);
+        let may_wait = protocol == Protocol::Short
+            && untold < (self.shape.messages / 4).max(1)
+            && !self.has_arrived(self.head.wrapping_add(self.shape.messages / 2 - 1));
+        if !may_wait {
+            self.tell();
+        }
+    }
+
+    /// Tells the sender how far the ring is free.
+    pub fn tell(&mut self) {
+        if self.told == self.head {
+            return;
+        }
+        self.remote.flush();
+        self.remote.write_word(self.credit + 8 * credit::BYTES, self.bytes);
+        // Release (in the fabric): pairs with: ring/credit. Our hold of a buffer comes before the credit for its slot.
+        self.remote.write_word(self.credit + 8 * credit::RETIRED, u64::from(self.area) << 32 | u64::from(self.head));
+        self.told = self.head;
+        if !R::IS_MAPPED {
+            self.remote.flush();
+        }
+        // Pairs with: ring/hungry. Either the sender, after asking for room, sees the credit, or we see that it asks.
+        barrier::light();
+        if self.ring.get(self.shape.hungry() / 8).load(Ordering::Relaxed) != 0 {
+            self.remote.interrupt(self.credit + 8 * credit::ROOM);
+        }
+    }
+
+    /// True while the ring is polled by the receiver itself.
+    pub fn is_hot(&self) -> bool {
+        self.is_hot
+    }
+
+    /// Tells the sender whether the ring is polled (hot) or it has to ring (cold). After marking cold, a heavy fence and
+    /// another look have to follow.
+    pub fn set_hot(&mut self, is_hot: bool) {
+        if self.is_hot != is_hot {
+            self.is_hot = is_hot;
+            self.remote.flush();
+            // Pairs with: ring/cold.
+            self.remote.write_word(self.credit + 8 * credit::HOT, u64::from(is_hot));
+            self.remote.flush();
+        }
+    }
+
+    /// Tells the sender that the mail box is closed and wakes its threads that wait for room.
+    pub fn set_closed(&mut self) {
+        self.remote.flush();
+        self.remote.write_word(self.credit + 8 * credit::CLOSED, 1);
+        self.remote.interrupt(self.credit + 8 * credit::ROOM);
+    }
+
+    /// After the sender is gone: goes to the next message that was published, over slots that were reserved and never
+    /// written. False if there is none.
+    pub fn skip_unwritten(&mut self) -> bool {
+        let next = (0..self.slots).map(|ahead| self.head.wrapping_add(ahead)).find(|next| self.has_arrived(*next));
+        if let Some(next) = next {
+            self.head = next;
+        }
+        next.is_some()
+    }
+
+    /// After the sender is gone: passes over a message that can never be read.
+    pub fn skip_one(&mut self) {
+        self.adopted.retain(|(position, _)| *position != self.head);
+        self.head = self.head.wrapping_add(1);
+    }
+
+    /// After the sender is gone: takes over the buffers of everything it had posted, so that its own hold of them may be
+    /// forgotten. What names a heap that is not known is left out.
+    pub fn adopt(&mut self, heaps: &dyn Heaps) {
+        for ahead in 0..self.slots {
+            let position = self.head.wrapping_add(ahead);
+            if self.adopted.iter().any(|(adopted, _)| *adopted == position) {
+                continue;
+            }
+            if let Ok(Some(Packet::HandOver { name, .. })) = self.packet(position)
+                && let Some(heap) = heaps.heap_of(NodeId(name.owner))
+                && let Ok(buffer) = heap.receive(&name)
+            {
+                self.adopted.push_back((position, buffer));
+            }
+        }
+    }
+
+    /// True if nothing that was reserved before `tail` is still to be written: then the ring's memory may be used again.
+    pub fn is_quiet(&mut self, tail: Position) -> bool {
+        while self.head != tail && self.has_arrived(self.head) {
+            self.head = self.head.wrapping_add(1);
+        }
+        self.head == tail
+    }
+
+    /// Gives addresses to messages that ask for one (write-only fabrics; nothing to do elsewhere), independent of any
+    /// retrieve. Called by the control thread.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Corrupt`], or [`ErrorKind::NoMemory`] (it is tried again at the next call).
+    pub fn progress(&mut self, heap: &Arc<HeapMemory>) -> Result<()> {
+        if R::IS_MAPPED {
+            return Ok(());
+        }
+        if self.answered.wrapping_sub(self.head) > self.slots {
+            self.answered = self.head;
+        }
+        while self.answered.wrapping_sub(self.head) < self.slots {
+            match self.packet(self.answered)? {
+                None => break,
+                Some(Packet::Request { label }) => {
+                    let bytes = usize::try_from(needed(&label)).unwrap_or(usize::MAX);
+                    let buffer = heap.allocate(bytes)?;
+                    let name = buffer.name();
+                    let slot = (self.answered & (self.slots - 1)) as usize;
+                    let word = self.credit + self.shape.answers() + 16 * slot;
+                    self.remote.flush();
+                    self.remote.write_word(word + 8, name.capacity);
+                    self.remote.flush();
+                    // Pairs with: ring/answer.
+                    self.remote.write_word(word, name.offset | u64::from(tag(self.answered, self.slots)));
+                    self.promised.push_back((self.answered, buffer));
+                }
+                Some(_) => {}
+            }
+            self.answered = self.answered.wrapping_add(1);
+        }
+        self.remote.flush();
+        Ok(())
+    }
+}

@@ -1,0 +1,168 @@
+//! The shape of a ring and where its parts lie; `docs/layout/ring.md` is the same map in words.
+//!
+//! A ring has one sending node and one mail box. Its slots and everything else that the sender writes lie in the
+//! receiver's segment; its credits and everything else that the receiver writes lie in the sender's. So each side only
+//! ever *writes* across and *reads* at home.
+
+use deck_segment::layout::LINE;
+use deck_sync::{Error, ErrorKind, Result};
+
+/// How large a ring is. Both sides compute the same offsets from it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// Messages that may be in flight.
+    pub messages: u32,
+    /// Content bytes that may be in flight by protocol 3; an empty ring takes one message of any size.
+    pub bytes: u64,
+    /// 64-byte lines of the area for buffered messages, a power of two.
+    pub area_lines: u32,
+    /// True if the two nodes can read each other's pages.
+    pub is_mapped: bool,
+}
+
+/// The most messages a ring can be asked to hold.
+pub const MESSAGES_MAX: u32 = 1 << 16;
+
+impl Shape {
+    /// Slots: a power of two, at least 4.
+    pub fn slots(&self) -> u32 {
+        self.messages.next_power_of_two().max(4)
+    }
+
+    /// Checks what another node tells.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Corrupt`] for an impossible shape.
+    pub fn check(&self) -> Result<()> {
+        let possible = (1..=MESSAGES_MAX).contains(&self.messages)
+            && self.area_lines.is_power_of_two()
+            && (4..=1 << 20).contains(&self.area_lines)
+            && self.bytes > 0;
+        if possible { Ok(()) } else { Err(Error::new(ErrorKind::Corrupt, format!("an impossible ring: {self:?}"))) }
+    }
+
+    /// The most bytes of one buffered message: half the area, so that it fits however the area lies.
+    pub fn area_max(&self) -> usize {
+        self.area_lines as usize * LINE / 2
+    }
+
+    /// Offset of the area in the ring's memory at the receiver.
+    pub fn area(&self) -> usize {
+        self.slots() as usize * LINE
+    }
+
+    /// Offset of the line in which the sender asks for credits.
+    pub fn hungry(&self) -> usize {
+        self.area() + self.area_lines as usize * LINE
+    }
+
+    /// Offset of the words in which the sender tells that a zero-copy write has landed, one for each slot.
+    pub fn done(&self) -> usize {
+        self.hungry() + LINE
+    }
+
+    /// Bytes of the ring at the receiver.
+    pub fn ring_bytes(&self) -> usize {
+        self.done() + if self.is_mapped { 0 } else { (self.slots() as usize * 8).next_multiple_of(LINE) }
+    }
+
+    /// Offset of the words in which the receiver tells where a zero-copy write may go, two for each slot.
+    pub fn answers(&self) -> usize {
+        LINE
+    }
+
+    /// Bytes of the credits at the sender.
+    pub fn credit_bytes(&self) -> usize {
+        self.answers() + if self.is_mapped { 0 } else { (self.slots() as usize * 16).next_multiple_of(LINE) }
+    }
+}
+
+/// Words of the credit line, in the sender's segment, written by the receiver.
+pub mod credit {
+    /// Position up to which slots (low half) and area lines (high half) are free again.
+    pub const RETIRED: usize = 0;
+    /// Bytes retired by protocol 3, in all.
+    pub const BYTES: usize = 1;
+    /// 1 while the receiver polls the ring by itself; otherwise the sender has to ring.
+    pub const HOT: usize = 2;
+    /// 1 once the mail box is closed.
+    pub const CLOSED: usize = 3;
+    /// The [`deck_sync::Event`] that threads waiting for room sleep on.
+    pub const ROOM: usize = 4;
+}
+
+/// Where the parts of a ring that a sender writes lie, as byte offsets in the receiver's segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RingPlace {
+    /// The ring.
+    pub ring: usize,
+    /// Its bell: a word the sender sets before it notifies the mail box.
+    pub bell: usize,
+    /// The event of the mail box.
+    pub event: usize,
+}
+
+impl RingPlace {
+    /// Checks what another node tells against the size of its segment.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Corrupt`] if anything lies outside or is not aligned.
+    pub fn check(&self, shape: &Shape, segment_bytes: usize) -> Result<()> {
+        let inside = |offset: usize, bytes: usize| offset.checked_add(bytes).is_some_and(|end| end <= segment_bytes);
+        let possible = self.ring.is_multiple_of(LINE)
+            && inside(self.ring, shape.ring_bytes())
+            && self.bell.is_multiple_of(8)
+            && inside(self.bell, 8)
+            && self.event.is_multiple_of(8)
+            && inside(self.event, 8);
+        if possible {
+            Ok(())
+        } else {
+            Err(Error::new(ErrorKind::Corrupt, format!("a ring at an impossible place: {self:?}")))
+        }
+    }
+}
+
+/// A position in a ring: counts slots from the begin of time, wraps after 2^32.
+pub type Position = u32;
+
+/// The tag of a position: never 0, and always another than that of the previous lap.
+pub fn tag(position: Position, slots: u32) -> u8 {
+    1 + ((position / slots) & 1) as u8
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    const DEFAULT: Shape = Shape { messages: 64, bytes: 64 << 20, area_lines: 32, is_mapped: true };
+
+    #[test]
+    fn a_ring_costs_at_most_8_kib_on_both_sides_together() {
+        assert!(DEFAULT.ring_bytes() + DEFAULT.credit_bytes() <= 8 << 10);
+    }
+
+    #[test]
+    fn the_tag_differs_from_the_previous_lap_also_where_positions_wrap() {
+        for slots in [4u32, 64, 1 << 16] {
+            for position in [0, 1, slots - 1, slots, 12345, 0u32.wrapping_sub(slots), u32::MAX] {
+                assert_ne!(tag(position, slots), 0);
+                assert_ne!(tag(position, slots), tag(position.wrapping_add(slots), slots));
+            }
+        }
+    }
+
+    #[test]
+    fn impossible_shapes_and_places_are_refused() {
+        assert!(DEFAULT.check().is_ok());
+        for messages in [0, MESSAGES_MAX + 1] {
+            assert!(Shape { messages, ..DEFAULT }.check().is_err());
+        }
+        assert!(Shape { area_lines: 33, ..DEFAULT }.check().is_err());
+        let place = RingPlace { ring: 64, bell: 8, event: 16 };
+        assert!(place.check(&DEFAULT, 1 << 20).is_ok());
+        assert!(place.check(&DEFAULT, 4096).is_err());
+        assert!(RingPlace { ring: usize::MAX - 63, ..place }.check(&DEFAULT, 1 << 20).is_err());
+        assert!(RingPlace { bell: 9, ..place }.check(&DEFAULT, 1 << 20).is_err());
+    }
+}

@@ -1,0 +1,128 @@
+//! Host memory as loom knows it, and the two ends of a ring over it.
+
+use std::sync::Arc;
+
+use deck_segment::fabric::Line;
+use deck_segment::layout::LINE_WORDS;
+use deck_segment::{HeapMemory, Remote, Seat, Words};
+use deck_sync::NodeId;
+use deck_sync::atomic::Ordering;
+use deck_transport::segment::receiver::ReceiverParts;
+use deck_transport::segment::sender::SenderParts;
+use deck_transport::{Budget, Heaps, Parcel, Receiver, RingPlace, Sender, Shape, Thresholds};
+
+/// Another node's memory: stores as in `fabric::Host`.
+pub struct Memory(pub Words);
+
+impl Remote for Memory {
+    const IS_MAPPED: bool = true;
+
+    fn write_line(&self, offset: usize, line: &Line) {
+        for (index, value) in line[..LINE_WORDS - 1].iter().enumerate() {
+            self.0.get(offset / 8 + index).store(*value, Ordering::Relaxed);
+        }
+        // Release: pairs with: ring/slot.
+        self.0.get(offset / 8 + LINE_WORDS - 1).store(line[LINE_WORDS - 1], Ordering::Release);
+    }
+
+    fn write_word(&self, offset: usize, value: u64) {
+        // Release: pairs with: ring/credit.
+        self.0.get(offset / 8).store(value, Ordering::Release);
+    }
+
+    unsafe fn write_bytes(&self, _offset: usize, _data: *const u8, _bytes: usize) {
+        unreachable!("models post what fits into a slot");
+    }
+
+    fn flush(&self) {}
+
+    fn interrupt(&self, offset: usize) {
+        self.0.event(offset / 8).notify();
+    }
+}
+
+/// Nobody's heap is known: nothing is handed over.
+struct NoHeaps;
+
+impl Heaps for NoHeaps {
+    fn heap_of(&self, _owner: NodeId) -> Option<Arc<HeapMemory>> {
+        None
+    }
+}
+
+/// The receiving end with what its node has.
+pub struct Ends {
+    pub receiver: Receiver<Memory>,
+    /// The ring's memory, with the bell behind it, and the event of the mail box.
+    pub ring: Words,
+    pub bell: usize,
+    heap: Arc<HeapMemory>,
+}
+
+impl Ends {
+    /// The next message, if it is there.
+    pub fn take(&mut self) -> Option<Parcel> {
+        let mut parcel = Parcel::default();
+        let taken = self.receiver.take(&mut parcel, &self.heap, &NoHeaps).expect("nobody wrote nonsense");
+        taken.map(|_| parcel)
+    }
+}
+
+/// A ring with `messages` credits and four slots.
+pub fn ring(messages: u32) -> (Sender<Memory>, Ends) {
+    let shape = Shape { messages, bytes: 1, area_lines: 4, is_mapped: true };
+    let bell = shape.ring_bytes() / 8;
+    let ring = Words::model(bell + 1);
+    let credit = Words::model(shape.credit_bytes() / 8);
+    let heap = HeapMemory::model(NodeId(0), Seat(0)).expect("a page of memory");
+    let sender = Sender::new(SenderParts {
+        remote: Memory(ring.clone()),
+        place: RingPlace { ring: 0, bell: bell * 8, event: bell * 8 },
+        shape,
+        receiver: NodeId(1),
+        credit: credit.clone(),
+        region: None,
+        heap: heap.clone(),
+        budget: Budget::new(1),
+        thresholds: Thresholds::default(),
+    });
+    let receiver = Receiver::new(ReceiverParts {
+        from: NodeId(0),
+        shape,
+        ring: ring.clone(),
+        region: None,
+        remote: Memory(credit),
+        credit: 0,
+    });
+    (sender, Ends { receiver, ring, bell, heap })
+}
+
+/// Content that shows if a line is torn: a number in its first word and its complement in the last.
+pub fn message(value: u64) -> Parcel {
+    let mut content = [0u8; 62];
+    content[..8].copy_from_slice(&value.to_le_bytes());
+    content[48..56].copy_from_slice(&(!value).to_le_bytes());
+    content[56..].fill(value as u8);
+    let heap = HeapMemory::model(NodeId(0), Seat(0)).expect("a page of memory");
+    let mut parcel = Parcel::default();
+    // SAFETY: the array is readable for its length.
+    unsafe { parcel.append(1, content.as_ptr(), content.len(), &heap) }.expect("it fits inline");
+    parcel
+}
+
+/// What [`message`] put in.
+pub fn number(parcel: &Parcel) -> u64 {
+    let word = |at: usize| u64::from_le_bytes(parcel.bytes()[at..at + 8].try_into().expect("eight bytes"));
+    let value = word(0);
+    assert_eq!(word(48), !value, "a torn line");
+    assert!(parcel.bytes()[56..].iter().all(|byte| *byte == value as u8), "a torn line");
+    value
+}
+
+/// Runs a model with at most `preemptions` switches that nobody asked for.
+pub fn bounded(preemptions: usize, run: impl Fn() + Send + Sync + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(preemptions);
+    builder.max_branches = 20_000;
+    builder.check(run);
+}

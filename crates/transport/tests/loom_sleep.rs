@@ -1,0 +1,171 @@
+//! Models of sleeping at a ring: no wake-up is lost, on either side. A lost one shows as a deadlock.
+//!
+//! The receiver sleeps on the event of its mail box after it has marked the ring cold; a sender that waits for room sleeps on
+//! the event of the ring after it has asked for room. Both with `deck_sync::wait`, the only wait loop there is.
+#![cfg(loom)]
+
+mod loom_memory;
+
+use std::sync::Arc;
+
+use deck_sync::{Alone, Crowd, Deadline, Event, Waiting, wait};
+use deck_transport::{Parcel, Sender};
+use loom::thread;
+
+use loom_memory::{Ends, Memory, bounded, message, number};
+
+fn crowd() -> Arc<dyn Crowd> {
+    Arc::new(Alone)
+}
+
+/// Waits for the next message, as the retriever of a mail box with one ring.
+struct Retrieve<'a>(&'a mut Ends);
+
+impl Waiting for Retrieve<'_> {
+    type Output = Parcel;
+
+    fn look(&mut self) -> Option<Parcel> {
+        self.0.take()
+    }
+
+    fn arm(&mut self) {
+        self.0.receiver.set_hot(false);
+    }
+
+    fn disarm(&mut self) {
+        self.0.receiver.set_hot(true);
+    }
+}
+
+fn retrieve(ends: &mut Ends) -> u64 {
+    let mail = ends.ring.clone();
+    let event: &Event = mail.event(ends.bell);
+    let parcel = wait(&mut Retrieve(ends), &[event], &crowd(), Deadline::NEVER).expect("no deadline");
+    number(&parcel)
+}
+
+/// Waits for room.
+struct Post<'a> {
+    sender: &'a Sender<Memory>,
+    parcel: Parcel,
+}
+
+impl Waiting for Post<'_> {
+    type Output = ();
+
+    fn look(&mut self) -> Option<()> {
+        self.sender.post(&self.parcel).ok().map(|_| ())
+    }
+
+    fn arm(&mut self) {
+        self.sender.ask_for_room(true);
+    }
+
+    fn disarm(&mut self) {
+        self.sender.ask_for_room(false);
+    }
+}
+
+fn post(sender: &Sender<Memory>, value: u64) {
+    let mut waiting = Post { sender, parcel: message(value) };
+    wait(&mut waiting, &[sender.room()], &crowd(), Deadline::NEVER).expect("no deadline");
+}
+
+/// The receiver marks the ring cold, has a fence run everywhere, looks, and sleeps; the sender writes a slot, passes a light
+/// fence, looks at the mark, and rings.
+///
+/// Seen to fail: without the heavy fence in `wait`; without the light fence in `publish`; with the look at the mark before
+/// the slot is written; without the look after `arm`.
+#[test]
+fn a_message_wakes_a_receiver_that_goes_to_sleep() {
+    bounded(3, || {
+        let (sender, mut ends) = loom_memory::ring(2);
+        ends.receiver.set_hot(true);
+        let poster = thread::spawn(move || {
+            sender.post(&message(1)).expect("the ring is empty");
+            sender
+        });
+        assert_eq!(retrieve(&mut ends), 1);
+        let _ = poster.join().unwrap();
+    });
+}
+
+/// The same again and again: the ring is hot after a wait and cold before the next sleep.
+///
+/// Seen to fail: as above.
+#[test]
+fn a_receiver_that_was_woken_can_sleep_again() {
+    bounded(2, || {
+        let (sender, mut ends) = loom_memory::ring(2);
+        ends.receiver.set_hot(true);
+        let poster = thread::spawn(move || {
+            sender.post(&message(1)).expect("the ring is empty");
+            sender.post(&message(2)).expect("there are two credits");
+            sender
+        });
+        assert_eq!(retrieve(&mut ends), 1);
+        assert_eq!(retrieve(&mut ends), 2);
+        let _ = poster.join().unwrap();
+    });
+}
+
+/// The sender asks for room, has a fence run everywhere, tries again, and sleeps; the receiver gives the credit, passes a
+/// light fence, looks whether it was asked, and notifies.
+///
+/// Seen to fail: without the heavy fence in `wait`; without the light fence in `tell`; with the look at the question before
+/// the credit is given.
+#[test]
+fn a_credit_wakes_a_sender_that_goes_to_sleep() {
+    bounded(3, || {
+        let (sender, mut ends) = loom_memory::ring(1);
+        ends.receiver.set_hot(true);
+        sender.post(&message(1)).expect("the ring is empty");
+        let retriever = thread::spawn(move || {
+            let parcel = ends.take().expect("it was posted");
+            assert_eq!(number(&parcel), 1);
+            ends
+        });
+        post(&sender, 2);
+        let mut ends = retriever.join().unwrap();
+        assert_eq!(number(&ends.take().expect("it was posted")), 2);
+    });
+}
+
+/// Both may sleep: a full ring on one side, an empty one on the other.
+///
+/// Seen to fail: as above.
+#[test]
+fn sender_and_receiver_wake_one_another_in_turn() {
+    bounded(2, || {
+        let (sender, mut ends) = loom_memory::ring(1);
+        ends.receiver.set_hot(true);
+        let poster = thread::spawn(move || {
+            post(&sender, 1);
+            post(&sender, 2);
+            sender
+        });
+        assert_eq!(retrieve(&mut ends), 1);
+        assert_eq!(retrieve(&mut ends), 2);
+        let _ = poster.join().unwrap();
+    });
+}
+
+/// Two threads of one node sleep for room in one ring.
+#[test]
+fn every_thread_that_asked_for_room_is_woken() {
+    bounded(2, || {
+        let (sender, mut ends) = loom_memory::ring(1);
+        ends.receiver.set_hot(true);
+        let sender = Arc::new(sender);
+        let wait_for_room = |value: u64| {
+            let sender = sender.clone();
+            thread::spawn(move || post(&sender, value))
+        };
+        let (first, second) = (wait_for_room(1), wait_for_room(2));
+        let mut numbers = [retrieve(&mut ends), retrieve(&mut ends)];
+        numbers.sort_unstable();
+        assert_eq!(numbers, [1, 2]);
+        first.join().unwrap();
+        second.join().unwrap();
+    });
+}

@@ -1,0 +1,105 @@
+//! The files of the source tree, read once.
+//!
+//! The tree is walked as it lies on the disk, so that the rules also hold for files that are not committed yet and for
+//! a tree without a repository. Products (`target`, `node_modules`, `dist`) and hidden folders are left out.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::source::{self, Line};
+
+/// Folders that hold source code.
+const SOURCE_FOLDERS: [&str; 7] = ["crates", "apps", "tests", "bench", "fuzz", "web", "scripts"];
+/// Folders that hold what tools made or fetched.
+const PRODUCT_FOLDERS: [&str; 5] = ["target", "node_modules", "dist", "__pycache__", "corpus"];
+/// Endings of files that people write as code.
+const SOURCE_ENDINGS: [&str; 10] = ["rs", "c", "h", "cpp", "py", "ts", "js", "svelte", "css", "sh"];
+
+/// One source file.
+pub struct File {
+    /// Path from the root of the tree, with `/` on every system.
+    pub path: String,
+    /// Its content.
+    pub text: String,
+    /// Its lines taken apart, for Rust files; empty for others.
+    pub lines: Vec<Line>,
+}
+
+impl File {
+    /// A file from its content, as the walk makes it and as the tests of the rules make it.
+    pub fn new(path: impl Into<String>, text: impl Into<String>) -> File {
+        let (path, text) = (path.into(), text.into());
+        let lines = if path.ends_with(".rs") { source::lines(&text) } else { Vec::new() };
+        File { path, text, lines }
+    }
+
+    /// Written in Rust.
+    pub fn is_rust(&self) -> bool {
+        self.path.ends_with(".rs")
+    }
+
+    /// Lies in `folder`, which is given from the root without a closing `/`.
+    pub fn is_in(&self, folder: &str) -> bool {
+        self.path.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/'))
+    }
+}
+
+/// The root of the tree that this package is part of.
+pub fn root() -> PathBuf {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.ancestors().nth(2).expect("the package lies two folders below the root").to_path_buf()
+}
+
+/// Every source file of the tree at `root`, in the order of their paths.
+///
+/// # Panics
+/// When a folder or a file cannot be read: a rule must not pass because it saw half of the tree.
+pub fn source_files(root: &Path) -> Vec<File> {
+    let mut files = Vec::new();
+    for folder in SOURCE_FOLDERS {
+        let folder = root.join(folder);
+        if folder.is_dir() {
+            walk(root, &folder, &mut files);
+        }
+    }
+    files.sort_by(|a, b| a.path.cmp(&b.path));
+    files
+}
+
+fn walk(root: &Path, folder: &Path, files: &mut Vec<File>) {
+    let entries = fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+    for entry in entries {
+        let entry = entry.unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+        let path = entry.path();
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let kind = entry.file_type().unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        if kind.is_dir() && !name.starts_with('.') && !PRODUCT_FOLDERS.contains(&name.as_str()) {
+            walk(root, &path, files);
+        } else if kind.is_file() && is_source(&path) {
+            let text = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+            let relative = path.strip_prefix(root).expect("the walk starts at the root");
+            files.push(File::new(relative.to_string_lossy().replace('\\', "/"), text));
+        }
+    }
+}
+
+fn is_source(path: &Path) -> bool {
+    path.extension().and_then(|ending| ending.to_str()).is_some_and(|ending| SOURCE_ENDINGS.contains(&ending))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_walk_finds_this_very_file() {
+        let files = source_files(&root());
+        assert!(files.iter().any(|file| file.path == "tests/layers/src/tree.rs" && file.is_in("tests/layers")));
+        assert!(files.iter().all(|file| !file.path.contains("/target/")));
+    }
+
+    #[test]
+    fn a_folder_is_not_the_beginning_of_a_name() {
+        assert!(!File::new("crates/sync_more/src/lib.rs", "").is_in("crates/sync"));
+    }
+}

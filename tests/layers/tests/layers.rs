@@ -1,0 +1,81 @@
+//! The rules of the source tree, held against the tree as it is.
+
+use std::fmt::Write;
+
+use deck_layers::arrows::{self, Package};
+use deck_layers::tree::{self, File};
+use deck_layers::{Finding, atomics, error_pages, names, partners, unsafe_code};
+use deck_sync::ErrorKind;
+
+fn packages() -> Vec<Package> {
+    arrows::packages(&tree::root()).unwrap_or_else(|sentence| panic!("{sentence}"))
+}
+
+fn files() -> Vec<File> {
+    tree::source_files(&tree::root())
+}
+
+/// Fails with one line per finding: where, what is wrong, what to do.
+#[track_caller]
+fn expect_none(findings: Vec<Finding>) {
+    let list = findings.iter().fold(String::new(), |mut list, finding| {
+        let _ = write!(list, "\n  {finding}");
+        list
+    });
+    assert!(findings.is_empty(), "{} to put right:{list}", findings.len());
+}
+
+#[test]
+fn a_crate_uses_only_what_stands_above_it() {
+    expect_none(arrows::against_the_order(&packages()));
+}
+
+#[test]
+fn every_crate_has_a_place_among_the_layers() {
+    expect_none(arrows::without_a_place(&packages()));
+}
+
+#[test]
+fn every_crate_is_named_after_its_folder() {
+    expect_none(names::packages_named_otherwise(&packages()));
+}
+
+#[test]
+fn no_file_is_a_drawer_for_everything() {
+    expect_none(names::empty_names(&files()));
+}
+
+#[test]
+fn no_file_holds_more_than_one_idea() {
+    expect_none(names::long_files(&files()));
+}
+
+#[test]
+fn unsafe_code_stands_only_where_it_is_allowed() {
+    expect_none(unsafe_code::outside_allowed_crates(&files()));
+}
+
+#[test]
+fn every_other_crate_forbids_unsafe_code() {
+    expect_none(unsafe_code::without_forbid(&packages(), &files()));
+}
+
+#[test]
+fn every_unsafe_block_says_why_it_is_right() {
+    expect_none(unsafe_code::without_reason(&files()));
+}
+
+#[test]
+fn atomics_come_through_one_door() {
+    expect_none(atomics::raw_atomics(&files()));
+}
+
+#[test]
+fn every_ordering_has_its_partner() {
+    expect_none(partners::without_partner(&files()));
+}
+
+#[test]
+fn every_error_code_has_a_page() {
+    expect_none(error_pages::pages(&tree::root(), ErrorKind::ALL.iter().map(|kind| kind.code())));
+}
