@@ -154,7 +154,7 @@ struct Room<'a> {
 
 impl Room<'_> {
     fn asked(&self) -> impl Iterator<Item = &Poster> {
-        let others = self.is_budget.then_some(self.all).unwrap_or_default();
+        let others: &[Arc<Poster>] = if self.is_budget { self.all } else { &[] };
         others.iter().map(|poster| &**poster).chain((!self.is_budget).then_some(self.poster))
     }
 }
@@ -220,6 +220,7 @@ impl MailboxClone {
     /// - [`ErrorKind::TooLarge`] if it is larger than this node's budget;
     /// - [`ErrorKind::Cancelled`], [`ErrorKind::NoMemory`].
     #[doc(alias = "deck_mbox_post")]
+    #[expect(clippy::result_large_err, reason = "a refused message comes back by value, without an allocation")]
     pub fn post(&self, message: Message, timeout: Duration) -> std::result::Result<(), Refused> {
         match self.post_shared(&message, timeout) {
             Ok(()) => Ok(()),

@@ -25,7 +25,7 @@ pub use clone::{MailboxAddress, MailboxClone, Refused};
 pub use deck_peers::{Door, NodeState};
 pub use deck_sync::{Error, ErrorKind, FOREVER, NodeId, Result, Scope};
 pub use element::{Element, ElementType};
-pub use log::{LogLevel, set_log};
+pub use log::{LogLevel, LogSink, set_log};
 pub use mailbox::{Mailbox, MailboxOptions, MailboxStats, Retrieve, select};
 pub use message::Message;
 pub use node::Node;

@@ -18,16 +18,17 @@ pub enum LogLevel {
     Debug = 4,
 }
 
-type Sink = Box<dyn Fn(LogLevel, &str) + Send + Sync>;
+/// Takes a line of the log; called from any thread.
+pub type LogSink = Box<dyn Fn(LogLevel, &str) + Send + Sync>;
 
-static SINK: RwLock<Option<Sink>> = RwLock::new(None);
+static SINK: RwLock<Option<LogSink>> = RwLock::new(None);
 /// The highest level that anybody wants to hear; 0 for none.
 static WANTED: AtomicU32 = AtomicU32::new(0);
 static FROM_ENVIRONMENT: Once = Once::new();
 
 /// Sends every line to `sink` from now on, from any thread; `None` for silence. Takes the place of `DECK_LOG`.
 #[doc(alias = "deck_set_log")]
-pub fn set_log(sink: Option<Box<dyn Fn(LogLevel, &str) + Send + Sync>>) {
+pub fn set_log(sink: Option<LogSink>) {
     FROM_ENVIRONMENT.call_once(|| {});
     let wanted = if sink.is_some() { LogLevel::Debug as u32 } else { 0 };
     *SINK.write().unwrap_or_else(PoisonError::into_inner) = sink;

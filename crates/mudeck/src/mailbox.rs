@@ -300,6 +300,7 @@ impl Mailbox {
     /// # Errors
     /// As [`MailboxClone::post`].
     #[doc(alias = "deck_mbox_post")]
+    #[expect(clippy::result_large_err, reason = "a refused message comes back by value, without an allocation")]
     pub fn post(&self, message: Message, timeout: Duration) -> std::result::Result<(), RefusedMessage> {
         match self.clone_here() {
             Ok(clone) => clone.post(message, timeout),

@@ -19,6 +19,7 @@ use deck_segment::Seat;
 use deck_sync::{Error, ErrorKind, NodeId, Result};
 use rustix::event::epoll;
 
+use crate::fork::ParentOnly;
 use crate::namespace;
 use crate::socket::{Received, Socket, pair};
 use crate::table::Table;
@@ -54,8 +55,10 @@ struct State {
     table: Table,
     members: BTreeMap<u64, Member>,
     departures: BTreeMap<NodeId, Departure>,
+    /// Who wants to meet whom that has not come to this broker yet.
+    unmet: Vec<(u64, u64)>,
     next: u64,
-    listener: Option<OwnedFd>,
+    listener: Option<ParentOnly>,
     node: u64,
     network: u64,
 }
@@ -100,8 +103,9 @@ impl Broker {
             table,
             members: BTreeMap::new(),
             departures: BTreeMap::new(),
+            unmet: Vec::new(),
             next: FIRST_MEMBER,
-            listener,
+            listener: listener.map(ParentOnly::new),
             node: NO_NODE,
             network: namespace::network(),
         };
@@ -188,16 +192,14 @@ impl State {
     fn accept(&mut self, epoll: &OwnedFd) {
         let Some(listener) = &self.listener else { return };
         let flags = rustix::net::SocketFlags::CLOEXEC | rustix::net::SocketFlags::NONBLOCK;
-        while let Ok(fd) = rustix::net::accept_with(listener, flags) {
-            let is_ours = rustix::net::sockopt::socket_peercred(&fd)
-                .is_ok_and(|peer| peer.uid.as_raw() == rustix::process::geteuid().as_raw());
-            if is_ours {
-                let _ = self.add(epoll, fd, false);
-            } else {
-                let _ = Socket::new(fd).send(&Frame::Refuse { reason: Refused::User as u64 }, None);
-            }
-            let Some(_) = &self.listener else { return };
-            return self.accept(epoll);
+        // One at a time: the listener stays readable while more are waiting.
+        let Ok(fd) = rustix::net::accept_with(listener, flags) else { return };
+        let is_ours = rustix::net::sockopt::socket_peercred(&fd)
+            .is_ok_and(|peer| peer.uid.as_raw() == rustix::process::geteuid().as_raw());
+        if is_ours {
+            let _ = self.add(epoll, fd, false);
+        } else {
+            let _ = Socket::new(fd).send(&Frame::Refuse { reason: Refused::User as u64 }, None);
         }
     }
 
@@ -250,6 +252,9 @@ impl State {
                 watch_process(epoll, member, key);
                 let (number, seat) = (u64::from(number.0), u64::from(seat.0));
                 let _ = member.socket.send(&Frame::Welcome { number, seat, broker }, Some(self.table.as_fd()));
+                if let Some(listener) = &self.listener {
+                    let _ = member.socket.send(&Frame::Listener {}, Some(listener.as_fd()));
+                }
             }
         }
     }
@@ -264,6 +269,14 @@ impl State {
             member.node = Some((number, seat));
             member.pid = pid as u32;
             watch_process(epoll, member, key);
+            let _ = member.socket.send(&Frame::Rejoined {}, None);
+            self.introduce_unmet();
+        }
+    }
+
+    fn introduce_unmet(&mut self) {
+        for (key, to) in std::mem::take(&mut self.unmet) {
+            self.introduce(key, to);
         }
     }
 
@@ -273,6 +286,11 @@ impl State {
         let found = self.members.values().find_map(|other| {
             other.node.filter(|(number, _)| u64::from(number.0) == to && *number != from).map(|(_, seat)| (other, seat))
         });
+        let is_to_come = found.is_none() && u32::try_from(to).is_ok_and(|to| self.table.is_live(NodeId(to)));
+        if is_to_come {
+            self.unmet.push((key, to));
+            return;
+        }
         let ends = found.and_then(|found| Some((found, pair().ok()?)));
         let Some(((other, seat), (ours, theirs))) = ends else {
             let _ = member.socket.send(&Frame::Gone { number: to, seat: u64::MAX, lost: 1 }, None);
@@ -370,6 +388,7 @@ impl State {
                 self.depart(u64::MAX, number, is_lost);
             }
         }
+        self.introduce_unmet();
     }
 }
 

@@ -1,15 +1,17 @@
 //! The control thread of a node: asleep in epoll until another node wants something or is gone.
 
+use std::collections::hash_map::Entry;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, PoisonError, Weak};
 use std::time::Duration;
 
 use deck_segment::{HeapMemory, Seat};
 use deck_sync::atomic::Ordering;
-use deck_sync::{Deadline, Error, ErrorKind, NodeId, Result, barrier};
+use deck_sync::{Deadline, Error, ErrorKind, NodeId, Result, barrier, point};
 use rustix::event::{Timespec, epoll};
 
 use crate::broker::{Broker, NO_NODE};
+use crate::fork::ParentOnly;
 use crate::membership::{Granted, Membership};
 use crate::peer::Peer;
 use crate::socket::{Received, Socket};
@@ -36,8 +38,10 @@ pub struct Control {
     epoll: OwnedFd,
     /// Time to the next tick, `None` while there are no duties.
     tick: Option<Duration>,
-    /// The broker is gone and the new one not found.
+    /// The broker is gone and the new one has not answered.
     is_orphan: bool,
+    /// The node that was asked to be the new broker.
+    asked_broker: Option<NodeId>,
     take_stock_at: Option<Deadline>,
 }
 
@@ -50,6 +54,7 @@ impl Control {
             epoll,
             tick: None,
             is_orphan: false,
+            asked_broker: None,
             take_stock_at: None,
         };
         control.watch(&membership.wake, WAKE)?;
@@ -169,8 +174,15 @@ impl Control {
                     self.introduced(membership, NodeId(peer), Seat(seat), fd);
                 }
             }
+            Frame::Listener {} => {
+                *membership.listener.lock().unwrap_or_else(PoisonError::into_inner) = passed.map(ParentOnly::new)
+            }
+            Frame::Rejoined {} => (self.is_orphan, self.asked_broker) = (false, None),
             Frame::Gone { number, seat, lost } => {
                 let Ok(number) = u32::try_from(number) else { return };
+                if membership.table.is_live(NodeId(number)) {
+                    return;
+                }
                 self.peer_gone(membership, NodeId(number), lost != 0);
                 if seat != u64::MAX {
                     let _ = broker.send(&Frame::Adopted { number: u64::from(number) }, None);
@@ -281,6 +293,7 @@ impl Control {
                     }
                     _ => Err(Refused::Nonsense),
                 };
+                point("clone/granting");
                 let answer = match granted {
                     Ok(Granted { ring, messages, bytes, area_lines, place, bell, event }) => {
                         Frame::RingGrant { request, ring, messages, bytes, area_lines, place, bell, event }
@@ -321,8 +334,8 @@ impl Control {
                 if let (Some((number, seat)), Some(fd)) = (known, passed) {
                     let number = NodeId(number);
                     let mut heaps = membership.heaps.write().unwrap_or_else(PoisonError::into_inner);
-                    if !heaps.contains_key(&number) {
-                        heaps.insert(number, HeapMemory::adopt(fd, number, Seat(seat), membership.seat)?);
+                    if let Entry::Vacant(place) = heaps.entry(number) {
+                        place.insert(HeapMemory::adopt(fd, number, Seat(seat), membership.seat)?);
                     }
                 }
             }
@@ -369,17 +382,24 @@ impl Control {
         }
         // A job that was launched ends with its launcher; one that is joined by name finds a new broker.
         self.is_orphan = membership.job.is_some() && node != NO_NODE;
+        self.asked_broker = None;
     }
 
-    /// The lowest-numbered live node becomes the broker; the others come to it.
+    /// The lowest-numbered live node becomes the broker; the others come to it. Called again and again until the new
+    /// broker has answered.
     fn find_broker(&mut self, membership: &Arc<Membership>) {
         let Some(job) = &membership.job else { return };
         let Some(lowest) = membership.table.live().first().copied() else { return };
-        let fd = if lowest == membership.number {
-            match rendezvous::listen(job) {
-                Ok(Some(listener)) => self.take_over(membership, listener).ok(),
-                _ => None,
+        if self.asked_broker == Some(lowest) {
+            // It may have ended before it took our connection up, and then nobody would tell us.
+            if membership.table.pid_of(lowest).is_some_and(has_ended) {
+                membership.table.set_gone(lowest, true);
+                self.peer_gone(membership, lowest, true);
             }
+            return;
+        }
+        let fd = if lowest == membership.number {
+            self.take_over(membership, job).ok()
         } else {
             rendezvous::connect(job).ok().flatten()
         };
@@ -406,10 +426,23 @@ impl Control {
         }
         *membership.broker.lock().unwrap_or_else(PoisonError::into_inner) = socket;
         membership.broker_node.store(u64::from(lowest.0), Ordering::Relaxed);
-        self.is_orphan = false;
+        self.asked_broker = Some(lowest);
     }
 
-    fn take_over(&mut self, membership: &Arc<Membership>, listener: OwnedFd) -> Result<OwnedFd> {
+    /// This node is the broker from now on. It listens on the socket that the last one listened on, so those who come
+    /// meanwhile wait in its queue.
+    fn take_over(&mut self, membership: &Arc<Membership>, job: &str) -> Result<OwnedFd> {
+        let inherited = membership
+            .listener
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .as_ref()
+            .map(|fd| fd.as_fd().try_clone_to_owned());
+        let listener = match inherited {
+            Some(Ok(listener)) => Some(listener),
+            _ => rendezvous::listen(job)?,
+        };
+        let listener = listener.ok_or_else(|| Error::new(ErrorKind::Exists, "another node listens already"))?;
         let broker = Broker::open(membership.table.clone(), Some(listener))?;
         broker.set_node(membership.number);
         let fd = broker.invite()?;
@@ -423,6 +456,18 @@ impl Control {
         let Some(broker) = &*hosted else { return true };
         let here = broker.nodes();
         membership.table.live().iter().all(|node| here.contains(node))
+    }
+}
+
+/// True if the process has ended, also if nobody has waited for it yet.
+fn has_ended(pid: u32) -> bool {
+    let Some(pid) = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw) else { return false };
+    match rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()) {
+        Ok(process) => {
+            let mut fds = [rustix::event::PollFd::new(&process, rustix::event::PollFlags::IN)];
+            rustix::event::poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok_and(|count| count > 0)
+        }
+        Err(errno) => errno == rustix::io::Errno::SRCH,
     }
 }
 

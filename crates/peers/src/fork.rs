@@ -4,7 +4,7 @@
 //! death. The child therefore closes them at once, in the handler that runs inside `fork`, and every call of DECK in it
 //! fails. (Programs that are executed inherit nothing: all descriptors are close-on-exec.)
 
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Once;
 
 use deck_sync::atomic::{AtomicBool, AtomicI32, Ordering};
@@ -31,26 +31,39 @@ extern "C" fn in_child() {
     }
 }
 
-/// Has `fd` closed in children that are forked from now on. Beyond 4,096 descriptors the rest is left open.
-pub fn close_in_children(fd: BorrowedFd<'_>) {
-    static REGISTERED: Once = Once::new();
-    REGISTERED.call_once(|| {
-        // SAFETY: the handler is a function that lives for ever and does only what is allowed in a forked child.
-        unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
-    });
-    let raw = fd.as_raw_fd();
-    for place in &OPEN {
-        if place.compare_exchange(EMPTY, raw, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
-            return;
-        }
+/// A descriptor that children which are forked from now on do not have. Beyond 4,096 of them the rest is left open there.
+#[derive(Debug)]
+pub struct ParentOnly(OwnedFd);
+
+impl ParentOnly {
+    /// Takes the descriptor over.
+    pub fn new(fd: OwnedFd) -> ParentOnly {
+        static REGISTERED: Once = Once::new();
+        REGISTERED.call_once(|| {
+            // SAFETY: the handler is a function that lives for ever and does only what is allowed in a forked child.
+            unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
+        });
+        exchange(EMPTY, fd.as_raw_fd());
+        ParentOnly(fd)
     }
 }
 
-/// `fd` is about to be closed here.
-pub fn forget(fd: BorrowedFd<'_>) {
-    let raw = fd.as_raw_fd();
+impl Drop for ParentOnly {
+    fn drop(&mut self) {
+        // Before it is closed here: its number may be somebody else's afterwards.
+        exchange(self.0.as_raw_fd(), EMPTY);
+    }
+}
+
+impl AsFd for ParentOnly {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+fn exchange(old: i32, new: i32) {
     for place in &OPEN {
-        if place.compare_exchange(raw, EMPTY, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
+        if place.compare_exchange(old, new, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
             return;
         }
     }

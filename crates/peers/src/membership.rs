@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 
 use deck_segment::{HeapMemory, Seat};
 use deck_sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use deck_sync::{Crowd, Deadline, Error, ErrorKind, Event, Interrupted, NodeId, Result, Waiting, barrier};
+use deck_sync::{Crowd, Deadline, Error, ErrorKind, Event, Interrupted, NodeId, Result, Waiting, barrier, point};
 
 use crate::broker::{self, Broker};
 use crate::control::Control;
@@ -96,6 +96,8 @@ pub struct Membership {
     pub(crate) broker_node: AtomicU64,
     /// The broker, if it lives here.
     pub(crate) hosted: Mutex<Option<Broker>>,
+    /// The socket that a job joined by name listens on.
+    pub(crate) listener: Mutex<Option<fork::ParentOnly>>,
     pub(crate) wake: OwnedFd,
     handler: OnceLock<Weak<dyn Handler>>,
     pub(crate) has_left: AtomicBool,
@@ -128,11 +130,9 @@ impl Membership {
                 .with_remedy("execute a program in the child; it can join"));
         }
         let needs_fences = !barrier::register();
-        let (fd, hosted, job) = enter(door, deadline)?;
-        let socket = Arc::new(Socket::new(fd));
-        let pid = rustix::process::getpid().as_raw_nonzero().get() as u64;
-        socket.send(&Frame::Join { pid, network: namespace::network(), fences: u64::from(needs_fences) }, None)?;
-        let (number, seat, broker_node, table) = welcome(&socket, deadline)?;
+        let Entered { socket, hosted, job, welcomed } = enter(door, u64::from(needs_fences), deadline)?;
+        let Welcomed { number, seat, broker_node, table } = welcomed;
+        point("join/welcomed");
         if table.needs_fences() {
             barrier::use_real_fences();
         }
@@ -161,6 +161,7 @@ impl Membership {
             broker: Mutex::new(socket),
             broker_node: AtomicU64::new(broker_node),
             hosted: Mutex::new(hosted),
+            listener: Mutex::new(None),
             wake: wakeup::new()?,
             handler: OnceLock::new(),
             has_left: AtomicBool::new(false),
@@ -345,6 +346,7 @@ impl Membership {
         lock(&self.requests).insert(id, request.clone());
         let (index, generation) = (u64::from(mailbox.index), u64::from(mailbox.generation));
         let sent = peer.send(&Frame::RingRequest { request: id, mailbox: index, generation, credit });
+        point("clone/requested");
         let waited = sent.map(|()| {
             let _depending = self.depend(peer);
             let mut until = Until(|| {
@@ -404,6 +406,7 @@ impl Membership {
         for peer in &peers {
             let _ = peer.send(&Frame::Bye {});
         }
+        point("leave/bye");
         self.table.set_gone(self.number, false);
         let _ = lock(&self.broker).send(&Frame::Leave {}, None);
         self.poke();
@@ -446,25 +449,56 @@ fn is_stopped(pid: u32) -> bool {
     matches!(stat.rsplit(')').next().and_then(|rest| rest.trim_start().chars().next()), Some('T' | 't'))
 }
 
-/// The socket to the broker; the broker itself if it has to live here; the name of the job if it is joined by name.
-fn enter(door: Door, deadline: Deadline) -> Result<(OwnedFd, Option<Broker>, Option<String>)> {
+/// What the broker told in its welcome.
+struct Welcomed {
+    number: NodeId,
+    seat: Seat,
+    broker_node: u64,
+    table: Table,
+}
+
+/// A process that has come into its job.
+struct Entered {
+    socket: Arc<Socket>,
+    /// The broker, if it has to live here.
+    hosted: Option<Broker>,
+    /// The job's name, if it is joined by name.
+    job: Option<String>,
+    welcomed: Welcomed,
+}
+
+/// Comes to a broker and joins.
+fn enter(door: Door, fences: u64, deadline: Deadline) -> Result<Entered> {
+    let join = |fd: OwnedFd| {
+        let socket = Arc::new(Socket::new(fd));
+        let pid = rustix::process::getpid().as_raw_nonzero().get() as u64;
+        socket.send(&Frame::Join { pid, network: namespace::network(), fences }, None)?;
+        let welcomed = welcome(&socket, deadline)?;
+        Ok((socket, welcomed))
+    };
     match door {
         Door::Alone => {
             let broker = Broker::start("", 1)?;
-            Ok((broker.invite()?, Some(broker), None))
+            let (socket, welcomed) = join(broker.invite()?)?;
+            Ok(Entered { socket, hosted: Some(broker), job: None, welcomed })
         }
-        Door::Invited(fd) => Ok((fd, None, None)),
+        Door::Invited(fd) => join(fd).map(|(socket, welcomed)| Entered { socket, hosted: None, job: None, welcomed }),
         Door::Named(job) => loop {
             if let Some(listener) = rendezvous::listen(&job)? {
                 let broker = Broker::open(Table::create(&job, 1)?, Some(listener))?;
-                return Ok((broker.invite()?, Some(broker), Some(job)));
+                let (socket, welcomed) = join(broker.invite()?)?;
+                return Ok(Entered { socket, hosted: Some(broker), job: Some(job), welcomed });
             }
             if let Some(fd) = rendezvous::connect(&job)? {
-                return Ok((fd, None, Some(job)));
+                match join(fd) {
+                    Ok((socket, welcomed)) => return Ok(Entered { socket, hosted: None, job: Some(job), welcomed }),
+                    // The node that the broker lived in died just now; another takes over.
+                    Err(error) if error.kind() == ErrorKind::PeerLost => {}
+                    Err(error) => return Err(error),
+                }
             }
             if deadline.has_passed() {
-                let what = format!("joining job {job}: its broker does not answer");
-                return Err(Error::new(ErrorKind::Timeout, what));
+                return Err(Error::new(ErrorKind::Timeout, format!("joining job {job}: its broker does not answer")));
             }
             // Somebody holds the name and does not listen yet, or any more: a moment of a few instructions.
             deck_sync::atomic::yield_now();
@@ -473,14 +507,14 @@ fn enter(door: Door, deadline: Deadline) -> Result<(OwnedFd, Option<Broker>, Opt
 }
 
 /// Waits for the broker's welcome.
-fn welcome(socket: &Socket, deadline: Deadline) -> Result<(NodeId, Seat, u64, Table)> {
+fn welcome(socket: &Socket, deadline: Deadline) -> Result<Welcomed> {
     loop {
         match socket.receive() {
             Received::Frame(Frame::Welcome { number, seat, broker }, Some(fd)) => {
                 let table = Table::adopt(fd)?;
                 let known = u32::try_from(number).ok().zip(u16::try_from(seat).ok());
                 let (number, seat) = known.ok_or_else(|| Error::new(ErrorKind::Corrupt, "the broker's welcome"))?;
-                return Ok((NodeId(number), Seat(seat), broker, table));
+                return Ok(Welcomed { number: NodeId(number), seat: Seat(seat), broker_node: broker, table });
             }
             Received::Frame(Frame::Refuse { reason }, _) => return Err(broker::refused(reason)),
             // Told to whoever had this place in the job before.

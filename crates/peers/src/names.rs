@@ -7,7 +7,7 @@
 
 use deck_segment::{Seat, Words};
 use deck_sync::atomic::{Ordering, pause};
-use deck_sync::{Error, ErrorKind, NodeId, Result};
+use deck_sync::{Error, ErrorKind, NodeId, Result, point};
 
 use crate::table::{NAMES_AT, Table};
 
@@ -90,6 +90,7 @@ impl Names {
             // The one step that decides. AcqRel: pairs with: names/owner.
             match place.compare_exchange(now, owner.to_word(), Ordering::AcqRel, Ordering::Acquire) {
                 Ok(_) => {
+                    point("names/claimed");
                     self.table.changed().notify();
                     return Ok(());
                 }
@@ -144,13 +145,14 @@ impl Names {
     /// The entry of `name`, entered now if it was not.
     fn enter(&self, name: &str, Seat(seat): Seat) -> Result<usize> {
         let hash = hash(name);
-        let mine = hash >> 16 << 16 | u64::from(seat) + 1;
+        let mine = ((hash >> 16) << 16) | (u64::from(seat) + 1);
         for index in probe(hash) {
             let place = self.word(index, entry::KEY);
             let mut key = place.load(Ordering::Acquire);
             if key == 0 {
                 match place.compare_exchange(0, mine, Ordering::AcqRel, Ordering::Acquire) {
                     Ok(_) => {
+                        point("names/entering");
                         self.write_name(index, name);
                         return Ok(index);
                     }
@@ -255,7 +257,7 @@ mod tests {
         let (one, other) = table.seat_node(2, false).unwrap();
         let hash = hash("half");
         let index = probe(hash).next().unwrap();
-        names.word(index, entry::KEY).store(hash >> 16 << 16 | u64::from(seat.0) + 1, Ordering::Relaxed);
+        names.word(index, entry::KEY).store(((hash >> 16) << 16) | (u64::from(seat.0) + 1), Ordering::Relaxed);
         table.set_gone(zero, true);
         names.claim("half", id(one, 1), other).unwrap();
         assert_eq!(names.lookup("half"), Some(id(one, 1)));

@@ -16,6 +16,7 @@ use rustix::net::{
     SendFlags, SocketFlags, SocketType,
 };
 
+use crate::fork::ParentOnly;
 use crate::wire::Frame;
 
 /// Frames that may wait for a process that does not read; more means it is frozen for long.
@@ -24,7 +25,7 @@ const OUTBOX_MAX: usize = 4096;
 /// One end of a connection.
 #[derive(Debug)]
 pub struct Socket {
-    fd: OwnedFd,
+    fd: ParentOnly,
     outbox: Mutex<VecDeque<(Vec<u8>, Option<OwnedFd>)>>,
 }
 
@@ -52,8 +53,7 @@ impl Socket {
     /// Takes over a connected socket.
     pub fn new(fd: OwnedFd) -> Socket {
         let _ = rustix::io::ioctl_fionbio(&fd, true);
-        crate::fork::close_in_children(fd.as_fd());
-        Socket { fd, outbox: Mutex::new(VecDeque::new()) }
+        Socket { fd: ParentOnly::new(fd), outbox: Mutex::new(VecDeque::new()) }
     }
 
     /// Sends a frame, at once or as soon as the other side has room. Never blocks.
@@ -110,7 +110,8 @@ impl Socket {
         let mut ancillary = RecvAncillaryBuffer::new(&mut space);
         let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;
         let mut slices = [IoSliceMut::new(&mut bytes)];
-        let received = rustix::io::retry_on_intr(|| rustix::net::recvmsg(&self.fd, &mut slices, &mut ancillary, flags));
+        let received =
+            rustix::io::retry_on_intr(|| rustix::net::recvmsg(self.fd.as_fd(), &mut slices, &mut ancillary, flags));
         let count = match received {
             Ok(message) => message.bytes,
             Err(Errno::AGAIN) => return Received::Nothing,
@@ -143,12 +144,6 @@ fn send_now(fd: BorrowedFd<'_>, bytes: &[u8], passed: Option<BorrowedFd<'_>>) ->
     let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
     let slices = [IoSlice::new(bytes)];
     rustix::io::retry_on_intr(|| rustix::net::sendmsg(fd, &slices, &mut ancillary, flags)).map(drop)
-}
-
-impl Drop for Socket {
-    fn drop(&mut self) {
-        crate::fork::forget(self.fd.as_fd());
-    }
 }
 
 impl AsFd for Socket {

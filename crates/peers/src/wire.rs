@@ -57,6 +57,11 @@ frames! {
     Reclaimed = 10 { number };
     /// Node to broker: leaves in order.
     Leave = 11 {};
+    /// Broker to node, with the socket that the job listens on: whoever becomes the broker goes on with it, so that the
+    /// job's name is never free while a node lives.
+    Listener = 12 {};
+    /// Broker to node, after [`Frame::Rejoin`]: known again.
+    Rejoined = 13 {};
     /// Node to node, with the sender's heap: first frame in both directions.
     Hello = 20 { number, seat, pid };
     /// Clone a mail box: asks its owner for a ring.

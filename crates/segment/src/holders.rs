@@ -86,7 +86,7 @@ impl Holder<'_> {
         let Some(Seat(seat)) = self.seat else { return };
         let word = self.line.get(self.first + holder::BITS + usize::from(seat) / 64);
         word.fetch_or(1 << (seat % 64), Ordering::SeqCst);
-        // Pairs with: holders/snapshot.
+        // SeqCst: pairs with: holders/snapshot.
         self.line.get(self.first + holder::ADDED).fetch_add(1, Ordering::SeqCst);
     }
 

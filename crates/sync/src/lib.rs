@@ -16,6 +16,7 @@ mod error;
 mod event;
 mod futex;
 mod node_id;
+mod point;
 mod thread;
 mod wait;
 
@@ -24,5 +25,6 @@ pub use deadline::{Deadline, FOREVER, now_ns};
 pub use error::{Error, ErrorKind, Result, Scope};
 pub use event::Event;
 pub use node_id::NodeId;
+pub use point::point;
 pub use thread::Canceller;
 pub use wait::{Interrupted, Waiting, look, wait};

@@ -10,7 +10,7 @@ use deck_segment::fabric::Line;
 use deck_segment::layout::LINE_WORDS;
 use deck_segment::{Buffer, BufferName, HeapMemory, Region, Remote, Words};
 use deck_sync::atomic::Ordering;
-use deck_sync::{Error, ErrorKind, NodeId, Result, barrier};
+use deck_sync::{Error, ErrorKind, NodeId, Result, barrier, point};
 
 use super::packet::{Label, Packet, needed};
 use super::ring::{Position, Shape, credit, tag};
@@ -169,7 +169,9 @@ impl<R: Remote> Receiver<R> {
             }
         };
         self.head = self.head.wrapping_add(1);
+        point("retrieve/held");
         self.give_credit(protocol);
+        point("retrieve/credited");
         Ok(Some(protocol))
     }
 
@@ -338,7 +340,7 @@ impl<R: Remote> Receiver<R> {
                     self.remote.flush();
                     self.remote.write_word(word + 8, name.capacity);
                     self.remote.flush();
-                    // Pairs with: ring/answer.
+                    // Release (in the fabric): pairs with: ring/answer.
                     self.remote.write_word(word, name.offset | u64::from(tag(self.answered, self.slots)));
                     self.promised.push_back((self.answered, buffer));
                 }

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use deck_segment::layout::LINE;
 use deck_segment::{BufferName, HeapMemory, Kept, Region, Remote, Words};
 use deck_sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use deck_sync::{Error, ErrorKind, Event, NodeId, barrier};
+use deck_sync::{Error, ErrorKind, Event, NodeId, barrier, point};
 
 use super::packet::{Label, Packet, TYPED, short_line};
 use super::ring::{Position, RingPlace, Shape, credit, tag};
@@ -232,6 +232,7 @@ impl<R: Remote> Sender<R> {
             awaits_address: !R::IS_MAPPED,
         };
         self.remember(entry);
+        point("post/held");
         let packet = if R::IS_MAPPED { Packet::HandOver { label, name } } else { Packet::Request { label } };
         self.publish(slot.position, &packet.write(slot.position, self.slots));
         Ok(Protocol::ZeroCopy)
@@ -395,15 +396,19 @@ impl<R: Remote> Sender<R> {
     }
 
     fn publish(&self, position: Position, line: &deck_segment::fabric::Line) {
+        point("post/reserved");
         let index = (position & (self.slots - 1)) as usize;
         self.remote.write_line(self.place.ring + index * LINE, line);
         if !R::IS_MAPPED {
             self.remote.flush();
         }
+        point("post/published");
         // Pairs with: ring/cold. Either the receiver, after marking the ring cold, sees this slot, or we see the mark.
         barrier::light();
         if self.credit.get(credit::HOT).load(Ordering::Relaxed) == 0 {
+            // Release (in the fabric): pairs with: ring/bell.
             self.remote.write_word(self.place.bell, 1);
+            point("post/rung");
             self.remote.interrupt(self.place.event);
         }
     }
@@ -414,7 +419,8 @@ impl<R: Remote> Sender<R> {
     }
 
     /// Asks the receiver to notify [`Sender::room`] with every credit from now on, or no longer. A heavy fence and another
-    /// try have to follow before anybody sleeps.
+    /// try have to follow before anybody sleeps. There is one question for all threads of the node: the first of them sets
+    /// it and the last one clears it.
     pub fn ask_for_room(&self, is_hungry: bool) {
         self.remote.write_word(self.place.ring + self.shape.hungry(), u64::from(is_hungry));
         self.remote.flush();
@@ -494,6 +500,7 @@ impl<R: Remote> Sender<R> {
         }
         self.remote.flush();
         let done = self.place.ring + self.shape.done() + 8 * index;
+        // Release (in the fabric): pairs with: ring/done.
         self.remote.write_word(done, u64::from(tag(entry.position, self.slots)));
         self.remote.flush();
         // The receiver may have looked at the slot and found no content yet: this is the arrival that counts.
