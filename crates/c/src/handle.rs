@@ -187,7 +187,7 @@ impl<T> Table<T> {
         // - pins need LIVE, which is off until the end;
         // - popping it (or making it) gave it to this thread only.
         unsafe { *slot.object.get() = Some(Made { session, object }) };
-        // pairs with: handle/pin
+        // Release, pairs with: handle/insert (the object)
         slot.state.store(generation << GENERATION_SHIFT | LIVE, Ordering::Release);
         Ok(ptr::without_provenance_mut(encode(self.kind, generation, index) as usize))
     }
@@ -234,7 +234,8 @@ impl<T> Table<T> {
                 return Err(Unusable::Busy);
             }
             let pinned = (state + 1) | if alone { ALONE } else { 0 };
-            // Acquire, pairs with: handle/insert and, for what the last exclusive user wrote, handle/unpin
+            // Acquire, pairs with: handle/insert (the object)
+            // and, for what the last exclusive user wrote, pairs with: handle/unpin
             match slot.state.compare_exchange_weak(state, pinned, Ordering::Acquire, Ordering::Relaxed) {
                 Ok(_) => return Ok(Pin { table: self, slot, index, alone }),
                 Err(changed) => state = changed,
@@ -244,7 +245,7 @@ impl<T> Table<T> {
 
     #[cold]
     fn reclaim(&self, slot: &Slot<T>, index: u32) {
-        // Acquire, pairs with: handle/unpin of every other thread that had pinned it
+        // Acquire, pairs with: handle/unpin (of every other thread that had pinned it)
         let generation = (slot.state.load(Ordering::Acquire) >> GENERATION_SHIFT) + 1;
         // SAFETY: REMOVED is set, so no new pin can appear, and the caller's was the last: nobody else reaches it.
         let object = unsafe { (*slot.object.get()).take() };
@@ -286,7 +287,7 @@ impl<T> Table<T> {
         let own = own_free_list();
         (0..FREE_LISTS).find_map(|step| {
             let list = &self.free[(own + step) % FREE_LISTS].0;
-            // Acquire, pairs with: handle/free
+            // Acquire, pairs with: handle/free (also on failure: the index read next comes from another top)
             let mut top = list.load(Ordering::Acquire);
             loop {
                 let index = (top as u32).checked_sub(1)?;
@@ -308,7 +309,7 @@ impl<T> Table<T> {
         loop {
             slot.next_free.store(top as u32, Ordering::Relaxed);
             let with_it = top >> 32 << 32 | u64::from(index + 1);
-            // Release, pairs with: handle/pop (publishes next_free, the new generation and the emptied object)
+            // Release, pairs with: handle/free (next_free, the new generation and the emptied object)
             match list.compare_exchange_weak(top, with_it, Ordering::Release, Ordering::Relaxed) {
                 Ok(_) => return,
                 Err(changed) => top = changed,
@@ -363,7 +364,7 @@ impl<T> Deref for Pin<'_, T> {
 impl<T> Drop for Pin<'_, T> {
     fn drop(&mut self) {
         let share = if self.alone { 1 + ALONE } else { 1 };
-        // Release, pairs with: handle/pin and handle/reclaim
+        // Release, pairs with: handle/unpin (what this thread did with the object)
         let before = self.slot.state.fetch_sub(share, Ordering::Release);
         if before & PINS == 1 && before & REMOVED != 0 {
             self.table.reclaim(self.slot, self.index);

@@ -37,7 +37,7 @@ static NODE: RwLock<Option<Node>> = RwLock::new(None);
 /// # Errors
 /// `NotInitialized` before `deck_init`, after `deck_done` and in a forked child.
 pub fn session() -> Result<u64> {
-    // pairs with: node/joined
+    // Acquire, pairs with: node/session (NODE)
     match STATE.load(Ordering::Acquire) {
         NONE | JOINING | LEAVING => Err(not_initialized()),
         FORKED => Err(forked()),
@@ -123,7 +123,7 @@ pub extern "C" fn deck_init(_argc: *mut c_int, _argv: *mut *mut *mut c_char) -> 
         *NODE.write().unwrap_or_else(PoisonError::into_inner) = Some(node);
         let session = LAST_SESSION.fetch_add(1, Ordering::Relaxed) + 1;
         std::mem::forget(undo);
-        // Release, pairs with: node/session
+        // Release, pairs with: node/session (NODE)
         STATE.store(session, Ordering::Release);
         Ok(DECK_OK)
     })

@@ -25,7 +25,7 @@ struct Closable {
 impl Closable {
     fn wait(&self, timeout: std::time::Duration) -> Result<()> {
         self.inner.wait(timeout)?;
-        // pairs with: semaphore/close
+        // Acquire, pairs with: semaphore/closed
         if self.closed.load(Ordering::Acquire) {
             // A full semaphore refuses the unit, and then nobody needs it.
             let _ = self.inner.post();
@@ -35,7 +35,7 @@ impl Closable {
     }
 
     fn close(&self) {
-        // Release, pairs with: semaphore/wait
+        // Release, pairs with: semaphore/closed
         self.closed.store(true, Ordering::Release);
         let _ = self.inner.post();
     }

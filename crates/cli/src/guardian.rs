@@ -17,13 +17,14 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::process::ExitCode;
 use std::time::Duration;
 
+use deck_launch::signals::{self, Signals};
+use deck_launch::{Half, split};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, PidfdFlags, WaitOptions, WaitStatus, pidfd_open, waitpid};
 
 use crate::descendants;
-use crate::signals::{self, Signals};
 
 /// How long the guardian tries to kill what is left. A process may hang in the kernel, and then nobody can help.
 pub const PATIENCE: Duration = Duration::from_secs(5);
@@ -67,11 +68,8 @@ pub fn guarded(work: impl FnOnce(Requests) -> u8) -> io::Result<ExitCode> {
     let signals = Signals::take(&REQUESTS)?;
     descendants::adopt_orphans()?;
     let (hear, tell) = pipe_with(PipeFlags::CLOEXEC)?;
-    // SAFETY: there is no other thread (the caller's promise) that could hold a lock or be half-way through something,
-    // so the child may go on like any process.
-    match unsafe { libc::fork() } {
-        -1 => Err(io::Error::last_os_error()),
-        0 => {
+    match split()? {
+        Half::Child => {
             drop((signals, tell));
             let code = match descendants::adopt_orphans() {
                 Ok(()) => work(Requests(hear)),
@@ -82,9 +80,8 @@ pub fn guarded(work: impl FnOnce(Requests) -> u8) -> io::Result<ExitCode> {
             };
             std::process::exit(code.into())
         }
-        pid => {
+        Half::Parent { child: worker } => {
             drop(hear);
-            let worker = Pid::from_raw(pid).expect("fork returns a process number");
             Ok(ExitCode::from(watch(worker, &signals, &tell)?))
         }
     }

@@ -1,12 +1,13 @@
 //! The `deck` command: starts jobs and measures them.
 
+#![forbid(unsafe_code)]
+
 mod bench;
 mod descendants;
 mod guardian;
 mod lines;
 mod output;
 mod run;
-mod signals;
 mod usage;
 
 use std::process::ExitCode;

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use deck::{Error, NodeId};
+use deck_launch::signals::{self, Signals};
 use deck_launch::{Launch, Started, Stream};
 use deck_peers::Broker;
 use rustix::event::{PollFd, PollFlags};
@@ -18,7 +19,6 @@ use crate::descendants;
 use crate::guardian::{PATIENCE, Request, Requests, guarded};
 use crate::lines::OURSELVES;
 use crate::output::{Output, Show, Source, wait};
-use crate::signals::{self, Signals};
 
 /// How long the processes have to end by themselves after they were asked to.
 const GRACE: Duration = Duration::from_secs(2);

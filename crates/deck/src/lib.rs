@@ -1,2 +1,70 @@
-//! placeholder
+//! DECK, a parallel programming environment: **threads own mail boxes; messages move by hand-over.**
+//!
+//! A program is a set of *nodes* (processes) of one *job*; each node runs as many threads as it likes. Any thread creates a
+//! mail box, gives it a name, and retrieves from it. Any thread of any node that knows the name *clones* the mail box and
+//! posts to it. This is the crate that programs name; today it is [µDECK](deck_mudeck) as a whole.
+//!
+//! ```
+//! use std::time::Duration;
+//! use deck::{ErrorKind, Node, Thread};
+//!
+//! const PATIENCE: Duration = Duration::from_secs(10);
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! // The job that `deck run` or DECK_JOB tells of; without either, a job of this process alone.
+//! let node = Node::join()?;
+//! let results = node.mailbox("results")?;
+//!
+//! // A worker. In another node it would look the same: the name is all that it needs.
+//! let worker = Thread::spawn({
+//!     let node = node.clone();
+//!     move || -> deck::Result<()> {
+//!         let to = node.clone_mailbox("results", PATIENCE)?;
+//!         let mut message = node.message();
+//!         message.pack(&[7i32, 8, 9])?;
+//!         message.pack(&[0.5f64])?;
+//!         to.post(message, PATIENCE)?;
+//!         Ok(())
+//!     }
+//! })?;
+//!
+//! let mut message = results.retrieve(PATIENCE)?;
+//! let (mut numbers, mut share) = ([0i32; 3], [0f64; 1]);
+//! message.unpack(&mut numbers)?;
+//! message.unpack(&mut share)?;
+//! assert_eq!((numbers, share), ([7, 8, 9], [0.5]));
+//! assert_eq!(message.sender(), Some(node.number()));
+//! worker.join().expect("the worker does not panic")?;
+//!
+//! // Every wait ends at its deadline, and the error says what was missing.
+//! let nothing = results.retrieve(Duration::from_millis(1)).unwrap_err();
+//! assert_eq!((nothing.kind(), nothing.code()), (ErrorKind::Timeout, "D0102"));
+//!
+//! drop(results);
+//! node.leave()?;
+//! # Ok(()) }
+//! ```
+//!
+//! | You want to | Use |
+//! |---|---|
+//! | join and leave a job, ask how another node is | [`Node`], [`NodeState`] |
+//! | receive | [`Mailbox`]: [`retrieve`](Mailbox::retrieve), [`retrieve_async`](Mailbox::retrieve_async), [`fd`](Mailbox::fd); [`select`] over several |
+//! | send | [`MailboxClone::post`]; [`post_shared`](MailboxClone::post_shared) for one message to many |
+//! | fill and read messages | [`Message`]: typed ([`pack`](Message::pack), [`unpack`](Message::unpack)) or as bytes ([`resize`](Message::resize), [`edit`](Message::edit), [`as_bytes`](Message::as_bytes)) |
+//! | be answered without a name | [`Message::pack_mailbox`] and [`Message::unpack_mailbox`] |
+//! | start threads whose waits can be cancelled, count permits | [`Thread`], [`Semaphore`] |
+//! | know what went wrong and what to do | [`Error`], [`ErrorKind`] |
+//!
+//! # What always holds
+//! * **Post** returns as soon as the message is on its way. It waits only for room, up to the caller's timeout, never for the
+//!   receiver to retrieve, wake up or run. A message that is refused comes back in [`Refused`].
+//! * **Order**: messages of one thread to one mail box arrive in the order posted, whatever their sizes.
+//! * **Timeouts** are [`Duration`](std::time::Duration)s: `Duration::ZERO` tries once, [`FOREVER`] has no end. Calls without a
+//!   timeout end within [`default_timeout`]; [`Thread::join`] alone has none.
+//! * **Death**: if a node dies, waits that need it end with [`ErrorKind::PeerLost`], which names it; all others go on.
+//! * **Manners**: the library prints nothing (unless `DECK_LOG` asks), ends no process and installs no signal handler.
+//!
+//! Collectives, shared segments and job-wide locks will be modules of this crate. They do not exist yet.
+#![forbid(unsafe_code)]
+
 pub use deck_mudeck::*;

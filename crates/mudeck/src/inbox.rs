@@ -108,11 +108,16 @@ impl Inbox {
                 && ring.receiver.from() == from
                 && ring.ended.is_none()
             {
-                ring.receiver.adopt(heaps);
+                ring.receiver.adopt(heaps, None);
                 ring.ended = Some(ended);
                 self.heat(index);
             }
         }
+    }
+
+    /// The heap of `owner` is about to be forgotten: takes over what is posted here and lies in it.
+    pub fn adopt_of(&mut self, owner: NodeId, heaps: &dyn Heaps) {
+        self.rings.iter_mut().flatten().for_each(|ring| ring.receiver.adopt(heaps, Some(owner)));
     }
 
     fn heat(&mut self, index: usize) {

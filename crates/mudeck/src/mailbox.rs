@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::os::fd::RawFd;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -156,6 +156,10 @@ impl Core {
         self.event().notify();
     }
 
+    pub fn adopt_of(&self, owner: NodeId, heaps: &dyn Heaps) {
+        lock(&self.inbox).adopt_of(owner, heaps);
+    }
+
     /// True if a retrieve would not wait.
     pub fn has_work(&self) -> bool {
         self.is_closed() || lock(&self.inbox).has_work()
@@ -216,11 +220,13 @@ impl Waiting for Retrieving<'_> {
 pub struct Mailbox {
     node: Arc<NodeShared>,
     core: Arc<Core>,
+    /// For posts to itself.
+    here: OnceLock<MailboxClone>,
 }
 
 impl Mailbox {
     pub(crate) fn new(node: Arc<NodeShared>, core: Arc<Core>) -> Mailbox {
-        Mailbox { node, core }
+        Mailbox { node, core, here: OnceLock::new() }
     }
 
     /// Its name, if it has one.
@@ -254,8 +260,14 @@ impl Mailbox {
         self.node.check()?;
         let core = &*self.core;
         let mut retrieving = Retrieving { node: &self.node, core, into: &mut message.parcel };
-        let result =
-            deck_sync::wait(&mut retrieving, &[core.event()], self.node.membership().crowd(), Deadline::after(timeout));
+        let result = match retrieving.look() {
+            Some(result) => Ok(result),
+            // Only now is it worth a look at the clock.
+            None => {
+                let crowd = self.node.membership().crowd();
+                deck_sync::wait(&mut retrieving, &[core.event()], crowd, Deadline::after(timeout))
+            }
+        };
         self.pass_on();
         match result {
             Ok(from) => {
@@ -321,7 +333,11 @@ impl Mailbox {
     /// # Errors
     /// [`ErrorKind::Closed`], [`ErrorKind::NoMemory`].
     pub fn clone_here(&self) -> Result<MailboxClone> {
-        self.node.clone_by_id(self.core.id, self.name(), Deadline::NEVER)
+        if let Some(clone) = self.here.get() {
+            return Ok(clone.clone());
+        }
+        let clone = self.node.clone_by_id(self.core.id, self.name(), Deadline::NEVER)?;
+        Ok(self.here.get_or_init(|| clone).clone())
     }
 
     /// A descriptor that is readable while there is something to retrieve: for epoll, asyncio and other event loops.

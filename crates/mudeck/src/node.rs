@@ -20,7 +20,6 @@ use crate::inbox::{Ended, Inbox};
 use crate::log::{self, LogLevel};
 use crate::mailbox::{Core, Mailbox, MailboxOptions};
 use crate::message::Message;
-use crate::semaphore::Semaphore;
 use crate::settings::{Settings, default_timeout};
 use crate::watcher::Watcher;
 
@@ -234,11 +233,6 @@ impl Node {
         }
     }
 
-    /// A semaphore whose waits know how crowded this node's cores are.
-    pub fn semaphore(&self, initial: u32) -> Semaphore {
-        Semaphore::in_crowd(initial, self.shared.membership.crowd().clone())
-    }
-
     /// Leaves the job in order. What was posted is still delivered; mail boxes of this node are closed; waits of its
     /// threads end. Waits for nobody. Further calls through any handle of this node fail.
     ///
@@ -381,14 +375,19 @@ impl NodeShared {
             }
         }
         self.forget_box(core.id);
-        self.bury();
+        if self.bury() {
+            self.want_ticks();
+        }
     }
 
     fn end_poster(&self, id: MailboxId, ending: Ending) -> u32 {
-        match lock(&self.posters).remove(&id) {
-            Some(Cloning::Ready(poster)) => poster.sender.end(ending),
-            _ => 0,
-        }
+        let mut posters = lock(&self.posters);
+        // A clone under way has posted nothing yet, and will notice by itself.
+        let Some(Cloning::Ready(poster)) = posters.get(&id) else { return 0 };
+        let poster = poster.clone();
+        posters.remove(&id);
+        drop(posters);
+        poster.sender.end(ending)
     }
 
     /// Frees the rings of closed mail boxes that nobody writes any more; true if some are left.
@@ -430,6 +429,13 @@ impl NodeShared {
         let made = if id.owner == self.number() { self.ring_here(id) } else { self.ring_at_owner(id, deadline) };
         let mut posters = lock(&self.posters);
         let under_way = posters.remove(&id);
+        // Closed meanwhile: whoever closed it took the ring for one that nobody posts to.
+        let is_here = id.owner == self.number();
+        let is_closed = is_here && self.find_box(id.index, id.generation).is_none_or(|core| core.is_closed());
+        let made = made.and_then(|made| {
+            let closed = || Error::new(ErrorKind::Closed, "cloning a mail box of this node");
+            if is_closed { Err(closed()) } else { Ok(made) }
+        });
         let result = made.map(|sender| {
             let poster = Arc::new(Poster::new(id, name.map(str::to_string), sender.0, sender.1, sender.2));
             posters.insert(id, Cloning::Ready(poster.clone()));
@@ -621,6 +627,14 @@ impl Handler for NodeShared {
             core.sender_gone(peer, if is_lost { Ended::Lost } else { Ended::Left }, self);
         }
         lock(&self.dying).retain(|dying| dying.ring.receiver.from() != peer);
+    }
+
+    fn heap_introduced(&self) {
+        self.all_boxes().iter().for_each(|core| core.event().notify());
+    }
+
+    fn heap_forgotten(&self, owner: NodeId) {
+        self.all_boxes().iter().for_each(|core| core.adopt_of(owner, self));
     }
 
     fn tick(&self) -> bool {

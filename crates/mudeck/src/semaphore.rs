@@ -1,9 +1,7 @@
 //! Semaphores among the threads of a node.
 
-use std::sync::Arc;
-
 use deck_sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use deck_sync::{Alone, Crowd, Deadline, Error, ErrorKind, Event, Interrupted, Result, Waiting, wait};
+use deck_sync::{Deadline, Error, ErrorKind, Event, Interrupted, Result, Waiting, crowd_of_this_thread, wait};
 use std::time::Duration;
 
 /// A counting semaphore. Handles are shared by reference or `Arc`; waiting sleeps when nothing comes.
@@ -22,7 +20,6 @@ pub struct Semaphore {
     count: AtomicU32,
     changed: Event,
     is_closed: AtomicBool,
-    crowd: Arc<dyn Crowd>,
 }
 
 struct Taking<'a>(&'a Semaphore);
@@ -44,11 +41,7 @@ impl Semaphore {
     /// A semaphore with this count.
     #[doc(alias = "deck_sem_create")]
     pub fn new(initial: u32) -> Semaphore {
-        Semaphore::in_crowd(initial, Arc::new(Alone))
-    }
-
-    pub(crate) fn in_crowd(initial: u32, crowd: Arc<dyn Crowd>) -> Semaphore {
-        Semaphore { count: AtomicU32::new(initial), changed: Event::new(), is_closed: AtomicBool::new(false), crowd }
+        Semaphore { count: AtomicU32::new(initial), changed: Event::new(), is_closed: AtomicBool::new(false) }
     }
 
     /// Adds one and lets a waiter go on. Never blocks.
@@ -70,7 +63,7 @@ impl Semaphore {
     /// [`ErrorKind::Timeout`], [`ErrorKind::Cancelled`], [`ErrorKind::Closed`] once [`Semaphore::close`] was called.
     #[doc(alias = "deck_sem_wait")]
     pub fn wait(&self, timeout: Duration) -> Result<()> {
-        match wait(&mut Taking(self), &[&self.changed], &self.crowd, Deadline::after(timeout)) {
+        match wait(&mut Taking(self), &[&self.changed], &crowd_of_this_thread(), Deadline::after(timeout)) {
             Ok(true) => Ok(()),
             Ok(false) => Err(Error::new(ErrorKind::Closed, "waiting for a semaphore")),
             Err(Interrupted::Deadline) => Err(Error::new(ErrorKind::Timeout, "waiting for a semaphore")),

@@ -39,8 +39,8 @@ struct Member {
     node: Option<(NodeId, Seat)>,
     process: Option<OwnedFd>,
     pid: u32,
-    /// True for sockets that were inherited: the process may leave and join again through the same one.
-    is_invited: bool,
+    /// Which invitation it came by: then the process may leave and join again through the same socket.
+    invitation: Option<usize>,
 }
 
 /// A gone node on its way out.
@@ -55,6 +55,8 @@ struct State {
     table: Table,
     members: BTreeMap<u64, Member>,
     departures: BTreeMap<NodeId, Departure>,
+    /// The number that was last given through each invitation.
+    invited: Vec<Option<NodeId>>,
     /// Who wants to meet whom that has not come to this broker yet.
     unmet: Vec<(u64, u64)>,
     next: u64,
@@ -103,6 +105,7 @@ impl Broker {
             table,
             members: BTreeMap::new(),
             departures: BTreeMap::new(),
+            invited: Vec::new(),
             unmet: Vec::new(),
             next: FIRST_MEMBER,
             listener: listener.map(ParentOnly::new),
@@ -124,9 +127,18 @@ impl Broker {
     /// [`ErrorKind::System`].
     pub fn invite(&self) -> Result<OwnedFd> {
         let (ours, theirs) = pair()?;
-        self.shared.lock().add(&self.shared.epoll, ours, true)?;
+        let mut state = self.shared.lock();
+        let invitation = state.invited.len();
+        state.add(&self.shared.epoll, ours, Some(invitation))?;
+        state.invited.push(None);
         // The other end belongs to a program that knows nothing of our non-blocking habit until DECK takes it over.
         Ok(theirs)
+    }
+
+    /// The number last given through the socket that the `invitation`-th call of [`Broker::invite`] made, counted from 0;
+    /// also when that node has left or died since.
+    pub fn node_of_invitation(&self, invitation: usize) -> Option<NodeId> {
+        self.shared.lock().invited.get(invitation).copied().flatten()
     }
 
     /// The number of the node that runs in process `pid`, if it has joined.
@@ -180,12 +192,12 @@ impl Shared {
 }
 
 impl State {
-    fn add(&mut self, epoll: &OwnedFd, fd: OwnedFd, is_invited: bool) -> Result<u64> {
+    fn add(&mut self, epoll: &OwnedFd, fd: OwnedFd, invitation: Option<usize>) -> Result<u64> {
         let key = self.next;
         self.next += 1;
         watch(epoll, &fd, key)?;
         let socket = Arc::new(Socket::new(fd));
-        self.members.insert(key, Member { socket, node: None, process: None, pid: 0, is_invited });
+        self.members.insert(key, Member { socket, node: None, process: None, pid: 0, invitation });
         Ok(key)
     }
 
@@ -197,7 +209,7 @@ impl State {
         let is_ours = rustix::net::sockopt::socket_peercred(&fd)
             .is_ok_and(|peer| peer.uid.as_raw() == rustix::process::geteuid().as_raw());
         if is_ours {
-            let _ = self.add(epoll, fd, false);
+            let _ = self.add(epoll, fd, None);
         } else {
             let _ = Socket::new(fd).send(&Frame::Refuse { reason: Refused::User as u64 }, None);
         }
@@ -249,6 +261,9 @@ impl State {
             Ok((number, seat)) => {
                 member.node = Some((number, seat));
                 member.pid = pid as u32;
+                if let Some(place) = member.invitation.and_then(|invitation| self.invited.get_mut(invitation)) {
+                    *place = Some(number);
+                }
                 watch_process(epoll, member, key);
                 let (number, seat) = (u64::from(number.0), u64::from(seat.0));
                 let _ = member.socket.send(&Frame::Welcome { number, seat, broker }, Some(self.table.as_fd()));
@@ -317,7 +332,7 @@ impl State {
             self.depart(key, number, false);
         }
         // A node that came by name has its own socket each time it joins.
-        if self.members.get(&key).is_some_and(|member| !member.is_invited) {
+        if self.members.get(&key).is_some_and(|member| member.invitation.is_none()) {
             self.members.remove(&key);
         }
     }

@@ -36,8 +36,8 @@ const TAKE_STOCK_AFTER: Duration = Duration::from_millis(500);
 pub struct Control {
     membership: Weak<Membership>,
     epoll: OwnedFd,
-    /// Time to the next tick, `None` while there are no duties.
-    tick: Option<Duration>,
+    /// Time between two ticks and when the next one is due, `None` while there are no duties.
+    tick: Option<(Duration, Deadline)>,
     /// The broker is gone and the new one has not answered.
     is_orphan: bool,
     /// The node that was asked to be the new broker.
@@ -99,12 +99,12 @@ impl Control {
                     key => self.serve_peer(&membership, key),
                 }
             }
-            timeout = self.duties(&membership, is_poked, events.is_empty());
+            timeout = self.duties(&membership, is_poked);
         }
     }
 
     /// Small duties; returns when to come again at the latest.
-    fn duties(&mut self, membership: &Arc<Membership>, is_poked: bool, is_time: bool) -> Option<Duration> {
+    fn duties(&mut self, membership: &Arc<Membership>, is_poked: bool) -> Option<Duration> {
         let mut next: Option<Duration> = None;
         let mut at_latest = |time: Duration| next = Some(next.map_or(time, |next| next.min(time)));
         let peers: Vec<Arc<Peer>> =
@@ -120,14 +120,16 @@ impl Control {
             }
         }
         if is_poked {
-            self.tick = Some(TICK_FIRST);
+            self.tick = Some((TICK_FIRST, Deadline::NOW));
         }
-        if let Some(tick) = self.tick {
-            let has_more =
-                if is_time || is_poked { membership.handler().is_some_and(|handler| handler.tick()) } else { true };
-            self.tick = has_more.then(|| if is_time { (tick * 2).min(TICK_LAST) } else { tick });
-            if let Some(tick) = self.tick {
-                at_latest(tick);
+        if let Some((every, due)) = self.tick {
+            if due.has_passed() {
+                let has_more = membership.handler().is_some_and(|handler| handler.tick());
+                let next_time = if is_poked { every } else { (every * 2).min(TICK_LAST) };
+                self.tick = has_more.then(|| (next_time, Deadline::after(next_time)));
+            }
+            if let Some(left) = self.tick.and_then(|(_, due)| due.remaining()) {
+                at_latest(left.max(Duration::from_millis(1)));
             }
         }
         if self.is_orphan {
@@ -192,12 +194,23 @@ impl Control {
                 if let (Ok(number), Ok(seat)) = (u32::try_from(number), u16::try_from(seat)) {
                     membership.heap().forget_seat(Seat(seat));
                     membership.peers.lock().unwrap_or_else(PoisonError::into_inner).remove(&NodeId(number));
-                    membership.heaps.write().unwrap_or_else(PoisonError::into_inner).remove(&NodeId(number));
+                    self.forget_heap(membership, NodeId(number));
                     let _ = broker.send(&Frame::Reclaimed { number: u64::from(number) }, None);
                 }
             }
             _ => {}
         }
+    }
+
+    /// A reclaimed node's heap goes, unless others still post its buffers on.
+    fn forget_heap(&self, membership: &Membership, owner: NodeId) {
+        if membership.kept_heaps.lock().unwrap_or_else(PoisonError::into_inner).contains(&owner) {
+            return;
+        }
+        if let Some(handler) = membership.handler() {
+            handler.heap_forgotten(owner);
+        }
+        membership.heaps.write().unwrap_or_else(PoisonError::into_inner).remove(&owner);
     }
 
     fn introduced(&self, membership: &Arc<Membership>, number: NodeId, seat: Seat, fd: OwnedFd) {
@@ -309,6 +322,7 @@ impl Control {
             Frame::RingRefuse { request, reason } => {
                 let error = match Refused::from_word(reason) {
                     Refused::Closed => Error::new(ErrorKind::Closed, "the mail box was closed"),
+                    Refused::Full => Error::new(ErrorKind::NoMemory, "the mail box has rings from 256 nodes already"),
                     Refused::NoMemory => {
                         Error::new(ErrorKind::NoMemory, "the owner of the mail box has no memory for a ring")
                     }
@@ -336,6 +350,13 @@ impl Control {
                     let mut heaps = membership.heaps.write().unwrap_or_else(PoisonError::into_inner);
                     if let Entry::Vacant(place) = heaps.entry(number) {
                         place.insert(HeapMemory::adopt(fd, number, Seat(seat), membership.seat)?);
+                    }
+                    drop(heaps);
+                    if !membership.table.is_live(number) {
+                        membership.kept_heaps.lock().unwrap_or_else(PoisonError::into_inner).insert(number);
+                    }
+                    if let Some(handler) = handler {
+                        handler.heap_introduced();
                     }
                 }
             }

@@ -4,7 +4,7 @@ use std::sync::Mutex;
 
 use deck_segment::Seat;
 use deck_sync::atomic::{AtomicU64, Ordering};
-use deck_sync::{Crowd, core_mask, cores_in_quota};
+use deck_sync::{Crowd, NodeId, core_mask, cores_in_quota};
 
 use crate::table::Table;
 
@@ -12,6 +12,7 @@ use crate::table::Table;
 #[derive(Debug)]
 pub struct JobCrowd {
     table: Table,
+    node: NodeId,
     seat: Seat,
     cores: u64,
     mask: [u64; 16],
@@ -24,8 +25,8 @@ pub struct JobCrowd {
 }
 
 impl JobCrowd {
-    /// The crowd of the node on `seat`; tells the others on which cores this one runs.
-    pub fn new(table: &Table, seat: Seat) -> JobCrowd {
+    /// The crowd of `node` on `seat`; tells the others on which cores this one runs.
+    pub fn new(table: &Table, node: NodeId, seat: Seat) -> JobCrowd {
         let mask = core_mask();
         table.set_core_mask(seat, &mask);
         let in_mask = mask.iter().map(|word| word.count_ones()).sum::<u32>().max(1);
@@ -33,6 +34,7 @@ impl JobCrowd {
         let neighbours = Mutex::new(vec![seat]);
         JobCrowd {
             table: table.clone(),
+            node,
             seat,
             cores,
             mask,
@@ -40,6 +42,11 @@ impl JobCrowd {
             neighbours,
             is_crowded: AtomicU64::new(0),
         }
+    }
+
+    /// False once the node has left and the seat may be somebody else's.
+    fn is_ours(&self) -> bool {
+        self.table.node_on(self.seat) == Some(self.node)
     }
 
     fn look_around(&self, neighbours: &mut Vec<Seat>) {
@@ -57,12 +64,16 @@ impl JobCrowd {
 
 impl Crowd for JobCrowd {
     fn resume(&self) {
-        // Relaxed: a hint about load, orders nothing.
-        self.table.runnable(self.seat).fetch_add(1, Ordering::Relaxed);
+        if self.is_ours() {
+            // Relaxed: a hint about load, orders nothing.
+            self.table.runnable(self.seat).fetch_add(1, Ordering::Relaxed);
+        }
     }
 
     fn rest(&self) {
-        self.table.runnable(self.seat).fetch_sub(1, Ordering::Relaxed);
+        if self.is_ours() {
+            self.table.runnable(self.seat).fetch_sub(1, Ordering::Relaxed);
+        }
     }
 
     fn is_crowded(&self) -> bool {

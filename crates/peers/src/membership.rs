@@ -1,6 +1,6 @@
 //! One node's place in a job.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, Weak};
 use std::thread::JoinHandle;
@@ -66,6 +66,10 @@ pub trait Handler: Send + Sync {
     fn ring_ended(&self, poster: NodeId, ring: u64, tail: u32);
     /// A node is gone. Before this returns, everything that it had posted here must be taken over.
     fn peer_gone(&self, peer: NodeId, is_lost: bool);
+    /// A heap has become known that messages may have waited for.
+    fn heap_introduced(&self);
+    /// The heap of `owner`, which is gone, will be forgotten: what is posted here and lies in it must be taken over.
+    fn heap_forgotten(&self, owner: NodeId);
     /// Time for small duties; true if there will be more soon.
     fn tick(&self) -> bool;
 }
@@ -89,6 +93,8 @@ pub struct Membership {
     pub(crate) job: Option<String>,
     pub(crate) peers: Mutex<BTreeMap<NodeId, Arc<Peer>>>,
     pub(crate) heaps: RwLock<HashMap<NodeId, Arc<HeapMemory>>>,
+    /// Gone nodes whose buffers are still posted on by others: their heaps stay known.
+    pub(crate) kept_heaps: Mutex<HashSet<NodeId>>,
     pub(crate) requests: Mutex<HashMap<u64, Arc<Request>>>,
     next_request: AtomicU64,
     pub(crate) broker: Mutex<Arc<Socket>>,
@@ -145,13 +151,14 @@ impl Membership {
         let heap = HeapMemory::create(number, seat, options.heap_bytes).inspect_err(|_| {
             let _ = socket.send(&Frame::Leave {}, None);
         })?;
-        let crowd: Arc<dyn Crowd> = Arc::new(JobCrowd::new(&table, seat));
+        let crowd: Arc<dyn Crowd> = Arc::new(JobCrowd::new(&table, number, seat));
         Ok(Arc::new(Membership {
             number,
             seat,
             names: Names::new(&table),
             table,
             heaps: RwLock::new(HashMap::from([(number, heap.clone())])),
+            kept_heaps: Mutex::new(HashSet::new()),
             heap,
             crowd,
             job,
@@ -229,7 +236,10 @@ impl Membership {
     /// # Errors
     /// [`ErrorKind::PeerLost`] or [`ErrorKind::Timeout`] naming the peer.
     pub fn introduce_heap(&self, peer: &Peer, heap: &Arc<HeapMemory>) -> Result<()> {
-        if peer.number() == self.number || heap.owner() == self.number { Ok(()) } else { peer.introduce(heap) }
+        if peer.number() == self.number || heap.owner() == self.number {
+            return Ok(());
+        }
+        peer.introduce(heap, !self.table.is_live(heap.owner()))
     }
 
     /// Wakes the control thread for its small duties.

@@ -145,13 +145,14 @@ impl Peer {
     }
 
     /// Makes sure that this peer can find the buffers of `heap`, which will be named in a message to it. One way: the
-    /// frame is on its way before the message is.
-    pub(crate) fn introduce(&self, heap: &Arc<HeapMemory>) -> Result<()> {
+    /// frame is on its way before the message is. The heap of a node that is gone is introduced with every message, as the
+    /// peer forgets it when the node is reclaimed.
+    pub(crate) fn introduce(&self, heap: &Arc<HeapMemory>, is_gone: bool) -> Result<()> {
         if heap.owner() == self.number {
             return Ok(());
         }
         let mut introduced = self.introduced.lock().unwrap_or_else(PoisonError::into_inner);
-        if introduced.contains(&heap.owner()) {
+        if introduced.contains(&heap.owner()) && !is_gone {
             return Ok(());
         }
         let Some(socket) = self.socket() else { return Ok(()) };

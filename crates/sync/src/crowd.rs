@@ -5,6 +5,8 @@
 //! whole job on this host.
 
 use std::fs;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// The runnable threads of a job on one host. Counts are shared between processes by the implementation.
 pub trait Crowd: Send + Sync {
@@ -16,15 +18,37 @@ pub trait Crowd: Send + Sync {
     fn is_crowded(&self) -> bool;
 }
 
-/// The crowd of a process that shares its cores with nobody of its kind.
-#[derive(Debug)]
-pub struct Alone;
+/// The threads of a process that is in no job: counted in the process only.
+#[derive(Debug, Default)]
+pub struct Alone {
+    runnable: AtomicU32,
+}
+
+impl Alone {
+    /// The one crowd of this process.
+    pub fn shared() -> Arc<dyn Crowd> {
+        static SHARED: OnceLock<Arc<Alone>> = OnceLock::new();
+        SHARED.get_or_init(Arc::default).clone()
+    }
+}
 
 impl Crowd for Alone {
-    fn resume(&self) {}
-    fn rest(&self) {}
+    fn resume(&self) {
+        // Relaxed: a hint about load, orders nothing.
+        self.runnable.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn rest(&self) {
+        self.runnable.fetch_sub(1, Ordering::Relaxed);
+    }
+
     fn is_crowded(&self) -> bool {
-        std::thread::available_parallelism().map_or(1, |cores| cores.get()) < 2
+        static CORES: OnceLock<u32> = OnceLock::new();
+        let cores = *CORES.get_or_init(|| {
+            let in_mask = core_mask().iter().map(|word| word.count_ones()).sum::<u32>().max(1);
+            cores_in_quota().map_or(in_mask, |quota| quota.min(in_mask))
+        });
+        self.runnable.load(Ordering::Relaxed) > cores
     }
 }
 

@@ -26,5 +26,5 @@ pub use error::{Error, ErrorKind, Result, Scope};
 pub use event::Event;
 pub use node_id::NodeId;
 pub use point::point;
-pub use thread::Canceller;
+pub use thread::{Canceller, crowd_of_this_thread};
 pub use wait::{Interrupted, Waiting, look, wait};

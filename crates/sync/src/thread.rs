@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::crowd::Crowd;
+use crate::crowd::{Alone, Crowd};
 use crate::event::Event;
 
 // The record is never touched under loom's scheduler, so it keeps to std.
@@ -44,6 +44,12 @@ pub fn belong_to(crowd: &Arc<dyn Crowd>) {
             *membership = Some(Membership(crowd.clone()));
         }
     });
+}
+
+/// The crowd that the calling thread belongs to; that of this process alone until it has waited for something of a job.
+pub fn crowd_of_this_thread() -> Arc<dyn Crowd> {
+    let member = MEMBERSHIP.try_with(|membership| membership.borrow().as_ref().map(|member| member.0.clone()));
+    member.ok().flatten().unwrap_or_else(Alone::shared)
 }
 
 /// Ends the present or next DECK wait of one thread.

@@ -187,7 +187,7 @@ mod tests {
     }
 
     fn crowds() -> [Arc<dyn Crowd>; 2] {
-        [Arc::new(Alone), Arc::new(Crowded)]
+        [Alone::shared(), Arc::new(Crowded)]
     }
 
     #[test]
@@ -246,7 +246,7 @@ mod tests {
 
     #[test]
     fn several_events_can_be_waited_for() {
-        let crowd: Arc<dyn Crowd> = Arc::new(Alone);
+        let crowd: Arc<dyn Crowd> = Alone::shared();
         let (flag, events) = (AtomicBool::new(false), [Event::new(), Event::new(), Event::new()]);
         std::thread::scope(|scope| {
             scope.spawn(|| {

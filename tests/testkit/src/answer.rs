@@ -31,11 +31,7 @@ pub struct Answer {
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Failure {
-        Failure {
-            kind: format!("{:?}", error.kind()),
-            peer: error.peer(),
-            text: error.to_string().replace('\n', " "),
-        }
+        Failure { kind: format!("{:?}", error.kind()), peer: error.peer(), text: error.to_string().replace('\n', " ") }
     }
 }
 

@@ -22,7 +22,9 @@ impl Watchdog {
             if ended.recv_timeout(limit) != Err(RecvTimeoutError::Timeout) {
                 return;
             }
-            eprintln!("watchdog: the test hangs: {limit:?} are over, its processes are killed; repeat it with\n  {repeat}");
+            eprintln!(
+                "watchdog: the test hangs: {limit:?} are over, its processes are killed; repeat it with\n  {repeat}"
+            );
             bite();
             if ended.recv_timeout(LAST_CHANCE) == Err(RecvTimeoutError::Timeout) {
                 eprintln!("watchdog: the test does not end without its processes either");

@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, BufReader, Read};
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::thread::JoinHandle;
@@ -70,17 +70,11 @@ impl Job {
         Job::start(command)
     }
 
-    pub fn start(mut command: Command) -> Job {
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        // SAFETY: between fork and exec only `signal` is called, which may be called in a signal handler.
-        unsafe {
-            // The tests themselves may run under nohup.
-            command.pre_exec(|| {
-                libc::signal(libc::SIGHUP, libc::SIG_DFL);
-                Ok(())
-            });
-        }
-        let mut child = command.spawn().unwrap();
+    pub fn start(command: Command) -> Job {
+        // The tests themselves may run under nohup. `env` becomes the command, so the process is the same.
+        let mut fresh = Command::new("env");
+        fresh.arg("--default-signal=HUP").arg(command.get_program()).args(command.get_args());
+        let mut child = fresh.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let stdout = child.stdout.take().map(BufReader::new);
         let mut errors = child.stderr.take().unwrap();
         let stderr = std::thread::spawn(move || {

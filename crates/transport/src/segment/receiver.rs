@@ -83,6 +83,14 @@ impl<R: Remote> Receiver<R> {
         }
     }
 
+    /// For tests: see [`super::sender::Sender::begin_at`].
+    #[doc(hidden)]
+    pub fn begin_at(&mut self, position: Position, area: u32) {
+        (self.head, self.answered, self.area) = (position, position, area);
+        self.told = position.wrapping_sub(1);
+        self.tell();
+    }
+
     /// The node that posts.
     pub fn from(&self) -> NodeId {
         self.from
@@ -188,24 +196,20 @@ impl<R: Remote> Receiver<R> {
     }
 
     fn take_hand_over(&mut self, label: &Label, name: &BufferName, heaps: &dyn Heaps) -> Result<Option<Buffer>> {
-        if self.adopted.front().is_some_and(|(position, _)| *position == self.head) {
-            return self.fitting(label, |this| &mut this.adopted);
+        if let Some(buffer) = remove_at(&mut self.adopted, self.head) {
+            return self.fitting(label, buffer);
         }
         let Some(heap) = heaps.heap_of(NodeId(name.owner)) else { return Ok(None) };
         heap.receive(name).map(Some).map_err(|error| error.with_peer(self.from))
     }
 
-    /// The first buffer of a queue, if the message that the slot tells of *now* lies inside: the slot may have been written
-    /// again since the buffer was put there.
-    fn fitting(
-        &mut self,
-        label: &Label,
-        queue: impl Fn(&mut Self) -> &mut VecDeque<(Position, Buffer)>,
-    ) -> Result<Option<Buffer>> {
-        if queue(self).front().is_some_and(|(_, buffer)| needed(label) > buffer.capacity() as u64) {
+    /// `buffer`, if the message that the slot tells of *now* lies inside: the slot may have been written again since the
+    /// buffer was put aside for it.
+    fn fitting(&self, label: &Label, buffer: Buffer) -> Result<Option<Buffer>> {
+        if needed(label) > buffer.capacity() as u64 {
             return Err(self.nonsense("a slot was changed after it had been read"));
         }
-        Ok(queue(self).pop_front().map(|(_, buffer)| buffer))
+        Ok(Some(buffer))
     }
 
     fn take_written(&mut self, label: &Label) -> Result<Option<Buffer>> {
@@ -215,8 +219,10 @@ impl<R: Remote> Receiver<R> {
         if done != u64::from(tag(self.head, self.slots)) {
             return Ok(None);
         }
-        let is_next = self.promised.front().is_some_and(|(position, _)| *position == self.head);
-        if is_next { self.fitting(label, |this| &mut this.promised) } else { Ok(None) }
+        match remove_at(&mut self.promised, self.head) {
+            Some(buffer) => self.fitting(label, buffer),
+            None => Ok(None),
+        }
     }
 
     /// Tells the sender how far the ring is free, unless it can wait: often enough that a sender never sees a full ring
@@ -291,15 +297,14 @@ impl<R: Remote> Receiver<R> {
         self.head = self.head.wrapping_add(1);
     }
 
-    /// After the sender is gone: takes over the buffers of everything it had posted, so that its own hold of them may be
-    /// forgotten. What names a heap that is not known is left out.
-    pub fn adopt(&mut self, heaps: &dyn Heaps) {
+    /// Takes over the buffers of everything that is posted and not retrieved yet: after the sender is gone, so that its own
+    /// hold of them may be forgotten; or those of one owner, whose heap is about to be forgotten. What names a heap that is
+    /// not known is left out.
+    pub fn adopt(&mut self, heaps: &dyn Heaps, of: Option<NodeId>) {
         for ahead in 0..self.slots {
             let position = self.head.wrapping_add(ahead);
-            if self.adopted.iter().any(|(adopted, _)| *adopted == position) {
-                continue;
-            }
             if let Ok(Some(Packet::HandOver { name, .. })) = self.packet(position)
+                && of.is_none_or(|owner| owner.0 == name.owner)
                 && let Some(heap) = heaps.heap_of(NodeId(name.owner))
                 && let Ok(buffer) = heap.receive(&name)
             {
@@ -351,4 +356,10 @@ impl<R: Remote> Receiver<R> {
         self.remote.flush();
         Ok(())
     }
+}
+
+/// Takes out what was put aside for `position`.
+fn remove_at(aside: &mut VecDeque<(Position, Buffer)>, position: Position) -> Option<Buffer> {
+    let index = aside.iter().position(|(other, _)| *other == position)?;
+    aside.remove(index).map(|(_, buffer)| buffer)
 }

@@ -1,4 +1,4 @@
-//! Signals as bytes to read: the command polls for them like for everything else and installs no handler.
+//! Signals as something to poll for: a launcher waits for them like for everything else and installs no handler.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -8,7 +8,10 @@ pub struct Signals(OwnedFd);
 
 impl Signals {
     /// From now on `signals` are blocked in this thread (and in threads it starts) and told by [`Signals::next`]. A SIGHUP
-    /// that is ignored, as under `nohup`, stays ignored.
+    /// that is ignored, as under `nohup`, stays ignored. Programs that [`Launch`](crate::Launch) starts get none of this.
+    ///
+    /// # Errors
+    /// The system's, when no more files may be opened, or for a number that is no signal.
     pub fn take(signals: &[libc::c_int]) -> io::Result<Signals> {
         // SAFETY: `set` is initialized by sigemptyset before anything reads it; `action` is written by sigaction before
         // it is read, or not read; the new descriptor belongs to nobody else.

@@ -1,0 +1,180 @@
+//! Buffers: one for each content, held as long as anybody needs it, and then used again.
+
+use deck_segment::Remote;
+use deck_transport::{Parcel, Protocol, Shape};
+
+use crate::world::{Fabric, Node, Ring, SHAPE, assert_same, job, pattern};
+
+const SIZE: usize = 3000;
+
+fn is_empty(node: &Node) -> bool {
+    node.heap.usage().buffers == 0
+}
+
+pub fn memory_comes_back_when_everything_was_retrieved_and_dropped<F: Fabric>(seed: u64) {
+    let [a, b] = job();
+    let mut ring = Ring::<F>::new(&a, &b, seed);
+    let before = (a.heap.usage().held_bytes, b.heap.usage().held_bytes);
+    for size in [100, 600, SIZE, 70_000, if seed == 0 { 3 << 20 } else { 9000 }] {
+        let kept: Vec<Parcel> = (0..5)
+            .map(|index| {
+                ring.must_post(&a.parcel(1, &pattern(index, size)));
+                ring.take(&b)
+            })
+            .collect();
+        drop(kept);
+        ring.settle(&b);
+    }
+    // Whoever let go last may have been the other node: the owner finds out when it next looks.
+    drop(a.parcel(1, &pattern(0, 2 << 20)));
+    for size in [100, 600, SIZE, 70_000, 9000] {
+        let kept: Vec<Parcel> = (0..6).map(|index| a.parcel(1, &pattern(index, size))).collect();
+        drop(kept);
+    }
+    assert!(is_empty(&a), "{:?}", a.heap.usage());
+    assert!(is_empty(&b), "{:?}", b.heap.usage());
+    assert_eq!((a.heap.usage().held_bytes, b.heap.usage().held_bytes), before);
+    assert_eq!(a.budget.used(), 0);
+}
+
+pub fn a_buffer_is_used_again_once_nobody_holds_it<F: Fabric>(seed: u64) {
+    let [a, b] = job();
+    let mut ring = Ring::<F>::new(&a, &b, seed);
+    let mut addresses = std::collections::BTreeSet::new();
+    let mut held: std::collections::VecDeque<Parcel> = Default::default();
+    for round in 0..200 {
+        let parcel = a.parcel(1, &pattern(round, SIZE));
+        addresses.insert(parcel.data());
+        ring.must_post(&parcel);
+        drop(parcel);
+        held.push_back(ring.take(&b));
+        if held.len() > 3 {
+            // Retrieved long ago and dropped only now: nobody may have written over it.
+            let wanted = a.parcel(1, &pattern(round - 3, SIZE));
+            assert_same(&held.pop_front().expect("four are held"), &wanted);
+        }
+        ring.settle(&b);
+    }
+    assert!(addresses.len() < 20, "{} buffers for at most six at a time", addresses.len());
+}
+
+pub fn content_that_is_changed_after_post_arrives_as_it_was_posted<F: Fabric>(seed: u64) {
+    let [a, b] = job();
+    let mut ring = Ring::<F>::new(&a, &b, seed);
+    let original = pattern(1, SIZE);
+    let mut parcel = a.parcel(1, &original);
+    let address = parcel.data();
+    ring.must_post(&parcel);
+    assert_eq!(parcel.data(), address, "posting moved the content");
+    parcel.edit(&a.heap).unwrap().fill(0xee);
+    assert_ne!(parcel.data(), address, "what others will read was written over");
+    ring.must_post(&parcel);
+    // SAFETY: four readable bytes.
+    unsafe { parcel.append(1, [1u8, 2, 3, 4].as_ptr(), 4, &a.heap) }.unwrap();
+    ring.must_post(&parcel);
+    parcel.clear();
+    parcel.resize(SIZE, &a.heap).unwrap();
+    parcel.edit(&a.heap).unwrap().fill(0x11);
+    assert!(ring.take(&b).bytes() == original);
+    assert!(ring.take(&b).bytes() == [0xee; SIZE]);
+    let third = ring.take(&b);
+    assert!(third.bytes()[..SIZE] == [0xee; SIZE] && third.bytes()[SIZE..] == [1, 2, 3, 4]);
+}
+
+pub fn a_sender_that_is_alone_again_changes_in_place<F: Fabric>(seed: u64) {
+    let [a, b] = job();
+    let mut ring = Ring::<F>::new(&a, &b, seed);
+    let mut parcel = a.parcel(1, &pattern(1, SIZE));
+    let address = parcel.data();
+    for _ in 0..5 {
+        ring.must_post(&parcel);
+        drop(ring.take(&b));
+        ring.settle(&b);
+        parcel.edit(&a.heap).unwrap()[0] += 1;
+        assert_eq!(parcel.data(), address, "a copy that nobody needed");
+    }
+}
+
+pub fn one_message_is_posted_to_several_rings<F: Fabric>(seed: u64) {
+    let [a, b, c] = job();
+    let mut rings = [Ring::<F>::new(&a, &b, seed), Ring::<F>::new(&a, &b, seed + 1)];
+    let mut to_c = Ring::<F>::new(&a, &c, seed + 2);
+    let parcel = a.parcel(1, &pattern(1, SIZE));
+    for _ in 0..3 {
+        rings.iter().for_each(|ring| assert_eq!(ring.must_post(&parcel), Protocol::ZeroCopy));
+        to_c.must_post(&parcel);
+    }
+    assert_eq!(a.heap.usage().buffers, 1, "one message is one buffer");
+    for _ in 0..3 {
+        for ring in &mut rings {
+            let got = ring.take(&b);
+            assert_same(&got, &parcel);
+            if F::Remote::IS_MAPPED {
+                let owner = got.buffer().expect("it has a buffer").heap().owner();
+                assert_eq!(owner, a.number, "it was copied");
+            }
+        }
+        assert_same(&to_c.take(&c), &parcel);
+    }
+    rings.iter_mut().for_each(|ring| ring.settle(&b));
+    to_c.settle(&c);
+    drop(parcel);
+    assert!(is_empty(&a));
+}
+
+pub fn a_received_message_is_posted_on_to_a_third_node<F: Fabric>(seed: u64) {
+    let [a, b, c] = job();
+    let mut first = Ring::<F>::new(&a, &b, seed);
+    let mut second = Ring::<F>::new(&b, &c, seed + 1);
+    for round in 0..20 {
+        let wanted = pattern(round, SIZE);
+        first.must_post(&a.parcel(1, &wanted));
+        let got = first.take(&b);
+        second.must_post(&got);
+        if F::Remote::IS_MAPPED {
+            assert_eq!(b.heap.usage().buffers, 0, "it was copied on the way");
+        }
+        // The one in the middle lets go before the last one looks, and so does the first.
+        drop(got);
+        first.settle(&b);
+        drop((0..8).map(|index| a.parcel(1, &pattern(90 + index, SIZE))).collect::<Vec<_>>());
+        let last = second.take(&c);
+        second.settle(&c);
+        drop((0..8).map(|index| a.parcel(1, &pattern(70 + index, SIZE))).collect::<Vec<_>>());
+        assert!(last.bytes() == wanted);
+    }
+    drop((0..8).map(|index| a.parcel(1, &pattern(index, SIZE))).collect::<Vec<_>>());
+    drop((0..8).map(|index| b.parcel(1, &pattern(index, SIZE))).collect::<Vec<_>>());
+    assert!([&a, &b, &c].into_iter().all(is_empty));
+}
+
+pub fn a_message_that_went_around_comes_home<F: Fabric>(seed: u64) {
+    let [a, b] = job();
+    let shape = Shape { messages: 4, ..SHAPE };
+    let mut there = Ring::<F>::shaped(&a, &b, seed, shape);
+    let mut back = Ring::<F>::shaped(&b, &a, seed + 1, shape);
+    for round in 0..30 {
+        let wanted = pattern(round, SIZE);
+        let parcel = a.parcel(1, &wanted);
+        let address = parcel.data();
+        there.must_post(&parcel);
+        drop(parcel);
+        let middle = there.take(&b);
+        there.settle(&b);
+        back.must_post(&middle);
+        drop(middle);
+        let home = back.take(&a);
+        assert!(home.bytes() == wanted);
+        if F::Remote::IS_MAPPED {
+            assert_eq!(home.data(), address, "it came home as a copy");
+        }
+        if round % 2 == 0 {
+            back.settle(&a);
+        }
+        drop(home);
+        back.settle(&a);
+    }
+    drop((0..8).map(|index| a.parcel(1, &pattern(index, SIZE))).collect::<Vec<_>>());
+    drop((0..8).map(|index| b.parcel(1, &pattern(index, SIZE))).collect::<Vec<_>>());
+    assert!(is_empty(&a) && is_empty(&b));
+}

@@ -1,0 +1,124 @@
+//! How rings end: closed, or with the death of either side.
+
+use deck_segment::Remote;
+use deck_sync::atomic::Ordering;
+use deck_transport::segment::sender::Ending;
+use deck_transport::{Refusal, Shape};
+
+use crate::world::{Fabric, Ring, SHAPE, assert_same, job, pattern, seat};
+
+const SIZE: usize = 3000;
+
+pub fn a_closed_ring_refuses_and_gives_back_what_was_on_its_way<F: Fabric>(seed: u64) {
+    let [a, b] = job();
+    let mut ring = Ring::<F>::new(&a, &b, seed);
+    let mut parcel = a.parcel(1, &pattern(1, SIZE));
+    let address = parcel.data();
+    (0..4).for_each(|_| drop(ring.must_post(&parcel)));
+    let kept = ring.take(&b);
+    let before = ring.sender.room().count();
+    ring.receiver.set_closed();
+    assert_ne!(ring.sender.room().count(), before, "those who wait for room are not told");
+    for parcel in [&parcel, &a.parcel(1, b"short"), &a.parcel(1, &pattern(2, 300))] {
+        assert!(matches!(ring.post(parcel), Err(Refusal::Closed)));
+    }
+    assert_eq!(ring.sender.end(Ending::Closed), 4);
+    assert_eq!(ring.sender.end(Ending::Lost), 4, "ending twice is ending once");
+    assert_eq!(ring.sender.ended(), Some(Ending::Closed));
+    assert_eq!(a.budget.used(), 0);
+    assert_same(&kept, &parcel);
+    drop(kept);
+    // Nobody shares the content any more: what never arrived was taken back.
+    parcel.edit(&a.heap).unwrap()[0] = 0;
+    assert_eq!(parcel.data(), address);
+    drop(parcel);
+    assert_eq!(a.heap.usage().buffers, 0);
+}
+
+pub fn a_ring_whose_node_died_says_so<F: Fabric>(seed: u64) {
+    let [a, b] = job();
+    let ring = Ring::<F>::shaped(&a, &b, seed, Shape { messages: 2, ..SHAPE });
+    let parcel = a.parcel(1, &pattern(1, SIZE));
+    ring.must_post(&parcel);
+    ring.must_post(&parcel);
+    assert!(matches!(ring.post(&parcel), Err(Refusal::Full)));
+    let before = ring.sender.room().count();
+    ring.sender.end(Ending::Lost);
+    assert_ne!(ring.sender.room().count(), before, "those who wait for room are not told");
+    for parcel in [&parcel, &a.parcel(1, b"short"), &a.parcel(1, &pattern(2, 300))] {
+        assert!(matches!(ring.post(parcel), Err(Refusal::Lost)));
+    }
+    assert_eq!(a.budget.used(), 0);
+    drop(parcel);
+    assert_eq!(a.heap.usage().buffers, 0, "a dead receiver keeps buffers");
+}
+
+/// Makes the slot of `position` one that was reserved and never written, as a kill leaves it.
+fn unwrite<F: Fabric>(ring: &Ring<F>, position: u32) {
+    ring.words.get(ring.slot_word(position, 7)).store(0, Ordering::Release);
+}
+
+pub fn what_was_posted_before_the_sender_died_is_delivered_over_its_gaps<F: Fabric>(seed: u64) {
+    let [a, b] = job();
+    let mut ring = Ring::<F>::shaped(&a, &b, seed, Shape { messages: 8, ..SHAPE });
+    let parcels: Vec<_> = (0..8).map(|index| a.parcel(1, &pattern(index, [10, 300][index % 2]))).collect();
+    parcels.iter().for_each(|parcel| drop(ring.must_post(parcel)));
+    [0, 3, 4, 7].into_iter().for_each(|position| unwrite(&ring, position));
+    for index in [1, 2, 5, 6] {
+        if ring.try_take(&b).unwrap().is_none() {
+            // Still alive, it could write the slot any time; now it is dead.
+        } else {
+            panic!("a slot that was not written was taken");
+        }
+        assert!(ring.receiver.skip_unwritten());
+        assert_same(&ring.take(&b), &parcels[index]);
+        if index == 1 || index == 5 {
+            assert_same(&ring.take(&b), &parcels[index + 1]);
+        } else {
+            continue;
+        }
+    }
+}
+
+pub fn buffers_of_a_dead_sender_are_taken_over_before_it_is_forgotten<F: Fabric>(seed: u64) {
+    if !F::Remote::IS_MAPPED {
+        // Where nothing is handed over there is nothing to take over.
+        return;
+    }
+    let [owner, dying, b] = job();
+    let mut first = Ring::<F>::new(&owner, &dying, seed);
+    let mut second = Ring::<F>::new(&dying, &b, seed);
+    let wanted: Vec<_> = (0..5).map(|index| owner.parcel(1, &pattern(index, SIZE))).collect();
+    for parcel in &wanted {
+        first.must_post(parcel);
+        second.must_post(&first.take(&dying));
+    }
+    let wanted: Vec<Vec<u8>> = wanted.iter().map(|parcel| parcel.bytes().to_vec()).collect();
+    first.settle(&dying);
+    unwrite(&second, 1);
+    // One was retrieved before the death; of the others one was never written.
+    assert!(second.take(&b).bytes() == wanted[0]);
+    second.receiver.adopt(&b, None);
+    second.receiver.adopt(&b, None);
+    owner.heap.forget_seat(seat(dying.number.0));
+    let reuse = || (0..9).map(|index| owner.parcel(1, &pattern(60 + index, SIZE))).collect::<Vec<_>>();
+    drop(reuse());
+    assert_eq!(owner.heap.usage().buffers, 3, "held by whoever took over");
+    assert!(second.receiver.skip_unwritten());
+    for content in &wanted[2..] {
+        assert!(second.take(&b).bytes() == *content, "its memory was used again");
+    }
+    assert!(!second.receiver.skip_unwritten());
+    drop(reuse());
+    assert_eq!(owner.heap.usage().buffers, 0);
+}
+
+pub fn a_ring_is_quiet_when_everything_that_was_reserved_has_arrived<F: Fabric>(seed: u64) {
+    let [a, b] = job();
+    let mut ring = Ring::<F>::new(&a, &b, seed);
+    (0..3).for_each(|index| drop(ring.must_post(&a.parcel(1, &pattern(index, 20)))));
+    let tail = ring.sender.end(Ending::Closed);
+    assert_eq!(tail, 3);
+    assert!(!ring.receiver.is_quiet(tail + 1), "one more was reserved");
+    assert!(ring.receiver.is_quiet(tail));
+}

@@ -1,0 +1,83 @@
+//! What every way of moving a message has to keep, in one suite.
+//!
+//! Each test is written once against [`world::Fabric`] and runs over host memory and over the test fabric, where packets land
+//! late and in any order, there with many seeds. A failure names the fabric; the seed is in its message.
+#![cfg(not(loom))]
+
+mod buffers;
+mod content;
+mod endings;
+mod hostile;
+mod room;
+mod world;
+
+macro_rules! conformance {
+    ($($module:ident { $($name:ident,)* })*) => {
+        mod host_memory {
+            $($(
+                #[test]
+                fn $name() {
+                    super::$module::$name::<super::world::HostMemory>(0);
+                }
+            )*)*
+        }
+
+        mod test_fabric {
+            $($(
+                #[test]
+                fn $name() {
+                    for seed in 0..super::world::SEEDS {
+                        super::world::with_seed(seed, || super::$module::$name::<super::world::TestFabric>(seed));
+                    }
+                }
+            )*)*
+        }
+    };
+}
+
+conformance! {
+    content {
+        every_size_arrives_intact_and_with_its_type,
+        large_messages_arrive_intact,
+        content_of_several_types_arrives_with_its_runs,
+        messages_arrive_in_the_order_posted_across_protocols,
+        laps_sequences_and_the_area_wrap_without_a_trace,
+        positions_and_area_lines_wrap_at_the_end_of_their_counters,
+        a_message_that_finds_the_area_full_goes_another_way,
+    }
+    room {
+        a_full_ring_refuses_and_accepts_again_after_one_take,
+        a_ring_of_one_message_takes_one_after_the_other,
+        bytes_are_limited_but_an_empty_ring_takes_any_size,
+        the_budget_is_shared_by_the_rings_of_a_node,
+        more_than_the_budget_can_never_be_posted,
+        several_threads_post_and_each_keeps_its_order,
+        a_sender_that_asked_for_room_is_told_of_every_credit,
+        a_receiver_is_rung_for_while_its_ring_is_cold_only,
+    }
+    buffers {
+        memory_comes_back_when_everything_was_retrieved_and_dropped,
+        a_buffer_is_used_again_once_nobody_holds_it,
+        content_that_is_changed_after_post_arrives_as_it_was_posted,
+        a_sender_that_is_alone_again_changes_in_place,
+        one_message_is_posted_to_several_rings,
+        a_received_message_is_posted_on_to_a_third_node,
+        a_message_that_went_around_comes_home,
+    }
+    endings {
+        a_closed_ring_refuses_and_gives_back_what_was_on_its_way,
+        a_ring_whose_node_died_says_so,
+        what_was_posted_before_the_sender_died_is_delivered_over_its_gaps,
+        buffers_of_a_dead_sender_are_taken_over_before_it_is_forgotten,
+        a_ring_is_quiet_when_everything_that_was_reserved_has_arrived,
+    }
+    hostile {
+        a_slot_with_another_sequence_is_corrupt,
+        a_tag_that_does_not_exist_is_corrupt,
+        random_slots_are_read_or_refused,
+        impossible_lengths_places_and_names_are_corrupt,
+        a_slot_that_changes_after_it_was_answered_is_corrupt,
+        credits_that_are_ahead_are_corrupt,
+        impossible_addresses_are_corrupt,
+    }
+}

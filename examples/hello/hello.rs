@@ -1,0 +1,1 @@
+../../crates/deck/examples/hello.rs

@@ -1,0 +1,163 @@
+//! The kill storm: four nodes post to one another while one after the other is killed at a random moment and replaced.
+//!
+//! `DECK_STORM=1000 cargo test -p deck-faults --release --test storm -- --nocapture` kills a thousand times and tells how it
+//! goes.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use deck_testkit::{Chance, Job, Process};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_deck-faults-node");
+const PLACES: usize = 4;
+/// Kills in an ordinary run of the tests.
+const KILLS: usize = 25;
+/// What must happen at all must happen within this.
+const SOON_MS: u64 = 10_000;
+
+fn kills() -> usize {
+    let Ok(text) = std::env::var("DECK_STORM") else { return KILLS };
+    text.parse().unwrap_or_else(|_| panic!("DECK_STORM={text} is no number of kills"))
+}
+
+/// Four nodes, by the place at which they sit.
+struct Storm {
+    job: Job,
+    nodes: Vec<Process>,
+    chance: Chance,
+    seed: u64,
+}
+
+impl Storm {
+    fn start(job: Job) -> Storm {
+        let seed = job.seed();
+        let mut storm = Storm { job, nodes: Vec::new(), chance: Chance::new(seed), seed };
+        for place in 0..PLACES {
+            let node = storm.sit(place);
+            storm.nodes.push(node);
+        }
+        storm.all_meet();
+        storm
+    }
+
+    fn sit(&self, place: usize) -> Process {
+        let node = self.job.node();
+        node.done(&format!("exchange {place} {PLACES} {}", self.seed));
+        node
+    }
+
+    /// Asks every node something about every other one, all at the same time.
+    fn ask_all(&self, what: impl Fn(&Process, &Process) -> String) {
+        let pairs = || (0..PLACES).flat_map(|one| (0..PLACES).map(move |other| (one, other)));
+        for (one, other) in pairs().filter(|(one, other)| one != other) {
+            self.nodes[one].tell(&format!("about-{other}"), &what(&self.nodes[one], &self.nodes[other]));
+        }
+        for (one, other) in pairs().filter(|(one, other)| one != other) {
+            let answer = self.nodes[one].answer(&format!("about-{other}"));
+            let answer = answer.unwrap_or_else(|| panic!("node {:?} is gone", self.nodes[one].number()));
+            if let Err(failure) = answer.result {
+                panic!("{}: {failure}", self.nodes[one].number());
+            }
+        }
+    }
+
+    fn all_meet(&self) {
+        self.ask_all(|_, other| format!("met {} {SOON_MS}", other.number().0));
+    }
+
+    /// Lets the exchange go on for a random while.
+    fn go_on(&mut self) {
+        let micros = [0, 300, 3_000, 20_000][self.chance.below(4)];
+        let micros = self.chance.below(micros + 1) as u64;
+        let until = Instant::now() + Duration::from_micros(micros);
+        while Instant::now() < until {
+            std::thread::park_timeout(until.saturating_duration_since(Instant::now()));
+        }
+    }
+
+    fn kill_one(&mut self) {
+        let place = self.chance.below(PLACES);
+        let victim = self.nodes[place].number();
+        self.go_on();
+        self.nodes[place].kill();
+        self.nodes[place].wait();
+        if self.chance.below(2) == 0 {
+            // Not every loss has been noticed when the next node comes.
+            self.nodes[place] = self.sit(place);
+        }
+        for (_, node) in self.nodes.iter().enumerate().filter(|(at, _)| *at != place) {
+            node.tell("told", &format!("told {} {SOON_MS}", victim.0));
+        }
+        for (_, node) in self.nodes.iter().enumerate().filter(|(at, _)| *at != place) {
+            let answer = node.answer("told").unwrap_or_else(|| panic!("{} is gone", node.number()));
+            answer.result.unwrap_or_else(|failure| panic!("{} after the death of {victim}: {failure}", node.number()));
+        }
+        if self.nodes[place].number() == victim {
+            self.nodes[place] = self.sit(place);
+        }
+        if self.chance.below(2) == 0 {
+            self.all_meet();
+        }
+    }
+
+    /// Ends the posting; then everything that was posted among the survivors has arrived exactly once.
+    fn settle(&self) {
+        self.all_meet();
+        self.nodes.iter().for_each(|node| node.tell("stop", "stop"));
+        let mut posted: BTreeMap<(u32, u32), (u64, u64)> = BTreeMap::new();
+        for node in &self.nodes {
+            let words = node.answer("stop").unwrap_or_else(|| panic!("{} is gone", node.number())).words();
+            let (direct, relayed) = words.split_once('/').expect("two lists");
+            let entries = |list: &str| {
+                let entry = |entry: &str| {
+                    let (to, count) = entry.split_once(':').expect("a node and a count");
+                    (to.parse::<u32>().expect("a node"), count.parse::<u64>().expect("a count"))
+                };
+                list.split_whitespace().map(entry).collect::<Vec<_>>()
+            };
+            for (to, count) in entries(direct) {
+                posted.entry((node.number().0, to)).or_default().0 = count;
+            }
+            for (to, count) in entries(relayed) {
+                posted.entry((node.number().0, to)).or_default().1 = count;
+            }
+        }
+        self.ask_all(|one, other| {
+            let (count, relays) = posted.get(&(other.number().0, one.number().0)).copied().unwrap_or_default();
+            format!("drained {} {count} {relays} {SOON_MS}", other.number().0)
+        });
+        let total: u64 = posted.values().map(|(count, relays)| count + relays).sum();
+        println!("{total} messages among the last four");
+    }
+}
+
+fn storm(job: Job) {
+    let kills = kills();
+    let mut storm = Storm::start(job.with_limit(Duration::from_secs(60 + kills as u64)));
+    let began = Instant::now();
+    let mut told = Instant::now();
+    for kill in 1..=kills {
+        storm.kill_one();
+        if told.elapsed() > Duration::from_secs(5) {
+            told = Instant::now();
+            let memory: Vec<u64> = storm.nodes.iter().map(|node| node.shared_bytes() >> 20).collect();
+            println!("{kill} of {kills} kills in {:?}; MiB of the nodes: {memory:?}", began.elapsed());
+        }
+    }
+    let each = began.elapsed() / kills.max(1) as u32;
+    println!("{kills} kills in {:?}, {each:?} each", began.elapsed());
+    storm.settle();
+    let Storm { job, nodes, .. } = storm;
+    drop(nodes);
+    job.end();
+}
+
+#[test]
+fn launched_nodes_go_on_without_loss_while_one_after_the_other_is_killed() {
+    storm(Job::launched(PROGRAM));
+}
+
+#[test]
+fn nodes_joined_by_name_go_on_without_loss_while_one_after_the_other_is_killed() {
+    storm(Job::by_name(PROGRAM));
+}

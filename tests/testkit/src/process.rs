@@ -1,0 +1,229 @@
+//! A process that is a node, as the test sees it.
+//!
+//! Lines go in, answers come out. Each line belongs to a *lane*, a thread of the node that takes its lines in order, so that
+//! a node can be in several calls at once. Reading an answer waits until there is one or the process is gone: the watchdog
+//! of the job is the only clock.
+
+use std::collections::HashMap;
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::MetadataExt;
+use std::process::{Child, ChildStdin, ExitStatus};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use deck_mudeck::NodeId;
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::answer::Answer;
+
+/// The lane of [`Process::ask`].
+const MAIN: &str = "main";
+
+/// A child, shared with the watchdog; it stays a child (so its number is not given again) until it is waited for.
+pub(crate) struct Running {
+    child: Mutex<Child>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Running {
+    pub(crate) fn signal(&self, signal: Signal) {
+        let child = lock(&self.child);
+        // Fails only for one that was waited for.
+        let _ = kill_process(Pid::from_child(&child), signal);
+    }
+
+    pub(crate) fn wait(&self) -> ExitStatus {
+        lock(&self.child).wait().expect("a child can be waited for")
+    }
+}
+
+/// The ends of the lanes on the test's side.
+#[derive(Default)]
+struct Lanes {
+    open: HashMap<String, (Option<Sender<Answer>>, Option<Receiver<Answer>>)>,
+    has_ended: bool,
+}
+
+impl Lanes {
+    fn lane(&mut self, name: &str) -> &mut (Option<Sender<Answer>>, Option<Receiver<Answer>>) {
+        let has_ended = self.has_ended;
+        self.open.entry(name.to_string()).or_insert_with(|| {
+            let (sender, receiver) = channel();
+            ((!has_ended).then_some(sender), Some(receiver))
+        })
+    }
+}
+
+/// A node's process. Killed when dropped.
+pub struct Process {
+    running: Arc<Running>,
+    pid: u32,
+    input: Mutex<Option<ChildStdin>>,
+    lanes: Arc<Mutex<Lanes>>,
+    number: Option<NodeId>,
+}
+
+impl Process {
+    pub(crate) fn new(mut child: Child) -> Process {
+        let input = Mutex::new(child.stdin.take());
+        let output = child.stdout.take().expect("its output is a pipe");
+        let pid = child.id();
+        let lanes = Arc::new(Mutex::new(Lanes::default()));
+        let reading = lanes.clone();
+        std::thread::spawn(move || {
+            for line in BufReader::new(output).lines().map_while(Result::ok) {
+                let parsed = line.split_once(' ').and_then(|(lane, rest)| Some((lane, Answer::read(rest)?)));
+                let Some((lane, answer)) = parsed else {
+                    eprintln!("process {pid} says: {line}");
+                    continue;
+                };
+                if let Some(sender) = &lock(&reading).lane(lane).0 {
+                    let _ = sender.send(answer);
+                }
+            }
+            let mut lanes = lock(&reading);
+            lanes.has_ended = true;
+            lanes.open.values_mut().for_each(|lane| lane.0 = None);
+        });
+        Process { running: Arc::new(Running { child: Mutex::new(child) }), pid, input, lanes, number: None }
+    }
+
+    pub(crate) fn running(&self) -> Arc<Running> {
+        self.running.clone()
+    }
+
+    /// Waits until it has joined; its number, or why it could not.
+    pub fn joined(&mut self) -> Answer {
+        let answer = self.answer("join").unwrap_or_else(|| panic!("process {} ended while it joined", self.pid));
+        if let Ok(number) = &answer.result {
+            self.number = Some(NodeId(number.parse().expect("a number of a node")));
+        }
+        answer
+    }
+
+    /// Its number in the job.
+    ///
+    /// # Panics
+    /// If it has not [`joined`](Process::joined).
+    pub fn number(&self) -> NodeId {
+        self.number.expect("it has joined")
+    }
+
+    /// Its process.
+    pub fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    /// Has a lane do something; the answer is read later. What a dead process is told is lost.
+    pub fn tell(&self, lane: &str, what: &str) {
+        if let Some(input) = &mut *lock(&self.input) {
+            let _ = writeln!(input, "{lane} {what}");
+        }
+    }
+
+    /// The next answer or note of a lane; `None` once the process is gone and all that it said was read.
+    pub fn answer(&self, lane: &str) -> Option<Answer> {
+        let receiver = lock(&self.lanes).lane(lane).1.take().expect("one thread reads a lane");
+        let answer = receiver.recv().ok();
+        lock(&self.lanes).lane(lane).1 = Some(receiver);
+        answer
+    }
+
+    /// Has a lane do something and waits for its end.
+    ///
+    /// # Panics
+    /// If the process ends first.
+    #[track_caller]
+    pub fn ask_in(&self, lane: &str, what: &str) -> Answer {
+        self.tell(lane, what);
+        match self.answer(lane) {
+            Some(answer) => answer,
+            None => panic!("process {} ended while it was asked: {what}", self.pid),
+        }
+    }
+
+    /// As [`Process::ask_in`], in the lane that is there for it.
+    #[track_caller]
+    pub fn ask(&self, what: &str) -> Answer {
+        self.ask_in(MAIN, what)
+    }
+
+    /// The words of something that has to succeed.
+    #[track_caller]
+    pub fn done(&self, what: &str) -> String {
+        match self.ask(what).result {
+            Ok(words) => words,
+            Err(failure) => panic!("process {}, {what}: {failure}", self.pid),
+        }
+    }
+
+    /// `kill -9`; returns the moment. It is not waited for.
+    pub fn kill(&self) -> Instant {
+        self.running.signal(Signal::KILL);
+        Instant::now()
+    }
+
+    /// Freezes it: `kill -STOP`; returns once the kernel has stopped it.
+    pub fn stop(&self) {
+        self.running.signal(Signal::STOP);
+        let is_stopped = || {
+            let stat = fs::read_to_string(format!("/proc/{}/stat", self.pid)).unwrap_or_default();
+            stat.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with('T'))
+        };
+        while !is_stopped() {
+            std::thread::yield_now();
+        }
+    }
+
+    /// Has a stopped process go on.
+    pub fn go_on(&self) {
+        self.running.signal(Signal::CONT);
+    }
+
+    /// Closes its input, so that it ends by itself, and waits for its end.
+    pub fn end(&self) -> ExitStatus {
+        lock(&self.input).take();
+        self.running.wait()
+    }
+
+    /// Waits for its end after it was killed, or while it ends by itself.
+    pub fn wait(&self) -> ExitStatus {
+        self.running.wait()
+    }
+
+    /// Time that all its threads have spent on a processor.
+    pub fn processor_time(&self) -> Duration {
+        let tasks = fs::read_dir(format!("/proc/{}/task", self.pid)).expect("it runs");
+        let nanoseconds = tasks.filter_map(|task| {
+            let text = fs::read_to_string(task.ok()?.path().join("schedstat")).ok()?;
+            text.split_whitespace().next()?.parse::<u64>().ok()
+        });
+        Duration::from_nanos(nanoseconds.sum())
+    }
+
+    /// Bytes that are allocated in the shared memory which it has open: its own segment and the job's table.
+    pub fn shared_bytes(&self) -> u64 {
+        let files = fs::read_dir(format!("/proc/{}/fd", self.pid)).expect("it runs");
+        let memory = files.filter_map(|file| {
+            let path = file.ok()?.path();
+            let target = fs::read_link(&path).ok()?;
+            let is_memory = target.to_string_lossy().starts_with("/memfd:deck-node");
+            let data = fs::metadata(path).ok()?;
+            is_memory.then_some((data.ino(), data.blocks() * 512))
+        });
+        // Its own segment was the first that it opened; others are those of its peers.
+        memory.min_by_key(|(inode, _)| *inode).map_or(0, |(_, bytes)| bytes)
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.running.signal(Signal::KILL);
+        self.running.wait();
+    }
+}
