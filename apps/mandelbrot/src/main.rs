@@ -13,7 +13,7 @@
 //! | `protocol` | the messages |
 //! | `master`, `worker` | both sides of the conversation |
 //! | `picture`, `palette` | files and colours |
-//! | `display`, `watch` | progress bar and page |
+//! | `display`, `terminal`, `watch` | progress bar, also through `deck run`, and page |
 
 #![forbid(unsafe_code)]
 
@@ -26,6 +26,7 @@ mod picture;
 mod problem;
 mod protocol;
 mod slices;
+mod terminal;
 mod watch;
 mod worker;
 

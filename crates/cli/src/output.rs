@@ -8,11 +8,13 @@
 //! A line is never mixed with another node's. Two cases need care: parts of an over-long line are passed as they come, and
 //! until it ends its node *has the floor*, for as long as it does not pause; and where a line lacks its end after all (the
 //! last one of a node, or a node that lost the floor) the next node's begins on a line of its own.
+//!
+//! On a terminal the nodes may also draw progress bars; see [`crate::lines`]. Behind tags there are lines only.
 
 use std::fs::File;
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -26,7 +28,7 @@ use crate::lines::{Cut, LineBuffer, OURSELVES, Origin, Sink, tagged};
 const FLOOR_PAUSE: Duration = Duration::from_millis(100);
 
 /// What to put in front of each line of a process.
-pub type Tag = Arc<dyn Fn(Origin) -> String + Send + Sync>;
+pub type Tag = Arc<dyn Fn(u32) -> String + Send + Sync>;
 
 /// How lines are shown.
 #[derive(Clone)]
@@ -66,15 +68,20 @@ impl Output {
             let (one, two) = (one.metadata()?, two.metadata()?);
             (one.dev(), one.ino()) == (two.dev(), two.ino())
         };
-        let one = Arc::new(Mutex::new(Sink::new(Outlet(one))));
+        let sink = |file: File| {
+            let has_bars = file.is_terminal() && !matches!(show, Show::Tagged(_));
+            Arc::new(Mutex::new(Sink::new(Outlet(file), has_bars)))
+        };
+        let one = sink(one);
         // Lines for one terminal or file must not mix either.
-        let two = if is_same_file { one.clone() } else { Arc::new(Mutex::new(Sink::new(Outlet(two)))) };
+        let two = if is_same_file { one.clone() } else { sink(two) };
 
         let mut threads = Vec::new();
         for (name, sources, sink) in [("stdout", stdout, one), ("stderr", stderr, two)] {
             let (finishing, running, show) = (finishing.try_clone()?, running.try_clone()?, show.clone());
             let readers = sources.into_iter().map(Reader::new).collect();
-            let passer = Passer { readers, sink, show, floor: None };
+            let has_bars = sink.lock().unwrap_or_else(PoisonError::into_inner).has_bars();
+            let passer = Passer { readers, sink, show, has_bars, floor: None };
             threads.push(std::thread::Builder::new().name(name.into()).spawn(move || {
                 let _until_the_end = running;
                 passer.run(&finishing)
@@ -143,6 +150,7 @@ struct Passer<W> {
     readers: Vec<Reader>,
     sink: Arc<Mutex<Sink<W>>>,
     show: Show,
+    has_bars: bool,
     /// Who is in the middle of an over-long line.
     floor: Option<Origin>,
 }
@@ -179,10 +187,7 @@ impl<W: Write> Passer<W> {
                 }
             }
         }
-        for reader in std::mem::take(&mut self.readers) {
-            self.write(reader.source.origin, reader.buffer.content())?;
-        }
-        Ok(())
+        std::mem::take(&mut self.readers).into_iter().try_for_each(|reader| self.end(&reader))
     }
 
     /// Reads once from a pipe that is ready, and writes what may be written.
@@ -195,11 +200,11 @@ impl<W: Write> Passer<W> {
         if count == 0 {
             let reader = self.readers.remove(index);
             self.floor = None;
-            return self.write(origin, reader.buffer.content());
+            return self.end(&reader);
         }
         let cut = match self.show {
             Show::Raw => Cut::Lines(buffer.content().len()),
-            _ => buffer.cut(),
+            _ => buffer.cut(self.has_bars),
         };
         let (length, floor) = match cut {
             Cut::Nothing => return Ok(()),
@@ -216,11 +221,23 @@ impl<W: Write> Passer<W> {
         if piece.is_empty() {
             return Ok(());
         }
-        let mut sink = self.sink.lock().unwrap_or_else(PoisonError::into_inner);
         match &self.show {
-            Show::Tagged(tag) if origin != OURSELVES => sink.write(origin, &tagged(&tag(origin), piece)),
-            _ => sink.write(origin, piece),
+            Show::Tagged(tag) if origin != OURSELVES => {
+                let lines = tagged(&tag(origin.process), piece);
+                self.sink().write(origin, &lines)
+            }
+            _ => self.sink().write(origin, piece),
         }
+    }
+
+    fn end(&self, reader: &Reader) -> io::Result<()> {
+        let origin = reader.source.origin;
+        self.write(origin, reader.buffer.content())?;
+        self.sink().ended(origin)
+    }
+
+    fn sink(&self) -> MutexGuard<'_, Sink<W>> {
+        self.sink.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -17,7 +17,7 @@ use rustix::process::{Pid, Signal, WaitOptions, WaitStatus};
 
 use crate::descendants;
 use crate::guardian::{PATIENCE, Request, Requests, guarded};
-use crate::lines::OURSELVES;
+use crate::lines::{self, OURSELVES, Origin};
 use crate::output::{Output, Show, Source, wait};
 
 /// How long the processes have to end by themselves after they were asked to.
@@ -62,11 +62,21 @@ fn supervise(options: &Options, requests: &Requests) -> deck::Result<u8> {
     let mut launch = Launch::new(program, arguments.iter().cloned(), options.nodes);
     launch.stdout = Stream::Piped;
     launch.stderr = Stream::Piped;
+    // Behind a tag there are lines only.
+    launch.terminal = if options.tag { None } else { columns() };
     let started = launch.start(|| broker.invite())?;
 
     let names = Arc::new(Names::new(&started, broker));
     let (mut job, output) = Job::new(options, started, names).map_err(system("passing output through"))?;
     job.look_after(requests, &deaths).and_then(|()| job.say_the_rest(output, requests)).map_err(system("waiting"))
+}
+
+/// The width of the terminal that shows our standard error, if one does that can overwrite what it shows.
+fn columns() -> Option<u16> {
+    let size = rustix::termios::tcgetwinsize(io::stderr()).ok()?;
+    let is_dumb = std::env::var_os("TERM").is_some_and(|terminal| terminal == "dumb");
+    // Some say that they are a terminal and do not know how wide.
+    (!is_dumb).then_some(if size.ws_col > 0 { size.ws_col } else { 80 })
 }
 
 /// What the processes are called: by their node's number as soon as they have one.
@@ -137,11 +147,13 @@ impl Job {
         let (heard, say) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
         rustix::io::ioctl_fionbio(&say, true)?;
         let living = started.iter().map(|process| process.pid).collect();
-        let source = |pipe: Option<OwnedFd>, origin| pipe.map(|pipe| Source { pipe, origin });
+        let source = |pipe: Option<OwnedFd>, process, stream| {
+            pipe.map(|pipe| Source { pipe, origin: Origin { process, stream } })
+        };
         let (mut stdout, mut stderr) = (Vec::new(), vec![Source { pipe: heard, origin: OURSELVES }]);
         for process in started {
-            stdout.extend(source(process.stdout, process.pid));
-            stderr.extend(source(process.stderr, process.pid));
+            stdout.extend(source(process.stdout, process.pid, lines::Stream::Output));
+            stderr.extend(source(process.stderr, process.pid, lines::Stream::Error));
         }
         let show = if options.tag {
             let names = names.clone();

@@ -14,6 +14,8 @@ mod run;
 pub mod signals;
 mod split;
 
-pub use place::{JOB_NAME_LIMIT, JOB_VARIABLE, LAUNCH_VARIABLE, Place, check_job_name, place, place_from};
+pub use place::{
+    JOB_NAME_LIMIT, JOB_VARIABLE, LAUNCH_VARIABLE, Place, TERMINAL_VARIABLE, check_job_name, place, place_from,
+};
 pub use run::{Launch, Started, Stream};
 pub use split::{Half, split};

@@ -14,6 +14,9 @@ use crate::manager;
 pub const LAUNCH_VARIABLE: &str = "DECK_LAUNCH_FD";
 /// The variable in which a user names the job that a process shall join, or open.
 pub const JOB_VARIABLE: &str = "DECK_JOB";
+/// The variable in which `deck run` tells its processes how many columns the terminal has that shows what they write to
+/// standard error; not set where none does.
+pub const TERMINAL_VARIABLE: &str = "DECK_TERMINAL";
 /// The longest name of a job, in bytes.
 pub const JOB_NAME_LIMIT: usize = 63;
 

@@ -14,7 +14,7 @@ use std::process::{Child, Command, Stdio};
 
 use deck_sync::{Error, ErrorKind, Result};
 
-use crate::place::LAUNCH_VARIABLE;
+use crate::place::{LAUNCH_VARIABLE, TERMINAL_VARIABLE};
 
 /// Where an output stream of the processes goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +38,9 @@ pub struct Launch {
     pub stdout: Stream,
     /// Where their standard error output goes.
     pub stderr: Stream,
+    /// The width of the terminal that shows their standard error output in the end, although they write into a pipe: they
+    /// find it in `DECK_TERMINAL` and may draw progress bars, each ended by a carriage return.
+    pub terminal: Option<u16>,
 }
 
 /// A process that was started. The launcher has to wait for it, by its number.
@@ -60,6 +63,7 @@ impl Launch {
             nodes,
             stdout: Stream::Inherited,
             stderr: Stream::Inherited,
+            terminal: None,
         }
     }
 
@@ -105,6 +109,11 @@ impl Launch {
             .stdin(if index == 0 { Stdio::inherit() } else { Stdio::null() })
             .stdout(stdio(self.stdout))
             .stderr(stdio(self.stderr));
+        match self.terminal {
+            Some(columns) => command.env(TERMINAL_VARIABLE, columns.to_string()),
+            // What another launcher told this one is not true for its processes.
+            None => command.env_remove(TERMINAL_VARIABLE),
+        };
         // SAFETY:
         // - The closure runs between fork and exec and may only do what is safe in a signal handler: it makes plain
         //   system calls and allocates nothing (`from_raw_os_error` does not).
@@ -246,6 +255,16 @@ mod tests {
         let own: Vec<&str> = own.rsplit(')').next().unwrap().split(' ').collect();
         for started in shell("cut -d' ' -f5,6 /proc/$$/stat", 2).start(invitation).unwrap() {
             assert_eq!(output_and_status(started).0, format!("{} {}\n", own[3], own[4]));
+        }
+    }
+
+    #[test]
+    fn processes_are_told_of_a_terminal_only_if_there_is_one() {
+        let mut launch = shell("echo ${DECK_TERMINAL-none}", 1);
+        for (terminal, told) in [(Some(132), "132\n"), (None, "none\n")] {
+            launch.terminal = terminal;
+            let started = launch.start(invitation).unwrap();
+            assert_eq!(started.into_iter().map(output_and_status).collect::<Vec<_>>(), [(told.to_owned(), 0)]);
         }
     }
 

@@ -266,7 +266,7 @@ impl Waiting for OtherThread<'_> {
     fn look(&mut self) -> Option<()> {
         let is_under_way =
             matches!(lock(&self.0.posters).get(&self.1), Some(Cloning::UnderWay(event)) if Arc::ptr_eq(event, self.2));
-        (!is_under_way).then_some(())
+        (!is_under_way || self.0.membership.has_left()).then_some(())
     }
 }
 
@@ -405,6 +405,7 @@ impl NodeShared {
         name: Option<&str>,
         deadline: Deadline,
     ) -> Result<MailboxClone> {
+        let mine = Arc::new(Event::new());
         loop {
             self.check()?;
             let event = {
@@ -413,7 +414,7 @@ impl NodeShared {
                     Some(Cloning::Ready(poster)) => return Ok(MailboxClone::new(self.clone(), poster.clone())),
                     Some(Cloning::UnderWay(event)) => Some(event.clone()),
                     None => {
-                        posters.insert(id, Cloning::UnderWay(Arc::new(Event::new())));
+                        posters.insert(id, Cloning::UnderWay(mine.clone()));
                         None
                     }
                 }
@@ -428,13 +429,17 @@ impl NodeShared {
         }
         let made = if id.owner == self.number() { self.ring_here(id) } else { self.ring_at_owner(id, deadline) };
         let mut posters = lock(&self.posters);
-        let under_way = posters.remove(&id);
+        let is_mine = matches!(posters.get(&id), Some(Cloning::UnderWay(event)) if Arc::ptr_eq(event, &mine));
+        if is_mine {
+            posters.remove(&id);
+        }
         // Closed meanwhile: whoever closed it took the ring for one that nobody posts to.
         let is_here = id.owner == self.number();
         let is_closed = is_here && self.find_box(id.index, id.generation).is_none_or(|core| core.is_closed());
         let made = made.and_then(|made| {
             let closed = || Error::new(ErrorKind::Closed, "cloning a mail box of this node");
-            if is_closed { Err(closed()) } else { Ok(made) }
+            // Not mine any more: this node has left meanwhile.
+            if is_closed || !is_mine { Err(closed()) } else { Ok(made) }
         });
         let result = made.map(|sender| {
             let poster = Arc::new(Poster::new(id, name.map(str::to_string), sender.0, sender.1, sender.2));
@@ -442,9 +447,7 @@ impl NodeShared {
             poster
         });
         drop(posters);
-        if let Some(Cloning::UnderWay(event)) = under_way {
-            event.notify();
-        }
+        mine.notify();
         let poster = result?;
         // Gone while the ring was being made: whoever told did not find the poster yet.
         if let Some(peer) = &poster.peer
@@ -580,7 +583,11 @@ impl NodeShared {
             poster.sender.end(Ending::Closed);
         }
         self.membership.leave();
-        lock(&self.posters).clear();
+        for cloning in std::mem::take(&mut *lock(&self.posters)).into_values() {
+            if let Cloning::UnderWay(event) = cloning {
+                event.notify();
+            }
+        }
         lock(&self.dying).clear();
     }
 }

@@ -49,6 +49,9 @@ struct Departure {
     /// Members that have not answered the present step yet.
     awaited: Vec<u64>,
     is_second_step: bool,
+    /// The process of a node that left and still holds buffers of others: they are forgotten when it ends. With the key
+    /// that its end is told by.
+    keeper: Option<(u64, Option<OwnedFd>)>,
 }
 
 struct State {
@@ -156,6 +159,9 @@ impl Broker {
 
 impl Drop for Broker {
     fn drop(&mut self) {
+        if crate::fork::is_child() {
+            return;
+        }
         crate::wakeup::ring(&self.shared.stop);
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
@@ -183,7 +189,10 @@ impl Shared {
                 match event.data.u64() {
                     STOP => return,
                     LISTENER => state.accept(&self.epoll),
-                    key if key & PROCESS != 0 => state.process_ended(key & !PROCESS),
+                    key if key & PROCESS != 0 => {
+                        state.process_ended(key & !PROCESS);
+                        state.keeper_ended(key & !PROCESS);
+                    }
                     key => state.serve_member(&self.epoll, key),
                 }
             }
@@ -236,7 +245,7 @@ impl State {
             Frame::Connect { to } => self.introduce(key, to),
             Frame::Adopted { number } => self.answered(key, number, false),
             Frame::Reclaimed { number } => self.answered(key, number, true),
-            Frame::Leave {} => self.leave(key),
+            Frame::Leave { keeps } => self.leave(key, keeps != 0),
             // Anything else is not for a broker; a later version may know more.
             _ => {}
         }
@@ -321,15 +330,22 @@ impl State {
         let Some(member) = self.members.get_mut(&key) else { return };
         member.process = None;
         if let Some((number, _)) = member.node.take() {
-            self.depart(key, number, true);
+            self.depart(key, number, true, None);
         }
     }
 
-    fn leave(&mut self, key: u64) {
+    fn keeper_ended(&mut self, key: u64) {
+        for departure in self.departures.values_mut() {
+            departure.keeper.take_if(|(keeper, _)| *keeper == key);
+        }
+        self.advance();
+    }
+
+    fn leave(&mut self, key: u64, keeps: bool) {
         let Some(member) = self.members.get_mut(&key) else { return };
-        member.process = None;
+        let process = member.process.take();
         if let Some((number, _)) = member.node.take() {
-            self.depart(key, number, false);
+            self.depart(key, number, false, keeps.then_some((key, process)));
         }
         // A node that came by name has its own socket each time it joins.
         if self.members.get(&key).is_some_and(|member| member.invitation.is_none()) {
@@ -349,14 +365,14 @@ impl State {
         }
     }
 
-    fn depart(&mut self, key: u64, number: NodeId, is_lost: bool) {
+    fn depart(&mut self, key: u64, number: NodeId, is_lost: bool, keeper: Option<(u64, Option<OwnedFd>)>) {
         let Some(seat) = self.table.seat_of(number) else { return };
         self.table.set_gone(number, is_lost);
         let lost = self.table.state(number) == Some(crate::NodeState::Lost);
         let awaited = self.others();
         let frame = Frame::Gone { number: u64::from(number.0), seat: u64::from(seat.0), lost: u64::from(lost) };
         self.tell(&awaited, &frame);
-        self.departures.insert(number, Departure { seat, awaited, is_second_step: false });
+        self.departures.insert(number, Departure { seat, awaited, is_second_step: false, keeper });
         // Nobody waits for an answer of one who is gone.
         self.departures.values_mut().for_each(|departure| departure.awaited.retain(|other| *other != key));
         self.advance();
@@ -375,7 +391,10 @@ impl State {
     /// Goes on with every departure that nobody has to answer for any more.
     fn advance(&mut self) {
         loop {
-            let ready = self.departures.iter().find(|(_, departure)| departure.awaited.is_empty());
+            let ready = self
+                .departures
+                .iter()
+                .find(|(_, departure)| departure.awaited.is_empty() && departure.keeper.is_none());
             let Some((number, departure)) = ready.map(|(number, departure)| (*number, departure.seat)) else { return };
             let is_over = self.departures.get(&number).is_none_or(|departure| departure.is_second_step);
             if is_over {
@@ -384,7 +403,8 @@ impl State {
             } else {
                 let awaited = self.others();
                 self.tell(&awaited, &Frame::Reclaim { number: u64::from(number.0), seat: u64::from(departure.0) });
-                self.departures.insert(number, Departure { seat: departure, awaited, is_second_step: true });
+                self.departures
+                    .insert(number, Departure { seat: departure, awaited, is_second_step: true, keeper: None });
             }
         }
     }
@@ -400,7 +420,7 @@ impl State {
                 && !self.departures.contains_key(&number)
             {
                 let is_lost = self.table.state(number) != Some(crate::NodeState::Left);
-                self.depart(u64::MAX, number, is_lost);
+                self.depart(u64::MAX, number, is_lost, None);
             }
         }
         self.introduce_unmet();

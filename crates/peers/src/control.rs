@@ -267,6 +267,10 @@ impl Control {
 
     fn process_ended(&mut self, membership: &Arc<Membership>, key: u64) {
         let Some(peer) = self.peer(membership, key) else { return };
+        if let Some(process) = peer.process() {
+            // It stays readable for ever.
+            let _ = epoll::delete(&self.epoll, process);
+        }
         // What it said before it ended comes first, so that a bye is heard.
         self.serve_peer(membership, key);
         if peer.gone().is_none() {
@@ -289,9 +293,10 @@ impl Control {
                     return Err(Error::new(ErrorKind::Corrupt, "it says it is another node").with_peer(peer.number()));
                 }
                 let fd = passed.ok_or_else(|| Error::new(ErrorKind::Corrupt, "it passed no segment"))?;
-                let heap = HeapMemory::adopt(fd, peer.number(), peer.seat(), membership.seat)?;
-                membership.heaps.write().unwrap_or_else(PoisonError::into_inner).insert(peer.number(), heap.clone());
-                peer.set_heap(heap);
+                let heap = known_heap(membership, peer.number(), peer.seat(), fd)?;
+                if !peer.set_heap(heap) {
+                    return Err(Error::new(ErrorKind::Corrupt, "it introduces itself twice").with_peer(peer.number()));
+                }
                 if membership.table.needs_fences() {
                     barrier::use_real_fences();
                 }
@@ -347,11 +352,9 @@ impl Control {
                 let known = u32::try_from(number).ok().zip(u16::try_from(seat).ok());
                 if let (Some((number, seat)), Some(fd)) = (known, passed) {
                     let number = NodeId(number);
-                    let mut heaps = membership.heaps.write().unwrap_or_else(PoisonError::into_inner);
-                    if let Entry::Vacant(place) = heaps.entry(number) {
-                        place.insert(HeapMemory::adopt(fd, number, Seat(seat), membership.seat)?);
+                    if number != membership.number {
+                        known_heap(membership, number, Seat(seat), fd)?;
                     }
-                    drop(heaps);
                     if !membership.table.is_live(number) {
                         membership.kept_heaps.lock().unwrap_or_else(PoisonError::into_inner).insert(number);
                     }
@@ -477,6 +480,21 @@ impl Control {
         let Some(broker) = &*hosted else { return true };
         let here = broker.nodes();
         membership.table.live().iter().all(|node| here.contains(node))
+    }
+}
+
+/// The heap of `owner`, mapped now or known already: a node has one view of a heap, as it keeps one count for each buffer.
+fn known_heap(membership: &Membership, owner: NodeId, seat: Seat, fd: OwnedFd) -> Result<Arc<HeapMemory>> {
+    let mut heaps = membership.heaps.write().unwrap_or_else(PoisonError::into_inner);
+    match heaps.entry(owner) {
+        Entry::Vacant(place) => {
+            let heap = HeapMemory::adopt(fd, owner, seat, membership.seat)?;
+            Ok(place.insert(heap).clone())
+        }
+        Entry::Occupied(known) if known.get().segment().is_same(&fd) => Ok(known.get().clone()),
+        Entry::Occupied(_) => {
+            Err(Error::new(ErrorKind::Corrupt, "two segments are said to be its own").with_peer(owner))
+        }
     }
 }
 

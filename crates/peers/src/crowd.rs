@@ -46,7 +46,7 @@ impl JobCrowd {
 
     /// False once the node has left and the seat may be somebody else's.
     fn is_ours(&self) -> bool {
-        self.table.node_on(self.seat) == Some(self.node)
+        !crate::fork::is_child() && self.table.node_on(self.seat) == Some(self.node)
     }
 
     fn look_around(&self, neighbours: &mut Vec<Seat>) {

@@ -149,7 +149,7 @@ impl Membership {
         }
         let broker_node = if hosted.is_some() { u64::from(number.0) } else { broker_node };
         let heap = HeapMemory::create(number, seat, options.heap_bytes).inspect_err(|_| {
-            let _ = socket.send(&Frame::Leave {}, None);
+            let _ = socket.send(&Frame::Leave { keeps: 0 }, None);
         })?;
         let crowd: Arc<dyn Crowd> = Arc::new(JobCrowd::new(&table, number, seat));
         Ok(Arc::new(Membership {
@@ -409,7 +409,7 @@ impl Membership {
     /// Leaves the job in order: tells everybody, waits for nobody but the control thread. What was posted is still
     /// delivered.
     pub fn leave(&self) {
-        if self.has_left.swap(true, Ordering::SeqCst) {
+        if fork::is_child() || self.has_left.swap(true, Ordering::SeqCst) {
             return;
         }
         let peers: Vec<Arc<Peer>> = lock(&self.peers).values().cloned().collect();
@@ -418,7 +418,14 @@ impl Membership {
         }
         point("leave/bye");
         self.table.set_gone(self.number, false);
-        let _ = lock(&self.broker).send(&Frame::Leave {}, None);
+        self.heap.close();
+        let keeps = self
+            .heaps
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .values()
+            .any(|heap| heap.owner() != self.number && heap.held() > 0);
+        let _ = lock(&self.broker).send(&Frame::Leave { keeps: u64::from(keeps) }, None);
         self.poke();
         if let Some(thread) = lock(&self.thread).take()
             && thread.thread().id() != std::thread::current().id()

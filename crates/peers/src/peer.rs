@@ -91,6 +91,10 @@ impl Peer {
         self.process.get()
     }
 
+    pub(crate) fn process(&self) -> Option<&OwnedFd> {
+        self.process.get()
+    }
+
     /// Notified when the peer is met or gone.
     pub fn changed(&self) -> &Event {
         &self.changed

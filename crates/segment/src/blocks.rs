@@ -299,22 +299,27 @@ impl Blocks {
         }
     }
 
-    /// Takes apart everything idle or free by now, so that its memory can become something else.
-    fn sweep(&mut self, claim: &dyn Fn(u32) -> bool, freed: &dyn Fn(u32)) {
+    /// Looks at all pending buffers: those that nobody holds any more become idle.
+    pub fn look_at_pending(&mut self, claim: &dyn Fn(u32) -> bool, freed: &dyn Fn(u32)) {
         let mut pending: Vec<u32> = self.pending_large.drain(..).collect();
         self.classes.iter_mut().for_each(|class| pending.extend(class.pending.drain(..)));
-        let mut idle: Vec<u32> = std::mem::take(&mut self.idle_large).into_iter().map(|(_, index)| index).collect();
-        self.idle_large_bytes = 0;
-        self.classes.iter_mut().for_each(|class| idle.append(&mut class.idle));
         for index in pending {
             if claim(index) {
                 self.settle(index, freed);
-                idle.push(index);
+                self.shelve(index);
             } else {
                 self.blocks[index as usize].pending = false;
                 self.await_others(index);
             }
         }
+    }
+
+    /// Takes apart everything idle or free by now, so that its memory can become something else.
+    fn sweep(&mut self, claim: &dyn Fn(u32) -> bool, freed: &dyn Fn(u32)) {
+        self.look_at_pending(claim, freed);
+        let mut idle: Vec<u32> = std::mem::take(&mut self.idle_large).into_iter().map(|(_, index)| index).collect();
+        self.idle_large_bytes = 0;
+        self.classes.iter_mut().for_each(|class| idle.append(&mut class.idle));
         for index in idle {
             let block = self.blocks[index as usize];
             self.ready.give(block.offset, block.capacity);

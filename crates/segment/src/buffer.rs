@@ -5,6 +5,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use deck_sync::atomic::Ordering;
+use deck_sync::fork;
 
 use crate::HeapMemory;
 use crate::layout::{LINE_WORDS, holder};
@@ -105,6 +106,9 @@ impl Clone for Buffer {
 
 impl Drop for Buffer {
     fn drop(&mut self) {
+        if fork::is_child() {
+            return;
+        }
         self.forget_share();
         self.heap.let_go(self.index);
     }
@@ -143,6 +147,9 @@ impl Kept {
 
 impl Drop for Kept {
     fn drop(&mut self) {
+        if fork::is_child() {
+            return;
+        }
         self.heap.let_go(self.index);
     }
 }

@@ -7,8 +7,8 @@
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use deck_sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use deck_sync::{Error, ErrorKind, NodeId, Result};
+use deck_sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use deck_sync::{Error, ErrorKind, NodeId, Result, fork};
 
 use crate::blocks::Blocks;
 use crate::buffer::{Buffer, BufferName};
@@ -27,6 +27,10 @@ pub struct HeapMemory {
     my_seat: Option<Seat>,
     /// This node's count of handles for every buffer.
     counts: Box<[AtomicU32]>,
+    /// Buffers that this node holds at least once.
+    held: AtomicU32,
+    /// The owner has left its job: nothing is handed out any more, so what others still hold stays as it is.
+    is_closed: AtomicBool,
     /// Only in the owner.
     own: Option<Own>,
 }
@@ -128,7 +132,17 @@ impl HeapMemory {
         own: Option<Own>,
     ) -> Result<Arc<HeapMemory>> {
         let lines = Words::in_segment(&segment, layout::HOLDERS, BUFFERS * LINE_WORDS).expect("checked by size");
-        Ok(Arc::new(HeapMemory { segment, lines, owner, seat, my_seat, counts: zeroed_counts(), own }))
+        Ok(Arc::new(HeapMemory {
+            segment,
+            lines,
+            owner,
+            seat,
+            my_seat,
+            counts: zeroed_counts(),
+            held: AtomicU32::new(0),
+            is_closed: AtomicBool::new(false),
+            own,
+        }))
     }
 
     /// A heap without buffers, for models that post only what fits into a slot.
@@ -161,6 +175,29 @@ impl HeapMemory {
         &self.lines
     }
 
+    /// Hands out nothing from now on.
+    pub fn close(&self) {
+        self.is_closed.store(true, Ordering::Release);
+    }
+
+    /// How many buffers of this heap this node holds.
+    pub fn held(&self) -> u32 {
+        self.held.load(Ordering::Acquire)
+    }
+
+    /// Fails if so much can never be had.
+    fn check_size(&self, bytes: usize) -> Result<()> {
+        if self.is_closed.load(Ordering::Acquire) {
+            return Err(Error::new(ErrorKind::NotInitialized, "a buffer of a node that has left its job"));
+        }
+        let size = self.segment.bytes() - DATA;
+        if bytes > size {
+            let what = format!("{bytes} bytes are more than this node's heap of {} MiB", size >> 20);
+            return Err(Error::new(ErrorKind::NoMemory, what).with_remedy("send it in parts, or set DECK_HEAP to more"));
+        }
+        Ok(())
+    }
+
     fn blocks(&self) -> Result<(&Own, MutexGuard<'_, Blocks>)> {
         let own =
             self.own.as_ref().ok_or_else(|| Error::new(ErrorKind::Invalid, "only its owner allocates in a heap"))?;
@@ -181,6 +218,7 @@ impl HeapMemory {
     /// # Errors
     /// [`ErrorKind::NoMemory`] with what was wanted and what to do.
     pub fn allocate(self: &Arc<Self>, bytes: usize) -> Result<Buffer> {
+        self.check_size(bytes)?;
         let (own, mut blocks) = self.blocks()?;
         let is_free = |index: u32| self.claim_free(index);
         let (index, offset, capacity) = blocks.take(bytes.max(1), &is_free, &|index| self.mark_free(own, index))?;
@@ -192,6 +230,7 @@ impl HeapMemory {
         place.1.store(capacity as u64 | 1, Ordering::Release);
         // Release: pairs with: holders/settle.
         self.counts[index as usize].store(1, Ordering::Release);
+        self.held.fetch_add(1, Ordering::AcqRel);
         Ok(Buffer::counted(self.clone(), index, offset, capacity))
     }
 
@@ -235,7 +274,9 @@ impl HeapMemory {
                 return corrupt("that is not in use");
             }
         }
-        self.holder(name.index).hold();
+        if self.holder(name.index).hold() {
+            self.held.fetch_add(1, Ordering::AcqRel);
+        }
         Ok(Buffer::counted(self.clone(), name.index, offset, capacity))
     }
 
@@ -246,7 +287,11 @@ impl HeapMemory {
 
     /// One handle less.
     pub(crate) fn let_go(&self, index: u32) {
-        if !self.holder(index).let_go() || self.own.is_none() {
+        if !self.holder(index).let_go() {
+            return;
+        }
+        self.held.fetch_sub(1, Ordering::AcqRel);
+        if self.own.is_none() {
             return;
         }
         let Ok((own, mut blocks)) = self.blocks() else { return };
@@ -278,6 +323,7 @@ impl HeapMemory {
     /// # Errors
     /// [`ErrorKind::NoMemory`] with the remedy.
     pub fn region(self: &Arc<Self>, bytes: usize) -> Result<Region> {
+        self.check_size(bytes)?;
         let bytes = bytes.next_multiple_of(LINE);
         let (own, mut blocks) = self.blocks()?;
         let offset = blocks.take_range(bytes, &|index| self.claim_free(index), &|index| self.mark_free(own, index))?;
@@ -288,9 +334,12 @@ impl HeapMemory {
         Ok(region)
     }
 
-    /// How much memory the heap uses. Only in the owner; zero elsewhere.
+    /// How much memory the heap uses. Only in the owner; zero elsewhere. Looks at every buffer that the owner has let go of:
+    /// not for hot paths.
     pub fn usage(&self) -> HeapUse {
-        self.blocks().map(|(_, blocks)| blocks.usage()).unwrap_or_default()
+        let Ok((own, mut blocks)) = self.blocks() else { return HeapUse::default() };
+        blocks.look_at_pending(&|index| self.claim_free(index), &|index| self.mark_free(own, index));
+        blocks.usage()
     }
 }
 
@@ -326,7 +375,9 @@ impl Region {
 
 impl Drop for Region {
     fn drop(&mut self) {
-        if let Ok((_, mut blocks)) = self.heap.blocks() {
+        if !fork::is_child()
+            && let Ok((_, mut blocks)) = self.heap.blocks()
+        {
             blocks.give_range(self.offset, self.bytes);
         }
     }

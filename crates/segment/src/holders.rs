@@ -36,8 +36,9 @@ pub struct Holder<'a> {
 }
 
 impl Holder<'_> {
-    /// One handle more. The caller holds the buffer in another way: a handle of this node, or a credit not yet given back.
-    pub fn hold(&self) {
+    /// One handle more; true if it is the node's first one. The caller holds the buffer in another way: a handle of this
+    /// node, or a credit not yet given back.
+    pub fn hold(&self) -> bool {
         let mut count = self.count.load(Ordering::Relaxed);
         loop {
             if count & MOVING != 0 {
@@ -49,13 +50,14 @@ impl Holder<'_> {
             // Acquire pairs with: holders/settle.
             match self.count.compare_exchange_weak(count, next, Ordering::Acquire, Ordering::Relaxed) {
                 Ok(_) if count == 0 => break,
-                Ok(_) => return,
+                Ok(_) => return false,
                 Err(now) => count = now,
             }
         }
         self.set_bit();
         // Release: pairs with: holders/settle.
         self.count.store(1, Ordering::Release);
+        true
     }
 
     /// One handle less; true if it was the node's last one. The content must not be looked at afterwards.

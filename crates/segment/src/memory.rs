@@ -76,6 +76,12 @@ impl Segment {
         Ok(Segment { fd, base, bytes })
     }
 
+    /// True if `fd` is the memory that is mapped here.
+    pub fn is_same(&self, fd: impl AsFd) -> bool {
+        let identity = |fd: BorrowedFd<'_>| rustix::fs::fstat(fd).ok().map(|stat| (stat.st_dev, stat.st_ino));
+        identity(fd.as_fd()).is_some_and(|other| identity(self.fd.as_fd()) == Some(other))
+    }
+
     /// Virtual size in bytes.
     pub fn bytes(&self) -> usize {
         self.bytes

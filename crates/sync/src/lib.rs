@@ -14,6 +14,7 @@ mod crowd;
 mod deadline;
 mod error;
 mod event;
+pub mod fork;
 mod futex;
 mod node_id;
 mod point;

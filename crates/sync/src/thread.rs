@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::crowd::{Alone, Crowd};
 use crate::event::Event;
+use crate::fork;
 
 // The record is never touched under loom's scheduler, so it keeps to std.
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -31,7 +32,9 @@ struct Membership(Arc<dyn Crowd>);
 
 impl Drop for Membership {
     fn drop(&mut self) {
-        self.0.rest();
+        if !fork::is_child() {
+            self.0.rest();
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 /// The variable by which processes of a job are recognized, those that its nodes started included.
 pub const JOB_MARK: &str = "DECK_TEST_JOB";
@@ -36,7 +37,13 @@ impl Before {
         let sockets = fs::read_to_string("/proc/net/unix").unwrap_or_default();
         let ours = sockets.lines().filter(|line| line.contains(mark));
         found.extend(ours.map(|line| format!("a socket with a name: {line}")));
-        found.extend(processes(mark).into_iter().map(|process| format!("a process: {process}")));
+        // Those that were killed a moment ago may still be on their way out.
+        let until = Instant::now() + Duration::from_secs(2);
+        let mut running = processes(mark);
+        while !running.is_empty() && Instant::now() < until {
+            running = processes(mark);
+        }
+        found.extend(running.into_iter().map(|process| format!("a process: {process}")));
         found
     }
 }

@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 pub mod answer;
+mod calls;
 pub mod chance;
 pub mod content;
 mod exchange;
@@ -17,6 +18,7 @@ pub mod program;
 mod watchdog;
 
 pub use answer::{Answer, Failure};
+pub use calls::{Retrieved, SOON};
 pub use chance::Chance;
 pub use job::Job;
 pub use process::Process;

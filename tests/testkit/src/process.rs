@@ -206,18 +206,18 @@ impl Process {
         Duration::from_nanos(nanoseconds.sum())
     }
 
-    /// Bytes that are allocated in the shared memory which it has open: its own segment and the job's table.
+    /// Bytes that are allocated in its own segment.
     pub fn shared_bytes(&self) -> u64 {
         let files = fs::read_dir(format!("/proc/{}/fd", self.pid)).expect("it runs");
-        let memory = files.filter_map(|file| {
+        let segments = files.filter_map(|file| {
             let path = file.ok()?.path();
-            let target = fs::read_link(&path).ok()?;
-            let is_memory = target.to_string_lossy().starts_with("/memfd:deck-node");
-            let data = fs::metadata(path).ok()?;
-            is_memory.then_some((data.ino(), data.blocks() * 512))
+            let is_segment = fs::read_link(&path).ok()?.to_string_lossy().starts_with("/memfd:deck-node");
+            let descriptor: u32 = path.file_name()?.to_str()?.parse().ok()?;
+            is_segment.then_some((descriptor, path))
         });
-        // Its own segment was the first that it opened; others are those of its peers.
-        memory.min_by_key(|(inode, _)| *inode).map_or(0, |(_, bytes)| bytes)
+        // It opened its own before it met others.
+        let own = segments.min_by_key(|(descriptor, _)| *descriptor);
+        own.and_then(|(_, path)| fs::metadata(path).ok()).map_or(0, |data| data.blocks() * 512)
     }
 }
 

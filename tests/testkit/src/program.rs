@@ -18,6 +18,7 @@
 //! | `leave` | leaves the job |
 //! | `sh COMMAND` | runs a shell command that inherits what programs inherit |
 //! | `exchange ...` | see the `exchange` module |
+//! | `begin COMMAND ...` | a note, then the command |
 
 use std::collections::HashMap;
 use std::io::{BufRead, Write};
@@ -103,7 +104,12 @@ impl Program {
             for command in commands {
                 let began = Instant::now();
                 let note = |words: String| say(&lane, began, true, Ok(words));
-                let result = self.obey(&command, &note);
+                let mut command = command.as_str();
+                if let Some(waiting) = command.strip_prefix("begin ") {
+                    note(String::new());
+                    command = waiting;
+                }
+                let result = self.obey(command, &note);
                 say(&lane, began, false, result);
             }
         });

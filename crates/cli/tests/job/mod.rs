@@ -100,6 +100,21 @@ impl Job {
         line.trim_end().to_owned()
     }
 
+    /// What it prints next, up to and with `end`, which need not be the end of a line.
+    pub fn up_to(&mut self, end: &str) -> String {
+        let stdout = self.stdout.as_mut().unwrap();
+        let mut bytes = Vec::new();
+        while !bytes.ends_with(end.as_bytes()) {
+            if stdout.buffer().is_empty() {
+                assert!(happens(stdout.get_ref(), PollFlags::IN), "nothing is printed after {bytes:?}");
+            }
+            let mut byte = [0];
+            assert_eq!(stdout.read(&mut byte).unwrap(), 1, "no {end:?} in {:?}", String::from_utf8_lossy(&bytes));
+            bytes.push(byte[0]);
+        }
+        String::from_utf8(bytes).unwrap()
+    }
+
     /// The next lines of its output, which are numbers of running processes.
     pub fn processes(&mut self, count: usize) -> Vec<Process> {
         let numbers: Vec<String> = (0..count).map(|_| self.line()).collect();

@@ -163,6 +163,12 @@ impl<R: Remote> Receiver<R> {
                 self.area = area_end;
                 Protocol::Buffered
             }
+            Packet::Request { .. } if R::IS_MAPPED => {
+                return Err(self.nonsense("a message asks for an address where buffers are handed over"));
+            }
+            Packet::HandOver { .. } if !R::IS_MAPPED => {
+                return Err(self.nonsense("a buffer is handed over where nobody can read it"));
+            }
             Packet::HandOver { label, name } => {
                 let Some(buffer) = self.take_hand_over(&label, &name, heaps)? else { return Ok(None) };
                 into.set_buffer(buffer, label.size as usize, label.element, label.runs as usize);
@@ -219,10 +225,10 @@ impl<R: Remote> Receiver<R> {
         if done != u64::from(tag(self.head, self.slots)) {
             return Ok(None);
         }
-        match remove_at(&mut self.promised, self.head) {
-            Some(buffer) => self.fitting(label, buffer),
-            None => Ok(None),
-        }
+        let Some(buffer) = remove_at(&mut self.promised, self.head) else { return Ok(None) };
+        // Two laps later the tag is the same, and in between there may be no request in this slot.
+        self.ring.get(self.shape.done() / 8 + slot).store(0, Ordering::Relaxed);
+        self.fitting(label, buffer)
     }
 
     /// Tells the sender how far the ring is free, unless it can wait: often enough that a sender never sees a full ring
@@ -305,6 +311,7 @@ impl<R: Remote> Receiver<R> {
             let position = self.head.wrapping_add(ahead);
             if let Ok(Some(Packet::HandOver { name, .. })) = self.packet(position)
                 && of.is_none_or(|owner| owner.0 == name.owner)
+                && self.adopted.iter().all(|(other, _)| *other != position)
                 && let Some(heap) = heaps.heap_of(NodeId(name.owner))
                 && let Ok(buffer) = heap.receive(&name)
             {

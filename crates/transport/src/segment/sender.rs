@@ -279,14 +279,14 @@ impl<R: Remote> Sender<R> {
             if behind == 0 || behind > u32::MAX / 2 {
                 break;
             }
-            // More than a lap behind there is nothing that was not replaced.
+            // The last lap visits every place, and finds there also what is older.
             let next = if behind > self.slots { retired.wrapping_sub(self.slots) } else { position.wrapping_add(1) };
             if self.reaped.compare_exchange(position, next, Ordering::Relaxed, Ordering::Relaxed).is_err() {
                 continue;
             }
             if behind <= self.slots {
                 let mut place = self.place_of(position);
-                let entry = place.take_if(|entry| entry.position == position);
+                let entry = place.take_if(|entry| position.wrapping_sub(entry.position) < u32::MAX / 2);
                 drop(place);
                 if let Some(entry) = entry {
                     self.forget(entry);
@@ -498,6 +498,8 @@ impl<R: Remote> Sender<R> {
             let what = format!("an impossible address for {needed} bytes: {capacity} bytes at {offset}");
             return Err(Error::new(ErrorKind::Corrupt, what).with_peer(self.receiver));
         }
+        // Two laps later the tag is the same, and in between there may be no request in this slot.
+        self.credit.get(word).store(0, Ordering::Relaxed);
         let (size, runs) = (entry.label.size as usize, entry.label.runs as usize);
         // SAFETY: the buffer that is kept holds `size` bytes of content.
         unsafe { self.remote.write_bytes(offset, entry.kept.data().as_ptr(), size) };

@@ -26,15 +26,27 @@ pub fn memory_comes_back_when_everything_was_retrieved_and_dropped<F: Fabric>(se
         ring.settle(&b);
     }
     // Whoever let go last may have been the other node: the owner finds out when it next looks.
-    drop(a.parcel(1, &pattern(0, 2 << 20)));
-    for size in [100, 600, SIZE, 70_000, 9000] {
-        let kept: Vec<Parcel> = (0..6).map(|index| a.parcel(1, &pattern(index, size))).collect();
-        drop(kept);
-    }
+    [2 << 20, 100, 600, SIZE, 70_000, 9000].into_iter().for_each(|size| a.use_memory_again(size));
     assert!(is_empty(&a), "{:?}", a.heap.usage());
     assert!(is_empty(&b), "{:?}", b.heap.usage());
     assert_eq!((a.heap.usage().held_bytes, b.heap.usage().held_bytes), before);
     assert_eq!(a.budget.used(), 0);
+}
+
+pub fn a_retrieved_buffer_comes_back_however_many_short_messages_followed_it<F: Fabric>(seed: u64) {
+    let [a, b] = job();
+    let mut ring = Ring::<F>::new(&a, &b, seed);
+    for shorts in [0, 1, 63, 64, 65, 200] {
+        ring.must_post(&a.parcel(1, &pattern(1, SIZE)));
+        drop(ring.take(&b));
+        for _ in 0..shorts {
+            ring.must_post(&a.parcel(1, b"short"));
+            drop(ring.take(&b));
+            ring.drive(&b).unwrap();
+        }
+        ring.settle(&b);
+        assert_eq!((a.budget.used(), a.heap.usage().buffers), (0, 0), "{shorts} short messages later");
+    }
 }
 
 pub fn a_buffer_is_used_again_once_nobody_holds_it<F: Fabric>(seed: u64) {
@@ -137,14 +149,14 @@ pub fn a_received_message_is_posted_on_to_a_third_node<F: Fabric>(seed: u64) {
         // The one in the middle lets go before the last one looks, and so does the first.
         drop(got);
         first.settle(&b);
-        drop((0..8).map(|index| a.parcel(1, &pattern(90 + index, SIZE))).collect::<Vec<_>>());
+        a.use_memory_again(SIZE);
         let last = second.take(&c);
         second.settle(&c);
-        drop((0..8).map(|index| a.parcel(1, &pattern(70 + index, SIZE))).collect::<Vec<_>>());
+        a.use_memory_again(SIZE);
         assert!(last.bytes() == wanted);
     }
-    drop((0..8).map(|index| a.parcel(1, &pattern(index, SIZE))).collect::<Vec<_>>());
-    drop((0..8).map(|index| b.parcel(1, &pattern(index, SIZE))).collect::<Vec<_>>());
+    a.use_memory_again(SIZE);
+    b.use_memory_again(SIZE);
     assert!([&a, &b, &c].into_iter().all(is_empty));
 }
 
@@ -174,7 +186,7 @@ pub fn a_message_that_went_around_comes_home<F: Fabric>(seed: u64) {
         drop(home);
         back.settle(&a);
     }
-    drop((0..8).map(|index| a.parcel(1, &pattern(index, SIZE))).collect::<Vec<_>>());
-    drop((0..8).map(|index| b.parcel(1, &pattern(index, SIZE))).collect::<Vec<_>>());
+    a.use_memory_again(SIZE);
+    b.use_memory_again(SIZE);
     assert!(is_empty(&a) && is_empty(&b));
 }

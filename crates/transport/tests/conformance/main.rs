@@ -8,6 +8,7 @@ mod buffers;
 mod content;
 mod endings;
 mod hostile;
+mod interleavings;
 mod room;
 mod world;
 
@@ -57,6 +58,7 @@ conformance! {
     }
     buffers {
         memory_comes_back_when_everything_was_retrieved_and_dropped,
+        a_retrieved_buffer_comes_back_however_many_short_messages_followed_it,
         a_buffer_is_used_again_once_nobody_holds_it,
         content_that_is_changed_after_post_arrives_as_it_was_posted,
         a_sender_that_is_alone_again_changes_in_place,
@@ -79,5 +81,22 @@ conformance! {
         a_slot_that_changes_after_it_was_answered_is_corrupt,
         credits_that_are_ahead_are_corrupt,
         impossible_addresses_are_corrupt,
+    }
+}
+
+proptest::proptest! {
+    #![proptest_config(proptest::test_runner::Config { cases: 100, ..Default::default() })]
+
+    #[test]
+    fn any_interleaving_on_host_memory_is_that_of_a_queue((shape, steps) in interleavings::shapes_and_steps()) {
+        interleavings::run::<world::HostMemory>(shape, &steps, 0);
+    }
+
+    #[test]
+    fn any_interleaving_on_the_test_fabric_is_that_of_a_queue(
+        (shape, steps) in interleavings::shapes_and_steps(),
+        seed: u64,
+    ) {
+        interleavings::run::<world::TestFabric>(shape, &steps, seed);
     }
 }

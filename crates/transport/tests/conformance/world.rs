@@ -84,6 +84,13 @@ impl Node {
         self.parcel_of(&[(element, content)])
     }
 
+    /// Makes and drops more buffers for `bytes` than there are, so that the node finds out which of those that only others
+    /// held are free by now, and writes over them.
+    pub fn use_memory_again(&self, bytes: usize) {
+        let content = vec![0xdd; bytes];
+        drop((0..if bytes > 1 << 20 { 4 } else { 60 }).map(|_| self.parcel(1, &content)).collect::<Vec<_>>());
+    }
+
     /// Content of several types.
     pub fn parcel_of(&self, parts: &[(u8, &[u8])]) -> Parcel {
         let mut parcel = Parcel::default();

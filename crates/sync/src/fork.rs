@@ -1,0 +1,29 @@
+//! Forked children: DECK is not for them.
+//!
+//! A child has the parent's memory, mapped segments included, but not its threads. Whatever it did with DECK's objects
+//! (dropping one is enough) it would do in the parent's name. So every call of DECK in it fails, and drops do nothing.
+
+use std::sync::Once;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+static IS_CHILD: AtomicBool = AtomicBool::new(false);
+
+extern "C" fn in_child() {
+    IS_CHILD.store(true, Ordering::Relaxed);
+}
+
+/// Notices forks from now on. Called when a node joins.
+pub fn watch() {
+    static REGISTERED: Once = Once::new();
+    REGISTERED.call_once(|| {
+        // SAFETY: the handler is a function that lives for ever and only stores to an atomic, which is allowed between fork
+        // and exec.
+        unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
+    });
+}
+
+/// True in a process that was forked after [`watch`] was called in its parent.
+#[inline]
+pub fn is_child() -> bool {
+    IS_CHILD.load(Ordering::Relaxed)
+}

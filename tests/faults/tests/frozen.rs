@@ -1,0 +1,125 @@
+//! `kill -STOP`: a node that stands still is frozen, not dead, and loses nothing when it goes on.
+
+use std::time::Duration;
+
+use deck_testkit::{Failure, Job, Process, SOON};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_deck-faults-node");
+const A_MOMENT: Duration = Duration::from_millis(50);
+/// Longer than it takes to call a silent node frozen.
+const LONG_ENOUGH: Duration = Duration::from_millis(700);
+
+#[track_caller]
+fn expect_frozen(failure: &Failure, victim: &Process) {
+    assert_eq!((failure.kind.as_str(), failure.peer), ("Timeout", Some(victim.number())), "{failure}");
+    assert!(failure.text.contains("frozen"), "{failure}");
+}
+
+#[test]
+fn posts_to_a_frozen_node_go_on_while_there_is_room_and_then_time_out_and_say_why() {
+    let job = Job::launched(PROGRAM);
+    let [owner, poster] = job.nodes();
+    owner.mailbox_for("box", 8);
+    poster.clone_mailbox("box");
+    poster.post("box", 0, 3, 100_000);
+    owner.stop();
+    poster.post("box", 3, 5, 100_000);
+    let (posted, end) = poster.try_post("box", 8, 1, 100_000, LONG_ENOUGH);
+    assert_eq!(posted, 0);
+    expect_frozen(&end.unwrap_err(), &owner);
+    assert_eq!(poster.state(owner.number()), "Frozen");
+
+    poster.tell_and_see_waiting("box", "post box 8 20 100000 20000");
+    owner.go_on();
+    for number in 0..28 {
+        let message = owner.retrieve("box", SOON).unwrap();
+        assert_eq!((message.number, message.sender), (number, poster.number()));
+    }
+    assert_eq!(owner.retrieve("box", A_MOMENT).unwrap_err().kind, "Timeout");
+    assert_eq!(poster.posted("box").0, 20);
+    // The first answer after it went on may still be under way.
+    while poster.state(owner.number()) != "Live" {}
+    drop((owner, poster));
+    job.end();
+}
+
+#[test]
+fn a_frozen_poster_is_no_loss_and_what_it_had_posted_arrives() {
+    let job = Job::launched(PROGRAM);
+    let [owner, poster, other] = job.nodes();
+    owner.mailbox("box");
+    for node in [&poster, &other] {
+        node.clone_mailbox("box");
+    }
+    poster.post("box", 0, 10, 100_000);
+    poster.stop();
+    for number in 0..10 {
+        assert_eq!(owner.retrieve("box", SOON).unwrap().number, number);
+    }
+    // Longer than the liveness bound: if it were taken for dead, this would tell.
+    assert_eq!(owner.retrieve("box", Duration::from_millis(1500)).unwrap_err().kind, "Timeout");
+    assert_eq!(owner.state(poster.number()), "Frozen");
+    other.post("box", 0, 1, 10_000);
+    assert_eq!(owner.retrieve("box", SOON).unwrap().sender, other.number());
+    poster.go_on();
+    poster.post("box", 10, 10, 100_000);
+    for number in 10..20 {
+        assert_eq!(owner.retrieve("box", SOON).unwrap().number, number);
+    }
+    drop((owner, poster, other));
+    job.end();
+}
+
+#[test]
+fn a_clone_of_a_frozen_nodes_mail_box_times_out_and_says_why() {
+    let job = Job::launched(PROGRAM);
+    let [owner, cloner] = job.nodes();
+    owner.mailbox("box");
+    owner.stop();
+    expect_frozen(&cloner.ask(&format!("clone box {}", LONG_ENOUGH.as_millis())).failure(), &owner);
+    owner.go_on();
+    cloner.clone_mailbox("box");
+    cloner.post("box", 0, 1, 100);
+    assert_eq!(owner.retrieve("box", SOON).unwrap().number, 0);
+    drop((owner, cloner));
+    job.end();
+}
+
+#[test]
+fn a_clone_that_timed_out_leaves_no_second_ring_behind() {
+    let job = Job::launched(PROGRAM);
+    let [owner, cloner] = job.nodes();
+    owner.mailbox("met");
+    owner.mailbox("box");
+    // They know each other, so that only the ring is asked for.
+    cloner.clone_mailbox("met");
+    owner.stop();
+    for _ in 0..3 {
+        assert_eq!(cloner.ask("clone box 50").failure().kind, "Timeout");
+    }
+    owner.go_on();
+    cloner.clone_mailbox("box");
+    cloner.post("box", 0, 1, 100);
+    assert_eq!(owner.retrieve("box", SOON).unwrap().number, 0);
+    cloner.kill();
+    assert_eq!(owner.retrieve("box", SOON).unwrap_err().kind, "PeerLost");
+    assert_eq!(owner.retrieve("box", A_MOMENT).unwrap_err().kind, "Timeout", "the loss was told twice");
+    drop((owner, cloner));
+    job.end();
+}
+
+#[test]
+fn a_node_that_dies_while_it_is_frozen_is_lost_like_any_other() {
+    let job = Job::launched(PROGRAM);
+    let [owner, poster] = job.nodes();
+    owner.mailbox_for("box", 2);
+    poster.clone_mailbox("box");
+    poster.post("box", 0, 2, 100);
+    owner.stop();
+    poster.tell_and_see_waiting("box", "post box 2 1 100 20000");
+    owner.kill();
+    let failure = poster.answer("box").expect("it lives").failure();
+    assert_eq!((failure.kind.as_str(), failure.peer), ("PeerLost", Some(owner.number())));
+    drop((owner, poster));
+    job.end();
+}

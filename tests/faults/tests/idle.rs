@@ -1,0 +1,27 @@
+//! A node that waits costs nothing.
+
+use std::time::Duration;
+
+use deck_testkit::{Job, SOON};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_deck-faults-node");
+
+#[test]
+fn a_node_that_waits_for_seconds_uses_next_to_no_processor_time() {
+    let job = Job::launched(PROGRAM);
+    let [idle, other] = job.nodes();
+    idle.mailbox("box");
+    other.clone_mailbox("box");
+    other.post("box", 0, 10, 1000);
+    for number in 0..10 {
+        assert_eq!(idle.retrieve("box", SOON).unwrap().number, number);
+    }
+    let before = idle.processor_time();
+    assert_eq!(idle.retrieve("box", Duration::from_secs(3)).unwrap_err().kind, "Timeout");
+    let used = idle.processor_time() - before;
+    println!("3 s in a retrieve cost {used:?} of processor time");
+    // The aim is 5 ms; a bound that a busy machine cannot break by accident.
+    assert!(used < Duration::from_millis(100), "{used:?}");
+    drop((idle, other));
+    job.end();
+}

@@ -1,0 +1,155 @@
+//! Coming into a job: by name, all at once, while the node that listens dies, and from a wrong environment.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use deck_testkit::{Chance, Job, Process, SOON};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_deck-faults-node");
+
+/// Posts a message from one node to the other under a fresh name.
+#[track_caller]
+fn expect_to_meet(one: &Process, other: &Process, name: &str) {
+    other.mailbox(name);
+    one.clone_mailbox(name);
+    one.post(name, 0, 1, 1000);
+    assert_eq!(other.retrieve(name, SOON).unwrap().sender, one.number());
+}
+
+#[test]
+fn nodes_started_by_hand_with_the_same_job_name_meet_and_others_can_join_later() {
+    let job = Job::by_name(PROGRAM);
+    let [first, second] = job.nodes();
+    assert_eq!((first.number().0, second.number().0), (0, 1));
+    expect_to_meet(&first, &second, "one");
+    expect_to_meet(&second, &first, "two");
+    let third = job.node();
+    assert_eq!(third.number().0, 2);
+    expect_to_meet(&third, &first, "three");
+    expect_to_meet(&second, &third, "four");
+    for node in [&first, &second, &third] {
+        assert_eq!(node.done("count"), "3");
+    }
+    drop((first, second, third));
+    job.end();
+}
+
+#[test]
+fn when_the_node_that_listens_dies_names_stay_and_the_job_can_still_be_joined() {
+    let job = Job::by_name(PROGRAM);
+    let [first, second, third] = job.nodes();
+    second.mailbox("kept");
+    third.clone_mailbox("kept");
+    first.mailbox("freed");
+    first.kill();
+    // Somebody joins at once, and somebody else when the dust has settled.
+    let fourth = job.node();
+    assert_eq!(fourth.number().0, 3);
+    expect_to_meet(&third, &fourth, "new");
+    third.post("kept", 0, 1, 1000);
+    fourth.clone_mailbox("kept");
+    fourth.post("kept", 0, 1, 1000);
+    let mut senders = [(); 2].map(|()| second.retrieve("kept", SOON).unwrap().sender);
+    senders.sort();
+    assert_eq!(senders, [third.number(), fourth.number()]);
+    second.mailbox("freed");
+    // The next one to listen dies as well.
+    second.kill();
+    let fifth = job.node();
+    assert_eq!(fifth.number().0, 4);
+    expect_to_meet(&fourth, &fifth, "newer");
+    expect_to_meet(&third, &fifth, "newest");
+    drop((first, second, third, fourth, fifth));
+    job.end();
+}
+
+#[test]
+fn a_job_never_splits_when_the_node_that_listens_dies_while_others_join() {
+    let job = Job::by_name(PROGRAM);
+    let mut chance = Chance::new(job.seed());
+    let mut nodes: Vec<Process> = job.nodes::<3>().into();
+    let mut highest = 2;
+    for _ in 0..20 {
+        let mut joining = job.start(&[], &[]);
+        let pause = Duration::from_micros(chance.below(4000) as u64);
+        std::thread::park_timeout(pause);
+        nodes.remove(0).kill();
+        joining.joined().words();
+        assert_eq!(joining.number().0, highest + 1, "it has joined another job");
+        highest += 1;
+        expect_to_meet(&nodes[0], &joining, &format!("meeting-{highest}"));
+        nodes.push(joining);
+    }
+    drop(nodes);
+    job.end();
+}
+
+#[test]
+fn processes_started_all_at_once_form_exactly_one_job() {
+    for _ in 0..5 {
+        let job = Job::by_name(PROGRAM);
+        let mut nodes: [Process; 8] = std::array::from_fn(|_| job.start(&[], &[]));
+        let numbers: BTreeSet<u32> = nodes
+            .iter_mut()
+            .map(|node| {
+                node.joined().words();
+                node.number().0
+            })
+            .collect();
+        assert!(numbers.into_iter().eq(0..8), "numbers are given in order, each once");
+        nodes[0].mailbox("all");
+        for node in &nodes[1..] {
+            assert_eq!(node.done("count"), "8");
+            node.clone_mailbox("all");
+            node.post("all", 0, 1, 100);
+        }
+        let senders: BTreeSet<_> = (1..8).map(|_| nodes[0].retrieve("all", SOON).unwrap().sender).collect();
+        assert_eq!(senders.len(), 7);
+        drop(nodes);
+        job.end();
+    }
+}
+
+#[test]
+fn a_wrong_environment_is_refused_with_the_remedy_instead_of_a_lonely_node() {
+    let job = Job::alone(PROGRAM);
+    let long = "x".repeat(64);
+    let wrong = [
+        ("DECK_JOB", "two words", "Invalid", "DECK_JOB"),
+        ("DECK_JOB", "", "Invalid", "DECK_JOB"),
+        ("DECK_JOB", "../up", "Invalid", "DECK_JOB"),
+        ("DECK_JOB", &long, "Invalid", "DECK_JOB"),
+        ("DECK_LAUNCH_FD", "garbage", "Invalid", "deck run"),
+        ("DECK_LAUNCH_FD", "-1", "Invalid", "deck run"),
+        ("DECK_LAUNCH_FD", "987", "NotInitialized", "deck run"),
+        // It is there, and it is no socket.
+        ("DECK_LAUNCH_FD", "0", "NotInitialized", "deck run"),
+        ("DECK_HEAP", "little", "Invalid", "DECK_HEAP"),
+        ("DECK_TIMEOUT", "soon", "Invalid", "DECK_TIMEOUT"),
+    ];
+    for (variable, value, kind, remedy) in wrong {
+        let mut node = job.start(&[], &[(variable, value)]);
+        let failure = node.joined().failure();
+        assert_eq!(failure.kind, kind, "{variable}={value}: {failure}");
+        assert!(failure.text.contains(remedy), "{variable}={value}: {failure}");
+        assert_eq!(node.wait().code(), Some(3));
+    }
+    job.end();
+}
+
+#[test]
+fn a_node_that_leaves_and_one_that_dies_make_room_without_giving_their_numbers_away() {
+    let job = Job::launched(PROGRAM);
+    let keeper = job.node();
+    for round in 1..=30 {
+        let node = job.node();
+        assert_eq!(node.number().0, round);
+        if round % 2 == 0 {
+            node.done("leave");
+        }
+        drop(node);
+    }
+    assert_eq!(keeper.done("count"), "31");
+    drop(keeper);
+    job.end();
+}

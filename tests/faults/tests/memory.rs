@@ -1,0 +1,77 @@
+//! Too little memory is an error with a remedy at the call that asks for it, never a signal later.
+
+use std::time::Duration;
+
+use deck_testkit::{Job, Process, SOON};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_deck-faults-node");
+
+/// Has a node post to itself without retrieving until memory is out, and then shows that it goes on.
+#[track_caller]
+fn fill_up(node: &Process, size: usize) {
+    node.mailbox_for("box", 4096);
+    node.clone_mailbox("box");
+    let (posted, end) = node.try_post("box", 0, 4096, size, Duration::from_millis(100));
+    let failure = end.expect_err("memory has no end");
+    println!("after {posted} messages of {size} bytes: {failure}");
+    // The mail box's bytes or the node's budget may be what ends first; then it is those that the error names.
+    assert!(["NoMemory", "Timeout"].contains(&failure.kind.as_str()), "{failure}");
+    assert!(failure.text.contains(';') && failure.text.contains("[D0"), "no remedy: {failure}");
+    for number in 0..posted {
+        assert_eq!(node.retrieve("box", SOON).unwrap().number, number);
+    }
+    node.post("box", 0, 1, size);
+    assert_eq!(node.retrieve("box", SOON).unwrap().number, 0);
+}
+
+#[test]
+fn a_small_segment_fills_up_with_an_error_that_says_what_to_do() {
+    let job = Job::launched(PROGRAM);
+    let node = job.node_with(&[("DECK_HEAP", "8M"), ("DECK_BUDGET", "1G")]);
+    fill_up(&node, 100_000);
+    node.done("mailbox huge");
+    node.clone_mailbox("huge");
+    let failure = node.try_post("huge", 0, 1, 64 << 20, SOON).1.unwrap_err();
+    assert_eq!(failure.kind, "NoMemory", "{failure}");
+    assert!(failure.text.contains("DECK_HEAP"), "the remedy names the variable: {failure}");
+    drop(node);
+    job.end();
+}
+
+#[test]
+fn a_small_budget_holds_posts_back_with_an_error_that_says_what_to_do() {
+    let job = Job::launched(PROGRAM);
+    let node = job.node_with(&[("DECK_BUDGET", "1M")]);
+    fill_up(&node, 100_000);
+    let failure = node.try_post("box", 0, 1, 2 << 20, SOON).1.unwrap_err();
+    assert_eq!(failure.kind, "TooLarge", "{failure}");
+    assert!(failure.text.contains("DECK_BUDGET"), "{failure}");
+    drop(node);
+    job.end();
+}
+
+#[test]
+fn limits_of_the_process_are_told_when_it_joins_or_asks_for_memory() {
+    // Address space, and size of files.
+    for limit in ["--as=600000000", "--fsize=1000000"] {
+        let job = Job::alone(PROGRAM);
+        let mut node = job.start(&["prlimit", limit], &[]);
+        let failure = node.joined().failure();
+        println!("{limit}: {failure}");
+        assert_eq!(failure.kind, "NoMemory", "{failure}");
+        assert!(failure.text.contains("ulimit"), "{failure}");
+        assert_eq!(node.wait().code(), Some(3), "it was not ended by a signal");
+        drop(node);
+        job.end();
+    }
+}
+
+#[test]
+fn a_node_finds_room_in_little_address_space_if_it_is_told_to() {
+    let job = Job::alone(PROGRAM);
+    let mut node = job.start(&["prlimit", "--as=2000000000"], &[("DECK_HEAP", "64M")]);
+    node.joined().words();
+    fill_up(&node, 1_000_000);
+    drop(node);
+    job.end();
+}
