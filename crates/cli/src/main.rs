@@ -18,7 +18,7 @@ fn main() -> ExitCode {
     match usage::parse() {
         Ok(Command::Run(options)) => run::run(&options),
         Ok(Command::Bench { name, json }) => bench::run(name, json),
-        Ok(Command::BenchNode { name, cpus }) => bench::node(name, &cpus),
+        Ok(Command::BenchNode { name }) => bench::node(name),
         Err(code) => code,
     }
 }

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::io::{self, Write};
 use std::os::fd::OwnedFd;
 use std::process::ExitCode;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use deck::{Error, NodeId};
@@ -83,22 +83,17 @@ fn columns() -> Option<u16> {
 struct Names {
     broker: Arc<Broker>,
     processes: HashMap<u32, usize>,
-    /// Numbers seen: a node that has left still has something to print.
-    numbers: Mutex<HashMap<u32, NodeId>>,
 }
 
 impl Names {
     fn new(started: &[Started], broker: Arc<Broker>) -> Names {
         let processes = started.iter().enumerate().map(|(index, process)| (process.pid, index)).collect();
-        Names { broker, processes, numbers: Mutex::default() }
+        Names { broker, processes }
     }
 
     fn number(&self, pid: u32) -> Option<NodeId> {
-        let mut numbers = self.numbers.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(number) = self.broker.node_of_pid(pid) {
-            numbers.insert(pid, number);
-        }
-        numbers.get(&pid).copied()
+        // Processes are started in the order in which they are invited.
+        self.broker.node_of_invitation(self.processes[&pid])
     }
 
     /// `[3]` for node 3, and `[p0]` for the first process as long as it is no node.

@@ -61,9 +61,6 @@ enum Subcommands {
     BenchNode {
         #[arg(value_parser = bench_name)]
         name: bench::Name,
-        /// The processors to run on: one for each node, or none for all
-        #[arg(long, value_delimiter = ',')]
-        cpus: Vec<usize>,
     },
 }
 
@@ -90,8 +87,6 @@ pub enum Command {
     BenchNode {
         /// Which benchmark.
         name: bench::Name,
-        /// Processors to run on.
-        cpus: Vec<usize>,
     },
 }
 
@@ -103,7 +98,7 @@ pub fn parse() -> Result<Command, ExitCode> {
                 Command::Run(Options { nodes, job, tag, kill_on_failure, command })
             }
             Subcommands::Bench { name, json } => Command::Bench { name, json },
-            Subcommands::BenchNode { name, cpus } => Command::BenchNode { name, cpus },
+            Subcommands::BenchNode { name } => Command::BenchNode { name },
         }),
         Err(error) if !error.use_stderr() => {
             // Help into a closed pipe is nobody's problem.

@@ -131,6 +131,13 @@ impl Node {
             membership,
         });
         let handler: Weak<dyn Handler> = Arc::downgrade(&(shared.clone() as Arc<dyn Handler>));
+        let weak = Arc::downgrade(&shared);
+        shared.heap().set_reserve(Box::new(move || {
+            // Messages that were retrieved since the last post still hold their buffers.
+            weak.upgrade().iter().flat_map(|shared| shared.posters()).for_each(|poster| {
+                poster.sender.reap(u32::MAX);
+            });
+        }));
         shared.membership.start(handler)?;
         log::say(LogLevel::Info, || format!("{} has joined job \"{job}\"", shared.number()));
         Ok(Node { shared, job })

@@ -333,6 +333,7 @@ mod tests {
     use super::*;
 
     #[test]
+    #[cfg_attr(miri, ignore = "a million sizes")]
     fn classes_are_dense_and_waste_at_most_a_quarter() {
         let mut last = (usize::MAX, 0);
         for bytes in 1..=LARGE {

@@ -4,8 +4,9 @@
 //! ([`crate::holders`]). A buffer whose owner has let go may still be held elsewhere: it is *pending* and looked at again
 //! whenever a buffer of its size is wanted, so a release by another node needs no message.
 
+use std::fmt;
 use std::os::fd::OwnedFd;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use deck_sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use deck_sync::{Error, ErrorKind, NodeId, Result, fork};
@@ -17,7 +18,6 @@ use crate::layout::{self, BUFFERS, DATA, LINE, LINE_WORDS, header, holder};
 use crate::{Seat, Segment, Words};
 
 /// A node's segment with its buffers, as its owner or another node sees it.
-#[derive(Debug)]
 pub struct HeapMemory {
     segment: Arc<Segment>,
     lines: Words,
@@ -31,6 +31,8 @@ pub struct HeapMemory {
     held: AtomicU32,
     /// The owner has left its job: nothing is handed out any more, so what others still hold stays as it is.
     is_closed: AtomicBool,
+    /// Lets go of buffers that are needed no longer; asked when memory runs out.
+    reserve: OnceLock<Box<dyn Fn() + Send + Sync>>,
     /// Only in the owner.
     own: Option<Own>,
 }
@@ -141,6 +143,7 @@ impl HeapMemory {
             counts: zeroed_counts(),
             held: AtomicU32::new(0),
             is_closed: AtomicBool::new(false),
+            reserve: OnceLock::new(),
             own,
         }))
     }
@@ -219,6 +222,21 @@ impl HeapMemory {
     /// [`ErrorKind::NoMemory`] with what was wanted and what to do.
     pub fn allocate(self: &Arc<Self>, bytes: usize) -> Result<Buffer> {
         self.check_size(bytes)?;
+        match (self.try_allocate(bytes), self.reserve.get()) {
+            (Err(error), Some(reserve)) if error.kind() == ErrorKind::NoMemory => {
+                reserve();
+                self.try_allocate(bytes)
+            }
+            (result, _) => result,
+        }
+    }
+
+    /// Has `reserve` called when memory runs out, before an allocation fails: it may let go of buffers of this heap.
+    pub fn set_reserve(&self, reserve: Box<dyn Fn() + Send + Sync>) {
+        let _ = self.reserve.set(reserve);
+    }
+
+    fn try_allocate(self: &Arc<Self>, bytes: usize) -> Result<Buffer> {
         let (own, mut blocks) = self.blocks()?;
         let is_free = |index: u32| self.claim_free(index);
         let (index, offset, capacity) = blocks.take(bytes.max(1), &is_free, &|index| self.mark_free(own, index))?;
@@ -340,6 +358,12 @@ impl HeapMemory {
         let Ok((own, mut blocks)) = self.blocks() else { return HeapUse::default() };
         blocks.look_at_pending(&|index| self.claim_free(index), &|index| self.mark_free(own, index));
         blocks.usage()
+    }
+}
+
+impl fmt::Debug for HeapMemory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HeapMemory").field("owner", &self.owner).field("seat", &self.seat).finish_non_exhaustive()
     }
 }
 

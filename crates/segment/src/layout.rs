@@ -50,4 +50,7 @@ pub mod holder {
 }
 
 const _: () = assert!(Seat::COUNT / 64 == holder::ADDED - holder::BITS);
-const _: () = assert!(DATA.is_multiple_of(PAGE));
+const _: () = assert!(holder::GENERATION < LINE_WORDS && header::PID < LINE_WORDS);
+const _: () = assert!(LINE == size_of::<crate::fabric::Line>());
+// docs/layout/node-segment.md
+const _: () = assert!(HOLDERS == 8_192 && DATA == 67_117_056 && DATA.is_multiple_of(PAGE));

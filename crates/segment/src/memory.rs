@@ -134,6 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
+    #[cfg_attr(miri, ignore = "maps memory")]
     fn a_new_segment_is_sparse_and_every_access_is_bounded() {
         let segment = Segment::create("test", 1 << 30).unwrap();
         assert_eq!(segment.bytes(), 1 << 30);
@@ -143,6 +144,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "maps memory")]
     fn a_second_mapping_sees_what_the_first_wrote() {
         let mine = Segment::create("test", 8192).unwrap();
         mine.allocate(0, 8192).unwrap();
@@ -158,6 +160,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "maps memory")]
     fn memory_that_could_shrink_is_refused() {
         let fd = rustix::fs::memfd_create("bad", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).unwrap();
         rustix::fs::ftruncate(&fd, 4096).unwrap();
@@ -167,6 +170,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "maps memory")]
     fn too_little_memory_is_an_error_with_a_remedy() {
         let segment = Segment::create("test", 1 << 46).unwrap();
         let error = segment.allocate(0, 1 << 45).unwrap_err();

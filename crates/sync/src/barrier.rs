@@ -92,6 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
+    #[cfg_attr(miri, ignore = "membarrier")]
     fn registering_twice_gives_the_same_answer() {
         assert_eq!(register(), register());
         heavy();

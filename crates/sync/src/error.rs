@@ -58,7 +58,7 @@ kinds! {
     /// An argument no call accepts.
     Invalid = "D0101", Call, "invalid argument", "correct the argument";
     /// The deadline passed first.
-    Timeout = "D0102", Call, "timed out", "wait longer, or find out what the wait depends on with `deck why`";
+    Timeout = "D0102", Call, "timed out", "wait longer, or check that whoever is to end the wait still runs";
     /// The wait was cancelled from another thread.
     Cancelled = "D0103", Call, "cancelled", "nothing: another thread asked for this";
     /// Not possible here.

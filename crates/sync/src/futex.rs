@@ -136,6 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
+    #[cfg_attr(miri, ignore = "futex_waitv")]
     fn a_changed_word_ends_the_sleep_at_once() {
         let word = AtomicU32::new(1);
         sleep(&word, 0, None);
@@ -144,6 +145,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "futex_waitv")]
     fn more_words_than_the_kernel_watches_still_end_in_time() {
         let words: Vec<AtomicU32> = (0..200).map(AtomicU32::new).collect();
         let watched: Vec<(&AtomicU32, u32)> = words.iter().zip(0..).collect();

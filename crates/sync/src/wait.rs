@@ -245,6 +245,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "futex_waitv")]
     fn several_events_can_be_waited_for() {
         let crowd: Arc<dyn Crowd> = Alone::shared();
         let (flag, events) = (AtomicBool::new(false), [Event::new(), Event::new(), Event::new()]);

@@ -262,17 +262,57 @@ fn buffers_that_killed_nodes_held_come_back_to_their_owner() {
     job.end();
 }
 
+/// Ends a process that a node had started and left behind.
+fn end_orphan(pid: &str) {
+    let ended = std::process::Command::new("kill").args(["-9", pid]).status();
+    assert!(ended.is_ok_and(|status| status.success()), "{pid} was not there any more");
+}
+
 #[test]
 fn a_program_that_a_node_started_does_not_keep_the_node_alive() {
     let job = Job::launched(PROGRAM);
     let [parent, other] = job.nodes();
     other.mailbox("box");
     parent.clone_mailbox("box");
-    let child: u32 = parent.done("sh exec sleep 1000").parse().expect("a process");
+    let child = parent.done("sh exec sleep 1000");
     other.tell_and_see_waiting("retrieve", "retrieve box 20000");
     let killed = parent.kill();
     expect_told(&other, "retrieve", &parent, killed);
-    let _ = std::process::Command::new("kill").args(["-9", &child.to_string()]).status();
+    end_orphan(&child);
     drop((parent, other));
     job.end();
+}
+
+#[test]
+fn a_forked_child_cannot_call_and_does_not_keep_its_node_alive() {
+    for job in [Job::launched(PROGRAM), Job::by_name(PROGRAM)] {
+        let [parent, other] = job.nodes();
+        for (owner, name) in [(&parent, "parents"), (&other, "others")] {
+            owner.mailbox(name);
+            parent.clone_mailbox(name);
+        }
+        other.clone_mailbox("parents");
+        parent.post("others", 0, 3, 100_000);
+        let child = parent.done("fork parents");
+        let failures = parent.answer("child").expect("the child says how it went").words();
+        assert!(failures.split(' ').all(|kind| kind == "NotInitialized"), "{failures}");
+        // The parent goes on as if nothing had happened.
+        parent.post("others", 3, 3, 100_000);
+        other.post("parents", 0, 3, 100_000);
+        for number in 0..3 {
+            assert_eq!(parent.retrieve("parents", SOON).unwrap().number, number);
+        }
+        for number in 0..6 {
+            assert_eq!(other.retrieve("others", SOON).unwrap().number, number);
+        }
+        other.tell_and_see_waiting("retrieve", "retrieve others 20000");
+        let killed = parent.kill();
+        expect_told(&other, "retrieve", &parent, killed);
+        // The name is free, and in a job by name the survivor takes over although the child lives.
+        let third = job.node();
+        third.mailbox("parents");
+        end_orphan(&child);
+        drop((parent, other, third));
+        job.end();
+    }
 }

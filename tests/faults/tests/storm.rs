@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use deck_testkit::{Chance, Job, Process};
+use deck_testkit::{Chance, Job, NodeId, Process};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_deck-faults-node");
 const PLACES: usize = 4;
@@ -75,28 +75,46 @@ impl Storm {
         }
     }
 
-    fn kill_one(&mut self) {
-        let place = self.chance.below(PLACES);
-        let victim = self.nodes[place].number();
-        self.go_on();
-        self.nodes[place].kill();
-        self.nodes[place].wait();
-        if self.chance.below(2) == 0 {
-            // Not every loss has been noticed when the next node comes.
-            self.nodes[place] = self.sit(place);
+    /// Kills one node, now and then two, and has others take their places.
+    fn kill_some(&mut self) -> usize {
+        let mut places = vec![self.chance.below(PLACES)];
+        if self.chance.below(5) == 0 {
+            places.push((places[0] + 1 + self.chance.below(PLACES - 1)) % PLACES);
         }
-        for (_, node) in self.nodes.iter().enumerate().filter(|(at, _)| *at != place) {
+        self.go_on();
+        let victims: Vec<NodeId> = places.iter().map(|place| self.nodes[*place].number()).collect();
+        places.iter().for_each(|place| _ = self.nodes[*place].kill_and_wait());
+        let is_early = self.chance.below(2) == 0;
+        if is_early {
+            // Not every loss has been noticed when the next nodes come.
+            self.refill(&places);
+        }
+        let survivors = || self.nodes.iter().enumerate().filter(|(at, _)| !places.contains(at)).map(|(_, node)| node);
+        for (node, victim) in survivors().flat_map(|node| victims.iter().map(move |victim| (node, victim))) {
             node.tell("told", &format!("told {} {SOON_MS}", victim.0));
         }
-        for (_, node) in self.nodes.iter().enumerate().filter(|(at, _)| *at != place) {
+        for (node, victim) in survivors().flat_map(|node| victims.iter().map(move |victim| (node, victim))) {
             let answer = node.answer("told").unwrap_or_else(|| panic!("{} is gone", node.number()));
             answer.result.unwrap_or_else(|failure| panic!("{} after the death of {victim}: {failure}", node.number()));
         }
-        if self.nodes[place].number() == victim {
-            self.nodes[place] = self.sit(place);
+        if !is_early {
+            self.refill(&places);
         }
         if self.chance.below(2) == 0 {
             self.all_meet();
+        }
+        victims.len()
+    }
+
+    fn refill(&mut self, places: &[usize]) {
+        for place in places {
+            if self.chance.below(4) == 0 {
+                // One that does not get far.
+                let early = self.job.start(&[], &[]);
+                self.go_on();
+                early.kill();
+            }
+            self.nodes[*place] = self.sit(*place);
         }
     }
 
@@ -136,16 +154,17 @@ fn storm(job: Job) {
     let mut storm = Storm::start(job.with_limit(Duration::from_secs(60 + kills as u64)));
     let began = Instant::now();
     let mut told = Instant::now();
-    for kill in 1..=kills {
-        storm.kill_one();
+    let mut killed = 0;
+    while killed < kills {
+        killed += storm.kill_some();
         if told.elapsed() > Duration::from_secs(5) {
             told = Instant::now();
             let memory: Vec<u64> = storm.nodes.iter().map(|node| node.shared_bytes() >> 20).collect();
-            println!("{kill} of {kills} kills in {:?}; MiB of the nodes: {memory:?}", began.elapsed());
+            println!("{killed} of {kills} kills in {:?}; MiB of the nodes: {memory:?}", began.elapsed());
         }
     }
-    let each = began.elapsed() / kills.max(1) as u32;
-    println!("{kills} kills in {:?}, {each:?} each", began.elapsed());
+    let each = began.elapsed() / killed.max(1) as u32;
+    println!("{killed} kills in {:?}, {each:?} each", began.elapsed());
     storm.settle();
     let Storm { job, nodes, .. } = storm;
     drop(nodes);

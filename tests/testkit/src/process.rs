@@ -168,6 +168,12 @@ impl Process {
         Instant::now()
     }
 
+    /// `kill -9`, and waits until the kernel has cleaned up behind it.
+    pub fn kill_and_wait(&self) -> ExitStatus {
+        self.kill();
+        self.wait()
+    }
+
     /// Freezes it: `kill -STOP`; returns once the kernel has stopped it.
     pub fn stop(&self) {
         self.running.signal(Signal::STOP);

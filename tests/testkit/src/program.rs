@@ -17,6 +17,7 @@
 //! | `count` | highest number ever given, plus one |
 //! | `leave` | leaves the job |
 //! | `sh COMMAND` | runs a shell command that inherits what programs inherit |
+//! | `fork NAME` | forks a child that calls DECK, with that mail box and its clone; the child's process, and in the lane `child` how its calls failed |
 //! | `exchange ...` | see the `exchange` module |
 //! | `begin COMMAND ...` | a note, then the command |
 
@@ -158,6 +159,7 @@ impl Program {
                 let child = child.map_err(|error| Failure::finding(error.to_string()))?;
                 Ok(child.id().to_string())
             }
+            "fork" => self.fork(words.next()?),
             "exchange" => {
                 let exchange = Exchange::start(&self.node, &mut words)?;
                 *lock(&self.exchange) = Some(exchange);
@@ -219,6 +221,28 @@ impl Program {
             None => format!("{sender} - - {}", message.size()),
         };
         Ok((message, words))
+    }
+
+    fn fork(&self, name: &str) -> Outcome {
+        let (mailbox, clone) = (self.mailbox_of(name)?, self.clone_of(name)?);
+        let content = message(&self.node, Identity { maker: self.node.number().0, stream: 0, number: 0 }, 1000)?;
+        let child = move || {
+            let began = Instant::now();
+            let kind = |result: Result<(), Error>| {
+                result.map_or_else(|error| format!("{:?}", error.kind()), |()| "Done".into())
+            };
+            let kinds = [
+                kind(mailbox.retrieve(Duration::ZERO).map(drop)),
+                kind(clone.post_shared(&content, Duration::ZERO)),
+                kind(self.node.clone_mailbox(name, Duration::ZERO).map(drop)),
+                kind(self.node.anonymous_mailbox().map(drop)),
+                kind(self.node.state(self.node.number()).map(drop)),
+                kind(Node::join().map(drop)),
+            ];
+            say("child", began, false, Ok(kinds.join(" ")));
+        };
+        let child = crate::fork::fork(child).ok_or_else(|| Failure::finding("no process is to be had"))?;
+        Ok(child.to_string())
     }
 
     fn check(&self) -> Outcome {

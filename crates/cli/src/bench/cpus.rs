@@ -14,11 +14,29 @@ pub fn pair() -> Option<[usize; 2]> {
     choose(&places)
 }
 
-/// Keeps the calling thread on `cpu`.
-pub fn pin(cpu: usize) -> io::Result<()> {
-    let mut only = CpuSet::new();
-    only.set(cpu);
-    Ok(sched_setaffinity(None, &only)?)
+/// Which processors the calling thread ran on; it does so again when this is dropped.
+pub struct Moved(CpuSet);
+
+impl Moved {
+    /// Nothing has changed yet.
+    pub fn not_yet() -> io::Result<Moved> {
+        Ok(Moved(sched_getaffinity(None)?))
+    }
+
+    /// Keeps the calling thread on `cpu`, and with it what it starts from now on: processes with all their threads, from
+    /// their very beginning.
+    pub fn to(&self, cpu: usize) -> io::Result<()> {
+        let mut only = CpuSet::new();
+        only.set(cpu);
+        Ok(sched_setaffinity(None, &only)?)
+    }
+}
+
+impl Drop for Moved {
+    fn drop(&mut self) {
+        // What was allowed before is allowed still, unless somebody else has just taken it away: then that holds.
+        let _ = sched_setaffinity(None, &self.0);
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -55,6 +73,18 @@ mod tests {
     fn chosen(places: &[(u64, u64)]) -> Option<[usize; 2]> {
         let place = |&(package, core)| Place { package: Some(package), core: Some(core) };
         choose(&places.iter().map(place).enumerate().collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn what_is_started_meanwhile_stays_on_its_processor_and_the_thread_comes_back() {
+        let here = sched_getaffinity(None).unwrap();
+        let last = (0..CpuSet::MAX_CPU).rfind(|&cpu| here.is_set(cpu)).unwrap();
+        let moved = Moved::not_yet().unwrap();
+        moved.to(last).unwrap();
+        let started = std::process::Command::new("grep").args(["Cpus_allowed_list", "/proc/self/status"]).output();
+        drop(moved);
+        assert_eq!(String::from_utf8(started.unwrap().stdout).unwrap(), format!("Cpus_allowed_list:\t{last}\n"));
+        assert!(sched_getaffinity(None).unwrap() == here);
     }
 
     #[test]

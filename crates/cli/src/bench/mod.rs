@@ -53,9 +53,9 @@ pub fn run(name: Name, json: bool) -> ExitCode {
 }
 
 /// Takes part in a measurement, as a node that [`run`] has started.
-pub fn node(name: Name, cpus: &[usize]) -> ExitCode {
+pub fn node(name: Name) -> ExitCode {
     let result = match name {
-        Name::Pingpong => pingpong::node(cpus),
+        Name::Pingpong => pingpong::node(),
     };
     status("deck bench, in one of its nodes", result)
 }

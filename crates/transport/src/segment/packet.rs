@@ -23,6 +23,11 @@ const ANNOUNCEMENT: u8 = 63;
 /// The most runs a message may have; more is nonsense.
 pub const RUNS_MAX: u32 = 1 << 28;
 
+// docs/layout/slot.md
+const _: () = assert!(PAYLOAD + 2 == deck_segment::layout::LINE && TYPED + 6 == PAYLOAD);
+const _: () = assert!(PAYLOAD == crate::parcel::INLINE && TYPED == crate::protocol::SHORT_TYPED);
+const _: () = assert!(ANNOUNCEMENT as usize > PAYLOAD && ANNOUNCEMENT < 1 << 6);
+
 mod kind {
     pub const TYPED: u8 = 1;
     pub const BUFFERED: u8 = 2;

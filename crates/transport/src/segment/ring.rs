@@ -91,6 +91,11 @@ pub mod credit {
     pub const ROOM: usize = 4;
 }
 
+const _: () = assert!(credit::ROOM < deck_segment::layout::LINE_WORDS);
+// docs/layout/ring.md
+const _: () = assert!(credit::RETIRED == 0 && credit::BYTES == 1 && credit::HOT == 2);
+const _: () = assert!(credit::CLOSED == 3 && credit::ROOM == 4);
+
 /// Where the parts of a ring that a sender writes lie, as byte offsets in the receiver's segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RingPlace {
@@ -136,6 +141,14 @@ mod tests {
     use super::*;
 
     const DEFAULT: Shape = Shape { messages: 64, bytes: 64 << 20, area_lines: 32, is_mapped: true };
+
+    #[test]
+    fn parts_lie_where_the_layout_page_says() {
+        assert_eq!((DEFAULT.area(), DEFAULT.hungry(), DEFAULT.done()), (4096, 6144, 6208));
+        assert_eq!((DEFAULT.ring_bytes(), DEFAULT.credit_bytes()), (6208, 64));
+        let unmapped = Shape { is_mapped: false, ..DEFAULT };
+        assert_eq!((unmapped.ring_bytes(), unmapped.answers(), unmapped.credit_bytes()), (6208 + 512, 64, 64 + 1024));
+    }
 
     #[test]
     fn a_ring_costs_at_most_8_kib_on_both_sides_together() {

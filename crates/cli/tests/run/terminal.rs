@@ -1,10 +1,8 @@
 //! `deck run` on a terminal: progress bars of the nodes. `script` makes the terminal; without it these tests are skipped.
 
-mod job;
-
 use std::process::Command;
 
-use job::{DECK, Job, folder, run};
+use crate::job::{DECK, Job, folder, run};
 
 /// A shell command on a terminal of its own.
 fn on_terminal(command: &str) -> Option<Job> {

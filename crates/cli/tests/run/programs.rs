@@ -1,13 +1,9 @@
 //! `deck run` with plain programs, which never become nodes: how it ends, and what it passes through.
-//!
-//! Nothing here depends on time; a watchdog ends what hangs.
-
-mod job;
 
 use std::collections::HashMap;
 use std::io::Write;
 
-use job::{DECK, Job, Process, folder, run, script};
+use crate::job::{DECK, Job, Process, folder, run, script};
 use rustix::process::Signal;
 
 #[test]

@@ -1,0 +1,108 @@
+//! `deck run` with real nodes. This test program is also the node: `deck run` starts it with [`AS_NODE`].
+
+use std::env;
+use std::time::Duration;
+
+use deck::{ErrorKind, Node, NodeId};
+use rustix::process::{Signal, getpid, kill_process};
+
+use crate::job::{DECK, Ended, Job, script};
+
+/// What a node shall do.
+const PART: &str = "DECK_TEST_PART";
+/// Makes this program run [`node`] and nothing else.
+const AS_NODE: &str = "--ignored --exact nodes::node --nocapture --quiet";
+/// More than any test takes.
+const LONG: Duration = Duration::from_secs(50);
+
+/// A node, when it is started by [`nodes`].
+#[test]
+#[ignore = "a node, which the other tests start"]
+fn node() {
+    let Ok(part) = env::var(PART) else { return };
+    let node = Node::join().unwrap();
+    let NodeId(number) = node.number();
+    match (part.as_str(), number) {
+        ("tell", _) => {
+            println!("told by {number} of {}", node.count());
+            eprintln!("complained by {number}");
+        }
+        ("name", _) => println!("told: job {}", node.job()),
+        // Tells who was lost, after everything that the lost one had posted.
+        ("lose", 0) => {
+            let mailbox = node.mailbox("last words").unwrap();
+            let words = mailbox.retrieve(LONG).unwrap();
+            println!("told: {} bytes of {}", words.size(), words.sender().unwrap());
+            let error = mailbox.retrieve(LONG).unwrap_err();
+            println!("told: {:?} of {}", error.kind(), error.peer().unwrap());
+        }
+        ("lose", _) => {
+            let mut words = node.message();
+            words.pack(b"farewell").unwrap();
+            node.clone_mailbox("last words", LONG).unwrap().post(words, LONG).unwrap();
+            kill_process(getpid(), Signal::KILL).unwrap();
+        }
+        ("wait", 0) => {
+            let error = node.anonymous_mailbox().unwrap().retrieve(LONG).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Timeout);
+        }
+        ("wait", _) => std::process::exit(7),
+        _ => panic!("no part {part}"),
+    }
+    node.leave().unwrap();
+}
+
+/// `deck run` with nodes that play `part`, started by a shell so that nobody but the shell is a child of `deck run`.
+fn nodes(options: &str, part: &str) -> Ended {
+    let program = env::current_exe().unwrap();
+    let node = format!("'{}' {AS_NODE}; code=$?; echo told: the end; exit $code", program.display());
+    let text = format!("{PART}={part} exec {DECK} run {options} sh -c \"$0\"");
+    Job::start(script(&text, &[&node])).ended()
+}
+
+/// The lines of the nodes themselves, sorted.
+fn told(text: &str) -> Vec<&str> {
+    let mut told: Vec<&str> = text.lines().filter(|line| line.contains("told")).collect();
+    told.sort_unstable();
+    told
+}
+
+#[test]
+fn tags_are_the_numbers_of_nodes_also_behind_a_shell_and_after_their_end() {
+    let ended = nodes("-n 3 --tag", "tell");
+    assert_eq!(ended.code, 0, "{}", ended.errors());
+    let expected = [
+        "[0] told by 0 of 3",
+        "[0] told: the end",
+        "[1] told by 1 of 3",
+        "[1] told: the end",
+        "[2] told by 2 of 3",
+        "[2] told: the end",
+    ];
+    assert_eq!(told(&ended.text()), expected);
+    for number in 0..3 {
+        assert!(ended.errors().contains(&format!("[{number}] complained by {number}\n")), "{}", ended.errors());
+    }
+}
+
+#[test]
+fn nodes_know_the_name_of_their_job() {
+    assert_eq!(told(&nodes("-n 1 --job weather-7", "name").text()), ["told: job weather-7", "told: the end"]);
+}
+
+#[test]
+fn a_killed_node_is_told_to_the_others_and_is_the_exit_status() {
+    let ended = nodes("-n 2 --tag", "lose");
+    assert_eq!(ended.code, 137, "{}", ended.errors());
+    let expected =
+        ["[0] told: 8 bytes of node 1", "[0] told: PeerLost of node 1", "[0] told: the end", "[1] told: the end"];
+    assert_eq!(told(&ended.text()), expected);
+    assert!(ended.errors().contains("deck run: node 1 (pid "), "{}", ended.errors());
+}
+
+#[test]
+fn with_kill_on_failure_a_node_that_waits_ends_too() {
+    let ended = nodes("-n 2 --kill-on-failure", "wait");
+    assert_eq!(ended.code, 7, "{}", ended.errors());
+    assert!(ended.errors().contains("deck run: node 1 (pid ") && ended.errors().contains("ended with exit status 7"));
+}

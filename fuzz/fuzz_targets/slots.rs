@@ -1,0 +1,74 @@
+//! A whole ring with bytes of another process in every slot and in the area: each message is taken, refused as corrupt, or
+//! not there, and all of what was taken can be read.
+#![no_main]
+
+use std::os::fd::AsFd;
+use std::sync::{Arc, LazyLock};
+
+use deck_segment::fabric::Host;
+use deck_segment::layout::DATA;
+use deck_segment::{HeapMemory, Seat};
+use deck_sync::atomic::Ordering;
+use deck_sync::{ErrorKind, NodeId};
+use deck_transport::segment::receiver::ReceiverParts;
+use deck_transport::segment::ring::tag;
+use deck_transport::{Heaps, Parcel, Receiver, Shape};
+use libfuzzer_sys::fuzz_target;
+
+const SHAPE: Shape = Shape { messages: 4, bytes: 1 << 20, area_lines: 4, is_mapped: true };
+
+/// The receiver's own heap and that of the sender as the receiver sees it. Made once: a segment costs system calls.
+struct Job {
+    own: Arc<HeapMemory>,
+    other: Arc<HeapMemory>,
+}
+
+impl Heaps for Job {
+    fn heap_of(&self, owner: NodeId) -> Option<Arc<HeapMemory>> {
+        [&self.own, &self.other].into_iter().find(|heap| heap.owner() == owner).cloned()
+    }
+}
+
+static JOB: LazyLock<Job> = LazyLock::new(|| {
+    let create = |node| HeapMemory::create(NodeId(node), Seat(node as u16), DATA + (4 << 20)).expect("there is memory");
+    let (own, other) = (create(1), create(0));
+    let fd = other.segment().as_fd().try_clone_to_owned().expect("a file descriptor");
+    Job { own, other: HeapMemory::adopt(fd, NodeId(0), Seat(0), Seat(1)).expect("a good segment") }
+});
+
+fuzz_target!(|input: ([[u64; 8]; 4], [u64; 32])| {
+    let (mut slots, area) = input;
+    let ring = JOB.own.region(SHAPE.ring_bytes()).expect("there is memory");
+    let credit = JOB.own.region(SHAPE.credit_bytes()).expect("there is memory");
+    for (position, line) in (0u32..).zip(&mut slots) {
+        // Sequence and tag are right: without them nothing else is looked at.
+        let head = u64::from(position) | u64::from(tag(position, 4)) << 14 | (line[7] >> 56 & 63) << 8;
+        line[7] = line[7] << 16 >> 16 | head << 48;
+    }
+    for (index, word) in slots.iter().flatten().chain(&area).enumerate() {
+        ring.words().get(index).store(*word, Ordering::Relaxed);
+    }
+    let mut receiver = Receiver::new(ReceiverParts {
+        from: NodeId(0),
+        shape: SHAPE,
+        ring: ring.words(),
+        credit: credit.offset(),
+        region: Some(ring),
+        remote: Host::new(JOB.own.segment().clone()),
+    });
+    for _ in 0..4 {
+        let mut parcel = Parcel::default();
+        match receiver.take(&mut parcel, &JOB.own, &*JOB) {
+            Ok(Some(_)) => {
+                assert_eq!(parcel.bytes().len(), parcel.size());
+                std::hint::black_box(parcel.bytes().iter().fold(0u8, |sum, byte| sum ^ byte));
+                (0..parcel.run_count().min(1000)).for_each(|index| assert!(parcel.run(index).is_some()));
+            }
+            Ok(None) => return,
+            Err(error) => {
+                assert!(matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::NoMemory), "{error}");
+                return;
+            }
+        }
+    }
+});
