@@ -84,13 +84,26 @@ fn compile(source: &str, language: Language, how: &str) -> PathBuf {
     program
 }
 
-fn run(source: &str, how: &str) -> String {
-    let mut program = Command::new(compile(source, Language::C11, how));
-    // What the surroundings say about a job does not concern these programs: each is a job of one node.
-    for variable in ["DECK_JOB", "DECK_LAUNCH_FD", "DECK_TIMEOUT", "DECK_LOG"] {
-        program.env_remove(variable);
+/// `program`, and what the surroundings say about a job does not concern it.
+fn alone(program: &Path) -> Command {
+    let mut command = Command::new(program);
+    for (variable, _) in env::vars_os().filter(|(variable, _)| variable.to_string_lossy().starts_with("DECK_")) {
+        command.env_remove(variable);
     }
-    String::from_utf8(succeed(&mut program).stdout).expect("the programs print text")
+    command
+}
+
+/// Compiles and runs a job of one node.
+fn run(source: &str) {
+    succeed(&mut alone(&compile(source, Language::C11, "run")));
+}
+
+/// Tells `story`, one of tests/nodes.c, to two nodes.
+fn tell(story: &str) {
+    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
+    let program = PROGRAM.get_or_init(|| compile("tests/nodes.c", Language::C11, "run"));
+    let job = format!("deck-c-{story}-{}", std::process::id());
+    succeed(alone(program).arg(story).env("DECK_JOB", job));
 }
 
 #[test]
@@ -134,25 +147,50 @@ fn the_example_compiles() {
 
 #[test]
 fn bad_input_gives_a_code_from_every_call() {
-    run("tests/bad_input.c", "run");
+    run("tests/bad_input.c");
 }
 
 #[test]
 fn messages_keep_their_elements() {
-    run("tests/messages.c", "run");
+    run("tests/messages.c");
 }
 
 #[test]
 fn mail_boxes_deliver_refuse_and_close() {
-    run("tests/mailboxes.c", "run");
+    run("tests/mailboxes.c");
 }
 
 #[test]
 fn threads_and_semaphores_end_as_documented() {
-    run("tests/threads.c", "run");
+    run("tests/threads.c");
 }
 
 #[test]
 fn a_node_lives_from_init_to_done_and_not_in_a_forked_child() {
-    run("tests/life.c", "run");
+    run("tests/life.c");
+}
+
+#[test]
+fn what_the_environment_says_wrong_is_told_by_name() {
+    run("tests/environment.c");
+}
+
+#[test]
+fn a_killed_node_is_told_once_after_all_that_it_had_posted() {
+    tell("killed");
+}
+
+#[test]
+fn a_closed_mail_box_ends_the_waits_of_other_nodes() {
+    tell("closed");
+}
+
+#[test]
+fn a_node_that_left_is_no_loss() {
+    tell("left");
+}
+
+#[test]
+fn a_stopped_node_is_frozen_and_loses_nothing() {
+    tell("frozen");
 }

@@ -102,8 +102,23 @@ static void budgets(void) {
   CHECK(retrieve_number(b) == 2);
   CHECK(retrieve_number(b) == 3);
   EXPECT(DECK_OK, deck_msg_resize(message, 100001));
-  EXPECT(DECK_E_TOO_LARGE, deck_mbox_post(b, message, DECK_FOREVER));
+  EXPECT(DECK_OK, deck_mbox_post(b, message, 0)); /* into an empty ring a message of any size */
+  EXPECT(DECK_E_TIMEOUT, deck_mbox_post(b, message, 20));
+  EXPECT(DECK_OK, deck_mbox_retrv(b, message, 0));
   CHECK(deck_msg_size(message) == 100001);
+  EXPECT(DECK_OK, deck_mbox_destroy(b));
+}
+
+/* More than the node may have posted at all (DECK_BUDGET) is refused at once. */
+static void too_large(void) {
+  deck_mbox_t *b;
+  EXPECT(DECK_OK, deck_mbox_create(&b, NULL));
+  EXPECT(DECK_OK, deck_msg_resize(message, (16 << 20) + 1));
+  EXPECT(DECK_E_TOO_LARGE, deck_mbox_post(b, message, DECK_FOREVER));
+  SAYS("DECK_BUDGET");
+  CHECK(deck_msg_size(message) == (16 << 20) + 1);
+  EXPECT(DECK_OK, deck_msg_resize(message, 16 << 20));
+  EXPECT(DECK_OK, deck_mbox_post(b, message, 0));
   EXPECT(DECK_OK, deck_mbox_destroy(b));
 }
 
@@ -202,12 +217,14 @@ static void closing(void) {
 
 int main(int argc, char **argv) {
   start_watchdog();
+  CHECK(setenv("DECK_BUDGET", "16M", 1) == 0);
   EXPECT(DECK_OK, deck_init(&argc, &argv));
   EXPECT(DECK_OK, deck_msg_create(&message, 0));
   names();
   second_handle();
   reply_box();
   budgets();
+  too_large();
   order();
   selecting();
   descriptor();

@@ -13,7 +13,7 @@ use deck_transport::{Parcel, Protocol, Refusal, Sender};
 
 use crate::mailbox::{Counters, MailboxStats};
 use crate::message::Message;
-use crate::node::{NodeShared, lock};
+use crate::shared::{NodeShared, lock};
 
 /// Where a mail box is: travels in messages, so that the receiver can post to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

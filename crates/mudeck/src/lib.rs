@@ -10,6 +10,7 @@
 #![cfg(not(loom))]
 
 mod clone;
+mod cloning;
 mod element;
 mod inbox;
 mod log;
@@ -18,6 +19,7 @@ mod message;
 mod node;
 mod semaphore;
 mod settings;
+mod shared;
 mod thread;
 mod watcher;
 

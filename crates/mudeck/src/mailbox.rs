@@ -17,7 +17,7 @@ use deck_transport::{Heaps, Parcel, Protocol, Shape};
 use crate::clone::{MailboxAddress, MailboxClone, Refused as RefusedMessage};
 use crate::inbox::{Arrival, Ended, Inbox, Ring};
 use crate::message::Message;
-use crate::node::{NodeShared, lock};
+use crate::shared::{NodeShared, lock};
 use crate::watcher::Watch;
 
 /// Limits of a mail box, for each node that posts to it.

@@ -10,7 +10,7 @@ use deck_transport::Parcel;
 
 use crate::clone::{MailboxAddress, MailboxClone};
 use crate::element::{Element, ElementType, MAILBOX};
-use crate::node::NodeShared;
+use crate::shared::NodeShared;
 
 /// Bytes of a mail box's address in a message.
 const ADDRESS_BYTES: usize = 16;

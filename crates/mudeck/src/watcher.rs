@@ -12,7 +12,7 @@ use deck_sync::{Crowd, Deadline, Error, Event, Result, Waiting};
 use rustix::event::EventfdFlags;
 
 use crate::mailbox::Core;
-use crate::node::lock;
+use crate::shared::lock;
 
 /// What a mail box knows of being watched.
 #[derive(Default)]

@@ -8,15 +8,26 @@ mod loom_memory;
 
 use std::sync::Arc;
 
-use deck_sync::{Alone, Crowd, Deadline, Event, Waiting, wait};
+use deck_sync::{Crowd, Deadline, Event, Waiting, wait};
 use deck_transport::{Parcel, Sender};
 use loom::sync::Mutex;
 use loom::thread;
 
 use loom_memory::{Ends, Memory, bounded, message, number};
 
+/// Loom's threads have no cores to share.
+struct Calm;
+
+impl Crowd for Calm {
+    fn resume(&self) {}
+    fn rest(&self) {}
+    fn is_crowded(&self) -> bool {
+        false
+    }
+}
+
 fn crowd() -> Arc<dyn Crowd> {
-    Arc::new(Alone)
+    Arc::new(Calm)
 }
 
 /// Waits for the next message, as the retriever of a mail box with one ring.

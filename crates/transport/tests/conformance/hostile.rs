@@ -86,7 +86,7 @@ pub fn random_slots_are_read_or_refused<F: Fabric>(seed: u64) {
                 _ => {}
             }
         }
-        if random.next() % 4 == 0
+        if random.next().is_multiple_of(4)
             && let Some(buffer) = posted.buffer()
         {
             // Nearly the name of a buffer that is there.

@@ -1,0 +1,220 @@
+//! How a node comes to its end of a ring: once for each mail box, whichever thread asks first.
+
+use std::sync::Arc;
+
+use deck_peers::{Granted, MailboxId, NodeState, Peer, Refused};
+use deck_segment::fabric::Host;
+use deck_segment::layout::LINE;
+use deck_segment::{HeapMemory, Region};
+use deck_sync::atomic::Ordering;
+use deck_sync::{Deadline, Error, ErrorKind, Event, Interrupted, NodeId, Result, Waiting};
+use deck_transport::segment::receiver::ReceiverParts;
+use deck_transport::segment::sender::{Ending, SenderParts};
+use deck_transport::{Receiver, RingPlace, Sender, Shape};
+
+use crate::clone::{MailboxClone, Poster};
+use crate::inbox::Inbox;
+use crate::mailbox::Core;
+use crate::shared::{NodeShared, lock};
+
+pub(crate) enum Cloning {
+    Ready(Arc<Poster>),
+    /// Some thread is at it; the event tells when it is done.
+    UnderWay(Arc<Event>),
+}
+
+/// Waits for another thread's clone of the same mail box.
+struct OtherThread<'a>(&'a NodeShared, MailboxId, &'a Arc<Event>);
+
+impl Waiting for OtherThread<'_> {
+    type Output = ();
+    fn look(&mut self) -> Option<()> {
+        let is_under_way =
+            matches!(lock(&self.0.posters).get(&self.1), Some(Cloning::UnderWay(event)) if Arc::ptr_eq(event, self.2));
+        (!is_under_way || self.0.membership.has_left()).then_some(())
+    }
+}
+
+impl NodeShared {
+    /// A clone of the mail box `id`. All clones of a mail box in one node share one ring, which lives as long as the mail
+    /// box: so messages of one thread keep their order also across clones.
+    pub fn clone_by_id(
+        self: &Arc<Self>,
+        id: MailboxId,
+        name: Option<&str>,
+        deadline: Deadline,
+    ) -> Result<MailboxClone> {
+        let mine = Arc::new(Event::new());
+        loop {
+            self.check()?;
+            let event = {
+                let mut posters = lock(&self.posters);
+                match posters.get(&id) {
+                    Some(Cloning::Ready(poster)) => return Ok(MailboxClone::new(self.clone(), poster.clone())),
+                    Some(Cloning::UnderWay(event)) => Some(event.clone()),
+                    None => {
+                        posters.insert(id, Cloning::UnderWay(mine.clone()));
+                        None
+                    }
+                }
+            };
+            let Some(event) = event else { break };
+            let waited =
+                deck_sync::wait(&mut OtherThread(self, id, &event), &[&event], self.membership.crowd(), deadline);
+            waited.map_err(|interrupted| match interrupted {
+                Interrupted::Deadline => Error::new(ErrorKind::Timeout, "cloning a mail box").with_peer(id.owner),
+                Interrupted::Cancelled => Error::new(ErrorKind::Cancelled, "cloning a mail box").with_peer(id.owner),
+            })?;
+        }
+        let made = if id.owner == self.number() { self.ring_here(id) } else { self.ring_at_owner(id, deadline) };
+        let mut posters = lock(&self.posters);
+        let is_mine = matches!(posters.get(&id), Some(Cloning::UnderWay(event)) if Arc::ptr_eq(event, &mine));
+        if is_mine {
+            posters.remove(&id);
+        }
+        // Closed meanwhile: whoever closed it took the ring for one that nobody posts to.
+        let is_here = id.owner == self.number();
+        let is_closed = is_here && self.find_box(id.index, id.generation).is_none_or(|core| core.is_closed());
+        let made = made.and_then(|made| {
+            let closed = || Error::new(ErrorKind::Closed, "cloning a mail box of this node");
+            // Not mine any more: this node has left meanwhile.
+            if is_closed || !is_mine { Err(closed()) } else { Ok(made) }
+        });
+        let result = made.map(|sender| {
+            let poster = Arc::new(Poster::new(id, name.map(str::to_string), sender.0, sender.1, sender.2));
+            posters.insert(id, Cloning::Ready(poster.clone()));
+            poster
+        });
+        drop(posters);
+        mine.notify();
+        let poster = result?;
+        // Gone while the ring was being made: whoever told did not find the poster yet.
+        if let Some(peer) = &poster.peer
+            && let Some(gone) = peer.gone()
+        {
+            self.end_poster(id, if gone == NodeState::Lost { Ending::Lost } else { Ending::Closed });
+        }
+        Ok(MailboxClone::new(self.clone(), poster))
+    }
+
+    fn ring_here(&self, id: MailboxId) -> Result<(Sender<Host>, u64, Option<Arc<Peer>>)> {
+        let closed = || Error::new(ErrorKind::Closed, "cloning a mail box of this node");
+        let core = self.find_box(id.index, id.generation).ok_or_else(closed)?;
+        let credit = self.heap().region(core.shape.credit_bytes())?;
+        let granted = self.add_ring(&core, self.heap(), self.number(), credit.offset());
+        let granted = granted.map_err(|reason| match reason {
+            Refused::NoMemory => Error::new(ErrorKind::NoMemory, "cloning a mail box of this node"),
+            _ => closed(),
+        })?;
+        Ok((self.sender(&granted, core.shape, self.heap(), credit, self.number()), granted.ring, None))
+    }
+
+    fn ring_at_owner(&self, id: MailboxId, deadline: Deadline) -> Result<(Sender<Host>, u64, Option<Arc<Peer>>)> {
+        let peer = self.membership.meet(id.owner, deadline)?;
+        let heap =
+            peer.heap().ok_or_else(|| Error::new(ErrorKind::PeerLost, "meeting it").with_peer(id.owner))?.clone();
+        let credit = self.heap().region(LINE)?;
+        let granted = match self.membership.request_ring(&peer, id, credit.offset() as u64, deadline) {
+            Ok(granted) => granted,
+            Err(error) => {
+                if matches!(error.kind(), ErrorKind::Timeout | ErrorKind::Cancelled) {
+                    // The owner may still make the ring and write to the credit line.
+                    lock(&self.abandoned).push(credit);
+                }
+                return Err(error);
+            }
+        };
+        let narrow = |word: u64| u32::try_from(word).unwrap_or(0);
+        let shape = Shape {
+            messages: narrow(granted.messages),
+            bytes: granted.bytes,
+            area_lines: narrow(granted.area_lines),
+            is_mapped: true,
+        };
+        shape
+            .check()
+            .and_then(|()| place(&granted).check(&shape, heap.segment().bytes()))
+            .map_err(|error| error.with_peer(id.owner))?;
+        Ok((self.sender(&granted, shape, &heap, credit, id.owner), granted.ring, Some(peer)))
+    }
+
+    fn sender(
+        &self,
+        granted: &Granted,
+        shape: Shape,
+        heap: &Arc<HeapMemory>,
+        credit: Region,
+        receiver: NodeId,
+    ) -> Sender<Host> {
+        Sender::new(SenderParts {
+            remote: Host::new(heap.segment().clone()),
+            place: place(granted),
+            shape,
+            receiver,
+            credit: credit.words(),
+            region: Some(credit),
+            heap: self.heap().clone(),
+            budget: self.budget.clone(),
+            thresholds: self.settings.thresholds,
+        })
+    }
+
+    /// A ring from `from`, whose credits lie at `credit` in its segment.
+    pub fn add_ring(
+        &self,
+        core: &Core,
+        heap: &Arc<HeapMemory>,
+        from: NodeId,
+        credit: usize,
+    ) -> Result<Granted, Refused> {
+        let region = self.heap().region(core.shape.ring_bytes()).map_err(|_| Refused::NoMemory)?;
+        let ring = self.next_ring.fetch_add(1, Ordering::Relaxed);
+        core.add_ring(|inbox| {
+            let index = inbox.free_place().ok_or(Refused::Full)?;
+            let area = inbox.area().offset();
+            let granted = Granted {
+                ring,
+                messages: u64::from(core.shape.messages),
+                bytes: core.shape.bytes,
+                area_lines: u64::from(core.shape.area_lines),
+                place: region.offset() as u64,
+                bell: (area + Inbox::bell(index)) as u64,
+                event: area as u64,
+            };
+            let receiver = Receiver::new(ReceiverParts {
+                from,
+                shape: core.shape,
+                ring: region.words(),
+                region: Some(region),
+                remote: Host::new(heap.segment().clone()),
+                credit,
+            });
+            inbox.add(index, ring, receiver);
+            Ok(granted)
+        })
+    }
+
+    /// All posters that may have messages in flight.
+    pub fn posters(&self) -> Vec<Arc<Poster>> {
+        let posters = lock(&self.posters);
+        posters
+            .values()
+            .filter_map(|cloning| if let Cloning::Ready(poster) = cloning { Some(poster.clone()) } else { None })
+            .collect()
+    }
+
+    pub fn end_poster(&self, id: MailboxId, ending: Ending) -> u32 {
+        let mut posters = lock(&self.posters);
+        // A clone under way has posted nothing yet, and will notice by itself.
+        let Some(Cloning::Ready(poster)) = posters.get(&id) else { return 0 };
+        let poster = poster.clone();
+        posters.remove(&id);
+        drop(posters);
+        poster.sender.end(ending)
+    }
+}
+
+fn place(granted: &Granted) -> RingPlace {
+    let narrow = |word: u64| usize::try_from(word).unwrap_or(usize::MAX);
+    RingPlace { ring: narrow(granted.place), bell: narrow(granted.bell), event: narrow(granted.event) }
+}

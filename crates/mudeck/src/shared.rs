@@ -1,0 +1,310 @@
+//! What all objects of a node share: its mail boxes, its rings to others, its membership in the job; and what it makes of
+//! the requests and deaths of other nodes.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+
+use deck_peers::{Door, Granted, Handler, MailboxId, Membership, Options, Peer, Refused, fork};
+use deck_segment::layout::LINE;
+use deck_segment::{HeapMemory, Region};
+use deck_sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use deck_sync::{Deadline, Error, ErrorKind, NodeId, Result};
+use deck_transport::segment::sender::Ending;
+use deck_transport::{Budget, Heaps};
+
+use crate::cloning::Cloning;
+use crate::inbox::{Ended, Inbox};
+use crate::log::{self, LogLevel};
+use crate::mailbox::{Core, MailboxOptions};
+use crate::settings::{Settings, default_timeout};
+use crate::watcher::Watcher;
+
+/// Lines of a ring's area for buffered messages: 2 KiB, so that a ring stays under 8 KiB.
+const AREA_LINES: u32 = 32;
+
+/// What all objects of a node share.
+pub(crate) struct NodeShared {
+    pub membership: Arc<Membership>,
+    pub settings: Settings,
+    pub budget: Arc<Budget>,
+    boxes: Mutex<Boxes>,
+    pub posters: Mutex<HashMap<MailboxId, Cloning>>,
+    /// Rings of closed mail boxes whose memory somebody may still write.
+    dying: Mutex<Vec<Dying>>,
+    /// Credit lines of clones that were given up before the owner answered.
+    pub abandoned: Mutex<Vec<Region>>,
+    pub next_ring: AtomicU64,
+    watcher: OnceLock<Watcher>,
+    is_ticking: AtomicBool,
+}
+
+/// The mail boxes of this node, by index.
+#[derive(Default)]
+struct Boxes {
+    places: Vec<(u32, Option<Arc<Core>>)>,
+    free: Vec<u32>,
+}
+
+struct Dying {
+    ring: crate::inbox::Ring,
+    /// The bells of the mail box, which the poster may still write.
+    _area: Arc<Region>,
+    /// Position behind the last slot that was ever reserved, once the poster has told.
+    tail: Option<u32>,
+}
+
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Heaps for NodeShared {
+    fn heap_of(&self, owner: NodeId) -> Option<Arc<HeapMemory>> {
+        self.membership.heap_of(owner)
+    }
+}
+
+impl NodeShared {
+    pub fn join(door: Door) -> Result<Arc<NodeShared>> {
+        let settings = Settings::from_environment()?;
+        let options = Options { heap_bytes: settings.heap_bytes };
+        let membership = Membership::join(door, &options, Deadline::after(default_timeout()))?;
+        let shared = Arc::new(NodeShared {
+            budget: Budget::new(settings.budget_bytes),
+            settings,
+            boxes: Mutex::default(),
+            posters: Mutex::default(),
+            dying: Mutex::default(),
+            abandoned: Mutex::default(),
+            next_ring: AtomicU64::new(1),
+            watcher: OnceLock::new(),
+            is_ticking: AtomicBool::new(false),
+            membership,
+        });
+        let weak = Arc::downgrade(&shared);
+        shared.heap().set_reserve(Box::new(move || {
+            // Messages that were retrieved since the last post still hold their buffers.
+            weak.upgrade().iter().flat_map(|shared| shared.posters()).for_each(|poster| {
+                poster.sender.reap(u32::MAX);
+            });
+        }));
+        let handler: Weak<dyn Handler> = Arc::downgrade(&(shared.clone() as Arc<dyn Handler>));
+        shared.membership.start(handler)?;
+        Ok(shared)
+    }
+
+    pub fn number(&self) -> NodeId {
+        self.membership.number()
+    }
+
+    pub fn membership(&self) -> &Arc<Membership> {
+        &self.membership
+    }
+
+    pub fn heap(&self) -> &Arc<HeapMemory> {
+        self.membership.heap()
+    }
+
+    /// Fails after leaving and in a forked child.
+    #[inline]
+    pub fn check(&self) -> Result<()> {
+        if self.membership.has_left() || fork::is_child() { Err(self.not_a_node()) } else { Ok(()) }
+    }
+
+    #[cold]
+    fn not_a_node(&self) -> Error {
+        if fork::is_child() {
+            return Error::new(ErrorKind::NotInitialized, "a call in a forked child")
+                .with_remedy("execute a program in the child; it can join the job as a node of its own");
+        }
+        Error::new(ErrorKind::NotInitialized, "this node has left its job").with_remedy("join again")
+    }
+
+    pub fn owner_of(&self, name: &str) -> Option<MailboxId> {
+        self.membership.find_name(name, Deadline::NOW).ok()
+    }
+
+    pub fn open(&self, name: Option<&str>, options: &MailboxOptions) -> Result<Arc<Core>> {
+        let shape = options.shape(AREA_LINES)?;
+        let area = Arc::new(self.heap().region(crate::inbox::AREA_BYTES)?);
+        let mut boxes = lock(&self.boxes);
+        let index = match boxes.free.pop() {
+            Some(index) => index,
+            None if boxes.places.len() < MailboxId::INDEX_MAX as usize => {
+                boxes.places.push((0, None));
+                boxes.places.len() as u32 - 1
+            }
+            None => {
+                return Err(Error::new(
+                    ErrorKind::NoMemory,
+                    format!("a node has at most {} mail boxes", MailboxId::INDEX_MAX),
+                ));
+            }
+        };
+        let place = &mut boxes.places[index as usize];
+        place.0 = (place.0 + 1) % MailboxId::GENERATIONS;
+        let id = MailboxId { owner: self.number(), index, generation: place.0 };
+        let core = Arc::new(Core::new(id, name.map(str::to_string), shape, Inbox::new(area)));
+        place.1 = Some(core.clone());
+        drop(boxes);
+        // Known here before it is known to others, who may ask for a ring at once.
+        if let Some(name) = name
+            && let Err(error) = self.membership.claim_name(name, id)
+        {
+            self.forget_box(id);
+            return Err(error);
+        }
+        Ok(core)
+    }
+
+    fn forget_box(&self, id: MailboxId) {
+        let mut boxes = lock(&self.boxes);
+        if let Some(place) = boxes.places.get_mut(id.index as usize)
+            && place.0 == id.generation
+            && place.1.take().is_some()
+        {
+            boxes.free.push(id.index);
+        }
+    }
+
+    pub fn find_box(&self, index: u32, generation: u32) -> Option<Arc<Core>> {
+        let boxes = lock(&self.boxes);
+        let (now, core) = boxes.places.get(index as usize)?;
+        core.clone().filter(|_| *now == generation)
+    }
+
+    fn all_boxes(&self) -> Vec<Arc<Core>> {
+        lock(&self.boxes).places.iter().filter_map(|(_, core)| core.clone()).collect()
+    }
+
+    /// Closes a mail box of this node: its name is free on return, its waiters and posters are told.
+    pub fn close(&self, core: &Core) {
+        if let Some(name) = &core.name {
+            self.membership.release_name(name, core.id);
+        }
+        let Some((rings, area)) = core.close() else { return };
+        for mut ring in rings {
+            let from = ring.receiver.from();
+            let mut tail = None;
+            if ring.ended.is_none() {
+                ring.receiver.set_closed();
+                if from == self.number() {
+                    tail = Some(self.end_poster(core.id, Ending::Closed));
+                } else {
+                    self.membership.close_ring(from, ring.id);
+                }
+                lock(&self.dying).push(Dying { ring, _area: area.clone(), tail });
+            }
+        }
+        self.forget_box(core.id);
+        if self.bury() {
+            self.want_ticks();
+        }
+    }
+
+    /// Frees the rings of closed mail boxes that nobody writes any more; true if some are left.
+    fn bury(&self) -> bool {
+        let mut dying = lock(&self.dying);
+        dying.retain_mut(|dying| !dying.tail.is_some_and(|tail| dying.ring.receiver.is_quiet(tail)));
+        dying.iter().any(|dying| dying.tail.is_some())
+    }
+
+    pub fn budget(&self) -> &Budget {
+        &self.budget
+    }
+
+    pub fn watcher(&self) -> Result<&Watcher> {
+        if let Some(watcher) = self.watcher.get() {
+            return Ok(watcher);
+        }
+        let watcher = Watcher::start(self.membership.crowd().clone())?;
+        Ok(self.watcher.get_or_init(|| watcher))
+    }
+
+    /// A buffer of another node is in flight from here: it is let go of by the control thread if by nobody else.
+    pub fn want_ticks(&self) {
+        if !self.is_ticking.swap(true, Ordering::Relaxed) {
+            self.membership.poke();
+        }
+    }
+
+    pub fn leave(&self) {
+        self.all_boxes().iter().for_each(|core| self.close(core));
+        for poster in self.posters() {
+            poster.sender.end(Ending::Closed);
+        }
+        self.membership.leave();
+        for cloning in std::mem::take(&mut *lock(&self.posters)).into_values() {
+            if let Cloning::UnderWay(event) = cloning {
+                event.notify();
+            }
+        }
+        lock(&self.dying).clear();
+    }
+}
+
+impl Handler for NodeShared {
+    fn ring_requested(&self, peer: &Arc<Peer>, mailbox: u32, generation: u32, credit: u64) -> Result<Granted, Refused> {
+        let core = self.find_box(mailbox, generation).ok_or(Refused::Closed)?;
+        let heap = peer.heap().ok_or(Refused::Nonsense)?;
+        let credit = usize::try_from(credit).map_err(|_| Refused::Nonsense)?;
+        if !credit.is_multiple_of(LINE) || heap.segment().at(credit, core.shape.credit_bytes()).is_none() {
+            return Err(Refused::Nonsense);
+        }
+        self.add_ring(&core, heap, peer.number(), credit)
+    }
+
+    fn ring_closed(&self, owner: NodeId, ring: u64) -> u32 {
+        let found = self.posters().into_iter().find(|poster| poster.id.owner == owner && poster.ring == ring);
+        found.map_or(0, |poster| self.end_poster(poster.id, Ending::Closed))
+    }
+
+    fn ring_ended(&self, poster: NodeId, ring: u64, tail: u32) {
+        for dying in lock(&self.dying).iter_mut() {
+            if dying.ring.id == ring && dying.ring.receiver.from() == poster {
+                dying.tail = Some(tail);
+            }
+        }
+        if self.bury() {
+            self.want_ticks();
+        }
+    }
+
+    fn peer_gone(&self, peer: NodeId, is_lost: bool) {
+        let how = if is_lost { "died" } else { "left" };
+        log::say(if is_lost { LogLevel::Warn } else { LogLevel::Info }, || format!("{peer} {how}"));
+        for poster in self.posters().into_iter().filter(|poster| poster.id.owner == peer) {
+            self.end_poster(poster.id, if is_lost { Ending::Lost } else { Ending::Closed });
+        }
+        for core in self.all_boxes() {
+            core.sender_gone(peer, if is_lost { Ended::Lost } else { Ended::Left }, self);
+        }
+        lock(&self.dying).retain(|dying| dying.ring.receiver.from() != peer);
+    }
+
+    fn heap_introduced(&self) {
+        self.all_boxes().iter().for_each(|core| core.event().notify());
+    }
+
+    fn heap_forgotten(&self, owner: NodeId) {
+        self.all_boxes().iter().for_each(|core| core.adopt_of(owner, self));
+    }
+
+    fn tick(&self) -> bool {
+        let mut has_more = self.bury();
+        for poster in self.posters() {
+            has_more |= poster.sender.reap(u32::MAX);
+        }
+        if !has_more {
+            self.is_ticking.store(false, Ordering::Relaxed);
+        }
+        has_more
+    }
+}
+
+impl Drop for NodeShared {
+    fn drop(&mut self) {
+        if !self.membership.has_left() && !fork::is_child() {
+            self.leave();
+        }
+    }
+}
