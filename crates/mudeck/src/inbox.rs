@@ -115,6 +115,20 @@ impl Inbox {
         }
     }
 
+    /// The sender will not use a ring any more: it goes if nothing is in it.
+    pub fn end_ring(&mut self, from: NodeId, id: u64, tail: u32) {
+        for index in 0..self.rings.len() {
+            if let Some(ring) = &mut self.rings[index]
+                && ring.id == id
+                && ring.receiver.from() == from
+                && ring.receiver.head() == tail
+                && ring.receiver.is_quiet(tail)
+            {
+                self.remove(index);
+            }
+        }
+    }
+
     /// The heap of `owner` is about to be forgotten: takes over what is posted here and lies in it.
     pub fn adopt_of(&mut self, owner: NodeId, heaps: &dyn Heaps) {
         self.rings.iter_mut().flatten().for_each(|ring| ring.receiver.adopt(heaps, Some(owner)));

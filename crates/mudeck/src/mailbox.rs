@@ -156,6 +156,11 @@ impl Core {
         self.event().notify();
     }
 
+    /// The poster will not use this ring: a clone that was given up.
+    pub fn end_ring(&self, from: NodeId, ring: u64, tail: u32) {
+        lock(&self.inbox).end_ring(from, ring, tail);
+    }
+
     pub fn adopt_of(&self, owner: NodeId, heaps: &dyn Heaps) {
         lock(&self.inbox).adopt_of(owner, heaps);
     }

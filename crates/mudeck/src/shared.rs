@@ -259,6 +259,7 @@ impl Handler for NodeShared {
     }
 
     fn ring_ended(&self, poster: NodeId, ring: u64, tail: u32) {
+        self.all_boxes().iter().for_each(|core| core.end_ring(poster, ring, tail));
         for dying in lock(&self.dying).iter_mut() {
             if dying.ring.id == ring && dying.ring.receiver.from() == poster {
                 dying.tail = Some(tail);

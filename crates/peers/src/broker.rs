@@ -92,18 +92,15 @@ impl Broker {
     /// # Errors
     /// [`ErrorKind::NoMemory`] or [`ErrorKind::System`].
     pub fn start(job: &str, expected: u32) -> Result<Broker> {
-        Broker::open(Table::create(job, expected)?, None)
+        Broker::open(Table::create(job, expected)?)
     }
 
-    /// Starts a broker that also listens: for a new job, or to take over one whose broker is gone.
-    pub(crate) fn open(table: Table, listener: Option<OwnedFd>) -> Result<Broker> {
+    /// Starts a broker for a job, new or not, that nobody can come to yet.
+    pub(crate) fn open(table: Table) -> Result<Broker> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)
             .map_err(|errno| Error::system("making an epoll", errno.raw_os_error()))?;
         let stop = crate::wakeup::new()?;
         watch(&epoll, &stop, STOP)?;
-        if let Some(listener) = &listener {
-            watch(&epoll, listener, LISTENER)?;
-        }
         let state = State {
             table,
             members: BTreeMap::new(),
@@ -111,7 +108,7 @@ impl Broker {
             invited: Vec::new(),
             unmet: Vec::new(),
             next: FIRST_MEMBER,
-            listener: listener.map(ParentOnly::new),
+            listener: None,
             node: NO_NODE,
             network: namespace::network(),
         };
@@ -151,9 +148,13 @@ impl Broker {
         member.node.map(|(number, _)| number)
     }
 
-    /// Tells that the broker lives in node `node`.
-    pub(crate) fn set_node(&self, node: NodeId) {
-        self.shared.lock().node = u64::from(node.0);
+    /// The broker lives in node `node` and listens from now on: whoever joins is told of both.
+    pub(crate) fn listen(&self, node: NodeId, listener: OwnedFd) -> Result<()> {
+        let mut state = self.shared.lock();
+        state.node = u64::from(node.0);
+        watch(&self.shared.epoll, &listener, LISTENER)?;
+        state.listener = Some(ParentOnly::new(listener));
+        Ok(())
     }
 }
 

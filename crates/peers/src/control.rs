@@ -10,7 +10,7 @@ use deck_sync::atomic::Ordering;
 use deck_sync::{Deadline, Error, ErrorKind, NodeId, Result, barrier, point};
 use rustix::event::{Timespec, epoll};
 
-use crate::broker::{Broker, NO_NODE};
+use crate::broker::Broker;
 use crate::fork::ParentOnly;
 use crate::membership::{Granted, Membership};
 use crate::peer::Peer;
@@ -322,7 +322,10 @@ impl Control {
             }
             Frame::RingGrant { request, ring, messages, bytes, area_lines, place, bell, event } => {
                 let granted = Granted { ring, messages, bytes, area_lines, place, bell, event };
-                answer(membership, peer, request, Ok(granted));
+                if !answer(membership, peer, request, Ok(granted)) {
+                    // Whoever asked has given up: nothing was or will be posted through this ring.
+                    let _ = peer.send(&Frame::RingEnded { ring, tail: 0 });
+                }
             }
             Frame::RingRefuse { request, reason } => {
                 let error = match Refused::from_word(reason) {
@@ -405,7 +408,7 @@ impl Control {
             );
         }
         // A job that was launched ends with its launcher; one that is joined by name finds a new broker.
-        self.is_orphan = membership.job.is_some() && node != NO_NODE;
+        self.is_orphan = membership.job.is_some();
         self.asked_broker = None;
     }
 
@@ -436,7 +439,9 @@ impl Control {
         {
             return;
         }
-        // What was asked of the old broker and not done is asked of the new one.
+        *membership.broker.lock().unwrap_or_else(PoisonError::into_inner) = socket.clone();
+        membership.broker_node.store(u64::from(lowest.0), Ordering::Relaxed);
+        // What was asked of the old broker and not done is asked of the new one. Whoever asks from now on asks the new one.
         let meeting: Vec<NodeId> = {
             let peers = membership.peers.lock().unwrap_or_else(PoisonError::into_inner);
             peers
@@ -448,8 +453,6 @@ impl Control {
         for node in meeting {
             let _ = socket.send(&Frame::Connect { to: u64::from(node.0) }, None);
         }
-        *membership.broker.lock().unwrap_or_else(PoisonError::into_inner) = socket;
-        membership.broker_node.store(u64::from(lowest.0), Ordering::Relaxed);
         self.asked_broker = Some(lowest);
     }
 
@@ -467,9 +470,9 @@ impl Control {
             _ => rendezvous::listen(job)?,
         };
         let listener = listener.ok_or_else(|| Error::new(ErrorKind::Exists, "another node listens already"))?;
-        let broker = Broker::open(membership.table.clone(), Some(listener))?;
-        broker.set_node(membership.number);
+        let broker = Broker::open(membership.table.clone())?;
         let fd = broker.invite()?;
+        broker.listen(membership.number, listener)?;
         *membership.hosted.lock().unwrap_or_else(PoisonError::into_inner) = Some(broker);
         self.take_stock_at = Some(Deadline::after(TAKE_STOCK_AFTER));
         Ok(fd)
@@ -510,10 +513,11 @@ fn has_ended(pid: u32) -> bool {
     }
 }
 
-fn answer(membership: &Membership, peer: &Peer, request: u64, answer: Result<Granted>) {
+/// False if nobody waits for this answer any more.
+fn answer(membership: &Membership, peer: &Peer, request: u64, answer: Result<Granted>) -> bool {
     let requests = membership.requests.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(request) = requests.get(&request).filter(|request| request.peer == peer.number()) {
-        let _ = request.answer.set(answer);
-        request.answered.notify();
-    }
+    let Some(request) = requests.get(&request).filter(|request| request.peer == peer.number()) else { return false };
+    let _ = request.answer.set(answer);
+    request.answered.notify();
+    true
 }

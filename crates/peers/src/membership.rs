@@ -142,11 +142,6 @@ impl Membership {
         if table.needs_fences() {
             barrier::use_real_fences();
         }
-        if let Some(broker) = &hosted
-            && job.is_some()
-        {
-            broker.set_node(number);
-        }
         let broker_node = if hosted.is_some() { u64::from(number.0) } else { broker_node };
         let heap = HeapMemory::create(number, seat, options.heap_bytes).inspect_err(|_| {
             let _ = socket.send(&Frame::Leave { keeps: 0 }, None);
@@ -304,21 +299,12 @@ impl Membership {
     pub fn meet(&self, node: NodeId, deadline: Deadline) -> Result<Arc<Peer>> {
         let seat = self.table.seat_of(node).filter(|_| self.table.is_live(node));
         let Some(seat) = seat else { return Err(lost(node, "meeting it")) };
-        let peer = {
-            let mut peers = lock(&self.peers);
-            match peers.get(&node) {
-                Some(peer) => peer.clone(),
-                None => {
-                    let peer = Peer::new(node, seat);
-                    peers.insert(node, peer.clone());
-                    drop(peers);
-                    let broker = lock(&self.broker).clone();
-                    // A broker that is just changing hears of it again (see `Control::find_broker`).
-                    let _ = broker.send(&Frame::Connect { to: u64::from(node.0) }, None);
-                    peer
-                }
-            }
-        };
+        let peer = lock(&self.peers).entry(node).or_insert_with(|| Peer::new(node, seat)).clone();
+        if !peer.is_connected() {
+            // Asking twice does no harm: of two introductions both nodes keep the first.
+            let broker = lock(&self.broker).clone();
+            let _ = broker.send(&Frame::Connect { to: u64::from(node.0) }, None);
+        }
         let _depending = self.depend(&peer);
         let mut until = Until(|| {
             let is_over = peer.is_connected() || peer.gone().is_some() || self.has_left.load(Ordering::Relaxed);
@@ -370,7 +356,9 @@ impl Membership {
             deck_sync::wait(&mut until, &[&request.answered, peer.changed()], &self.crowd, deadline)
         });
         lock(&self.requests).remove(&id);
-        match waited? {
+        let waited = waited?;
+        // An answer at the last moment counts; one that comes from now on is declined by the control thread.
+        match request.answer.get().cloned().map_or(waited, Ok) {
             Ok(answer) => answer.map_err(|error| error.with_peer(peer.number())),
             Err(interrupted) => Err(self.interrupted(interrupted, "cloning its mail box", peer)),
         }
@@ -502,8 +490,10 @@ fn enter(door: Door, fences: u64, deadline: Deadline) -> Result<Entered> {
         Door::Invited(fd) => join(fd).map(|(socket, welcomed)| Entered { socket, hosted: None, job: None, welcomed }),
         Door::Named(job) => loop {
             if let Some(listener) = rendezvous::listen(&job)? {
-                let broker = Broker::open(Table::create(&job, 1)?, Some(listener))?;
+                // This node first: whoever comes next is told where the broker lives.
+                let broker = Broker::open(Table::create(&job, 1)?)?;
                 let (socket, welcomed) = join(broker.invite()?)?;
+                broker.listen(welcomed.number, listener)?;
                 return Ok(Entered { socket, hosted: Some(broker), job: Some(job), welcomed });
             }
             if let Some(fd) = rendezvous::connect(&job)? {

@@ -107,7 +107,7 @@ fn of_a_light_and_a_heavy_fence_one_side_sees_the_other() {
 /// the door is hot again in between.
 ///
 /// Seen to fail: without the heavy fence or without the look after `arm` in `wait`; without the light fence in `bring`; with
-/// a count that is noted after the look.
+/// a `notify` that does not count.
 #[test]
 fn whoever_rings_only_at_a_cold_door_wakes_the_one_who_marked_it() {
     loom::model(|| {
@@ -127,7 +127,11 @@ fn whoever_rings_only_at_a_cold_door_wakes_the_one_who_marked_it() {
 
 /// Two wait for two things, and one notification has to be enough for both if it comes after both are there.
 ///
-/// Seen to fail: with `notify_one` in place of `notify`; without the look at the sleepers being ordered after the count.
+/// Loom takes sequentially consistent accesses for weaker than they are, so the model passes a light fence before it
+/// notifies, as rings do.
+///
+/// Seen to fail: with a wake that wakes one only; without the heavy fence in `wait`; without the light fence; with a count
+/// that is noted after the look.
 #[test]
 fn one_notification_wakes_every_waiter() {
     // Three threads: at most two switches that nobody asked for.

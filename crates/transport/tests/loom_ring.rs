@@ -73,7 +73,8 @@ fn post_all(sender: &Arc<Sender<Memory>>, values: &'static [u64]) -> thread::Joi
 
 /// Two threads of one node share a ring: each one's messages arrive in its order and none is lost, whoever publishes first.
 ///
-/// Seen to fail: with a reservation by load and store instead of a compare-and-swap.
+/// Seen to fail: with a reservation by load and store instead of a compare-and-swap; with a relaxed store or load of the last
+/// word of a line.
 #[test]
 fn threads_of_one_node_keep_their_own_order() {
     bounded(3, || {

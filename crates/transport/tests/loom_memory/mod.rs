@@ -1,4 +1,5 @@
 //! Host memory as loom knows it, and the two ends of a ring over it.
+#![allow(dead_code, reason = "each file of models uses a part")]
 
 use std::sync::Arc;
 
