@@ -35,7 +35,9 @@
  *            another deck_init they give DECK_E_CLOSED.
  * Text       Names and lines are UTF-8 and end with a zero byte.
  * Manners    The library never aborts, exits, prints or installs signal handlers. Interrupted system calls are
- *            resumed, and SIGPIPE never arises.
+ *            resumed, and SIGPIPE never arises. Should the library find itself in a state that its authors thought
+ *            impossible, the call gives DECK_E_SYSTEM and says that it is a bug, and one line that helps to find it
+ *            goes to stderr.
  */
 #ifndef DECK_H
 #define DECK_H
@@ -66,7 +68,7 @@ enum {
 
   DECK_E_TYPE = -201,            /* the next element of the message has another type */
   DECK_E_TRUNCATED = -202,       /* the message has fewer elements of that type */
-  DECK_E_TOO_LARGE = -203,       /* more than the budget of the mail box, or than memory can hold */
+  DECK_E_TOO_LARGE = -203,       /* more than the budget of this node (DECK_BUDGET), or than memory can hold */
   DECK_E_NOMEM = -204,           /* not enough memory */
 
   DECK_E_EXISTS = -301,          /* the name is in use */
@@ -117,8 +119,9 @@ void deck_set_log(void (*write)(int level, const char *line, void *ctx), void *c
 /* Makes this process a node of the job that it was started in: by `deck run`, or by DECK_JOB=name in the
    environment; alone, of a job of one node. `argc` and `argv` are those of main, or NULL; they are left as they are.
    Waits at most DECK_TIMEOUT for the other nodes of the job.
-   DECK_E_INVALID          this process is a node already
-   DECK_E_NOT_INITIALIZED  this process was forked from a node
+   DECK_E_INVALID          this process is a node already, or a DECK_ variable of the environment makes no sense
+   DECK_E_NOT_INITIALIZED  this process was forked from a node, or has no socket to the `deck run` that it was told of
+   DECK_E_UNSUPPORTED      a manager that DECK cannot join started this process as one of several
    DECK_E_ACCESS           the job belongs to another user
    DECK_E_TIMEOUT, DECK_E_NOMEM, DECK_E_SYSTEM   the job cannot be reached: never a lonely node instead
    May be called again after deck_done: the process then joins anew and gets a new number. */
@@ -297,7 +300,7 @@ int deck_mbox_create(deck_mbox_t **b, const char *name);
 typedef struct {
   size_t size_of_struct;         /* sizeof(deck_mbox_options_t) of the program */
   size_t messages_per_node;      /* messages that each sending node may have waiting; 0: the default, 64 */
-  size_t bytes_per_node;         /* bytes of the same, and the largest message; 0: the default, 64 MiB */
+  size_t bytes_per_node;         /* bytes of the same; 0: the default, 64 MiB. If none waits, one of any size may */
 } deck_mbox_options_t;
 
 #define DECK_MBOX_OPTIONS_DEFAULT { sizeof(deck_mbox_options_t), 0, 0 }
@@ -318,7 +321,7 @@ int deck_mbox_clone(deck_mbox_t **b, const char *name, int timeout_ms);
    message to many mail boxes is one buffer. A received message is posted on without a copy. After a failure nothing
    was posted.
    DECK_E_TIMEOUT    no room in that time
-   DECK_E_TOO_LARGE  larger than bytes_per_node: at once
+   DECK_E_TOO_LARGE  larger than this node's budget (DECK_BUDGET): at once
    DECK_E_CLOSED, DECK_E_PEER_LOST  the mail box, or its node, is gone */
 int deck_mbox_post(deck_mbox_t *b, deck_msg_t *m, int timeout_ms);
 

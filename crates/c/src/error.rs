@@ -3,6 +3,10 @@
 //! A code is the error's page number with a minus sign: `DECK_E_TIMEOUT` is -102 and its page is D0102. The hundreds
 //! are the band: call, message, mail box, peer, node. The sentence is kept per thread and written out only when
 //! `deck_last_error` asks for it, so that a polling loop does not pay for text that nobody reads.
+//!
+//! A panic is a bug of this library. It ends at the C door as `DECK_E_SYSTEM`, and Rust's own line about it goes to stderr:
+//! the one exception from printing nothing. To keep it back would take a panic hook, which belongs to the whole program
+//! wherever that is Rust too and links this library statically, and would take the place in the code out of every report.
 
 use std::any::Any;
 use std::cell::RefCell;
