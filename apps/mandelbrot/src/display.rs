@@ -3,6 +3,7 @@
 use std::fmt::Write;
 use std::time::Duration;
 
+use deck::NodeId;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
 use crate::master::Audience;
@@ -46,10 +47,10 @@ impl Display {
 }
 
 impl Audience for Display {
-    fn slice(&mut self, slice: u32, picture: &Picture, finished: u32) {
+    fn slice(&mut self, slice: u32, node: NodeId, picture: &Picture, finished: u32) {
         self.bar.set_position(finished.into());
         if let Some(watch) = &self.watch {
-            watch.show(self.problem.rows(slice), picture.slice(slice));
+            watch.show(self.problem.rows(slice), node, picture.slice(slice));
         }
     }
 

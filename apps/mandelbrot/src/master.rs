@@ -22,8 +22,8 @@ const POST: Duration = Duration::from_millis(100);
 
 /// Who is told how the picture grows.
 pub trait Audience {
-    /// A slice is in the picture; `finished` slices are.
-    fn slice(&mut self, slice: u32, picture: &Picture, finished: u32);
+    /// A slice that `node` computed is in the picture; `finished` slices are.
+    fn slice(&mut self, slice: u32, node: NodeId, picture: &Picture, finished: u32);
     /// Something happened that the user should know and that does not end the calculation.
     fn notice(&mut self, text: &str);
 }
@@ -181,8 +181,9 @@ impl<'a> Master<'a> {
             message.unpack(self.picture.slice_mut(slice))?;
         }
         if self.slices.finish(worker, slice, self.start.elapsed()) == Delivery::New {
-            self.workers[worker.0 as usize].slices += 1;
-            audience.slice(slice, &self.picture, self.slices.finished());
+            let worker = &mut self.workers[worker.0 as usize];
+            worker.slices += 1;
+            audience.slice(slice, worker.node, &self.picture, self.slices.finished());
         }
         Ok(())
     }

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use deck::{Error, ErrorKind, Result};
+use deck::{Error, ErrorKind, NodeId, Result};
 use tiny_http::{Header, Method, Request, Response, Server};
 
 use crate::palette::Palette;
@@ -33,8 +33,14 @@ struct Shown {
     problem: Problem,
     start: Instant,
     ended: Option<Duration>,
-    /// Rows and pixels of each slice, in order of arrival.
-    slices: Vec<(Range<u32>, Arc<[u8]>)>,
+    /// In order of arrival.
+    slices: Vec<Slice>,
+}
+
+struct Slice {
+    rows: Range<u32>,
+    node: NodeId,
+    pixels: Arc<[u8]>,
 }
 
 fn lock(shared: &Mutex<Shown>) -> MutexGuard<'_, Shown> {
@@ -73,10 +79,10 @@ impl Watch {
         format!("http://127.0.0.1:{}/", self.port)
     }
 
-    /// Shows a slice.
-    pub fn show(&self, rows: Range<u32>, counts: &[u32]) {
+    /// Shows a slice that `node` has computed.
+    pub fn show(&self, rows: Range<u32>, node: NodeId, counts: &[u32]) {
         let pixels = self.palette.paint(counts).into();
-        lock(&self.shared).slices.push((rows, pixels));
+        lock(&self.shared).slices.push(Slice { rows, node, pixels });
     }
 
     /// Tells the page that the picture is finished, or that no more of it will come.
@@ -118,7 +124,7 @@ fn with_type(response: Response<Cursor<Vec<u8>>>, kind: &str) -> Response<Cursor
 
 impl Shown {
     /// Little-endian numbers: width, height, slices, slices that have arrived, milliseconds, 1 if ended; then for each
-    /// slice from the `from`th arrival on: first row, rows, and its pixels of three bytes.
+    /// slice from the `from`th arrival on: first row, rows, node, and its pixels of three bytes.
     fn news(&self, from: usize) -> Vec<u8> {
         let milliseconds = self.ended.unwrap_or_else(|| self.start.elapsed()).as_millis() as u32;
         let mut bytes = Vec::new();
@@ -133,9 +139,10 @@ impl Shown {
         ] {
             put(&mut bytes, number);
         }
-        for (rows, pixels) in self.slices.iter().skip(from) {
+        for Slice { rows, node, pixels } in self.slices.iter().skip(from) {
             put(&mut bytes, rows.start);
             put(&mut bytes, rows.len() as u32);
+            put(&mut bytes, node.0);
             bytes.extend_from_slice(pixels);
             if bytes.len() >= ANSWER_BYTES {
                 break;
@@ -183,16 +190,16 @@ mod tests {
     fn slices_are_told_in_order_of_arrival_from_where_the_page_is() {
         let watch = Watch::start(0, problem()).unwrap();
         assert_eq!(numbers(&get(&watch, "/slices?from=0").1)[..4], [6, 4, 2, 0]);
-        watch.show(2..4, &[1; 12]);
-        watch.show(0..2, &[100; 12]);
+        watch.show(2..4, NodeId(1), &[1; 12]);
+        watch.show(0..2, NodeId(0), &[100; 12]);
         watch.finish();
         let (_, bytes) = get(&watch, "/slices?from=0");
         assert_eq!(numbers(&bytes)[..4], [6, 4, 2, 2]);
-        assert_eq!(numbers(&bytes)[5..8], [1, 2, 2]);
-        assert_eq!(bytes.len(), 24 + 2 * (8 + 36));
+        assert_eq!(numbers(&bytes)[5..9], [1, 2, 2, 1]);
+        assert_eq!(bytes.len(), 24 + 2 * (12 + 36));
         let (_, bytes) = get(&watch, "/slices?from=1");
-        assert_eq!(numbers(&bytes)[6..8], [0, 2]);
-        assert_eq!(bytes[32..], [0; 36], "inside is black");
+        assert_eq!(numbers(&bytes)[6..9], [0, 2, 0]);
+        assert_eq!(bytes[36..], [0; 36], "inside is black");
         assert_eq!(get(&watch, "/slices?from=2").1.len(), 24);
         assert_eq!(get(&watch, "/slices?from=99999999999").1.len(), 24);
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use deck_peers::{Depending, MailboxId, Peer};
 use deck_segment::fabric::Host;
 use deck_sync::atomic::Ordering;
-use deck_sync::{Deadline, Error, ErrorKind, Event, NodeId, Result, Waiting};
+use deck_sync::{Deadline, Error, ErrorKind, Event, Interrupted, NodeId, Result, Waiting};
 use deck_transport::segment::sender::Ending;
 use deck_transport::{Parcel, Protocol, Refusal, Sender};
 
@@ -97,9 +97,23 @@ impl Poster {
         } else {
             *hungry -= 1;
         }
-        if *hungry == u32::from(more) {
+        // A ring that has ended may be somebody else's memory soon.
+        if *hungry == u32::from(more) && self.sender.ended().is_none() {
             self.sender.ask_for_room(more);
         }
+    }
+
+    /// Ends the ring: nothing more is posted or asked for; returns the position behind the last reservation.
+    pub fn end(&self, ending: Ending) -> u32 {
+        let tail = self.sender.end(ending);
+        // Whoever is asking for room right now is done before this returns.
+        drop(lock(&self.hungry));
+        tail
+    }
+
+    /// True once no thread is inside a post.
+    pub fn is_finished(&self) -> bool {
+        self.sender.is_finished()
     }
 
     /// Why the ring refuses, as an error.
@@ -139,6 +153,9 @@ impl Poster {
         }
     }
 }
+
+/// How long a thread that waits for budget sleeps before it looks which rings there are by now.
+const BUDGET_LOOK: Duration = Duration::from_millis(10);
 
 /// Waits for room in one ring, or in this node's budget.
 struct Room<'a> {
@@ -269,18 +286,23 @@ impl MailboxClone {
                 has_asked: false,
                 depending: None,
             };
-            match deck_sync::wait(&mut room, &events, self.node.membership().crowd(), deadline) {
+            // Bytes of the budget may come back by rings that are not there yet: look around again now and then.
+            let look_again = Deadline::after(BUDGET_LOOK);
+            let until = if is_budget { deadline.min(look_again) } else { deadline };
+            let waited = deck_sync::wait(&mut room, &events, self.node.membership().crowd(), until);
+            match waited {
+                Err(Interrupted::Deadline) if is_budget && !deadline.has_passed() => {}
                 Ok(Some(Ok(_))) => return Ok(()),
                 Ok(Some(Err(other))) => return Err(poster.error(&self.node, other)),
                 Ok(None) => refusal = if is_budget { Refusal::Full } else { Refusal::Budget },
                 Err(interrupted) => {
                     let kind = if is_budget { Refusal::Budget } else { Refusal::Full };
                     return Err(match &poster.peer {
-                        Some(peer) if self.is_frozen(peer) || interrupted == deck_sync::Interrupted::Cancelled => {
+                        Some(peer) if self.is_frozen(peer) || interrupted == Interrupted::Cancelled => {
                             let doing = format!("posting to {}", poster.what());
                             self.node.membership().interrupted(interrupted, &doing, peer)
                         }
-                        _ if interrupted == deck_sync::Interrupted::Cancelled => {
+                        _ if interrupted == Interrupted::Cancelled => {
                             Error::new(ErrorKind::Cancelled, format!("posting to {}", poster.what()))
                         }
                         _ => poster.error(&self.node, kind),

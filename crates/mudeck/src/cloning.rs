@@ -92,7 +92,11 @@ impl NodeShared {
         if let Some(peer) = &poster.peer
             && let Some(gone) = peer.gone()
         {
-            self.end_poster(id, if gone == NodeState::Lost { Ending::Lost } else { Ending::Closed });
+            let _ = self.end_poster(id, if gone == NodeState::Lost { Ending::Lost } else { Ending::Closed });
+        }
+        if let Err(error) = self.check() {
+            poster.sender.stop(Ending::Closed);
+            return Err(error);
         }
         Ok(MailboxClone::new(self.clone(), poster))
     }
@@ -203,14 +207,16 @@ impl NodeShared {
             .collect()
     }
 
-    pub fn end_poster(&self, id: MailboxId, ending: Ending) -> u32 {
+    /// Ends the poster to `id`, if there is one, and tells the position behind its last reservation.
+    pub fn end_poster(&self, id: MailboxId, ending: Ending) -> Option<(Arc<Poster>, u32)> {
         let mut posters = lock(&self.posters);
         // A clone under way has posted nothing yet, and will notice by itself.
-        let Some(Cloning::Ready(poster)) = posters.get(&id) else { return 0 };
+        let Some(Cloning::Ready(poster)) = posters.get(&id) else { return None };
         let poster = poster.clone();
         posters.remove(&id);
         drop(posters);
-        poster.sender.end(ending)
+        let tail = poster.end(ending);
+        Some((poster, tail))
     }
 }
 

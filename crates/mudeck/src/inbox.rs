@@ -44,8 +44,8 @@ pub(crate) struct Ring {
 pub(crate) enum Arrival {
     /// A message from this node, taken into the parcel.
     Message(NodeId, Protocol),
-    /// Something that is told instead of a message.
-    Trouble(Error),
+    /// Something that is told instead of a message; and the ring that is given up for it, if its sender still lives.
+    Trouble(Error, Option<Box<Ring>>),
 }
 
 pub(crate) struct Inbox {
@@ -164,10 +164,13 @@ impl Inbox {
     /// True if a retrieve would find something.
     pub fn has_work(&mut self) -> bool {
         self.hear_bells();
-        let rings = &self.rings;
-        self.hot
-            .iter()
-            .any(|index| rings[*index].as_ref().is_some_and(|ring| ring.receiver.has_next() || ring.ended.is_some()))
+        (0..self.hot.len()).any(|place| {
+            let Some(ring) = &mut self.rings[self.hot[place]] else { return false };
+            // A node that left in order tells nothing; what it had posted may lie behind slots that it never wrote.
+            ring.receiver.has_next()
+                || ring.ended == Some(Ended::Lost)
+                || (ring.ended.is_some() && ring.receiver.skip_unwritten())
+        })
     }
 
     /// The next message, taken into `into`.
@@ -216,8 +219,9 @@ impl Inbox {
                 Err(error) if error.kind() == ErrorKind::NoMemory => return Err(error),
                 Err(error) => {
                     ring.receiver.set_closed();
-                    self.remove(index);
-                    return Ok(Some(Arrival::Trouble(error)));
+                    self.hot.retain(|other| *other != index);
+                    let ring = self.rings[index].take();
+                    return Ok(Some(Arrival::Trouble(error, ring.map(Box::new))));
                 }
             }
             match ring.ended {
@@ -240,6 +244,7 @@ impl Inbox {
                             error
                                 .with_peer(from)
                                 .with_remedy("all that it had posted was delivered; go on retrieving from the others"),
+                            None,
                         )
                     }));
                 }

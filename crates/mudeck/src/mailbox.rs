@@ -24,7 +24,8 @@ use crate::watcher::Watch;
 #[doc(alias = "deck_mbox_options_t")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MailboxOptions {
-    /// Messages in flight from one node: 1 to 65,536.
+    /// Messages in flight from one node, at least: 1 to 57,344. A node may post up to a seventh more while the owner has not
+    /// given all credits back.
     pub messages: u32,
     /// Bytes in flight from one node, counted for messages over 62 bytes that are handed over; an empty ring takes one
     /// message of any size within the sender's budget.
@@ -33,7 +34,7 @@ pub struct MailboxOptions {
 
 impl Default for MailboxOptions {
     fn default() -> MailboxOptions {
-        MailboxOptions { messages: 64, bytes: 64 << 20 }
+        MailboxOptions { messages: 56, bytes: 64 << 20 }
     }
 }
 
@@ -206,9 +207,13 @@ impl Waiting for Retrieving<'_> {
                 self.core.retrieved.count(protocol, self.into.size());
                 Some(Ok(from))
             }
-            Ok(Some(Arrival::Trouble(error))) | Err(error) => {
+            Ok(Some(Arrival::Trouble(error, ring))) => {
+                if let Some(ring) = ring {
+                    self.node.give_up(*ring, self.core.id, self.core.area.clone());
+                }
                 Some(Err(error.context(format!("retrieving from {}", self.core.what()))))
             }
+            Err(error) => Some(Err(error.context(format!("retrieving from {}", self.core.what())))),
         }
     }
 
@@ -296,7 +301,8 @@ impl Mailbox {
                 core.arm();
             }
             if core.has_work() {
-                core.event().notify_one();
+                // All: a thread that selects among mail boxes sleeps here too, and would not retrieve.
+                core.event().notify();
             }
         }
         if core.watch.has_fd() && !core.has_work() {

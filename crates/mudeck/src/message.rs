@@ -43,7 +43,7 @@ pub struct Message {
     cursor: Cursor,
 }
 
-/// How far a message was unpacked: next run, bytes of it already taken, and bytes of content before all that.
+/// How far a message was unpacked: the run, bytes of it already taken, and bytes of content before all that.
 #[derive(Clone, Copy, Debug, Default)]
 struct Cursor {
     run: usize,
@@ -133,7 +133,13 @@ impl Message {
             None if code == MAILBOX => "the address of a mail box".into(),
             None => format!("code {code}"),
         };
-        let Some(run) = self.parcel.run(cursor.run) else {
+        // A run may have grown since its last element was taken: the next one begins only where there is one.
+        let is_at_end = self.parcel.run(cursor.run).is_some_and(|run| cursor.in_run >= run.bytes);
+        let cursor = match self.parcel.run(cursor.run + 1) {
+            Some(_) if is_at_end => Cursor { run: cursor.run + 1, in_run: 0, bytes: cursor.bytes },
+            _ => cursor,
+        };
+        let Some(run) = self.parcel.run(cursor.run).filter(|run| run.bytes != cursor.in_run) else {
             return Err(Error::new(
                 ErrorKind::Truncated,
                 format!("unpacking {}: the message is at its end", name(element)),
@@ -153,12 +159,7 @@ impl Message {
             let what = format!("unpacking {bytes} bytes of {}: {left} bytes are left of it", name(element));
             return Err(Error::new(ErrorKind::Truncated, what));
         }
-        let next = if left == bytes {
-            Cursor { run: cursor.run + 1, in_run: 0, bytes: cursor.bytes + bytes }
-        } else {
-            Cursor { run: cursor.run, in_run: cursor.in_run + bytes, bytes: cursor.bytes + bytes }
-        };
-        Ok((cursor.bytes, next))
+        Ok((cursor.bytes, Cursor { in_run: cursor.in_run + bytes, bytes: cursor.bytes + bytes, ..cursor }))
     }
 
     /// Appends the address of a mail box, so that the receiver can post to it: a reply box.

@@ -3,17 +3,19 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::time::Duration;
 
 use deck_peers::{Door, Granted, Handler, MailboxId, Membership, Options, Peer, Refused, fork};
 use deck_segment::layout::LINE;
 use deck_segment::{HeapMemory, Region};
-use deck_sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use deck_sync::atomic::{AtomicBool, AtomicU64, Ordering, yield_now};
 use deck_sync::{Deadline, Error, ErrorKind, NodeId, Result};
 use deck_transport::segment::sender::Ending;
 use deck_transport::{Budget, Heaps};
 
+use crate::clone::Poster;
 use crate::cloning::Cloning;
-use crate::inbox::{Ended, Inbox};
+use crate::inbox::{Ended, Inbox, Ring};
 use crate::log::{self, LogLevel};
 use crate::mailbox::{Core, MailboxOptions};
 use crate::settings::{Settings, default_timeout};
@@ -21,6 +23,9 @@ use crate::watcher::Watcher;
 
 /// Lines of a ring's area for buffered messages: 2 KiB, so that a ring stays under 8 KiB.
 const AREA_LINES: u32 = 32;
+
+/// How long leaving waits for threads that are inside a post: a few instructions, unless they are kept from running.
+const FINISH_WITHIN: Duration = Duration::from_millis(200);
 
 /// What all objects of a node share.
 pub(crate) struct NodeShared {
@@ -31,6 +36,8 @@ pub(crate) struct NodeShared {
     pub posters: Mutex<HashMap<MailboxId, Cloning>>,
     /// Rings of closed mail boxes whose memory somebody may still write.
     dying: Mutex<Vec<Dying>>,
+    /// Posters of closed mail boxes whose owners are still to be told that nothing more is written.
+    ending: Mutex<Vec<(Arc<Poster>, u32)>>,
     /// Credit lines of clones that were given up before the owner answered.
     pub abandoned: Mutex<Vec<Region>>,
     pub next_ring: AtomicU64,
@@ -46,11 +53,13 @@ struct Boxes {
 }
 
 struct Dying {
-    ring: crate::inbox::Ring,
+    ring: Ring,
     /// The bells of the mail box, which the poster may still write.
     _area: Arc<Region>,
     /// Position behind the last slot that was ever reserved, once the poster has told.
     tail: Option<u32>,
+    /// The poster, if it is one of this node.
+    poster: Option<Arc<Poster>>,
 }
 
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -74,6 +83,7 @@ impl NodeShared {
             boxes: Mutex::default(),
             posters: Mutex::default(),
             dying: Mutex::default(),
+            ending: Mutex::default(),
             abandoned: Mutex::default(),
             next_ring: AtomicU64::new(1),
             watcher: OnceLock::new(),
@@ -153,6 +163,11 @@ impl NodeShared {
             self.forget_box(id);
             return Err(error);
         }
+        if let Err(error) = self.check() {
+            // Left meanwhile: nobody would close it.
+            self.close(&core);
+            return Err(error);
+        }
         Ok(core)
     }
 
@@ -183,17 +198,8 @@ impl NodeShared {
         }
         let Some((rings, area)) = core.close() else { return };
         for mut ring in rings {
-            let from = ring.receiver.from();
-            let mut tail = None;
-            if ring.ended.is_none() {
-                ring.receiver.set_closed();
-                if from == self.number() {
-                    tail = Some(self.end_poster(core.id, Ending::Closed));
-                } else {
-                    self.membership.close_ring(from, ring.id);
-                }
-                lock(&self.dying).push(Dying { ring, _area: area.clone(), tail });
-            }
+            ring.receiver.set_closed();
+            self.give_up(ring, core.id, area.clone());
         }
         self.forget_box(core.id);
         if self.bury() {
@@ -201,10 +207,30 @@ impl NodeShared {
         }
     }
 
+    /// A ring that is retrieved from no more: its memory is free again when its poster has told that it writes no more.
+    pub fn give_up(&self, ring: Ring, id: MailboxId, area: Arc<Region>) {
+        if ring.ended.is_some() {
+            return;
+        }
+        let from = ring.receiver.from();
+        let (mut tail, mut poster) = (None, None);
+        if from == self.number() {
+            poster = self.end_poster(id, Ending::Closed);
+            // A clone under way has posted nothing and never will.
+            tail = Some(poster.as_ref().map_or(0, |(_, tail)| *tail));
+        } else {
+            self.membership.close_ring(from, ring.id);
+        }
+        lock(&self.dying).push(Dying { ring, _area: area, tail, poster: poster.map(|(poster, _)| poster) });
+    }
+
     /// Frees the rings of closed mail boxes that nobody writes any more; true if some are left.
     fn bury(&self) -> bool {
         let mut dying = lock(&self.dying);
-        dying.retain_mut(|dying| !dying.tail.is_some_and(|tail| dying.ring.receiver.is_quiet(tail)));
+        dying.retain_mut(|dying| {
+            let is_finished = dying.poster.as_ref().is_none_or(|poster| poster.is_finished());
+            !(is_finished && dying.tail.is_some_and(|tail| dying.ring.receiver.is_quiet(tail)))
+        });
         dying.iter().any(|dying| dying.tail.is_some())
     }
 
@@ -228,9 +254,19 @@ impl NodeShared {
     }
 
     pub fn leave(&self) {
+        // First: whatever begins from now on finds out by itself.
+        if !self.membership.begin_leaving() {
+            return;
+        }
         self.all_boxes().iter().for_each(|core| self.close(core));
-        for poster in self.posters() {
-            poster.sender.end(Ending::Closed);
+        let posters = self.posters();
+        for poster in &posters {
+            poster.sender.stop(Ending::Closed);
+        }
+        // Threads that are inside a post right now get to its end before the receivers are told.
+        let deadline = Deadline::after(FINISH_WITHIN);
+        while !posters.iter().all(|poster| poster.is_finished()) && !deadline.has_passed() {
+            yield_now();
         }
         self.membership.leave();
         for cloning in std::mem::take(&mut *lock(&self.posters)).into_values() {
@@ -239,6 +275,7 @@ impl NodeShared {
             }
         }
         lock(&self.dying).clear();
+        lock(&self.ending).clear();
     }
 }
 
@@ -253,9 +290,18 @@ impl Handler for NodeShared {
         self.add_ring(&core, heap, peer.number(), credit)
     }
 
-    fn ring_closed(&self, owner: NodeId, ring: u64) -> u32 {
+    fn ring_closed(&self, owner: NodeId, ring: u64) -> Option<u32> {
         let found = self.posters().into_iter().find(|poster| poster.id.owner == owner && poster.ring == ring);
-        found.map_or(0, |poster| self.end_poster(poster.id, Ending::Closed))
+        // Unknown: a clone under way, which has posted nothing and never will.
+        let Some((poster, tail)) = found.and_then(|poster| self.end_poster(poster.id, Ending::Closed)) else {
+            return Some(0);
+        };
+        if poster.is_finished() {
+            return Some(tail);
+        }
+        lock(&self.ending).push((poster, tail));
+        self.want_ticks();
+        None
     }
 
     fn ring_ended(&self, poster: NodeId, ring: u64, tail: u32) {
@@ -274,7 +320,7 @@ impl Handler for NodeShared {
         let how = if is_lost { "died" } else { "left" };
         log::say(if is_lost { LogLevel::Warn } else { LogLevel::Info }, || format!("{peer} {how}"));
         for poster in self.posters().into_iter().filter(|poster| poster.id.owner == peer) {
-            self.end_poster(poster.id, if is_lost { Ending::Lost } else { Ending::Closed });
+            let _ = self.end_poster(poster.id, if is_lost { Ending::Lost } else { Ending::Closed });
         }
         for core in self.all_boxes() {
             core.sender_gone(peer, if is_lost { Ended::Lost } else { Ended::Left }, self);
@@ -291,12 +337,23 @@ impl Handler for NodeShared {
     }
 
     fn tick(&self) -> bool {
+        // Whoever wants a tick from now on gets another one.
+        self.is_ticking.store(false, Ordering::Relaxed);
         let mut has_more = self.bury();
         for poster in self.posters() {
             has_more |= poster.sender.reap(u32::MAX);
         }
-        if !has_more {
-            self.is_ticking.store(false, Ordering::Relaxed);
+        let mut ending = lock(&self.ending);
+        ending.retain(|(poster, tail)| {
+            let is_finished = poster.is_finished();
+            if is_finished {
+                self.membership.end_ring(poster.id.owner, poster.ring, *tail);
+            }
+            !is_finished
+        });
+        has_more |= !ending.is_empty();
+        if has_more {
+            self.is_ticking.store(true, Ordering::Relaxed);
         }
         has_more
     }

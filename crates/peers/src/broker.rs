@@ -30,6 +30,8 @@ const LISTENER: u64 = 1;
 const FIRST_MEMBER: u64 = 16;
 /// Added to a member's key for the descriptor of its process.
 const PROCESS: u64 = 1 << 32;
+/// How often frames for a process that does not read are tried again.
+const SEND_EVERY_NS: i64 = 20_000_000;
 /// `broker` field of [`Frame::Welcome`] when the broker is no node.
 pub(crate) const NO_NODE: u64 = u64::MAX;
 
@@ -43,18 +45,29 @@ struct Member {
     invitation: Option<usize>,
 }
 
+/// A process that has no connection here but is still to be heard of.
+struct Absent {
+    /// The key that its end is told by.
+    key: u64,
+    _process: OwnedFd,
+}
+
 /// A gone node on its way out.
 struct Departure {
     seat: Seat,
     /// Members that have not answered the present step yet.
     awaited: Vec<u64>,
     is_second_step: bool,
-    /// The process of a node that left and still holds buffers of others: they are forgotten when it ends. With the key
-    /// that its end is told by.
-    keeper: Option<(u64, Option<OwnedFd>)>,
+    /// The process of a node that left and still holds buffers of others: they are forgotten when it ends.
+    keeper: Option<Absent>,
 }
 
 struct State {
+    epoll: Arc<OwnedFd>,
+    /// Live nodes that have not come to this broker yet, after it took over.
+    absent: BTreeMap<NodeId, Absent>,
+    /// The broker has just taken over, and not everybody has come.
+    is_taking_over: bool,
     table: Table,
     members: BTreeMap<u64, Member>,
     departures: BTreeMap<NodeId, Departure>,
@@ -70,7 +83,7 @@ struct State {
 
 struct Shared {
     state: Mutex<State>,
-    epoll: OwnedFd,
+    epoll: Arc<OwnedFd>,
     stop: OwnedFd,
 }
 
@@ -101,7 +114,11 @@ impl Broker {
             .map_err(|errno| Error::system("making an epoll", errno.raw_os_error()))?;
         let stop = crate::wakeup::new()?;
         watch(&epoll, &stop, STOP)?;
+        let epoll = Arc::new(epoll);
         let state = State {
+            epoll: epoll.clone(),
+            absent: BTreeMap::new(),
+            is_taking_over: false,
             table,
             members: BTreeMap::new(),
             departures: BTreeMap::new(),
@@ -148,9 +165,11 @@ impl Broker {
         member.node.map(|(number, _)| number)
     }
 
-    /// The broker lives in node `node` and listens from now on: whoever joins is told of both.
-    pub(crate) fn listen(&self, node: NodeId, listener: OwnedFd) -> Result<()> {
+    /// The broker lives in node `node` and listens from now on: whoever joins is told of both. Until stock is taken it waits
+    /// for the nodes of a job that it takes over.
+    pub(crate) fn listen(&self, node: NodeId, listener: OwnedFd, is_taking_over: bool) -> Result<()> {
         let mut state = self.shared.lock();
+        state.is_taking_over = is_taking_over;
         state.node = u64::from(node.0);
         watch(&self.shared.epoll, &listener, LISTENER)?;
         state.listener = Some(ParentOnly::new(listener));
@@ -177,10 +196,13 @@ impl Shared {
 
     fn serve(&self) {
         let mut events = Vec::with_capacity(64);
+        let mut is_backed_up = false;
         loop {
             events.clear();
             let space = rustix::buffer::spare_capacity(&mut events);
-            if let Err(errno) = epoll::wait(&self.epoll, space, None)
+            // Frames for somebody who did not read wait to be sent.
+            let timeout = rustix::event::Timespec { tv_sec: 0, tv_nsec: SEND_EVERY_NS };
+            if let Err(errno) = epoll::wait(&*self.epoll, space, is_backed_up.then_some(&timeout))
                 && errno != rustix::io::Errno::INTR
             {
                 return;
@@ -192,11 +214,15 @@ impl Shared {
                     LISTENER => state.accept(&self.epoll),
                     key if key & PROCESS != 0 => {
                         state.process_ended(key & !PROCESS);
-                        state.keeper_ended(key & !PROCESS);
+                        state.absent_ended(key & !PROCESS);
                     }
                     key => state.serve_member(&self.epoll, key),
                 }
             }
+            is_backed_up = state.members.values().fold(false, |is_backed_up, member| {
+                let socket = &member.socket;
+                (socket.is_backed_up() && socket.send_waiting()) || is_backed_up
+            });
         }
     }
 }
@@ -246,7 +272,7 @@ impl State {
             Frame::Connect { to } => self.introduce(key, to),
             Frame::Adopted { number } => self.answered(key, number, false),
             Frame::Reclaimed { number } => self.answered(key, number, true),
-            Frame::Leave { keeps } => self.leave(key, keeps != 0),
+            Frame::Leave {} => self.leave(key),
             // Anything else is not for a broker; a later version may know more.
             _ => {}
         }
@@ -287,16 +313,32 @@ impl State {
     fn rejoin(&mut self, epoll: &OwnedFd, key: u64, number: u64, seat: u64, pid: u64) {
         let (Ok(number), Ok(seat)) = (u32::try_from(number), u16::try_from(seat)) else { return };
         let (number, seat) = (NodeId(number), Seat(seat));
-        if self.table.is_live(number)
-            && self.table.seat_of(number) == Some(seat)
-            && let Some(member) = self.members.get_mut(&key)
-        {
-            member.node = Some((number, seat));
-            member.pid = pid as u32;
-            watch_process(epoll, member, key);
-            let _ = member.socket.send(&Frame::Rejoined {}, None);
-            self.introduce_unmet();
+        if !self.table.is_live(number) || self.table.seat_of(number) != Some(seat) {
+            return;
         }
+        // It may have come before, through a connection that was not taken up in time.
+        for other in self.members.values_mut() {
+            other.node.take_if(|(known, _)| *known == number);
+        }
+        self.absent.remove(&number);
+        let Some(member) = self.members.get_mut(&key) else { return };
+        member.node = Some((number, seat));
+        member.pid = pid as u32;
+        watch_process(epoll, member, key);
+        let _ = member.socket.send(&Frame::Rejoined {}, None);
+        // What it has missed.
+        for (gone, departure) in &mut self.departures {
+            let seat = u64::from(departure.seat.0);
+            let lost = u64::from(self.table.state(*gone) == Some(crate::NodeState::Lost));
+            let frame = match departure.is_second_step {
+                false => Frame::Gone { number: u64::from(gone.0), seat, lost },
+                true => Frame::Reclaim { number: u64::from(gone.0), seat },
+            };
+            let _ = member.socket.send(&frame, None);
+            departure.awaited.push(key);
+        }
+        self.introduce_unmet();
+        self.advance();
     }
 
     fn introduce_unmet(&mut self) {
@@ -331,22 +373,39 @@ impl State {
         let Some(member) = self.members.get_mut(&key) else { return };
         member.process = None;
         if let Some((number, _)) = member.node.take() {
-            self.depart(key, number, true, None);
+            self.depart(key, number, true);
         }
     }
 
-    fn keeper_ended(&mut self, key: u64) {
+    /// A process that was waited for has ended.
+    fn absent_ended(&mut self, key: u64) {
         for departure in self.departures.values_mut() {
-            departure.keeper.take_if(|(keeper, _)| *keeper == key);
+            departure.keeper.take_if(|keeper| keeper.key == key);
+        }
+        let ended: Vec<NodeId> =
+            self.absent.iter().filter(|(_, absent)| absent.key == key).map(|(number, _)| *number).collect();
+        for number in ended {
+            self.absent.remove(&number);
+            self.depart(u64::MAX, number, true);
         }
         self.advance();
     }
 
-    fn leave(&mut self, key: u64, keeps: bool) {
+    /// Watches the process of a node that has no connection here; `None` if it has ended.
+    fn watch_absent(&mut self, number: NodeId) -> Option<Absent> {
+        let pid = self.table.pid_of(number).and_then(|pid| rustix::process::Pid::from_raw(pid as i32))?;
+        let process = rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()).ok()?;
+        let key = self.next;
+        self.next += 1;
+        watch(&self.epoll, &process, key | PROCESS).ok()?;
+        Some(Absent { key, _process: process })
+    }
+
+    fn leave(&mut self, key: u64) {
         let Some(member) = self.members.get_mut(&key) else { return };
-        let process = member.process.take();
+        member.process = None;
         if let Some((number, _)) = member.node.take() {
-            self.depart(key, number, false, keeps.then_some((key, process)));
+            self.depart(key, number, false);
         }
         // A node that came by name has its own socket each time it joins.
         if self.members.get(&key).is_some_and(|member| member.invitation.is_none()) {
@@ -366,9 +425,10 @@ impl State {
         }
     }
 
-    fn depart(&mut self, key: u64, number: NodeId, is_lost: bool, keeper: Option<(u64, Option<OwnedFd>)>) {
+    fn depart(&mut self, key: u64, number: NodeId, is_lost: bool) {
         let Some(seat) = self.table.seat_of(number) else { return };
         self.table.set_gone(number, is_lost);
+        let keeper = if self.table.keeps(seat) { self.watch_absent(number) } else { None };
         let lost = self.table.state(number) == Some(crate::NodeState::Lost);
         let awaited = self.others();
         let frame = Frame::Gone { number: u64::from(number.0), seat: u64::from(seat.0), lost: u64::from(lost) };
@@ -392,6 +452,10 @@ impl State {
     /// Goes on with every departure that nobody has to answer for any more.
     fn advance(&mut self) {
         loop {
+            // Who has not come to this broker yet has taken nothing over either.
+            if self.is_taking_over || !self.absent.is_empty() {
+                return;
+            }
             let ready = self
                 .departures
                 .iter()
@@ -410,21 +474,27 @@ impl State {
         }
     }
 
-    /// After a change of brokers: everybody who should have come again and did not is gone, and departures that the old
-    /// broker had under way start again.
+    /// After a change of brokers, when everybody has had time to come again: who has not and has no process any more is gone;
+    /// who has one may be stopped, and is waited for. Departures that the old broker had under way start again.
     fn take_stock(&mut self) {
         let here: Vec<NodeId> =
             self.members.values().filter_map(|member| member.node.map(|(number, _)| number)).collect();
         for index in 0..Seat::COUNT as u16 {
-            if let Some(number) = self.table.node_on(Seat(index))
-                && !here.contains(&number)
-                && !self.departures.contains_key(&number)
-            {
-                let is_lost = self.table.state(number) != Some(crate::NodeState::Left);
-                self.depart(u64::MAX, number, is_lost, None);
+            let Some(number) = self.table.node_on(Seat(index)) else { continue };
+            if here.contains(&number) || self.departures.contains_key(&number) || self.absent.contains_key(&number) {
+                continue;
+            }
+            if !self.table.is_live(number) {
+                self.depart(u64::MAX, number, false);
+            } else if let Some(absent) = self.watch_absent(number) {
+                self.absent.insert(number, absent);
+            } else {
+                self.depart(u64::MAX, number, true);
             }
         }
+        self.is_taking_over = false;
         self.introduce_unmet();
+        self.advance();
     }
 }
 

@@ -132,6 +132,10 @@ impl Control {
                 at_latest(left.max(Duration::from_millis(1)));
             }
         }
+        let broker = membership.broker.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if broker.is_backed_up() && broker.send_waiting() {
+            at_latest(TICK_FIRST);
+        }
         if self.is_orphan {
             self.find_broker(membership);
             if self.is_orphan {
@@ -185,13 +189,17 @@ impl Control {
                 if membership.table.is_live(NodeId(number)) {
                     return;
                 }
+                // What it said to us before comes first: the heaps of what it had posted, and its bye.
+                self.serve_peer(membership, PEERS + u64::from(number));
                 self.peer_gone(membership, NodeId(number), lost != 0);
                 if seat != u64::MAX {
                     let _ = broker.send(&Frame::Adopted { number: u64::from(number) }, None);
                 }
             }
             Frame::Reclaim { number, seat } => {
-                if let (Ok(number), Ok(seat)) = (u32::try_from(number), u16::try_from(seat)) {
+                if let (Ok(number), Ok(seat)) = (u32::try_from(number), u16::try_from(seat))
+                    && usize::from(seat) < Seat::COUNT
+                {
                     membership.heap().forget_seat(Seat(seat));
                     membership.peers.lock().unwrap_or_else(PoisonError::into_inner).remove(&NodeId(number));
                     self.forget_heap(membership, NodeId(number));
@@ -237,7 +245,7 @@ impl Control {
     fn serve_peer(&mut self, membership: &Arc<Membership>, key: u64) {
         let Some(peer) = self.peer(membership, key) else { return };
         let Some(socket) = peer.socket() else { return };
-        loop {
+        while peer.gone().is_none() {
             match socket.receive() {
                 Received::Nothing => return,
                 Received::Frame(frame, passed) => {
@@ -253,11 +261,12 @@ impl Control {
                     if !peer.is_connected() {
                         // The other end was never taken up: its broker died in between. Whoever needs it asks again.
                         membership.peers.lock().unwrap_or_else(PoisonError::into_inner).remove(&peer.number());
+                        let _ = epoll::delete(&self.epoll, socket.as_fd());
                         peer.set_gone(true);
                         return;
                     }
-                    let is_lost = !peer.has_said_bye();
-                    membership.table.set_gone(peer.number(), is_lost);
+                    membership.table.set_gone(peer.number(), !peer.has_said_bye());
+                    let is_lost = membership.table.state(peer.number()) != Some(crate::NodeState::Left);
                     self.peer_gone(membership, peer.number(), is_lost);
                     return;
                 }
@@ -267,10 +276,6 @@ impl Control {
 
     fn process_ended(&mut self, membership: &Arc<Membership>, key: u64) {
         let Some(peer) = self.peer(membership, key) else { return };
-        if let Some(process) = peer.process() {
-            // It stays readable for ever.
-            let _ = epoll::delete(&self.epoll, process);
-        }
         // What it said before it ended comes first, so that a bye is heard.
         self.serve_peer(membership, key);
         if peer.gone().is_none() {
@@ -342,8 +347,10 @@ impl Control {
             }
             Frame::RingClose { ring } => {
                 if let Some(handler) = handler {
-                    let tail = u64::from(handler.ring_closed(peer.number(), ring));
-                    let _ = peer.send(&Frame::RingEnded { ring, tail });
+                    // Otherwise some thread is still writing, and it is told later.
+                    if let Some(tail) = handler.ring_closed(peer.number(), ring) {
+                        let _ = peer.send(&Frame::RingEnded { ring, tail: u64::from(tail) });
+                    }
                 }
             }
             Frame::RingEnded { ring, tail } => {
@@ -386,15 +393,19 @@ impl Control {
 
     fn peer_gone(&self, membership: &Arc<Membership>, number: NodeId, is_lost: bool) {
         let peer = membership.peers.lock().unwrap_or_else(PoisonError::into_inner).get(&number).cloned();
-        if let Some(peer) = peer
-            && peer.set_gone(is_lost)
-            && let Some(handler) = membership.handler()
-        {
-            handler.peer_gone(number, is_lost);
-            let requests: Vec<_> =
-                membership.requests.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect();
-            requests.iter().filter(|request| request.peer == number).for_each(|request| request.answered.notify());
+        let Some(peer) = peer.filter(|peer| peer.set_gone(is_lost)) else { return };
+        // Both stay readable for ever; the descriptors live as long as anybody has a clone of its mail boxes.
+        if let Some(socket) = peer.socket() {
+            let _ = epoll::delete(&self.epoll, socket.as_fd());
         }
+        if let Some(process) = peer.process() {
+            let _ = epoll::delete(&self.epoll, process);
+        }
+        let Some(handler) = membership.handler() else { return };
+        handler.peer_gone(number, is_lost);
+        let requests: Vec<_> =
+            membership.requests.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect();
+        requests.iter().filter(|request| request.peer == number).for_each(|request| request.answered.notify());
     }
 
     fn broker_gone(&mut self, membership: &Arc<Membership>) {
@@ -472,7 +483,7 @@ impl Control {
         let listener = listener.ok_or_else(|| Error::new(ErrorKind::Exists, "another node listens already"))?;
         let broker = Broker::open(membership.table.clone())?;
         let fd = broker.invite()?;
-        broker.listen(membership.number, listener)?;
+        broker.listen(membership.number, listener, true)?;
         *membership.hosted.lock().unwrap_or_else(PoisonError::into_inner) = Some(broker);
         self.take_stock_at = Some(Deadline::after(TAKE_STOCK_AFTER));
         Ok(fd)

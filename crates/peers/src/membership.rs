@@ -60,8 +60,9 @@ pub struct Granted {
 pub trait Handler: Send + Sync {
     /// `peer` has cloned a mail box and asks for a ring; its credit line is at `credit` in its segment.
     fn ring_requested(&self, peer: &Arc<Peer>, mailbox: u32, generation: u32, credit: u64) -> Result<Granted, Refused>;
-    /// The owner has closed the mail box behind `ring`. Returns the position behind the last slot ever reserved.
-    fn ring_closed(&self, owner: NodeId, ring: u64) -> u32;
+    /// The owner has closed the mail box behind `ring`. Returns the position behind the last slot ever reserved, or `None` if
+    /// a thread is still writing: then [`Membership::end_ring`] tells later.
+    fn ring_closed(&self, owner: NodeId, ring: u64) -> Option<u32>;
     /// The poster has ended `ring`; nothing behind `tail` was ever reserved.
     fn ring_ended(&self, poster: NodeId, ring: u64, tail: u32);
     /// A node is gone. Before this returns, everything that it had posted here must be taken over.
@@ -107,6 +108,7 @@ pub struct Membership {
     pub(crate) wake: OwnedFd,
     handler: OnceLock<Weak<dyn Handler>>,
     pub(crate) has_left: AtomicBool,
+    has_said_bye: AtomicBool,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -144,7 +146,7 @@ impl Membership {
         }
         let broker_node = if hosted.is_some() { u64::from(number.0) } else { broker_node };
         let heap = HeapMemory::create(number, seat, options.heap_bytes).inspect_err(|_| {
-            let _ = socket.send(&Frame::Leave { keeps: 0 }, None);
+            let _ = socket.send(&Frame::Leave {}, None);
         })?;
         let crowd: Arc<dyn Crowd> = Arc::new(JobCrowd::new(&table, number, seat));
         Ok(Arc::new(Membership {
@@ -167,6 +169,7 @@ impl Membership {
             wake: wakeup::new()?,
             handler: OnceLock::new(),
             has_left: AtomicBool::new(false),
+            has_said_bye: AtomicBool::new(false),
             thread: Mutex::new(None),
         }))
     }
@@ -298,7 +301,7 @@ impl Membership {
     /// [`ErrorKind::PeerLost`] naming it, [`ErrorKind::Timeout`] that says so if it is frozen, [`ErrorKind::Cancelled`].
     pub fn meet(&self, node: NodeId, deadline: Deadline) -> Result<Arc<Peer>> {
         let seat = self.table.seat_of(node).filter(|_| self.table.is_live(node));
-        let Some(seat) = seat else { return Err(lost(node, "meeting it")) };
+        let Some(seat) = seat else { return Err(self.gone(node)) };
         let peer = lock(&self.peers).entry(node).or_insert_with(|| Peer::new(node, seat)).clone();
         if !peer.is_connected() {
             // Asking twice does no harm: of two introductions both nodes keep the first.
@@ -313,9 +316,17 @@ impl Membership {
         let waited = deck_sync::wait(&mut until, &[peer.changed()], &self.crowd, deadline);
         match waited {
             Ok(()) if peer.is_connected() => Ok(peer),
-            Ok(()) if peer.gone().is_some() => Err(lost(node, "meeting it")),
+            Ok(()) if peer.gone().is_some() => Err(self.gone(node)),
             Ok(()) => Err(left()),
             Err(interrupted) => Err(self.interrupted(interrupted, "meeting it", &peer)),
+        }
+    }
+
+    /// The error of calls that need a node that is gone: leaving is no loss.
+    fn gone(&self, node: NodeId) -> Error {
+        match self.table.state(node) {
+            Some(NodeState::Left) => Error::new(ErrorKind::Closed, "its node has left the job").with_peer(node),
+            _ => lost(node, "meeting it"),
         }
     }
 
@@ -345,14 +356,13 @@ impl Membership {
         point("clone/requested");
         let waited = sent.map(|()| {
             let _depending = self.depend(peer);
-            let mut until = Until(|| {
-                let is_gone = peer.gone().is_some() || self.has_left.load(Ordering::Relaxed);
-                request
-                    .answer
-                    .get()
-                    .cloned()
-                    .or_else(|| is_gone.then(|| Err(lost(peer.number(), "cloning its mail box"))))
-            });
+            let mut until =
+                Until(|| {
+                    let is_gone = peer.gone().is_some() || self.has_left.load(Ordering::Relaxed);
+                    request.answer.get().cloned().or_else(|| {
+                        is_gone.then(|| Err(if self.has_left() { left() } else { self.gone(peer.number()) }))
+                    })
+                });
             deck_sync::wait(&mut until, &[&request.answered, peer.changed()], &self.crowd, deadline)
         });
         lock(&self.requests).remove(&id);
@@ -394,10 +404,24 @@ impl Membership {
         }
     }
 
+    /// The poster tells the owner of a closed mail box that nothing behind `tail` was reserved and nothing more is written.
+    pub fn end_ring(&self, owner: NodeId, ring: u64, tail: u32) {
+        let peer = lock(&self.peers).get(&owner).cloned();
+        if let Some(peer) = peer {
+            let _ = peer.send(&Frame::RingEnded { ring, tail: u64::from(tail) });
+        }
+    }
+
+    /// From now on this node counts as left for its own threads; false if it did already.
+    pub fn begin_leaving(&self) -> bool {
+        !fork::is_child() && !self.has_left.swap(true, Ordering::SeqCst)
+    }
+
     /// Leaves the job in order: tells everybody, waits for nobody but the control thread. What was posted is still
     /// delivered.
     pub fn leave(&self) {
-        if fork::is_child() || self.has_left.swap(true, Ordering::SeqCst) {
+        self.has_left.store(true, Ordering::SeqCst);
+        if fork::is_child() || self.has_said_bye.swap(true, Ordering::SeqCst) {
             return;
         }
         let peers: Vec<Arc<Peer>> = lock(&self.peers).values().cloned().collect();
@@ -413,7 +437,10 @@ impl Membership {
             .unwrap_or_else(PoisonError::into_inner)
             .values()
             .any(|heap| heap.owner() != self.number && heap.held() > 0);
-        let _ = lock(&self.broker).send(&Frame::Leave { keeps: u64::from(keeps) }, None);
+        if keeps {
+            self.table.set_keeps(self.seat);
+        }
+        let _ = lock(&self.broker).send(&Frame::Leave {}, None);
         self.poke();
         if let Some(thread) = lock(&self.thread).take()
             && thread.thread().id() != std::thread::current().id()
@@ -425,6 +452,7 @@ impl Membership {
         }
         lock(&self.peers).clear();
         lock(&self.hosted).take();
+        lock(&self.listener).take();
     }
 }
 
@@ -493,7 +521,7 @@ fn enter(door: Door, fences: u64, deadline: Deadline) -> Result<Entered> {
                 // This node first: whoever comes next is told where the broker lives.
                 let broker = Broker::open(Table::create(&job, 1)?)?;
                 let (socket, welcomed) = join(broker.invite()?)?;
-                broker.listen(welcomed.number, listener)?;
+                broker.listen(welcomed.number, listener, false)?;
                 return Ok(Entered { socket, hosted: Some(broker), job: Some(job), welcomed });
             }
             if let Some(fd) = rendezvous::connect(&job)? {
@@ -520,6 +548,7 @@ fn welcome(socket: &Socket, deadline: Deadline) -> Result<Welcomed> {
             Received::Frame(Frame::Welcome { number, seat, broker }, Some(fd)) => {
                 let table = Table::adopt(fd)?;
                 let known = u32::try_from(number).ok().zip(u16::try_from(seat).ok());
+                let known = known.filter(|(_, seat)| usize::from(*seat) < Seat::COUNT);
                 let (number, seat) = known.ok_or_else(|| Error::new(ErrorKind::Corrupt, "the broker's welcome"))?;
                 return Ok(Welcomed { number: NodeId(number), seat: Seat(seat), broker_node: broker, table });
             }

@@ -1,6 +1,6 @@
 //! Another node of the job, as this one knows it.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
@@ -37,8 +37,8 @@ pub struct Peer {
     /// When the oldest ping without an answer was sent; 0 if there is none.
     asked_ns: AtomicU64,
     has_said_bye: AtomicBool,
-    /// Nodes whose heaps this peer was told of.
-    introduced: Mutex<HashSet<NodeId>>,
+    /// Nodes whose heaps this peer was told of, and whether they were gone then.
+    introduced: Mutex<HashMap<NodeId, bool>>,
 }
 
 impl Peer {
@@ -54,7 +54,7 @@ impl Peer {
             depended: AtomicU32::new(0),
             asked_ns: AtomicU64::new(0),
             has_said_bye: AtomicBool::new(false),
-            introduced: Mutex::new(HashSet::new()),
+            introduced: Mutex::new(HashMap::new()),
         })
     }
 
@@ -149,20 +149,20 @@ impl Peer {
     }
 
     /// Makes sure that this peer can find the buffers of `heap`, which will be named in a message to it. One way: the
-    /// frame is on its way before the message is. The heap of a node that is gone is introduced with every message, as the
-    /// peer forgets it when the node is reclaimed.
+    /// frame is on its way before the message is. The heap of a node that is gone is introduced once more, as the peer
+    /// forgets it when the node is reclaimed, unless it was told that its buffers are still posted on.
     pub(crate) fn introduce(&self, heap: &Arc<HeapMemory>, is_gone: bool) -> Result<()> {
         if heap.owner() == self.number {
             return Ok(());
         }
         let mut introduced = self.introduced.lock().unwrap_or_else(PoisonError::into_inner);
-        if introduced.contains(&heap.owner()) && !is_gone {
+        if introduced.get(&heap.owner()).is_some_and(|was_gone| *was_gone || !is_gone) {
             return Ok(());
         }
         let Some(socket) = self.socket() else { return Ok(()) };
         let frame = Frame::Heap { number: u64::from(heap.owner().0), seat: u64::from(heap.seat().0) };
         socket.send(&frame, Some(heap.segment().as_fd())).map_err(|error| error.with_peer(self.number))?;
-        introduced.insert(heap.owner());
+        introduced.insert(heap.owner(), is_gone);
         Ok(())
     }
 

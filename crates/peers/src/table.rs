@@ -34,6 +34,7 @@ const SEAT_WORDS: usize = 32;
 mod seat {
     pub const NODE: usize = 0;
     pub const PID: usize = 1;
+    pub const KEEPS: usize = 2;
     pub const RUNNABLE: usize = 8;
     pub const MASK: usize = 16;
 }
@@ -172,6 +173,7 @@ impl Table {
         let place = Seat(index as u16);
         self.seat_word(place, seat::PID).store(pid, Ordering::Relaxed);
         self.seat_word(place, seat::RUNNABLE).store(0, Ordering::Relaxed);
+        self.seat_word(place, seat::KEEPS).store(0, Ordering::Relaxed);
         (0..16).for_each(|word| self.seat_word(place, seat::MASK + word).store(0, Ordering::Relaxed));
         self.seat_word(place, seat::NODE).store(number + 1, Ordering::Release);
         if needs_fences {
@@ -244,6 +246,16 @@ impl Table {
             self.note_change();
         }
         is_first
+    }
+
+    /// The node on `seat` leaves and still holds buffers of others: it is reclaimed when its process ends.
+    pub fn set_keeps(&self, place: Seat) {
+        self.seat_word(place, seat::KEEPS).store(1, Ordering::Release);
+    }
+
+    /// True if the node on `seat` has left and still holds buffers of others.
+    pub fn keeps(&self, place: Seat) -> bool {
+        self.seat_word(place, seat::KEEPS).load(Ordering::Acquire) != 0
     }
 
     /// Broker: the seat of a gone node may be given again.

@@ -55,8 +55,8 @@ frames! {
     Reclaim = 9 { number, seat };
     /// Node to broker: forgotten.
     Reclaimed = 10 { number };
-    /// Node to broker: leaves in order; `keeps` is 1 if it still holds buffers of others, which it does until it ends.
-    Leave = 11 { keeps };
+    /// Node to broker: leaves in order.
+    Leave = 11 {};
     /// Broker to node, with the socket that the job listens on: whoever becomes the broker goes on with it, so that the
     /// job's name is never free while a node lives.
     Listener = 12 {};

@@ -46,6 +46,11 @@ impl Buffer {
         self.heap.segment().at(self.offset, self.capacity).expect("a buffer lies inside its segment")
     }
 
+    /// True if it lives in this node's heap.
+    pub fn is_own(&self) -> bool {
+        self.heap.is_own()
+    }
+
     /// Bytes the buffer can hold.
     pub fn capacity(&self) -> usize {
         self.capacity
@@ -92,7 +97,13 @@ impl Buffer {
     /// A second handle for the same share: keeps the buffer alive while it is in flight without being a share of its own.
     pub fn keep(&self) -> Kept {
         self.heap.hold_again(self.index);
-        Kept { heap: self.heap.clone(), index: self.index, offset: self.offset, capacity: self.capacity }
+        Kept {
+            heap: self.heap.clone(),
+            index: self.index,
+            offset: self.offset,
+            capacity: self.capacity,
+            is_abandoned: false,
+        }
     }
 }
 
@@ -126,12 +137,19 @@ pub struct Kept {
     index: u32,
     offset: usize,
     capacity: usize,
+    is_abandoned: bool,
 }
 
 impl Kept {
     /// The message will not arrive: nobody takes over its share.
     pub fn undelivered(self) {
         self.heap.lines().get(self.index as usize * LINE_WORDS + holder::SHARES).fetch_sub(1, Ordering::Release);
+    }
+
+    /// This node leaves its job while the message is in flight: its bit stays until everybody has taken over what the node
+    /// had posted, and is then taken away by the owner.
+    pub fn abandon(mut self) {
+        self.is_abandoned = true;
     }
 
     /// Address of the content, valid while this lives.
@@ -150,6 +168,10 @@ impl Drop for Kept {
         if fork::is_child() {
             return;
         }
-        self.heap.let_go(self.index);
+        if self.is_abandoned {
+            self.heap.abandon(self.index);
+        } else {
+            self.heap.let_go(self.index);
+        }
     }
 }

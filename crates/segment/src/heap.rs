@@ -168,6 +168,11 @@ impl HeapMemory {
         self.owner
     }
 
+    /// True in the owner.
+    pub fn is_own(&self) -> bool {
+        self.own.is_some()
+    }
+
     /// The seat of that node.
     pub fn seat(&self) -> Seat {
         self.seat
@@ -328,6 +333,13 @@ impl HeapMemory {
         } else if self.counts[index as usize].load(Ordering::Relaxed) == 0 {
             // Otherwise it came back to us meanwhile, or lives anew: whoever holds it now comes here in turn.
             blocks.await_others(index);
+        }
+    }
+
+    /// One handle less, leaving the node's bit as it is: the node leaves, and the bit goes when it is reclaimed.
+    pub(crate) fn abandon(&self, index: u32) {
+        if self.counts[index as usize].fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.held.fetch_sub(1, Ordering::AcqRel);
         }
     }
 

@@ -105,10 +105,13 @@ pub fn clear_bit(line: &Words, first: usize, seat: Seat) {
     word.fetch_and(!(1 << (seat.0 % 64)), Ordering::SeqCst);
 }
 
+/// Reads of the counter before a buffer that changes all the time is taken for held: honest nodes change it once a hold.
+const READS_MAX: u32 = 16;
+
 /// True if no other node holds the buffer. Called by the owner while its own count is zero: then nobody can come to hold
 /// it who does not hold it already.
 pub fn nobody_else(line: &Words, first: usize) -> bool {
-    loop {
+    for _ in 0..READS_MAX {
         // Pairs with: holders/snapshot. A bit set after this read and before the last one changes the counter.
         let before = line.get(first + holder::ADDED).load(Ordering::SeqCst);
         for word in 0..Seat::COUNT / 64 {
@@ -121,6 +124,7 @@ pub fn nobody_else(line: &Words, first: usize) -> bool {
         }
         pause();
     }
+    false
 }
 
 /// Claims a buffer that its owner does not hold, if `nobody_else` does: then the count stays claimed (the owner stores a

@@ -151,6 +151,14 @@ impl Parcel {
         }
     }
 
+    /// As [`Parcel::data`], for writing.
+    fn data_mut(&mut self) -> NonNull<u8> {
+        match &mut self.store {
+            Store::Inline(inline) => NonNull::from(&mut inline.0).cast(),
+            Store::Buffer(buffer) => buffer.data(),
+        }
+    }
+
     /// The content. The nodes of a job are trusted not to change what they posted (DESIGN, promise 9).
     pub fn bytes(&self) -> &[u8] {
         // SAFETY: `size` bytes from `data` lie inside the inline array or the buffer (checked on receipt), are allocated, and
@@ -165,12 +173,13 @@ impl Parcel {
     pub fn edit(&mut self, heap: &Arc<HeapMemory>) -> Result<&mut [u8]> {
         self.detach(heap, self.size, self.runs)?;
         // SAFETY: as in `bytes`, and nobody else shares the memory.
-        Ok(unsafe { std::slice::from_raw_parts_mut(self.data().as_ptr(), self.size) })
+        Ok(unsafe { std::slice::from_raw_parts_mut(self.data_mut().as_ptr(), self.size) })
     }
 
     /// Empties the parcel; its memory is kept for new content unless somebody else shares it.
     pub fn clear(&mut self) {
-        if self.buffer().is_some_and(Buffer::is_shared) {
+        // A buffer of another node goes back to it.
+        if self.buffer().is_some_and(|buffer| buffer.is_shared() || !buffer.is_own()) {
             self.store = Store::Inline(Inline([0; 64]));
         }
         (self.size, self.element, self.runs) = (0, BYTES, 0);
@@ -220,7 +229,7 @@ impl Parcel {
         let data = if is_own { self.data().as_ptr().wrapping_add(inside).cast_const() } else { data };
         // SAFETY: `detach` made room for `size` bytes that nobody else shares, and moved the content with its own bytes;
         // `data` is readable (caller), and `copy` allows for overlap.
-        unsafe { std::ptr::copy(data, self.data().as_ptr().add(self.size), bytes) };
+        unsafe { std::ptr::copy(data, self.data_mut().as_ptr().add(self.size), bytes) };
         if is_new_type {
             if self.runs == 0 {
                 self.write_run(0, Run { element: self.element, bytes: self.size });
@@ -265,7 +274,10 @@ impl Parcel {
 
     fn write_run(&mut self, index: usize, run: Run) {
         // SAFETY: `detach` made room for the run in memory that nobody else shares.
-        unsafe { self.run_address(index).write(run.to_word()) };
+        unsafe {
+            let offset = self.end() - 8 * (index + 1);
+            self.data_mut().as_ptr().add(offset).cast::<u64>().write(run.to_word());
+        }
     }
 
     /// Bytes of memory that content and runs need.
@@ -347,9 +359,9 @@ impl Parcel {
         let end = target.end() - 8 * runs;
         // SAFETY: `detach` made room for content and runs; `data` is readable (caller); a ring is other memory than a parcel.
         unsafe {
-            std::ptr::copy_nonoverlapping(data, target.data().as_ptr(), size);
+            std::ptr::copy_nonoverlapping(data, target.data_mut().as_ptr(), size);
             let from = data.add(if runs == 0 { size } else { size.next_multiple_of(8) });
-            std::ptr::copy_nonoverlapping(from, target.data().as_ptr().add(end), 8 * runs);
+            std::ptr::copy_nonoverlapping(from, target.data_mut().as_ptr().add(end), 8 * runs);
         }
         (target.size, target.element, target.runs) = (size, label.element, runs);
         *self = target;

@@ -10,7 +10,7 @@ use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::process::Signal;
 
 use crate::chance::{Chance, SEED_VARIABLE};
-use crate::leftovers::{Before, JOB_MARK};
+use crate::leftovers::{Before, JOB_MARK, kill_orphans};
 use crate::process::{Process, Running};
 use crate::watchdog::Watchdog;
 
@@ -100,7 +100,11 @@ impl Job {
 
     fn watch(&mut self, limit: Duration) {
         let running = self.running.clone();
-        let bite = move || lock(&running).iter().for_each(|process| process.signal(Signal::KILL));
+        let mark = self.mark.clone();
+        let bite = move || {
+            lock(&running).iter().for_each(|process| process.signal(Signal::KILL));
+            kill_orphans(&mark);
+        };
         self.watchdog = Some(Watchdog::start(limit, self.repeat.clone(), bite));
     }
 
@@ -185,6 +189,7 @@ impl Job {
         }
         self.door = Door::Alone;
         let left = self.before.left_behind(&self.mark, &self.folder);
+        kill_orphans(&self.mark);
         let _ = std::fs::remove_dir_all(&self.folder);
         self.watchdog = None;
         left

@@ -5,6 +5,8 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Signal, kill_process};
+
 /// The variable by which processes of a job are recognized, those that its nodes started included.
 pub const JOB_MARK: &str = "DECK_TEST_JOB";
 
@@ -48,20 +50,25 @@ impl Before {
     }
 }
 
-/// The processes whose environment carries the mark.
+/// Kills what the nodes of a job started and left behind.
+pub fn kill_orphans(mark: &str) {
+    for process in marked(mark).into_iter().filter_map(Pid::from_raw) {
+        // Fails only for one that has ended meanwhile.
+        let _ = kill_process(process, Signal::KILL);
+    }
+}
+
 fn processes(mark: &str) -> Vec<String> {
+    let name = |process: &i32| std::fs::read_to_string(format!("/proc/{process}/comm")).unwrap_or_default();
+    marked(mark).iter().map(|process| format!("{process} ({})", name(process).trim())).collect()
+}
+
+/// The processes whose environment carries the mark, other than this one.
+fn marked(mark: &str) -> Vec<i32> {
     let wanted = format!("{JOB_MARK}={mark}");
-    let is_marked = |folder: &Path| {
-        let environment = fs::read(folder.join("environ")).unwrap_or_default();
+    let is_marked = |process: &i32| {
+        let environment = fs::read(format!("/proc/{process}/environ")).unwrap_or_default();
         environment.split(|byte| *byte == 0).any(|variable| variable == wanted.as_bytes())
     };
-    let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
-    let folders = entries.filter_map(|entry| Some(entry.ok()?.path()));
-    let marked = folders.filter(|folder| is_marked(folder));
-    marked
-        .map(|folder| {
-            let name = fs::read_to_string(folder.join("comm")).unwrap_or_default();
-            format!("{} ({})", folder.display(), name.trim())
-        })
-        .collect()
+    names_in(Path::new("/proc")).iter().filter_map(|name| name.parse().ok()).filter(is_marked).collect()
 }

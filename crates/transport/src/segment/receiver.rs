@@ -231,13 +231,11 @@ impl<R: Remote> Receiver<R> {
         self.fitting(label, buffer)
     }
 
-    /// Tells the sender how far the ring is free, unless it can wait: often enough that a sender never sees a full ring
-    /// that is not, seldom enough that its line is not torn away with every message.
+    /// Tells the sender how far the ring is free, unless it can wait: seldom enough that its line is not torn away with every
+    /// message, and never later than the slack of the ring allows for.
     fn give_credit(&mut self, protocol: Protocol) {
         let untold = self.head.wrapping_sub(self.told);
-        let may_wait = protocol == Protocol::Short
-            && untold < (self.shape.messages / 4).max(1)
-            && !self.has_arrived(self.head.wrapping_add(self.shape.messages / 2 - 1));
+        let may_wait = protocol == Protocol::Short && untold <= self.shape.slack();
         if !may_wait {
             self.tell();
         }

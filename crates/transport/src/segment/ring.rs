@@ -10,7 +10,7 @@ use deck_sync::{Error, ErrorKind, Result};
 /// How large a ring is. Both sides compute the same offsets from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
-    /// Messages that may be in flight.
+    /// Messages that may be in flight, at least.
     pub messages: u32,
     /// Content bytes that may be in flight by protocol 3; an empty ring takes one message of any size.
     pub bytes: u64,
@@ -21,12 +21,23 @@ pub struct Shape {
 }
 
 /// The most messages a ring can be asked to hold.
-pub const MESSAGES_MAX: u32 = 1 << 16;
+pub const MESSAGES_MAX: u32 = 57_344;
 
 impl Shape {
+    /// Credits that a receiver may keep to itself, so as not to tear the sender's line away with every message.
+    pub fn slack(&self) -> u32 {
+        self.messages / 7
+    }
+
+    /// Messages that a sender may have in flight as far as it knows: with the credits kept back there is always room for
+    /// [`Shape::messages`].
+    pub fn limit(&self) -> u32 {
+        self.messages + self.slack()
+    }
+
     /// Slots: a power of two, at least 4.
     pub fn slots(&self) -> u32 {
-        self.messages.next_power_of_two().max(4)
+        self.limit().next_power_of_two().max(4)
     }
 
     /// Checks what another node tells.
@@ -140,7 +151,7 @@ pub fn tag(position: Position, slots: u32) -> u8 {
 mod tests {
     use super::*;
 
-    const DEFAULT: Shape = Shape { messages: 64, bytes: 64 << 20, area_lines: 32, is_mapped: true };
+    const DEFAULT: Shape = Shape { messages: 56, bytes: 64 << 20, area_lines: 32, is_mapped: true };
 
     #[test]
     fn parts_lie_where_the_layout_page_says() {

@@ -51,7 +51,12 @@ pub enum Ending {
 
 /// The part of a sender that its threads fight for, on a line of its own.
 #[repr(align(128))]
-struct Reserved(AtomicU64);
+struct Reserved {
+    /// Position (low half) and area lines (high half) behind the last reservation, and [`ENDED`].
+    word: AtomicU64,
+    /// Posts that are over, bell included: equal to the position when no thread is inside a post.
+    finished: AtomicU32,
+}
 
 /// The sending end of one ring.
 pub struct Sender<R: Remote> {
@@ -121,7 +126,7 @@ impl<R: Remote> Sender<R> {
     pub fn new(parts: SenderParts<R>) -> Sender<R> {
         let slots = parts.shape.slots();
         Sender {
-            reserved: Reserved(AtomicU64::new(0)),
+            reserved: Reserved { word: AtomicU64::new(0), finished: AtomicU32::new(0) },
             remote: parts.remote,
             place: parts.place,
             shape: parts.shape,
@@ -145,7 +150,8 @@ impl<R: Remote> Sender<R> {
     #[doc(hidden)]
     pub fn begin_at(&mut self, position: Position, area: u32) {
         let reserved = u64::from(area & AREA_MASK) << 32 | u64::from(position);
-        self.reserved.0.store(reserved, Ordering::Relaxed);
+        self.reserved.word.store(reserved, Ordering::Relaxed);
+        self.reserved.finished.store(position, Ordering::Relaxed);
         self.reaped.store(position, Ordering::Relaxed);
     }
 
@@ -330,12 +336,12 @@ impl<R: Remote> Sender<R> {
 
     /// Refuses what has no room now, so that bytes and budget are taken and given back only where a race was lost.
     fn look_for_room(&self, bytes: u64) -> Result<(), Refusal> {
-        let reserved = self.reserved.0.load(Ordering::Relaxed);
+        let reserved = self.reserved.word.load(Ordering::Relaxed);
         if reserved & ENDED != 0 {
             return Err(self.ending());
         }
         let retired = self.credit.get(credit::RETIRED).load(Ordering::Relaxed) as u32;
-        let is_full = (reserved as u32).wrapping_sub(retired) == self.shape.messages;
+        let is_full = (reserved as u32).wrapping_sub(retired) == self.shape.limit();
         if is_full || !self.has_bytes(self.bytes.load(Ordering::Relaxed), bytes) {
             return Err(self.closed_or(Refusal::Full));
         }
@@ -351,7 +357,7 @@ impl<R: Remote> Sender<R> {
 
     /// Takes a credit, the next slot and `lines` lines of the area in one step.
     fn reserve(&self, lines: u32) -> Result<Slot, NoSlot> {
-        let mut reserved = self.reserved.0.load(Ordering::Relaxed);
+        let mut reserved = self.reserved.word.load(Ordering::Relaxed);
         loop {
             if reserved & ENDED != 0 {
                 return Err(NoSlot::Refused(self.ending()));
@@ -360,13 +366,13 @@ impl<R: Remote> Sender<R> {
             // Acquire: pairs with: ring/credit. The receiver is done with the slot before it gives the credit back.
             let retired = self.credit.get(credit::RETIRED).load(Ordering::Acquire);
             let used = position.wrapping_sub(retired as u32);
-            if used >= self.shape.messages {
-                let now = self.reserved.0.load(Ordering::Relaxed);
+            if used >= self.shape.limit() {
+                let now = self.reserved.word.load(Ordering::Relaxed);
                 if now != reserved {
                     reserved = now;
                     continue;
                 }
-                if used > self.shape.messages {
+                if used > self.shape.limit() {
                     let what = "its credits are ahead of what was posted";
                     let error = Error::new(ErrorKind::Corrupt, what).with_peer(self.receiver);
                     return Err(NoSlot::Refused(Refusal::Failed(error)));
@@ -389,7 +395,7 @@ impl<R: Remote> Sender<R> {
             let area_end = area.wrapping_add(skip + lines) & AREA_MASK;
             let next = u64::from(area_end) << 32 | u64::from(position.wrapping_add(1));
             // Relaxed: the word orders nothing but itself; the slot's tag publishes.
-            match self.reserved.0.compare_exchange_weak(reserved, next, Ordering::Relaxed, Ordering::Relaxed) {
+            match self.reserved.word.compare_exchange_weak(reserved, next, Ordering::Relaxed, Ordering::Relaxed) {
                 Ok(_) => return Ok(Slot { position, line: area.wrapping_add(skip) & mask, area_end }),
                 Err(now) => reserved = now,
             }
@@ -420,6 +426,14 @@ impl<R: Remote> Sender<R> {
             point("post/rung");
             self.remote.interrupt(self.place.event);
         }
+        // Release: pairs with: ring/finished.
+        self.reserved.finished.fetch_add(1, Ordering::Release);
+    }
+
+    /// True once no thread is inside a post: then nothing more is written to the receiver's memory after [`Sender::end`].
+    pub fn is_finished(&self) -> bool {
+        // Acquire: pairs with: ring/finished.
+        self.reserved.finished.load(Ordering::Acquire) == self.reserved.word.load(Ordering::Acquire) as u32
     }
 
     /// The event that tells of room, in this node's memory.
@@ -435,12 +449,10 @@ impl<R: Remote> Sender<R> {
         self.remote.flush();
     }
 
-    /// Ends the ring: nothing more is posted, waiting threads are told. Returns the position behind the last slot that was
-    /// ever reserved.
+    /// Ends the ring because its receiver is gone: nothing more is posted, what was posted and not retrieved is given up,
+    /// waiting threads are told. Returns the position behind the last slot that was ever reserved.
     pub fn end(&self, ending: Ending) -> Position {
-        let _ = self.ended.compare_exchange(0, ending as u32, Ordering::AcqRel, Ordering::Relaxed);
-        let reserved = self.reserved.0.fetch_or(ENDED, Ordering::AcqRel);
-        self.room().notify();
+        let reserved = self.stop(ending);
         for place in &self.in_flight {
             let entry = place.lock().unwrap_or_else(PoisonError::into_inner).take();
             if let Some(entry) = entry {
@@ -453,6 +465,16 @@ impl<R: Remote> Sender<R> {
                 self.budget.give(bytes);
             }
         }
+        self.room().notify();
+        reserved
+    }
+
+    /// Nothing more is posted and waiting threads are told, but what was posted stays in flight: this node leaves its job,
+    /// and the receiver is still to retrieve it.
+    pub fn stop(&self, ending: Ending) -> Position {
+        let _ = self.ended.compare_exchange(0, ending as u32, Ordering::AcqRel, Ordering::Relaxed);
+        let reserved = self.reserved.word.fetch_or(ENDED, Ordering::AcqRel);
+        self.room().notify();
         reserved as u32
     }
 
@@ -523,10 +545,15 @@ impl<R: Remote> Sender<R> {
 }
 
 impl<R: Remote> Drop for Sender<R> {
+    /// What is still in flight was posted by a node that has left: it is delivered all the same.
     fn drop(&mut self) {
         for place in &mut self.in_flight {
             if let Some(entry) = place.get_mut().unwrap_or_else(PoisonError::into_inner).take() {
                 self.budget.give(super::packet::needed(&entry.label));
+                let retired = self.credit.get(credit::RETIRED).load(Ordering::Acquire) as u32;
+                if entry.position.wrapping_sub(retired) < u32::MAX / 2 {
+                    entry.kept.abandon();
+                }
             }
         }
     }

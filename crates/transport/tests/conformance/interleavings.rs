@@ -59,7 +59,7 @@ pub fn run<F: Fabric>(shape: Shape, steps: &[Step], seed: u64) {
                     Ok(_) => {
                         assert!(!is_closed && !is_ended, "posted to a closed ring");
                         queue.push_back(parcel);
-                        assert!(queue.len() <= shape.messages as usize, "more in flight than there are credits");
+                        assert!(queue.len() <= shape.limit() as usize, "more in flight than there are credits");
                     }
                     Err(Refusal::Closed) => assert!(is_closed || is_ended, "closed, and nobody closed it"),
                     Err(Refusal::Full) => assert!(!queue.is_empty() || credit != 0, "a new ring is full"),

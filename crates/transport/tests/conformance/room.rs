@@ -12,7 +12,8 @@ pub fn a_full_ring_refuses_and_accepts_again_after_one_take<F: Fabric>(seed: u64
     for messages in [1, 2, 3, 4, 5, 8, 9, 64] {
         for size in [8, 300, 2000] {
             let [a, b] = job();
-            let mut ring = Ring::<F>::shaped(&a, &b, seed, Shape { messages, area_lines: 1024, ..SHAPE });
+            let shape = Shape { messages, area_lines: 1024, ..SHAPE };
+            let mut ring = Ring::<F>::shaped(&a, &b, seed, shape);
             let mut posted = VecDeque::new();
             let mut next = 0;
             let mut fill = |ring: &Ring<F>, posted: &mut VecDeque<_>| {
@@ -27,7 +28,7 @@ pub fn a_full_ring_refuses_and_accepts_again_after_one_take<F: Fabric>(seed: u64
                 }
             };
             fill(&ring, &mut posted);
-            assert_eq!(posted.len(), messages as usize);
+            assert_eq!(posted.len(), shape.limit() as usize);
             for _ in 0..3 * messages {
                 assert_same(&ring.take(&b), &posted.pop_front().expect("one was posted"));
                 // The credit is on its way.
@@ -35,8 +36,8 @@ pub fn a_full_ring_refuses_and_accepts_again_after_one_take<F: Fabric>(seed: u64
                     ring.drive(&b).unwrap();
                 }
                 fill(&ring, &mut posted);
-                let missing = messages as usize - posted.len();
-                assert!(missing <= messages as usize / 4, "{missing} of {messages} credits are held back");
+                // Credits may be held back, but never so many that the promised room is not there.
+                assert!(posted.len() >= messages as usize, "room for {} of {messages}", posted.len());
             }
         }
     }
