@@ -158,13 +158,6 @@ impl Broker {
         self.shared.lock().invited.get(invitation).copied().flatten()
     }
 
-    /// The number of the node that runs in process `pid`, if it has joined.
-    pub fn node_of_pid(&self, pid: u32) -> Option<NodeId> {
-        let state = self.shared.lock();
-        let member = state.members.values().find(|member| member.pid == pid)?;
-        member.node.map(|(number, _)| number)
-    }
-
     /// The broker lives in node `node` and listens from now on: whoever joins is told of both. Until stock is taken it waits
     /// for the nodes of a job that it takes over.
     pub(crate) fn listen(&self, node: NodeId, listener: OwnedFd, is_taking_over: bool) -> Result<()> {

@@ -265,9 +265,7 @@ impl Control {
                         peer.set_gone(true);
                         return;
                     }
-                    membership.table.set_gone(peer.number(), !peer.has_said_bye());
-                    let is_lost = membership.table.state(peer.number()) != Some(crate::NodeState::Left);
-                    self.peer_gone(membership, peer.number(), is_lost);
+                    self.connection_ended(membership, &peer);
                     return;
                 }
             }
@@ -276,11 +274,17 @@ impl Control {
 
     fn process_ended(&mut self, membership: &Arc<Membership>, key: u64) {
         let Some(peer) = self.peer(membership, key) else { return };
-        // What it said before it ended comes first, so that a bye is heard.
+        // What it said before it ended comes first.
         self.serve_peer(membership, key);
+        self.connection_ended(membership, &peer);
+    }
+
+    /// A peer that will not be heard of any more: it has left, if it said so to us or in the table, or died.
+    fn connection_ended(&mut self, membership: &Arc<Membership>, peer: &Peer) {
         if peer.gone().is_none() {
             membership.table.set_gone(peer.number(), !peer.has_said_bye());
-            self.peer_gone(membership, peer.number(), !peer.has_said_bye());
+            let is_lost = membership.table.state(peer.number()) != Some(crate::NodeState::Left);
+            self.peer_gone(membership, peer.number(), is_lost);
         }
     }
 

@@ -43,6 +43,8 @@ struct Progress {
     /// Losses that were told by the two mail boxes.
     lost: BTreeSet<u32>,
     relays_lost: BTreeSet<u32>,
+    /// Why mail boxes could not be cloned the last time.
+    obstacles: BTreeMap<String, String>,
     /// What must not be.
     findings: Vec<String>,
     is_stopping: bool,
@@ -114,9 +116,14 @@ impl Exchange {
         let began = Instant::now();
         while !self.is_stopping() {
             match self.node.clone_mailbox(name, LOOK) {
-                Ok(clone) => return Some(clone),
+                Ok(clone) => {
+                    self.change(|progress| drop(progress.obstacles.remove(name)));
+                    return Some(clone);
+                }
                 // Its owner is gone, and the next one not there yet.
-                Err(error) if is_absence(&error) => {}
+                Err(error) if is_absence(&error) => {
+                    self.change(|progress| drop(progress.obstacles.insert(name.to_string(), error.to_string())));
+                }
                 Err(error) => self.find(format!("cloning {name}: {error}")),
             }
             if began.elapsed() > HANG {
@@ -274,10 +281,11 @@ impl Exchange {
             }
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                let Progress { posted, relayed, heard, relays_heard, lost, relays_lost, .. } = &*progress;
+                let Progress { posted, relayed, heard, relays_heard, lost, relays_lost, obstacles, .. } = &*progress;
                 return Err(Failure::finding(format!(
                     "{what} did not happen within {time:?}; posted {posted:?}, relayed {relayed:?}, heard {heard:?}, \
-                     relays heard {relays_heard:?}, lost {lost:?}, relays lost {relays_lost:?}"
+                     relays heard {relays_heard:?}, lost {lost:?}, relays lost {relays_lost:?}, last failures to clone \
+                     {obstacles:?}"
                 )));
             }
             progress = self.changed.wait_timeout(progress, left).map_or_else(|error| error.into_inner().0, |it| it.0);
