@@ -118,7 +118,7 @@ void deck_set_log(void (*write)(int level, const char *line, void *ctx), void *c
 
 /* Makes this process a node of the job that it was started in: by `deck run`, or by DECK_JOB=name in the
    environment; alone, of a job of one node. `argc` and `argv` are those of main, or NULL; they are left as they are.
-   Waits at most DECK_TIMEOUT for the other nodes of the job.
+   Waits at most DECK_TIMEOUT to be let in; waits for no other node.
    DECK_E_INVALID          this process is a node already, or a DECK_ variable of the environment makes no sense
    DECK_E_NOT_INITIALIZED  this process was forked from a node, or has no socket to the `deck run` that it was told of
    DECK_E_UNSUPPORTED      a manager that DECK cannot join started this process as one of several
@@ -299,7 +299,7 @@ int deck_mbox_create(deck_mbox_t **b, const char *name);
    versions add members:  deck_mbox_options_t o = DECK_MBOX_OPTIONS_DEFAULT;  o.messages_per_node = 1024; */
 typedef struct {
   size_t size_of_struct;         /* sizeof(deck_mbox_options_t) of the program */
-  size_t messages_per_node;      /* messages that each sending node may have waiting; 0: the default, 64 */
+  size_t messages_per_node;      /* messages that each sending node may have waiting, at least; 0: the default, 56 */
   size_t bytes_per_node;         /* bytes of the same; 0: the default, 64 MiB. If none waits, one of any size may */
 } deck_mbox_options_t;
 
@@ -351,7 +351,7 @@ typedef struct {
   uint64_t bytes_posted;         /* bytes of content of those */
   uint64_t bytes_retrieved;
   uint64_t waits;                /* calls that had to wait, for room or for a message */
-  uint64_t held_back;            /* messages that a user keeps after retrieving them */
+  uint64_t held_back;            /* posts that found no room at first */
   uint64_t by_short;             /* messages by protocol: in a packet of the ring itself, */
   uint64_t by_buffered;          /* through a copy, */
   uint64_t by_zero_copy;         /* handed over without a copy */

@@ -20,6 +20,7 @@ use deck_sync::{Error, ErrorKind, NodeId, Result};
 use rustix::event::epoll;
 
 use crate::fork::ParentOnly;
+use crate::names::Names;
 use crate::namespace;
 use crate::socket::{Received, Socket, pair};
 use crate::table::Table;
@@ -457,6 +458,7 @@ impl State {
             let is_over = self.departures.get(&number).is_none_or(|departure| departure.is_second_step);
             if is_over {
                 self.departures.remove(&number);
+                Names::new(&self.table).forget_writer(departure);
                 self.table.free_seat(departure);
             } else {
                 let awaited = self.others();

@@ -5,9 +5,11 @@
 //! win and a kill leaves nothing half-done. While a new name is being entered, the entry's key says whose seat does it;
 //! if that node dies in between, the next one who needs the name finishes.
 
+use std::time::Duration;
+
 use deck_segment::{Seat, Words};
-use deck_sync::atomic::{Ordering, pause};
-use deck_sync::{Error, ErrorKind, NodeId, Result, point};
+use deck_sync::atomic::{Ordering, yield_now};
+use deck_sync::{Deadline, Error, ErrorKind, NodeId, Result, point};
 
 use crate::table::{NAMES_AT, Table};
 
@@ -16,6 +18,8 @@ pub const NAMES_MAX: usize = 1 << 14;
 /// The most bytes of a name.
 pub const NAME_BYTES_MAX: usize = 96;
 const ENTRY_WORDS: usize = 16;
+/// How long a claim waits for another node to finish entering the same name: a few instructions, unless it is stopped.
+const ENTERED_WITHIN: Duration = Duration::from_secs(1);
 /// Bytes of all entries.
 pub(crate) const BYTES: usize = NAMES_MAX * ENTRY_WORDS * 8;
 
@@ -163,15 +167,22 @@ impl Names {
                 continue;
             }
             // The same name, or a rare equal hash: it is known once the name is written.
+            let deadline = Deadline::after(ENTERED_WITHIN);
             while self.word(index, entry::LENGTH).load(Ordering::Acquire) == 0 {
-                let writer = Seat((key & 0xffff) as u16 - 1);
-                let is_alive = self.table.node_on(writer).is_some_and(|node| self.table.is_live(node));
-                if !is_alive && place.compare_exchange(key, mine, Ordering::AcqRel, Ordering::Acquire).is_ok() {
+                let writer = (key & 0xffff).checked_sub(1).and_then(|seat| self.table.node_on(Seat(seat as u16)));
+                let writer = writer.filter(|node| self.table.is_live(*node));
+                if writer.is_none() && place.compare_exchange(key, mine, Ordering::AcqRel, Ordering::Acquire).is_ok() {
                     self.write_name(index, name);
                     return Ok(index);
                 }
+                if let Some(writer) = writer.filter(|_| deadline.has_passed()) {
+                    let what = format!("claiming the name \"{name}\": another node is at it and does not go on");
+                    return Err(Error::new(ErrorKind::Timeout, what)
+                        .with_peer(writer)
+                        .with_remedy("it is stopped or kept from running: let it continue, or end it"));
+                }
                 key = place.load(Ordering::Acquire);
-                pause();
+                yield_now();
             }
             if self.holds(index, name) {
                 return Ok(index);
@@ -179,6 +190,17 @@ impl Names {
         }
         Err(Error::new(ErrorKind::NoMemory, format!("a job uses at most {NAMES_MAX} different names in its life"))
             .with_remedy("use anonymous mail boxes (reply boxes) for what needs no name"))
+    }
+
+    /// The broker is about to give `seat` to another node: whatever name the last one was entering, anybody may finish.
+    pub(crate) fn forget_writer(&self, Seat(seat): Seat) {
+        for index in 0..NAMES_MAX {
+            let place = self.word(index, entry::KEY);
+            let key = place.load(Ordering::Acquire);
+            if key & 0xffff == u64::from(seat) + 1 && self.word(index, entry::LENGTH).load(Ordering::Acquire) == 0 {
+                let _ = place.compare_exchange(key, key & !0xffff, Ordering::AcqRel, Ordering::Relaxed);
+            }
+        }
     }
 
     fn write_name(&self, index: usize, name: &str) {
@@ -258,7 +280,11 @@ mod tests {
         let hash = hash("half");
         let index = probe(hash).next().unwrap();
         names.word(index, entry::KEY).store(((hash >> 16) << 16) | (u64::from(seat.0) + 1), Ordering::Relaxed);
+        // Its seat may even be somebody else's by then.
         table.set_gone(zero, true);
+        names.forget_writer(seat);
+        table.free_seat(seat);
+        table.seat_node(3, false).unwrap();
         names.claim("half", id(one, 1), other).unwrap();
         assert_eq!(names.lookup("half"), Some(id(one, 1)));
     }
