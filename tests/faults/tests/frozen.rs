@@ -19,24 +19,25 @@ fn expect_frozen(failure: &Failure, victim: &Process) {
 fn posts_to_a_frozen_node_go_on_while_there_is_room_and_then_time_out_and_say_why() {
     let job = Job::launched(PROGRAM);
     let [owner, poster] = job.nodes();
-    owner.mailbox_for("box", 8);
+    // So few that no more than these may be under way.
+    owner.mailbox_for("box", 6);
     poster.clone_mailbox("box");
     poster.post("box", 0, 3, 100_000);
     owner.stop();
-    poster.post("box", 3, 5, 100_000);
-    let (posted, end) = poster.try_post("box", 8, 1, 100_000, LONG_ENOUGH);
+    poster.post("box", 3, 3, 100_000);
+    let (posted, end) = poster.try_post("box", 6, 1, 100_000, LONG_ENOUGH);
     assert_eq!(posted, 0);
     expect_frozen(&end.unwrap_err(), &owner);
     assert_eq!(poster.state(owner.number()), "Frozen");
 
-    poster.tell_and_see_waiting("box", "post box 8 20 100000 20000");
+    poster.tell_and_see_waiting("box", "post box 6 22 100000 20000");
     owner.go_on();
     for number in 0..28 {
         let message = owner.retrieve("box", SOON).unwrap();
         assert_eq!((message.number, message.sender), (number, poster.number()));
     }
     assert_eq!(owner.retrieve("box", A_MOMENT).unwrap_err().kind, "Timeout");
-    assert_eq!(poster.posted("box").0, 20);
+    assert_eq!(poster.posted("box").0, 22);
     // The first answer after it went on may still be under way.
     while poster.state(owner.number()) != "Live" {}
     drop((owner, poster));
@@ -121,5 +122,38 @@ fn a_node_that_dies_while_it_is_frozen_is_lost_like_any_other() {
     let failure = poster.answer("box").expect("it lives").failure();
     assert_eq!((failure.kind.as_str(), failure.peer), ("PeerLost", Some(owner.number())));
     drop((owner, poster));
+    job.end();
+}
+
+#[test]
+fn a_frozen_node_is_not_taken_for_dead_when_the_node_that_listens_dies() {
+    let job = Job::by_name(PROGRAM);
+    let [first, second, frozen] = job.nodes();
+    frozen.mailbox("box");
+    second.mailbox("back");
+    frozen.clone_mailbox("back");
+    second.clone_mailbox("box");
+    frozen.stop();
+    first.kill();
+    // Others come and go while it stands still.
+    let third = job.node();
+    assert_eq!(third.ask("clone nothing 1500").failure().kind, "Timeout");
+    assert_eq!(second.state(frozen.number()), "Frozen");
+    second.post("box", 0, 3, 100_000);
+    frozen.go_on();
+    for number in 0..3 {
+        assert_eq!(frozen.retrieve("box", SOON).unwrap().number, number);
+    }
+    frozen.post("back", 0, 3, 100_000);
+    for number in 0..3 {
+        assert_eq!(second.retrieve("back", SOON).unwrap().number, number);
+    }
+    third.clone_mailbox("box");
+    third.post("box", 0, 1, 100_000);
+    assert_eq!(frozen.retrieve("box", SOON).unwrap().sender, third.number());
+    // It has come to the new node that listens: its own end is noticed, too.
+    frozen.kill();
+    assert_eq!(second.retrieve("back", SOON).unwrap_err().kind, "PeerLost");
+    drop((first, second, frozen, third));
     job.end();
 }

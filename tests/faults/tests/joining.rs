@@ -153,3 +153,40 @@ fn a_node_that_leaves_and_one_that_dies_make_room_without_giving_their_numbers_a
     drop(keeper);
     job.end();
 }
+
+#[test]
+fn nodes_that_had_asked_a_dead_node_to_take_over_are_not_taken_for_dead() {
+    for _ in 0..3 {
+        let job = Job::by_name(PROGRAM);
+        let [first, second, third, fourth] = job.nodes();
+        third.mailbox("thirds");
+        fourth.mailbox("fourths");
+        third.clone_mailbox("fourths");
+        // The next to listen stands still, so that those who ask it wait in a queue; then it dies.
+        second.stop();
+        first.kill();
+        for node in [&third, &fourth] {
+            assert_eq!(node.ask("clone nothing 300").failure().kind, "Timeout");
+        }
+        second.kill();
+        let joiner = job.node();
+        assert_eq!(joiner.number().0, 4);
+        for node in [&third, &fourth] {
+            assert_eq!(joiner.state(node.number()), "Live");
+        }
+        joiner.clone_mailbox("thirds");
+        joiner.clone_mailbox("fourths");
+        fourth.clone_mailbox("thirds");
+        for poster in [&joiner, &fourth] {
+            poster.post("thirds", 0, 1, 1000);
+            assert_eq!(third.retrieve("thirds", SOON).unwrap().sender, poster.number());
+        }
+        for poster in [&joiner, &third] {
+            poster.post("fourths", 0, 1, 1000);
+            assert_eq!(fourth.retrieve("fourths", SOON).unwrap().sender, poster.number());
+        }
+        assert_eq!(job.node().number().0, 5);
+        drop((first, second, third, fourth, joiner));
+        job.end();
+    }
+}

@@ -37,7 +37,7 @@ impl Chance {
 
     /// A number from 0 to `limit - 1`; 0 for a limit of 0.
     pub fn below(&mut self, limit: usize) -> usize {
-        (u128::from(self.bits()) * limit as u128 >> 64) as usize
+        ((u128::from(self.bits()) * limit as u128) >> 64) as usize
     }
 }
 

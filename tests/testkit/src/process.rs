@@ -42,19 +42,26 @@ impl Running {
     }
 }
 
-/// The ends of the lanes on the test's side.
+/// A lane on the test's side: both ends of the queue of its answers.
+struct Lane {
+    /// `None` once the process has ended.
+    sender: Option<Sender<Answer>>,
+    /// `None` while a thread of the test reads.
+    receiver: Option<Receiver<Answer>>,
+}
+
 #[derive(Default)]
 struct Lanes {
-    open: HashMap<String, (Option<Sender<Answer>>, Option<Receiver<Answer>>)>,
+    open: HashMap<String, Lane>,
     has_ended: bool,
 }
 
 impl Lanes {
-    fn lane(&mut self, name: &str) -> &mut (Option<Sender<Answer>>, Option<Receiver<Answer>>) {
+    fn lane(&mut self, name: &str) -> &mut Lane {
         let has_ended = self.has_ended;
         self.open.entry(name.to_string()).or_insert_with(|| {
             let (sender, receiver) = channel();
-            ((!has_ended).then_some(sender), Some(receiver))
+            Lane { sender: (!has_ended).then_some(sender), receiver: Some(receiver) }
         })
     }
 }
@@ -82,13 +89,13 @@ impl Process {
                     eprintln!("process {pid} says: {line}");
                     continue;
                 };
-                if let Some(sender) = &lock(&reading).lane(lane).0 {
+                if let Some(sender) = &lock(&reading).lane(lane).sender {
                     let _ = sender.send(answer);
                 }
             }
             let mut lanes = lock(&reading);
             lanes.has_ended = true;
-            lanes.open.values_mut().for_each(|lane| lane.0 = None);
+            lanes.open.values_mut().for_each(|lane| lane.sender = None);
         });
         Process { running: Arc::new(Running { child: Mutex::new(child) }), pid, input, lanes, number: None }
     }
@@ -128,9 +135,9 @@ impl Process {
 
     /// The next answer or note of a lane; `None` once the process is gone and all that it said was read.
     pub fn answer(&self, lane: &str) -> Option<Answer> {
-        let receiver = lock(&self.lanes).lane(lane).1.take().expect("one thread reads a lane");
+        let receiver = lock(&self.lanes).lane(lane).receiver.take().expect("one thread reads a lane");
         let answer = receiver.recv().ok();
-        lock(&self.lanes).lane(lane).1 = Some(receiver);
+        lock(&self.lanes).lane(lane).receiver = Some(receiver);
         answer
     }
 

@@ -1,0 +1,56 @@
+//! A small heap: memory of retrieved messages is there again for the next one, and impossible sizes are refused.
+
+mod job;
+
+use std::sync::Once;
+
+use deck_mudeck::{ErrorKind, Node};
+use deck_peers::Broker;
+use job::{SOON, expect_filled, filled, job_of};
+
+/// A job of nodes with 8 MiB for messages each.
+fn small_job<const COUNT: usize>() -> (Broker, [Node; COUNT]) {
+    static ONCE: Once = Once::new();
+    // SAFETY: every test of this program comes here before it does anything else, so that no other thread is past this
+    // line; and whatever else looks at the environment does so through the standard library, which has a lock for it.
+    ONCE.call_once(|| unsafe { std::env::set_var("DECK_HEAP", "8M") });
+    job_of()
+}
+
+#[test]
+fn buffers_of_retrieved_messages_are_free_again_whatever_mail_box_they_went_to() {
+    let (_broker, [here, poster]) = small_job();
+    let boxes: Vec<_> = (0..8).map(|number| here.mailbox(&format!("box {number}")).unwrap()).collect();
+    for (number, mailbox) in boxes.iter().enumerate() {
+        let clone = poster.clone_mailbox(&format!("box {number}"), SOON).unwrap();
+        clone.post(filled(&poster, 2 << 20, number as u8), SOON).unwrap();
+        expect_filled(&mailbox.retrieve(SOON).unwrap(), 2 << 20, number as u8);
+    }
+}
+
+#[test]
+fn a_full_heap_refuses_and_has_room_again_when_its_messages_are_gone() {
+    let (_broker, [node]) = small_job();
+    for _ in 0..3 {
+        let mut messages = Vec::new();
+        let error = loop {
+            match node.message_with_capacity(1 << 20) {
+                Ok(message) => messages.push(message),
+                Err(error) => break error,
+            }
+        };
+        assert_eq!(error.kind(), ErrorKind::NoMemory, "{error}");
+        assert!((1..=8).contains(&messages.len()), "{} messages of 1 MiB in 8 MiB", messages.len());
+    }
+}
+
+#[test]
+fn sizes_beyond_all_memory_are_refused_and_leave_the_message_as_it_was() {
+    let (_broker, [node]) = small_job();
+    let mut message = filled(&node, 1000, 1);
+    for size in [usize::MAX, usize::MAX - 1, usize::MAX - 63, usize::MAX - 4095, usize::MAX / 2 + 1, 1 << 60] {
+        assert_eq!(node.message_with_capacity(size).err().unwrap().kind(), ErrorKind::NoMemory, "{size} bytes");
+        assert_eq!(message.resize(size).unwrap_err().kind(), ErrorKind::NoMemory, "{size} bytes");
+        expect_filled(&message, 1000, 1);
+    }
+}

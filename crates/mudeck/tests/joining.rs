@@ -1,0 +1,108 @@
+//! Jobs joined by name, and a broker whose members are slow: one name is one job, whoever comes and goes.
+
+mod job;
+
+use std::os::fd::{AsFd, BorrowedFd};
+
+use deck_mudeck::{NodeId, NodeState};
+use deck_peers::Broker;
+use deck_peers::wire::Frame;
+use job::{SOON, filled, job_name, leave_seen_by, named};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendFlags};
+
+#[test]
+fn a_job_does_not_split_in_two_when_the_node_that_listens_leaves_while_another_joins() {
+    for round in 0..5 {
+        let name = job_name(&format!("split-{round}"));
+        let (first, second) = (named(&name), named(&name));
+        first.leave().unwrap();
+        let third = named(&name);
+        assert_eq!((third.number(), third.count()), (NodeId(2), 3));
+        let mailbox = third.mailbox("box").unwrap();
+        second.clone_mailbox("box", SOON).unwrap().post(filled(&second, 5000, 1), SOON).unwrap();
+        assert_eq!(mailbox.retrieve(SOON).unwrap().sender(), Some(NodeId(1)));
+    }
+}
+
+#[test]
+fn nodes_that_had_not_met_can_meet_while_the_node_that_listens_changes() {
+    for round in 0..5 {
+        let name = job_name(&format!("meet-{round}"));
+        let [first, _second, third, fourth] = [(); 4].map(|()| named(&name));
+        let mailbox = fourth.mailbox("box").unwrap();
+        first.leave().unwrap();
+        third.clone_mailbox("box", SOON).unwrap().post(filled(&third, 5000, 1), SOON).unwrap();
+        assert_eq!(mailbox.retrieve(SOON).unwrap().sender(), Some(NodeId(2)));
+        assert_eq!(third.state(fourth.number()).unwrap(), NodeState::Live);
+    }
+}
+
+#[test]
+fn a_job_goes_on_when_one_node_that_listens_after_the_other_leaves() {
+    let name = job_name("relay");
+    let mut last = named(&name);
+    for number in 1..6 {
+        let next = named(&name);
+        assert_eq!(next.number(), NodeId(number));
+        leave_seen_by(last, &next);
+        last = next;
+    }
+}
+
+#[test]
+fn a_name_can_be_joined_anew_although_a_message_of_the_old_job_is_still_there() {
+    let name = job_name("again");
+    let first = named(&name);
+    let (message, mailbox) = (first.message(), first.mailbox("old").unwrap());
+    first.leave().unwrap();
+    let second = named(&name);
+    assert_eq!(second.number(), NodeId(0));
+    second.mailbox("old").unwrap();
+    drop((message, mailbox));
+}
+
+/// Waits until the socket can be read or written.
+fn wait_for(socket: BorrowedFd<'_>, flags: PollFlags) {
+    let timeout = Timespec { tv_sec: SOON.as_secs() as i64, tv_nsec: 0 };
+    let ready = poll(&mut [PollFd::new(&socket, flags)], Some(&timeout)).unwrap();
+    assert_eq!(ready, 1, "the broker did not get on");
+}
+
+fn send(socket: BorrowedFd<'_>, frame: Frame) {
+    while let Err(errno) = rustix::net::send(socket, &frame.encode(), SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
+        assert_eq!(errno, Errno::AGAIN);
+        wait_for(socket, PollFlags::OUT);
+    }
+}
+
+fn receive(socket: BorrowedFd<'_>) -> Frame {
+    let mut bytes = [0u8; Frame::BYTES_MAX];
+    loop {
+        match rustix::net::recv(socket, &mut bytes, RecvFlags::DONTWAIT) {
+            Ok((_, size)) => return Frame::decode(&bytes[..size]).unwrap(),
+            Err(errno) => assert_eq!(errno, Errno::AGAIN),
+        }
+        wait_for(socket, PollFlags::IN);
+    }
+}
+
+#[test]
+fn a_member_that_reads_late_gets_every_answer_of_the_broker() {
+    use std::os::unix::fs::MetadataExt;
+    const QUESTIONS: usize = 1000;
+    let broker = Broker::start("late", 1).unwrap();
+    let socket = broker.invite().unwrap();
+    let network = std::fs::metadata("/proc/self/ns/net").unwrap().ino();
+    send(socket.as_fd(), Frame::Join { pid: u64::from(std::process::id()), network, fences: 0 });
+    for _ in 0..QUESTIONS {
+        // About a node that never was: each is answered.
+        send(socket.as_fd(), Frame::Connect { to: 77 });
+    }
+    assert!(matches!(receive(socket.as_fd()), Frame::Welcome { number: 0, .. }));
+    for _ in 0..QUESTIONS {
+        let frame = receive(socket.as_fd());
+        assert!(matches!(frame, Frame::Gone { number: 77, .. }), "{frame:?}");
+    }
+}

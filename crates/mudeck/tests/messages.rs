@@ -1,0 +1,73 @@
+//! What a message holds: packing and unpacking by turns, and whose buffer it keeps.
+
+mod job;
+
+use deck_mudeck::ErrorKind;
+use job::{SOON, expect_filled, filled, job_of, reuse_memory};
+
+#[test]
+fn what_is_packed_after_everything_was_unpacked_can_be_unpacked_as_well() {
+    let (_broker, [node]) = job_of();
+    let mut message = node.message();
+    message.pack(&[1i32, 2]).unwrap();
+    let mut two = [0i32; 2];
+    message.unpack(&mut two).unwrap();
+    assert_eq!(two, [1, 2]);
+    // The same type again, another type, and the first one once more.
+    let (mut one, mut real) = ([0i32], [0f64]);
+    message.pack(&[3i32]).unwrap();
+    message.unpack(&mut one).unwrap();
+    assert_eq!(one, [3]);
+    message.pack(&[0.5f64]).unwrap();
+    message.pack(&[4i32]).unwrap();
+    message.unpack(&mut real).unwrap();
+    message.unpack(&mut one).unwrap();
+    assert_eq!((real, one), ([0.5], [4]));
+    assert_eq!(message.unpack(&mut one).unwrap_err().kind(), ErrorKind::Truncated);
+}
+
+#[test]
+fn a_refused_unpack_consumes_nothing() {
+    let (_broker, [node]) = job_of();
+    let mut message = node.message();
+    message.pack(&[1u32, 2]).unwrap();
+    message.pack(&[3u64]).unwrap();
+    let (mut three, mut two, mut long) = ([0u32; 3], [0u32; 2], [0u64]);
+    assert_eq!(message.unpack(&mut long).unwrap_err().kind(), ErrorKind::Type);
+    assert_eq!(message.unpack(&mut three).unwrap_err().kind(), ErrorKind::Truncated);
+    message.unpack(&mut two).unwrap();
+    message.unpack(&mut long).unwrap();
+    assert_eq!((two, long), ([1, 2], [3]));
+}
+
+#[test]
+fn a_cleared_message_gives_the_senders_buffer_back() {
+    let (_broker, [here, poster]) = job_of();
+    let mailbox = here.mailbox("box").unwrap();
+    let clone = poster.clone_mailbox("box", SOON).unwrap();
+    clone.post(filled(&poster, 1 << 20, 1), SOON).unwrap();
+    let mut received = mailbox.retrieve(SOON).unwrap();
+    received.clear();
+    assert_eq!(received.size(), 0);
+    assert!(received.capacity() < 1 << 20, "still has the sender's {} bytes", received.capacity());
+    // It can be used like any other.
+    received.pack(&[7u8; 5000]).unwrap();
+    let mut content = [0u8; 5000];
+    received.unpack(&mut content).unwrap();
+    assert_eq!(content, [7; 5000]);
+}
+
+#[test]
+fn a_message_cleared_after_post_leaves_the_posted_content_alone() {
+    let (_broker, [here, poster]) = job_of();
+    let mailbox = here.mailbox("box").unwrap();
+    let clone = poster.clone_mailbox("box", SOON).unwrap();
+    let mut message = filled(&poster, 4096, 1);
+    clone.post_shared(&message, SOON).unwrap();
+    message.clear();
+    message.resize(4096).unwrap();
+    message.edit().unwrap().fill(2);
+    let _reused = reuse_memory(&poster);
+    expect_filled(&mailbox.retrieve(SOON).unwrap(), 4096, 1);
+    expect_filled(&message, 4096, 2);
+}

@@ -1,0 +1,77 @@
+//! Room in a mail box: as many messages as its options say, whatever was posted and retrieved before.
+
+mod job;
+
+use deck_mudeck::{ErrorKind, FOREVER, MailboxOptions};
+use job::{SOON, TRY, filled, job_of, wait_for_poster};
+
+#[test]
+fn an_empty_mail_box_takes_all_its_messages_after_any_number_of_posts_and_retrieves() {
+    let room = MailboxOptions::default().messages;
+    let (_broker, [here, poster]) = job_of();
+    let mailbox = here.mailbox("box").unwrap();
+    let clone = poster.clone_mailbox("box", SOON).unwrap();
+    for before in 0..=room + 8 {
+        for size in [8, 300, 5000] {
+            for _ in 0..before {
+                clone.post(filled(&poster, size, 1), TRY).unwrap();
+                mailbox.retrieve(TRY).unwrap();
+            }
+            for number in 0..room {
+                let posted = clone.post(filled(&poster, size, 2), TRY);
+                assert!(posted.is_ok(), "message {number} of {size} bytes after {before}");
+            }
+            for _ in 0..room {
+                mailbox.retrieve(TRY).unwrap();
+            }
+        }
+    }
+}
+
+#[test]
+fn a_mail_box_half_emptied_takes_as_many_as_were_retrieved() {
+    let room = MailboxOptions::default().messages;
+    let (_broker, [here, poster]) = job_of();
+    let mailbox = here.mailbox("box").unwrap();
+    let clone = poster.clone_mailbox("box", SOON).unwrap();
+    let mut inside = 0;
+    for step in 1..500 {
+        // A pattern of its own for every step, and never more inside than there is room for.
+        for _ in 0..(room - inside).min(step * 7 % 23) {
+            clone.post(filled(&poster, 8, 1), TRY).unwrap();
+            inside += 1;
+        }
+        for _ in 0..inside.min(step * 5 % 19) {
+            mailbox.retrieve(TRY).unwrap();
+            inside -= 1;
+        }
+    }
+}
+
+#[test]
+fn the_room_of_a_mail_box_is_what_was_asked_for_and_at_most_a_seventh_more() {
+    let (_broker, [here, poster]) = job_of();
+    for messages in [1, 2, 3, 6, 7, 8, 56, 57, 64, 1000] {
+        let options = MailboxOptions { messages, ..MailboxOptions::default() };
+        let mailbox = here.mailbox_with(Some("box"), &options).unwrap();
+        let clone = poster.clone_mailbox("box", SOON).unwrap();
+        let posted = (0..2 * messages).take_while(|_| clone.post(filled(&poster, 8, 1), TRY).is_ok()).count() as u32;
+        assert!((messages..=messages + messages / 7).contains(&posted), "{posted} instead of {messages}");
+        mailbox.close();
+    }
+}
+
+#[test]
+fn a_post_that_waits_for_room_ends_when_the_mail_box_is_closed() {
+    let (_broker, [here, poster]) = job_of();
+    let options = MailboxOptions { messages: 1, ..MailboxOptions::default() };
+    let mailbox = here.mailbox_with(Some("box"), &options).unwrap();
+    let clone = poster.clone_mailbox("box", SOON).unwrap();
+    clone.post(poster.message(), SOON).unwrap();
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| clone.post(poster.message(), FOREVER).unwrap_err().error.kind());
+        wait_for_poster(&clone);
+        mailbox.close();
+        assert_eq!(waiting.join().unwrap(), ErrorKind::Closed);
+    });
+}
