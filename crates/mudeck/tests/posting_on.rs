@@ -115,7 +115,8 @@ fn forwarded_messages_keep_their_content_when_the_forwarder_leaves_at_once() {
             let reused = &reused;
             // The owner takes all the memory it may while the forwarder leaves and its messages are still on their way.
             let reuser = scope.spawn(move || {
-                (0..2000).map(|number| reuse_one(owner, reused, number)).collect::<Vec<Message>>();
+                let messages: Vec<Message> = (0..2000).map(|number| reuse_one(owner, reused, number)).collect();
+                drop(messages);
             });
             wait_until("the owner takes memory", || reused.load(Ordering::Relaxed) > 0);
             leave_seen_by(between, &last);

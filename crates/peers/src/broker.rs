@@ -251,7 +251,7 @@ impl State {
                 Received::Nothing => return,
                 Received::Frame(frame, _) => self.handle(epoll, key, frame),
                 Received::End | Received::Nonsense => {
-                    self.process_ended(key);
+                    self.connection_ended(key);
                     self.members.remove(&key);
                     return;
                 }
@@ -363,6 +363,22 @@ impl State {
         let _ = other.socket.send(&introduce(u64::from(from.0), from_seat), Some(theirs.as_fd()));
     }
 
+    /// The end of a connection is the end of the node, except where nodes look for a new broker: who had asked one that ended
+    /// before it answered comes again by another connection.
+    fn connection_ended(&mut self, key: u64) {
+        let Some(member) = self.members.get_mut(&key) else { return };
+        let node = member.node.map(|(number, _)| number).filter(|number| self.table.is_live(*number));
+        if let Some(number) = node
+            && member.invitation.is_none()
+            && let Some(absent) = self.watch_absent(number)
+        {
+            self.absent.insert(number, absent);
+            self.members.remove(&key);
+        } else {
+            self.process_ended(key);
+        }
+    }
+
     fn process_ended(&mut self, key: u64) {
         let Some(member) = self.members.get_mut(&key) else { return };
         member.process = None;
@@ -389,6 +405,12 @@ impl State {
     fn watch_absent(&mut self, number: NodeId) -> Option<Absent> {
         let pid = self.table.pid_of(number).and_then(|pid| rustix::process::Pid::from_raw(pid as i32))?;
         let process = rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()).ok()?;
+        let mut fds = [rustix::event::PollFd::new(&process, rustix::event::PollFlags::IN)];
+        let at_once = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
+        if rustix::event::poll(&mut fds, Some(&at_once)).is_ok_and(|count| count > 0) {
+            // Not waited for by its parent yet, but over.
+            return None;
+        }
         let key = self.next;
         self.next += 1;
         watch(&self.epoll, &process, key | PROCESS).ok()?;
@@ -420,7 +442,9 @@ impl State {
     }
 
     fn depart(&mut self, key: u64, number: NodeId, is_lost: bool) {
-        let Some(seat) = self.table.seat_of(number) else { return };
+        // Its seat may be another node's by now: then everything about it is settled.
+        let seat = self.table.seat_of(number).filter(|seat| self.table.node_on(*seat) == Some(number));
+        let Some(seat) = seat.filter(|_| !self.departures.contains_key(&number)) else { return };
         self.table.set_gone(number, is_lost);
         let keeper = if self.table.keeps(seat) { self.watch_absent(number) } else { None };
         let lost = self.table.state(number) == Some(crate::NodeState::Lost);
