@@ -99,6 +99,10 @@ impl Control {
                     key => self.serve_peer(&membership, key),
                 }
             }
+            // Once more: the poke of leaving may be the one that was just hushed.
+            if membership.has_left.load(Ordering::SeqCst) {
+                return;
+            }
             timeout = self.duties(&membership, is_poked);
         }
     }

@@ -324,6 +324,9 @@ impl Membership {
 
     /// The error of calls that need a node that is gone: leaving is no loss.
     fn gone(&self, node: NodeId) -> Error {
+        if self.has_left() {
+            return left();
+        }
         match self.table.state(node) {
             Some(NodeState::Left) => Error::new(ErrorKind::Closed, "its node has left the job").with_peer(node),
             _ => lost(node, "meeting it"),
