@@ -42,6 +42,8 @@ struct Member {
     node: Option<(NodeId, Seat)>,
     process: Option<OwnedFd>,
     pid: u32,
+    /// How often the node had said that it was still here; 0 if it joined here.
+    attempt: u64,
     /// Which invitation it came by: then the process may leave and join again through the same socket.
     invitation: Option<usize>,
 }
@@ -227,7 +229,7 @@ impl State {
         self.next += 1;
         watch(epoll, &fd, key)?;
         let socket = Arc::new(Socket::new(fd));
-        self.members.insert(key, Member { socket, node: None, process: None, pid: 0, invitation });
+        self.members.insert(key, Member { socket, node: None, process: None, pid: 0, attempt: 0, invitation });
         Ok(key)
     }
 
@@ -262,7 +264,7 @@ impl State {
     fn handle(&mut self, epoll: &OwnedFd, key: u64, frame: Frame) {
         match frame {
             Frame::Join { pid, network, fences } => self.join(epoll, key, pid, network, fences != 0),
-            Frame::Rejoin { number, seat, pid } => self.rejoin(epoll, key, number, seat, pid),
+            Frame::Rejoin { number, seat, pid, attempt } => self.rejoin(epoll, key, [number, seat, pid], attempt),
             Frame::Connect { to } => self.introduce(key, to),
             Frame::Adopted { number } => self.answered(key, number, false),
             Frame::Reclaimed { number } => self.answered(key, number, true),
@@ -304,10 +306,14 @@ impl State {
         }
     }
 
-    fn rejoin(&mut self, epoll: &OwnedFd, key: u64, number: u64, seat: u64, pid: u64) {
+    fn rejoin(&mut self, epoll: &OwnedFd, key: u64, [number, seat, pid]: [u64; 3], attempt: u64) {
         let (Ok(number), Ok(seat)) = (u32::try_from(number), u16::try_from(seat)) else { return };
         let (number, seat) = (NodeId(number), Seat(seat));
         if !self.table.is_live(number) || self.table.seat_of(number) != Some(seat) {
+            return;
+        }
+        let is_known = |member: &Member| member.node.is_some_and(|(known, _)| known == number);
+        if self.members.values().any(|other| is_known(other) && other.attempt >= attempt) {
             return;
         }
         // It may have come before, through a connection that was not taken up in time.
@@ -317,6 +323,7 @@ impl State {
         self.absent.remove(&number);
         let Some(member) = self.members.get_mut(&key) else { return };
         member.node = Some((number, seat));
+        member.attempt = attempt;
         member.pid = pid as u32;
         watch_process(epoll, member, key);
         let _ = member.socket.send(&Frame::Rejoined {}, None);

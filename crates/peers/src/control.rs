@@ -42,6 +42,8 @@ pub struct Control {
     is_orphan: bool,
     /// The node that was asked to be the new broker.
     asked_broker: Option<NodeId>,
+    /// How often this node has come to a new broker.
+    attempts: u64,
     take_stock_at: Option<Deadline>,
 }
 
@@ -55,6 +57,7 @@ impl Control {
             tick: None,
             is_orphan: false,
             asked_broker: None,
+            attempts: 0,
             take_stock_at: None,
         };
         control.watch(&membership.wake, WAKE)?;
@@ -453,9 +456,9 @@ impl Control {
         let socket = Arc::new(Socket::new(fd));
         let pid = rustix::process::getpid().as_raw_nonzero().get() as u64;
         let (number, seat) = (u64::from(membership.number.0), u64::from(membership.seat.0));
-        if socket.send(&Frame::Rejoin { number, seat, pid }, None).is_err()
-            || self.watch(socket.as_fd(), BROKER).is_err()
-        {
+        self.attempts += 1;
+        let rejoin = Frame::Rejoin { number, seat, pid, attempt: self.attempts };
+        if socket.send(&rejoin, None).is_err() || self.watch(socket.as_fd(), BROKER).is_err() {
             return;
         }
         *membership.broker.lock().unwrap_or_else(PoisonError::into_inner) = socket.clone();

@@ -41,8 +41,9 @@ frames! {
     Welcome = 2 { number, seat, broker };
     /// Broker to node: not joined, and why (a [`Refused`]).
     Refuse = 3 { reason };
-    /// Node to broker after the broker changed: still here.
-    Rejoin = 4 { number, seat, pid };
+    /// Node to broker after the broker changed: still here. `attempt` counts how often it has said so: earlier ones may still
+    /// lie in the queue of the listening socket and come to be read later.
+    Rejoin = 4 { number, seat, pid, attempt };
     /// Node to broker: wants to talk to another node.
     Connect = 5 { to };
     /// Broker to both, each with its end of a socket.

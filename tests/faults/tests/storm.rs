@@ -12,6 +12,8 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_deck-faults-node");
 const PLACES: usize = 4;
 /// Kills in an ordinary run of the tests.
 const KILLS: usize = 25;
+/// A death is known to all within this.
+const LIVENESS: Duration = Duration::from_secs(1);
 /// What must happen at all must happen within this.
 const SOON_MS: u64 = 10_000;
 
@@ -42,7 +44,12 @@ impl Storm {
 
     fn sit(&self, place: usize) -> Process {
         let node = self.job.node();
-        node.done(&format!("exchange {place} {PLACES} {}", self.seed));
+        // The names of the one who sat here are free as soon as its death is known.
+        let began = Instant::now();
+        while let Err(failure) = node.ask(&format!("exchange {place} {PLACES} {}", self.seed)).result {
+            let is_taken = failure.kind == "Exists" && began.elapsed() < LIVENESS;
+            assert!(is_taken, "{} after {:?}: {failure}", node.number(), began.elapsed());
+        }
         node
     }
 
