@@ -263,7 +263,12 @@ impl State {
 
     fn handle(&mut self, epoll: &OwnedFd, key: u64, frame: Frame) {
         match frame {
-            Frame::Join { pid, network, fences } => self.join(epoll, key, pid, network, fences != 0),
+            Frame::Join { pid, network, fences, retries } => {
+                if retries > 0 {
+                    self.forget_unanswered(pid);
+                }
+                self.join(epoll, key, pid, network, fences != 0);
+            }
             Frame::Rejoin { number, seat, pid, attempt } => self.rejoin(epoll, key, [number, seat, pid], attempt),
             Frame::Connect { to } => self.introduce(key, to),
             Frame::Adopted { number } => self.answered(key, number, false),
@@ -271,6 +276,23 @@ impl State {
             Frame::Leave {} => self.leave(key),
             // Anything else is not for a broker; a later version may know more.
             _ => {}
+        }
+    }
+
+    /// The process that joins has asked a broker that died. If that one had given it a number, nobody ever heard of it.
+    fn forget_unanswered(&mut self, pid: u64) {
+        let here: Vec<NodeId> =
+            self.members.values().filter_map(|member| member.node.map(|(number, _)| number)).collect();
+        let last = (0..Seat::COUNT as u16).filter_map(|index| self.table.node_on(Seat(index))).max();
+        // Numbers are given in order, and the broker died with this one: it is the last.
+        let unanswered = last.filter(|number| {
+            self.table.is_live(*number)
+                && !here.contains(number)
+                && self.table.pid_of(*number).map(u64::from) == Some(pid)
+        });
+        if let Some(number) = unanswered {
+            self.absent.remove(&number);
+            self.depart(u64::MAX, number, false);
         }
     }
 

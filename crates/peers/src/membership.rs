@@ -505,42 +505,52 @@ struct Entered {
 
 /// Comes to a broker and joins.
 fn enter(door: Door, fences: u64, deadline: Deadline) -> Result<Entered> {
-    let join = |fd: OwnedFd| {
+    let join = |fd: OwnedFd, retries: u64| {
         let socket = Arc::new(Socket::new(fd));
         let pid = rustix::process::getpid().as_raw_nonzero().get() as u64;
-        socket.send(&Frame::Join { pid, network: namespace::network(), fences }, None)?;
+        socket.send(&Frame::Join { pid, network: namespace::network(), fences, retries }, None)?;
         let welcomed = welcome(&socket, deadline)?;
         Ok((socket, welcomed))
     };
     match door {
         Door::Alone => {
             let broker = Broker::start("", 1)?;
-            let (socket, welcomed) = join(broker.invite()?)?;
+            let (socket, welcomed) = join(broker.invite()?, 0)?;
             Ok(Entered { socket, hosted: Some(broker), job: None, welcomed })
         }
-        Door::Invited(fd) => join(fd).map(|(socket, welcomed)| Entered { socket, hosted: None, job: None, welcomed }),
-        Door::Named(job) => loop {
-            if let Some(listener) = rendezvous::listen(&job)? {
-                // This node first: whoever comes next is told where the broker lives.
-                let broker = Broker::open(Table::create(&job, 1)?)?;
-                let (socket, welcomed) = join(broker.invite()?)?;
-                broker.listen(welcomed.number, listener, false)?;
-                return Ok(Entered { socket, hosted: Some(broker), job: Some(job), welcomed });
-            }
-            if let Some(fd) = rendezvous::connect(&job)? {
-                match join(fd) {
-                    Ok((socket, welcomed)) => return Ok(Entered { socket, hosted: None, job: Some(job), welcomed }),
-                    // The node that the broker lived in died just now; another takes over.
-                    Err(error) if error.kind() == ErrorKind::PeerLost => {}
-                    Err(error) => return Err(error),
+        Door::Invited(fd) => {
+            join(fd, 0).map(|(socket, welcomed)| Entered { socket, hosted: None, job: None, welcomed })
+        }
+        Door::Named(job) => {
+            let mut retries = 0;
+            loop {
+                if let Some(listener) = rendezvous::listen(&job)? {
+                    // This node first: whoever comes next is told where the broker lives.
+                    let broker = Broker::open(Table::create(&job, 1)?)?;
+                    let (socket, welcomed) = join(broker.invite()?, 0)?;
+                    broker.listen(welcomed.number, listener, false)?;
+                    return Ok(Entered { socket, hosted: Some(broker), job: Some(job), welcomed });
                 }
+                if let Some(fd) = rendezvous::connect(&job)? {
+                    match join(fd, retries) {
+                        Ok((socket, welcomed)) => {
+                            return Ok(Entered { socket, hosted: None, job: Some(job), welcomed });
+                        }
+                        // The node that the broker lived in died just now; another takes over.
+                        Err(error) if error.kind() == ErrorKind::PeerLost => retries += 1,
+                        Err(error) => return Err(error),
+                    }
+                }
+                if deadline.has_passed() {
+                    return Err(Error::new(
+                        ErrorKind::Timeout,
+                        format!("joining job {job}: its broker does not answer"),
+                    ));
+                }
+                // Somebody holds the name and does not listen yet, or any more: a moment of a few instructions.
+                deck_sync::atomic::yield_now();
             }
-            if deadline.has_passed() {
-                return Err(Error::new(ErrorKind::Timeout, format!("joining job {job}: its broker does not answer")));
-            }
-            // Somebody holds the name and does not listen yet, or any more: a moment of a few instructions.
-            deck_sync::atomic::yield_now();
-        },
+        }
     }
 }
 

@@ -35,8 +35,8 @@ macro_rules! frames {
 }
 
 frames! {
-    /// Node to broker: wants to join.
-    Join = 1 { pid, network, fences };
+    /// Node to broker: wants to join. `retries` counts brokers that died before they answered.
+    Join = 1 { pid, network, fences, retries };
     /// Broker to node, with the job's table: joined.
     Welcome = 2 { number, seat, broker };
     /// Broker to node: not joined, and why (a [`Refused`]).
