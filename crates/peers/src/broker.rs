@@ -22,6 +22,7 @@ use rustix::event::epoll;
 use crate::fork::ParentOnly;
 use crate::names::Names;
 use crate::namespace;
+use crate::process;
 use crate::socket::{Received, Socket, pair};
 use crate::table::Table;
 use crate::wire::{Frame, Refused};
@@ -281,8 +282,7 @@ impl State {
 
     /// The process that joins has asked a broker that died. If that one had given it a number, nobody ever heard of it.
     fn forget_unanswered(&mut self, pid: u64) {
-        let here: Vec<NodeId> =
-            self.members.values().filter_map(|member| member.node.map(|(number, _)| number)).collect();
+        let here = self.nodes();
         let last = (0..Seat::COUNT as u16).filter_map(|index| self.table.node_on(Seat(index))).max();
         // Numbers are given in order, and the broker died with this one: it is the last.
         let unanswered = last.filter(|number| {
@@ -432,14 +432,8 @@ impl State {
 
     /// Watches the process of a node that has no connection here; `None` if it has ended.
     fn watch_absent(&mut self, number: NodeId) -> Option<Absent> {
-        let pid = self.table.pid_of(number).and_then(|pid| rustix::process::Pid::from_raw(pid as i32))?;
-        let process = rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()).ok()?;
-        let mut fds = [rustix::event::PollFd::new(&process, rustix::event::PollFlags::IN)];
-        let at_once = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
-        if rustix::event::poll(&mut fds, Some(&at_once)).is_ok_and(|count| count > 0) {
-            // Not waited for by its parent yet, but over.
-            return None;
-        }
+        let process =
+            self.table.pid_of(number).and_then(process::open).filter(|process| !process::has_ended(process))?;
         let key = self.next;
         self.next += 1;
         watch(&self.epoll, &process, key | PROCESS).ok()?;
@@ -456,6 +450,11 @@ impl State {
         if self.members.get(&key).is_some_and(|member| member.invitation.is_none()) {
             self.members.remove(&key);
         }
+    }
+
+    /// The nodes that have come to this broker.
+    fn nodes(&self) -> Vec<NodeId> {
+        self.members.values().filter_map(|member| member.node.map(|(number, _)| number)).collect()
     }
 
     fn others(&self) -> Vec<u64> {
@@ -525,8 +524,7 @@ impl State {
     /// After a change of brokers, when everybody has had time to come again: who has not and has no process any more is gone;
     /// who has one may be stopped, and is waited for. Departures that the old broker had under way start again.
     fn take_stock(&mut self) {
-        let here: Vec<NodeId> =
-            self.members.values().filter_map(|member| member.node.map(|(number, _)| number)).collect();
+        let here = self.nodes();
         for index in 0..Seat::COUNT as u16 {
             let Some(number) = self.table.node_on(Seat(index)) else { continue };
             if here.contains(&number) || self.departures.contains_key(&number) || self.absent.contains_key(&number) {
@@ -554,13 +552,12 @@ impl Broker {
 
     /// The nodes that have come (again) to this broker.
     pub(crate) fn nodes(&self) -> Vec<NodeId> {
-        self.shared.lock().members.values().filter_map(|member| member.node.map(|(number, _)| number)).collect()
+        self.shared.lock().nodes()
     }
 }
 
 fn watch_process(epoll: &OwnedFd, member: &mut Member, key: u64) {
-    let Some(pid) = rustix::process::Pid::from_raw(member.pid as i32) else { return };
-    if let Ok(process) = rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty())
+    if let Some(process) = process::open(member.pid)
         && watch(epoll, &process, key | PROCESS).is_ok()
     {
         member.process = Some(process);

@@ -16,7 +16,7 @@ use crate::membership::{Granted, Membership};
 use crate::peer::Peer;
 use crate::socket::{Received, Socket};
 use crate::wire::{Frame, Refused};
-use crate::{rendezvous, wakeup};
+use crate::{process, rendezvous, wakeup};
 
 const WAKE: u64 = 0;
 const BROKER: u64 = 1;
@@ -393,9 +393,7 @@ impl Control {
     }
 
     fn watch_process(&self, peer: &Peer, pid: u64) {
-        let pid = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw);
-        let flags = rustix::process::PidfdFlags::empty();
-        if let Some(process) = pid.and_then(|pid| rustix::process::pidfd_open(pid, flags).ok())
+        if let Some(process) = u32::try_from(pid).ok().and_then(process::open)
             && let Some(process) = peer.set_process(process)
         {
             let _ = self.watch(process, (PEERS + u64::from(peer.number().0)) | PROCESS);
@@ -441,7 +439,7 @@ impl Control {
         let Some(lowest) = membership.table.live().first().copied() else { return };
         if self.asked_broker == Some(lowest) {
             // It may have ended before it took our connection up, and then nobody would tell us.
-            if membership.table.pid_of(lowest).is_some_and(has_ended) {
+            if membership.table.pid_of(lowest).is_some_and(process::pid_has_ended) {
                 membership.table.set_gone(lowest, true);
                 self.peer_gone(membership, lowest, true);
             }
@@ -520,18 +518,6 @@ fn known_heap(membership: &Membership, owner: NodeId, seat: Seat, fd: OwnedFd) -
         Entry::Occupied(_) => {
             Err(Error::new(ErrorKind::Corrupt, "two segments are said to be its own").with_peer(owner))
         }
-    }
-}
-
-/// True if the process has ended, also if nobody has waited for it yet.
-fn has_ended(pid: u32) -> bool {
-    let Some(pid) = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw) else { return false };
-    match rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()) {
-        Ok(process) => {
-            let mut fds = [rustix::event::PollFd::new(&process, rustix::event::PollFlags::IN)];
-            rustix::event::poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok_and(|count| count > 0)
-        }
-        Err(errno) => errno == rustix::io::Errno::SRCH,
     }
 }
 

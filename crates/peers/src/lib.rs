@@ -15,6 +15,7 @@ mod membership;
 mod names;
 mod namespace;
 mod peer;
+mod process;
 mod rendezvous;
 mod socket;
 mod table;

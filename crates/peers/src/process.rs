@@ -1,0 +1,32 @@
+//! Processes of other nodes: handles that tell their end, by pidfd.
+
+use std::os::fd::OwnedFd;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+
+/// A handle of the process, readable once it has ended; `None` if there is none (any more) or it may not be had.
+pub fn open(pid: u32) -> Option<OwnedFd> {
+    try_open(pid)?.ok()
+}
+
+fn try_open(pid: u32) -> Option<Result<OwnedFd, Errno>> {
+    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw)?;
+    Some(pidfd_open(pid, PidfdFlags::empty()))
+}
+
+/// True if it is certain that the process with this number has ended.
+pub fn pid_has_ended(pid: u32) -> bool {
+    match try_open(pid) {
+        Some(Ok(process)) => has_ended(&process),
+        Some(Err(errno)) => errno == Errno::SRCH,
+        None => false,
+    }
+}
+
+/// True if the process has ended, also if its parent has not waited for it yet.
+pub fn has_ended(process: &OwnedFd) -> bool {
+    let mut fds = [PollFd::new(process, PollFlags::IN)];
+    poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok_and(|count| count > 0)
+}
