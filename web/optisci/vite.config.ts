@@ -1,0 +1,27 @@
+import { svelte } from '@sveltejs/vite-plugin-svelte';
+import { defineConfig } from 'vitest/config';
+
+export default defineConfig({
+  // The page is served from one binary at any port: every address in it is relative.
+  base: './',
+  plugins: [svelte()],
+  build: { target: 'es2022', assetsInlineLimit: 0, chunkSizeWarningLimit: 700 },
+  worker: { format: 'es' },
+  test: {
+    projects: [
+      { extends: true, test: { name: 'logic', include: ['src/**/*.test.ts'], environment: 'node' } },
+      {
+        extends: true,
+        test: {
+          name: 'browser',
+          include: ['tests/browser/*.test.ts'],
+          environment: 'node',
+          testTimeout: 60_000,
+          hookTimeout: 60_000,
+          // One browser at a time: the machine may have two cores.
+          fileParallelism: false,
+        },
+      },
+    ],
+  },
+});
