@@ -164,7 +164,7 @@ impl Torus {
     }
 
     fn link(&self, number: usize) -> Link {
-        let ahead = number % self.directions() == 0;
+        let ahead = number.is_multiple_of(self.directions());
         let place = number / self.directions();
         let (node, dimension) = ((place / self.dims.len()) as u32, place % self.dims.len());
         let stride: u32 = self.dims[..dimension].iter().product();
@@ -225,7 +225,7 @@ impl FatTree {
             _ => End::Switch { level: level as u32, index: index as u32 },
         };
         let (low, high) = (end(level, index), end(level + 1, index / self.radices[level] as usize));
-        if number % 2 == 0 { Link { from: low, to: high } } else { Link { from: high, to: low } }
+        if number.is_multiple_of(2) { Link { from: low, to: high } } else { Link { from: high, to: low } }
     }
 
     fn route(&self, a: Node, b: Node, mut visit: impl FnMut(usize)) {
