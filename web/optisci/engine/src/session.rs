@@ -1,0 +1,133 @@
+//! One model, open in the page, and the placement that the page shows.
+
+use optisci::model::Op;
+use optisci::placement::{Home, Placement};
+use optisci::topology::End;
+use optisci::{Costs, Error, Evaluation, Model};
+use serde_json::{Value, json};
+
+use crate::users::Users;
+
+/// A model and the placement from which trials and explanations start.
+pub struct Session {
+    pub(crate) model: Model,
+    pub(crate) users: Users,
+    pub(crate) placement: Placement,
+    pub(crate) evaluation: Evaluation,
+}
+
+/// What a placement is, as the page sends it, and why it cannot be one of this model.
+pub type Words<'a> = &'a [u32];
+
+impl Session {
+    /// Opens a model file; everything is on node 0 until the page sends a placement.
+    ///
+    /// # Errors
+    /// The field, by its JSON path, and what was expected there.
+    pub fn open(text: &str) -> Result<Session, Error> {
+        let model = Model::from_json(text)?;
+        let placement =
+            Placement { processes: vec![0; model.processes.len()], segments: vec![Home::One(0); model.segments.len()] };
+        let evaluation = Costs::new(&model).evaluate(&placement);
+        Ok(Session { users: Users::new(&model), model, placement, evaluation })
+    }
+
+    /// The model that is open.
+    pub fn model(&self) -> &Model {
+        &self.model
+    }
+
+    /// What the page draws: the directed links with their ends; a switch is `[level, index]`.
+    pub fn describe(&self) -> Value {
+        let end = |end: End| match end {
+            End::Node(node) => json!(node),
+            End::Switch { level, index } => json!([level, index]),
+        };
+        let topology = &self.model.topology;
+        let links = (0..topology.links()).map(|number| topology.link(number));
+        json!({
+            "nodes": topology.nodes(),
+            "links": links.map(|link| json!({ "from": end(link.from), "to": end(link.to) })).collect::<Vec<_>>(),
+        })
+    }
+
+    /// Reads a placement: the node of each process, then for each segment the number of its copies and their nodes.
+    ///
+    /// # Errors
+    /// When it is not a placement of this model.
+    pub fn placement(&self, words: Words<'_>) -> Result<Placement, Error> {
+        let broken = || Error::whole("the page sent a placement of another model");
+        let nodes = self.model.nodes();
+        let mut words = words.iter().copied();
+        let mut word = || words.next().ok_or_else(broken);
+        let node = |node: u32| if (node as usize) < nodes { Ok(node) } else { Err(broken()) };
+        let processes = self.model.processes.iter().map(|_| node(word()?)).collect::<Result<Vec<_>, _>>()?;
+        let mut segments = Vec::with_capacity(self.model.segments.len());
+        for _ in &self.model.segments {
+            let copies = word()? as usize;
+            if copies == 0 || copies > nodes {
+                return Err(broken());
+            }
+            let home = (0..copies).map(|_| node(word()?)).collect::<Result<Vec<_>, _>>()?;
+            segments.push(if copies == 1 { Home::One(home[0]) } else { Home::of(home) });
+        }
+        if words.next().is_some() { Err(broken()) } else { Ok(Placement { processes, segments }) }
+    }
+
+    /// Takes a placement as the one that is shown.
+    pub fn show(&mut self, placement: Placement) -> &Evaluation {
+        self.evaluation = Costs::new(&self.model).evaluate(&placement);
+        self.placement = placement;
+        &self.evaluation
+    }
+
+    /// The numbers of a placement, as the page reads them: total, makespan, busiest link; then for each process what it
+    /// pays for reading, writing and messages, and by terms (memory, bus, bridge, insertion, wire); for each segment what
+    /// its accesses cost; for each link its bytes.
+    pub fn numbers(&self, placement: &Placement, evaluation: &Evaluation) -> Vec<f64> {
+        let costs = Costs::new(&self.model);
+        let model = &self.model;
+        let mut terms = vec![[0.0; 5]; model.processes.len()];
+        let mut segments = vec![0.0; model.segments.len()];
+        for access in &model.accesses {
+            let a = placement.processes[access.process as usize];
+            let home = &placement.segments[access.segment as usize];
+            let weight = costs.weight(access.count);
+            let mut pay = |b| {
+                let parts = costs.terms(access.op, access.size, a, b);
+                let parts = [parts.memory_ns, parts.bus_ns, parts.bridge_ns, parts.insertion_ns, parts.wire_ns];
+                let sums = &mut terms[access.process as usize];
+                for (sum, part) in sums.iter_mut().zip(parts) {
+                    *sum += weight * part;
+                    segments[access.segment as usize] += weight * part;
+                }
+            };
+            match access.op {
+                Op::Read => pay(costs.nearest(home, access.size, a).0),
+                Op::Write => home.nodes().iter().for_each(|&b| pay(b)),
+            }
+        }
+        for message in &model.messages {
+            let (a, b) = (placement.processes[message.from as usize], placement.processes[message.to as usize]);
+            if a != b {
+                let parts = costs.terms(Op::Write, message.size, a, b);
+                let parts = [parts.memory_ns, parts.bus_ns, parts.bridge_ns, parts.insertion_ns, parts.wire_ns];
+                let weight = costs.weight(message.count);
+                terms[message.from as usize].iter_mut().zip(parts).for_each(|(sum, part)| *sum += weight * part);
+            }
+        }
+        let mut numbers = vec![evaluation.total_ns, evaluation.makespan_ns, evaluation.max_link_bytes as f64];
+        for (process, terms) in evaluation.per_process.iter().zip(&terms) {
+            numbers.extend([process.read_ns, process.write_ns, process.message_ns]);
+            numbers.extend(terms);
+        }
+        numbers.extend(segments);
+        numbers.extend(evaluation.per_link.iter().map(|&bytes| bytes as f64));
+        numbers
+    }
+
+    /// Limits and pins that an evaluated placement breaks, in words, each with the node that it is about, if any.
+    pub fn violations(&self, evaluation: &Evaluation) -> Vec<String> {
+        evaluation.violations.iter().map(|violation| violation.describe(&self.model)).collect()
+    }
+}

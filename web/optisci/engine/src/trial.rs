@@ -1,0 +1,290 @@
+//! What everything would cost with some items on another node, for every node at once.
+//!
+//! This is what the page asks when somebody picks items up, so it looks at the accesses and messages of these only: with
+//! d of them and n nodes it takes O(n d) accesses and routes, not n evaluations of the model.
+
+use std::collections::BTreeSet;
+
+use optisci::Costs;
+use optisci::cost::ProcessCost;
+use optisci::model::{Model, Op};
+use optisci::placement::Home;
+use optisci::topology::Node;
+
+use crate::session::Session;
+
+/// What may be moved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Item {
+    /// A process, by its index.
+    Process(usize),
+    /// The copy of a segment that is on `from`.
+    Segment {
+        /// Its index.
+        index: usize,
+        /// The node that the copy leaves.
+        from: Node,
+    },
+}
+
+/// Why items may not be dropped on a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Obstacle {
+    /// They may.
+    None = 0,
+    /// One is pinned to another node.
+    Pin = 1,
+    /// Too few process slots are left there.
+    ProcessSlots = 2,
+    /// Too few segment slots are left there.
+    SegmentSlots = 3,
+    /// Not enough memory is left there.
+    Memory = 4,
+}
+
+/// The outcome for each node.
+#[derive(Clone, Debug)]
+pub struct Trial {
+    /// All processes together, ns.
+    pub total_ns: Vec<f64>,
+    /// The process that takes longest, ns.
+    pub makespan_ns: Vec<f64>,
+    /// Bytes on the busiest directed link.
+    pub max_link_bytes: Vec<u64>,
+    /// Whether they may be dropped there.
+    pub obstacles: Vec<Obstacle>,
+}
+
+/// Where the items are, or would be.
+struct Places<'a> {
+    session: &'a Session,
+    moves_process: Vec<bool>,
+    /// The node that a copy of this segment leaves.
+    leaves: Vec<Option<Node>>,
+    /// Where the items would be; `None`: where they are.
+    target: Option<Node>,
+    /// Homes of the segments that move, while they are at the target.
+    homes: Vec<Option<Home>>,
+}
+
+impl<'a> Places<'a> {
+    fn new(session: &'a Session, items: &[Item]) -> Places<'a> {
+        let (processes, segments) = (session.model.processes.len(), session.model.segments.len());
+        let mut places = Places {
+            session,
+            moves_process: vec![false; processes],
+            leaves: vec![None; segments],
+            target: None,
+            homes: vec![None; segments],
+        };
+        for &item in items {
+            match item {
+                Item::Process(index) => places.moves_process[index] = true,
+                Item::Segment { index, from } => places.leaves[index] = Some(from),
+            }
+        }
+        places
+    }
+
+    fn go(&mut self, target: Node) {
+        self.target = Some(target);
+        for (segment, from) in self.leaves.iter().enumerate() {
+            if let Some(from) = *from {
+                self.homes[segment] = Some(moved(&self.session.placement.segments[segment], from, target));
+            }
+        }
+    }
+
+    fn process(&self, index: usize) -> Node {
+        let here = self.session.placement.processes[index];
+        if self.moves_process[index] { self.target.unwrap_or(here) } else { here }
+    }
+
+    fn segment(&self, index: usize) -> &Home {
+        self.homes[index].as_ref().unwrap_or(&self.session.placement.segments[index])
+    }
+}
+
+/// What processes pay and links carry.
+struct Bill<'a> {
+    costs: Costs<'a>,
+    model: &'a Model,
+    per_process: Vec<f64>,
+    per_link: Vec<u64>,
+}
+
+impl Bill<'_> {
+    /// Adds (`sign` 1) or takes away (-1) one access with the process on `a` and the segment at `home`.
+    fn access(&mut self, number: usize, a: Node, home: &Home, sign: i8) {
+        let access = self.model.accesses[number];
+        let weight = self.costs.weight(access.count) * f64::from(sign);
+        let bytes = self.model.weight(access.count) * access.size;
+        let pays = &mut self.per_process[access.process as usize];
+        let topology = &self.model.topology;
+        match access.op {
+            Op::Read => {
+                let (b, ns) = self.costs.nearest(home, access.size, a);
+                *pays += weight * ns;
+                topology.route(b, a, |link| load(&mut self.per_link[link], bytes, sign));
+            }
+            Op::Write => {
+                for &b in home.nodes() {
+                    *pays += weight * self.costs.access_ns(Op::Write, access.size, a, b);
+                    topology.route(a, b, |link| load(&mut self.per_link[link], bytes, sign));
+                }
+            }
+        }
+    }
+
+    fn message(&mut self, number: usize, a: Node, b: Node, sign: i8) {
+        let message = self.model.messages[number];
+        let weight = self.costs.weight(message.count) * f64::from(sign);
+        self.per_process[message.from as usize] += weight * self.costs.message_ns(message.size, a, b);
+        let bytes = self.model.weight(message.count) * message.size;
+        self.model.topology.route(a, b, |link| load(&mut self.per_link[link], bytes, sign));
+    }
+}
+
+fn load(link: &mut u64, bytes: u64, sign: i8) {
+    *link = if sign > 0 { *link + bytes } else { *link - bytes };
+}
+
+/// Accesses and messages that items have to do with, each once.
+#[derive(Default)]
+struct Concerned {
+    accesses: BTreeSet<usize>,
+    messages: BTreeSet<usize>,
+}
+
+impl Session {
+    /// Tries `items` on every node, everything else staying where it is shown.
+    pub fn trial(&self, items: &[Item]) -> Trial {
+        let mut places = Places::new(self, items);
+        let mut bill = Bill {
+            costs: Costs::new(&self.model),
+            model: &self.model,
+            per_process: self.evaluation.per_process.iter().map(ProcessCost::total_ns).collect(),
+            per_link: self.evaluation.per_link.clone(),
+        };
+        let concerned = self.concerned(items);
+        self.add(&mut bill, &places, &concerned, -1);
+        let payers: BTreeSet<usize> = {
+            let accesses = concerned.accesses.iter().map(|&access| self.model.accesses[access].process);
+            let messages = concerned.messages.iter().map(|&message| self.model.messages[message].from);
+            accesses.chain(messages).map(|process| process as usize).collect()
+        };
+        let mut pays = vec![false; bill.per_process.len()];
+        payers.iter().for_each(|&process| pays[process] = true);
+        let others = || bill.per_process.iter().zip(&pays).filter(|(_, pays)| !**pays).map(|(&ns, _)| ns);
+        let (others_ns, others_most) = (others().sum::<f64>(), others().fold(0.0, f64::max));
+        let without: Vec<f64> = payers.iter().map(|&process| bill.per_process[process]).collect();
+        let links = bill.per_link.clone();
+        let nodes = self.model.nodes();
+        let mut trial = Trial {
+            total_ns: Vec::with_capacity(nodes),
+            makespan_ns: Vec::with_capacity(nodes),
+            max_link_bytes: Vec::with_capacity(nodes),
+            obstacles: self.obstacles(items),
+        };
+        for node in 0..nodes as Node {
+            places.go(node);
+            self.add(&mut bill, &places, &concerned, 1);
+            let now = payers.iter().map(|&process| bill.per_process[process]);
+            trial.total_ns.push(others_ns + now.clone().sum::<f64>());
+            trial.makespan_ns.push(now.fold(others_most, f64::max));
+            trial.max_link_bytes.push(bill.per_link.iter().copied().max().unwrap_or(0));
+            payers.iter().zip(&without).for_each(|(&process, &ns)| bill.per_process[process] = ns);
+            bill.per_link.copy_from_slice(&links);
+        }
+        trial
+    }
+
+    fn concerned(&self, items: &[Item]) -> Concerned {
+        let mut concerned = Concerned::default();
+        for &item in items {
+            match item {
+                Item::Segment { index, .. } => concerned.accesses.extend(self.users.of_segment.of(index)),
+                Item::Process(index) => {
+                    concerned.accesses.extend(self.users.of_process.of(index));
+                    concerned.messages.extend(self.users.sent.of(index).chain(self.users.received.of(index)));
+                }
+            }
+        }
+        concerned
+    }
+
+    fn add(&self, bill: &mut Bill<'_>, places: &Places<'_>, concerned: &Concerned, sign: i8) {
+        for &number in &concerned.accesses {
+            let access = self.model.accesses[number];
+            bill.access(number, places.process(access.process as usize), places.segment(access.segment as usize), sign);
+        }
+        for &number in &concerned.messages {
+            let message = self.model.messages[number];
+            bill.message(number, places.process(message.from as usize), places.process(message.to as usize), sign);
+        }
+    }
+
+    /// Why the items may not be dropped on each node. What is there already takes no more room.
+    fn obstacles(&self, items: &[Item]) -> Vec<Obstacle> {
+        let model = &self.model;
+        let count = model.nodes();
+        let places = Places::new(self, items);
+        let (mut processes, mut segments, mut bytes) = (vec![0u128; count], vec![0u128; count], vec![0u128; count]);
+        for (&node, &moves) in self.placement.processes.iter().zip(&places.moves_process) {
+            processes[node as usize] += u128::from(!moves);
+        }
+        let homes = self.placement.segments.iter().enumerate();
+        for (segment, home) in homes {
+            for &node in home.nodes().iter().filter(|&&node| places.leaves[segment] != Some(node)) {
+                segments[node as usize] += 1;
+                bytes[node as usize] += u128::from(model.segments[segment].bytes);
+            }
+        }
+        let over = |limits: &Option<Vec<u64>>, node: usize, used: u128| {
+            limits.as_ref().is_some_and(|limits| used > u128::from(limits[node]))
+        };
+        (0..count)
+            .map(|node| {
+                let (mut more_processes, mut more_segments, mut more_bytes) = (0, 0, 0);
+                for &item in items {
+                    let pin = match item {
+                        Item::Process(index) => {
+                            more_processes += 1;
+                            model.processes[index].pin
+                        }
+                        Item::Segment { index, from } => {
+                            let other_copy = |&other: &Node| other as usize == node && other != from;
+                            if !self.placement.segments[index].nodes().iter().any(other_copy) {
+                                more_segments += 1;
+                                more_bytes += u128::from(model.segments[index].bytes);
+                            }
+                            model.segments[index].pin
+                        }
+                    };
+                    if pin.is_some_and(|pin| pin as usize != node) {
+                        return Obstacle::Pin;
+                    }
+                }
+                if more_processes > 0 && over(&model.process_slots, node, processes[node] + more_processes) {
+                    Obstacle::ProcessSlots
+                } else if more_segments > 0 && over(&model.segment_slots, node, segments[node] + more_segments) {
+                    Obstacle::SegmentSlots
+                } else if more_bytes > 0 && over(&model.memory_bytes, node, bytes[node] + more_bytes) {
+                    Obstacle::Memory
+                } else {
+                    Obstacle::None
+                }
+            })
+            .collect()
+    }
+}
+
+/// A home after its copy on `from` has gone to `to`.
+pub fn moved(home: &Home, from: Node, to: Node) -> Home {
+    if let Home::One(_) = home {
+        return Home::One(to);
+    }
+    let others = home.nodes().iter().copied().filter(|&node| node != from);
+    Home::of(others.chain([to]).collect::<Vec<_>>())
+}

@@ -1,0 +1,221 @@
+/**
+ * The picture of a machine and a placement, as painter calls: first the machine (links with their heat, node boxes with
+ * their tint), then what stands on it, then what is in the hand. The layers are painted apart so that a drag repaints
+ * only what it changes.
+ */
+import type { Evaluation } from '../engine/engine';
+import { OBSTACLES } from '../engine/engine';
+import { type Item, type Model, itemKey } from '../model/model';
+import { amount, change as changeText } from '../model/numbers';
+import type { Box, Layout, Wire } from './layout';
+import { TITLE, type Mark } from './packing';
+import { arrowHead, fitted, type Painter } from './painter';
+import { css, inkOn, type Palette, ramp, tint } from './palette';
+
+/** A drag, as it is drawn. */
+export interface Tints {
+  costs: Float64Array;
+  obstacles: Float64Array;
+  now: number;
+  /** The largest change of the trial: the scale does not move while the hand does. */
+  spread: number;
+  best: number;
+  target: number | null;
+  unit: 'ns' | 'bytes';
+}
+
+export interface Scene {
+  model: Model;
+  layout: Layout;
+  marks: readonly (readonly Mark[])[];
+  evaluation: Evaluation;
+  palette: Palette;
+  /** Bytes that have the last colour of the link scale. */
+  linkScale: number;
+  /** Cost that has the last colour of the segment scale, ns. */
+  segmentScale: number;
+  tints: Tints | null;
+  selected: ReadonlySet<string>;
+  focused: Item | null;
+  /** Pixels per world unit. */
+  zoom: number;
+  /** What is in sight, world units. */
+  sight: Box;
+}
+
+const meets = (a: Box, b: Box) =>
+  a.x < b.x + b.width && b.x < a.x + a.width && a.y < b.y + b.height && b.y < a.y + a.height;
+
+/** Links, switches and node boxes. */
+export function paintMachine(painter: Painter, scene: Scene) {
+  const { layout, palette, zoom } = scene;
+  for (const { label, box } of layout.switches) {
+    if (box.width <= 130) {
+      painter.rect(box.x, box.y, box.width, box.height, 20, palette.frame, { colour: palette.boxEdge, width: 1.5 });
+      painter.text(box.x + box.width / 2, box.y + box.height / 2, label, { size: 13, colour: palette.soft, align: 'center' });
+    } else {
+      painter.rect(box.x, box.y, box.width, box.height, 18, palette.frame, { colour: palette.boxEdge, width: 1.5 });
+      const size = Math.min(15 / Math.min(zoom, 1), 30);
+      painter.text(box.x + 18, box.y + 26, label, { size, colour: palette.soft });
+    }
+  }
+  for (const { x, y, text } of layout.captions) {
+    painter.text(x, y, text, { size: Math.min(16 / Math.min(zoom, 1), 34), colour: palette.soft, weight: 600 });
+  }
+  paintLinks(painter, scene);
+  layout.nodes.forEach((box, node) => {
+    if (meets(box, scene.sight)) paintNode(painter, scene, box, node);
+  });
+}
+
+function paintLinks(painter: Painter, { layout, evaluation, palette, linkScale, zoom }: Scene) {
+  const heads = zoom > 0.42;
+  // Busy links over idle ones.
+  const order = layout.wires.map((_, link) => link).sort((a, b) => (evaluation.links[a] ?? 0) - (evaluation.links[b] ?? 0));
+  for (const link of order) {
+    const wire = layout.wires[link];
+    if (!wire) continue;
+    const bytes = evaluation.links[link] ?? 0;
+    const heat = linkScale > 0 ? bytes / linkScale : 0;
+    const colour = css(ramp(palette.link, heat));
+    const width = (bytes === 0 ? 1.25 : 2 + 6 * Math.min(heat, 1)) * Math.min(1 / Math.min(zoom, 1), 1.6);
+    paintWire(painter, wire, colour, width, heads);
+    if (heat > 1.0001) {
+      // Beyond the scale: said by a second, dark line inside.
+      paintWire(painter, wire, palette.ink, Math.max(1.2, width * 0.28), false);
+    }
+  }
+}
+
+function paintWire(painter: Painter, wire: Wire, colour: string, width: number, heads: boolean) {
+  const head = 7 + width * 1.1;
+  const stroke = { colour, width };
+  if (wire.kind === 'curve') {
+    const { x1, y1, cx, cy, x2, y2 } = wire;
+    const length = Math.hypot(x2 - cx, y2 - cy) || 1;
+    const back = heads ? Math.min(head * 0.8, length * 0.5) : 0;
+    painter.line(x1, y1, x2 - ((x2 - cx) / length) * back, y2 - ((y2 - cy) / length) * back, stroke, cx, cy);
+    if (heads) arrowHead(painter, cx, cy, x2, y2, head, colour);
+    return;
+  }
+  wire.lines.forEach(({ x1, y1, x2, y2 }, index) => {
+    painter.line(x1, y1, x2, y2, stroke);
+    if (heads && index === wire.lines.length - 1) arrowHead(painter, x1, y1, x2, y2, head, colour);
+  });
+}
+
+function paintNode(painter: Painter, { model, palette, tints, zoom, layout }: Scene, box: Box, node: number) {
+  const obstacle = tints ? (tints.obstacles[node] ?? 0) : 0;
+  const cost = tints ? (tints.costs[node] ?? 0) : 0;
+  const change = tints && tints.spread > 0 ? (cost - tints.now) / tints.spread : 0;
+  const fill = tints && obstacle === 0 ? tint(palette, change) : palette.boxRgb;
+  const isTarget = tints?.target === node;
+  const isBest = tints?.best === node;
+  const edge = isTarget
+    ? { colour: obstacle ? palette.soft : palette.accent, width: 4 / Math.min(zoom, 1) }
+    : isBest
+      ? { colour: palette.ink, width: 2.5 / Math.min(zoom, 1) }
+      : { colour: palette.boxEdge, width: 1.5 };
+  painter.rect(box.x, box.y, box.width, box.height, 14, css(fill), edge);
+  if (obstacle) painter.hatch(box.x + 3, box.y + 3, box.width - 6, box.height - 6, palette.hatch);
+  const size = Math.min(13 / Math.min(zoom, 1), 24);
+  if (size * zoom < 5) return;
+  const ink = tints && !obstacle ? inkOn(fill) : palette.ink;
+  const middle = box.y + TITLE / 2 + 2;
+  const many = layout.nodes.length > 64 || zoom < 0.5;
+  const name = many ? String(node) : `Node ${node}`;
+  painter.text(box.x + 12, middle, name, { size, colour: tints ? ink : palette.soft, weight: 600 });
+  const right = box.x + box.width - 12;
+  if (tints) {
+    const room = box.width - 30 - name.length * size * 0.6;
+    const text = obstacle
+      ? (OBSTACLES[obstacle] ?? '')
+      : many
+        ? changeText(tints.now, cost)
+        : `${amount(cost, tints.unit)}`;
+    const short = many && text === 'no change' ? '±0' : text;
+    const label = isBest && !many ? `★ ${short}` : short;
+    painter.text(right, middle, fitted(label, size, room), { size, colour: obstacle ? palette.ink : ink, weight: 600, align: 'right' });
+    if (!many && !obstacle) {
+      const below = isTarget || isBest ? 700 : 500;
+      painter.text(right, box.y + box.height - 14, changeText(tints.now, cost), { size: 13, colour: ink, weight: below, align: 'right' });
+    }
+  } else if (!many) {
+    const memory = model.memory_bytes?.[node];
+    if (memory !== undefined && memory !== null) {
+      painter.text(right, middle, amount(memory, 'bytes'), { size: 11.5, colour: palette.soft, align: 'right' });
+    }
+  }
+}
+
+/** Processes and segments on their nodes. */
+export function paintItems(painter: Painter, scene: Scene, hidden: ReadonlySet<string>) {
+  const { layout, marks, zoom } = scene;
+  layout.nodes.forEach((box, node) => {
+    const here = marks[node];
+    if (!here?.length || !meets(box, scene.sight)) return;
+    if ((here[0]?.size ?? 0) * zoom < 2.2) paintDensity(painter, scene, box, here);
+    else for (const mark of here) paintMark(painter, scene, mark, hidden.has(itemKey(mark.item)) ? 0.25 : 1);
+  });
+}
+
+/** Too many, too small: two bars say how many processes and segments there are. */
+function paintDensity(painter: Painter, { palette, marks }: Scene, box: Box, here: readonly Mark[]) {
+  const processes = here.filter(({ item }) => item.kind === 'process').length;
+  const most = Math.max(1, ...marks.map((each) => each.length));
+  const width = box.width - 24;
+  const bar = (y: number, count: number, colour: string) =>
+    painter.rect(box.x + 12, y, Math.max((count > 0 ? 3 : 0), (width * count) / most), 16, 0, colour);
+  bar(box.y + box.height * 0.42, processes, palette.process);
+  bar(box.y + box.height * 0.66, here.length - processes, css(ramp(palette.segment, 0.55)));
+}
+
+export function paintMark(painter: Painter, scene: Scene, mark: Mark, strength: number) {
+  const { model, palette, evaluation, segmentScale, zoom } = scene;
+  const { item, x, y, size, roomy } = mark;
+  const key = itemKey(item);
+  const isSelected = scene.selected.has(key);
+  const isFocused = scene.focused !== null && itemKey(scene.focused) === key;
+  const half = size / 2;
+  const entry = item.kind === 'process' ? model.processes[item.index] : model.segments[item.index];
+  if (!entry) return;
+  const faded = strength < 1;
+  const plain = size * zoom < 9;
+  if (item.kind === 'process') {
+    painter.circle(x, y, half, faded ? null : palette.process, faded ? { colour: palette.process, width: 1.5, dash: [3, 3] } : undefined);
+  } else {
+    const heat = segmentScale > 0 ? (evaluation.segments[item.index] ?? 0) / segmentScale : 0;
+    const fill = css(ramp(palette.segment, heat));
+    const edge = { colour: palette.ink, width: 1, dash: faded ? [3, 3] : [] };
+    if (plain) painter.rect(x - half, y - half, size, size, 0, faded ? palette.faint : fill);
+    else painter.rect(x - half, y - half, size, size, Math.min(6, size * 0.18), faded ? null : fill, edge);
+  }
+  if (isSelected || isFocused) {
+    const ring = half + Math.max(3, 2.5 / zoom);
+    const stroke = { colour: palette.accent, width: Math.max(2.5, 2 / zoom), dash: isSelected ? [] : [4 / zoom, 3 / zoom] };
+    if (item.kind === 'process') painter.circle(x, y, ring, null, stroke);
+    else painter.rect(x - ring, y - ring, ring * 2, ring * 2, 7, null, stroke);
+  }
+  if (plain || faded) return;
+  if (entry.pin !== undefined) paintPin(painter, x + half * 0.72, y - half * 0.72, Math.max(4.5, size * 0.17), palette);
+  if (roomy) {
+    painter.text(x, y + half + 11, fitted(entry.id, 11.5, 66), { size: 11.5, colour: inkAt(scene, mark.node), align: 'center', weight: 500 });
+  } else if (size * zoom > 24) {
+    const dark = item.kind === 'process' ? palette.onProcess : inkOn(ramp(palette.segment, heatOf(scene, item)));
+    painter.text(x, y, fitted(entry.id, size * 0.3, size * 0.92), { size: size * 0.3, colour: dark, align: 'center' });
+  }
+}
+
+const heatOf = ({ evaluation, segmentScale }: Scene, item: Item): number =>
+  segmentScale > 0 ? (evaluation.segments[item.index] ?? 0) / segmentScale : 0;
+
+function inkAt({ tints, palette }: Scene, node: number): string {
+  if (!tints || tints.obstacles[node] || tints.spread === 0) return palette.ink;
+  return inkOn(tint(palette, ((tints.costs[node] ?? 0) - tints.now) / tints.spread));
+}
+
+/** A pin's head and needle. */
+function paintPin(painter: Painter, x: number, y: number, radius: number, palette: Palette) {
+  painter.line(x, y, x - radius * 1.1, y + radius * 1.5, { colour: palette.ink, width: radius * 0.4 });
+  painter.circle(x, y, radius, palette.accent, { colour: palette.box, width: radius * 0.35 });
+}
