@@ -47,6 +47,11 @@ export function fitted(text: string, size: number, width: number): string {
 export class CanvasPainter implements Painter {
   constructor(private readonly context: CanvasRenderingContext2D) {}
 
+  /** How solid everything is that is painted from now on, 0 to 1. */
+  fade(alpha: number) {
+    this.context.globalAlpha = alpha;
+  }
+
   rect(x: number, y: number, width: number, height: number, radius: number, fill: string | null, stroke?: Stroke) {
     const { context } = this;
     if (radius === 0 && !stroke) {
