@@ -7,6 +7,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Parser, Subcommand};
 
 use crate::bench;
+use crate::place;
 use crate::run::Options;
 
 const RUN: &str = "deck run -n N [--job NAME] [--tag] [--kill-on-failure] [--] PROGRAM [ARG...]";
@@ -14,7 +15,11 @@ const BENCH: &str = "deck bench NAME [--json]";
 
 /// DECK: threads own mail boxes, messages move by hand-over.
 #[derive(Parser)]
-#[command(name = "deck", version, after_help = "`deck run --help` and `deck bench --help` tell more.")]
+#[command(
+    name = "deck",
+    version,
+    after_help = "`deck run --help`, `deck bench --help` and `deck place --help` tell more."
+)]
 #[command(disable_help_subcommand = true, args_override_self = true)]
 struct Arguments {
     #[command(subcommand)]
@@ -56,6 +61,9 @@ enum Subcommands {
         #[arg(long)]
         json: bool,
     },
+    /// Say what a placement of processes and shared segments costs, and find the best
+    #[command(subcommand, after_help = "`deck place COMMAND --help` tells more.")]
+    Place(place::Command),
     /// A node of a benchmark, which `deck bench` starts
     #[command(hide = true)]
     BenchNode {
@@ -83,6 +91,8 @@ pub enum Command {
         /// Whether the result is for a program.
         json: bool,
     },
+    /// `deck place`
+    Place(place::Command),
     /// A node that `deck bench` has started.
     BenchNode {
         /// Which benchmark.
@@ -98,6 +108,7 @@ pub fn parse() -> Result<Command, ExitCode> {
                 Command::Run(Options { nodes, job, tag, kill_on_failure, command })
             }
             Subcommands::Bench { name, json } => Command::Bench { name, json },
+            Subcommands::Place(command) => Command::Place(command),
             Subcommands::BenchNode { name } => Command::BenchNode { name },
         }),
         Err(error) if !error.use_stderr() => {
@@ -110,6 +121,7 @@ pub fn parse() -> Result<Command, ExitCode> {
             let (command, usage) = match arguments.next().as_deref().and_then(|first| first.to_str()) {
                 Some("run") => ("deck run", RUN),
                 Some("bench") => ("deck bench", BENCH),
+                Some("place") => place::usage(arguments),
                 _ => ("deck", "deck run -n N PROGRAM [ARG...], or deck --help"),
             };
             eprintln!("{command}: {}; type: {usage}", in_one_line(&error).replace(char::is_control, " "));

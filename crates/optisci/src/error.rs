@@ -5,6 +5,7 @@ use std::fmt;
 /// Why a model, a placement or a file of another tool was not understood, or could not be written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error {
+    file: Option<String>,
     place: Place,
     message: String,
 }
@@ -23,17 +24,28 @@ pub enum Place {
 impl Error {
     /// An error at a field of a JSON text.
     pub fn at_path(path: impl Into<String>, message: impl Into<String>) -> Error {
-        Error { place: Place::Path(path.into()), message: message.into() }
+        Error { file: None, place: Place::Path(path.into()), message: message.into() }
     }
 
     /// An error at a line of a text, counted from 1.
     pub fn at_line(line: usize, message: impl Into<String>) -> Error {
-        Error { place: Place::Line(line), message: message.into() }
+        Error { file: None, place: Place::Line(line), message: message.into() }
     }
 
     /// An error of an input as a whole.
     pub fn whole(message: impl Into<String>) -> Error {
-        Error { place: Place::Whole, message: message.into() }
+        Error { file: None, place: Place::Whole, message: message.into() }
+    }
+
+    /// The same error, of the input of this name.
+    pub fn in_file(mut self, name: &str) -> Error {
+        self.file = Some(name.to_owned());
+        self
+    }
+
+    /// The input that it is in, where there are several.
+    pub fn file(&self) -> Option<&str> {
+        self.file.as_deref()
     }
 
     /// Where it is.
@@ -49,6 +61,9 @@ impl Error {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(file) = &self.file {
+            write!(f, "{file}: ")?;
+        }
         match &self.place {
             Place::Path(path) if !path.is_empty() => write!(f, "{path}: {}", self.message),
             Place::Line(line) => write!(f, "line {line}: {}", self.message),

@@ -14,10 +14,15 @@
 
 pub mod cost;
 pub mod error;
+pub mod export;
+pub mod import;
 pub mod model;
 pub mod placement;
+mod program;
+pub mod report;
 pub mod search;
 pub mod sum;
+pub mod table1;
 pub mod topology;
 
 pub use cost::{Costs, Evaluation};

@@ -300,6 +300,19 @@ impl Model {
         self.topology.nodes()
     }
 
+    /// What it consists of, in a few words.
+    pub fn summary(&self) -> String {
+        let count = |count: usize, one: &str, many: &str| format!("{count} {}", if count == 1 { one } else { many });
+        [
+            count(self.nodes(), "node", "nodes"),
+            count(self.processes.len(), "process", "processes"),
+            count(self.segments.len(), "segment", "segments"),
+            count(self.accesses.len(), "entry of accesses", "entries of accesses"),
+            count(self.messages.len(), "entry of messages", "entries of messages"),
+        ]
+        .join(", ")
+    }
+
     /// Reads a model file.
     ///
     /// # Errors

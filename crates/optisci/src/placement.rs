@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::model::check::no_node;
 use crate::model::file::{Whole, parse};
+use crate::report::{self, Named};
 use crate::topology::Node;
 use crate::{Error, Model};
 
@@ -52,13 +53,19 @@ impl Home {
     }
 }
 
-#[derive(Serialize, Deserialize)]
+#[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
     #[serde(default)]
     processes: BTreeMap<String, Whole>,
     #[serde(default)]
     segments: BTreeMap<String, Nodes>,
+}
+
+#[derive(Serialize)]
+struct Written<'a> {
+    processes: Named<'a, Whole>,
+    segments: Named<'a, Nodes>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -117,29 +124,24 @@ impl Placement {
 
     /// The placement as a file, which [`from_json`](Placement::from_json) reads as the same placement.
     pub fn to_json(&self, model: &Model) -> String {
-        let mut text = serde_json::to_string(&self.to_value(model)).expect("a map with string keys");
-        text.push('\n');
-        text
+        report::placement(model, self)
     }
 
-    /// The placement as a JSON value.
-    pub fn to_value(&self, model: &Model) -> serde_json::Value {
+    /// What stands in the file, ids in the model's order.
+    pub(crate) fn to_file<'a>(&self, model: &'a Model) -> impl Serialize + use<'a> {
         let whole = |&node: &Node| Whole(u64::from(node));
         let processes = model.processes.iter().zip(&self.processes);
-        let segments = model.segments.iter().zip(&self.segments);
-        let file = File {
-            processes: processes.map(|(process, node)| (process.id.clone(), whole(node))).collect(),
-            segments: segments
-                .map(|(segment, home)| {
-                    let nodes = match home {
-                        Home::One(node) => Nodes::One(whole(node)),
-                        Home::Copies(nodes) => Nodes::Copies(nodes.iter().map(whole).collect()),
-                    };
-                    (segment.id.clone(), nodes)
-                })
-                .collect(),
-        };
-        serde_json::to_value(file).expect("a map with string keys")
+        let segments = model.segments.iter().zip(&self.segments).map(|(segment, home)| {
+            let nodes = match home {
+                Home::One(node) => Nodes::One(whole(node)),
+                Home::Copies(nodes) => Nodes::Copies(nodes.iter().map(whole).collect()),
+            };
+            (segment.id.as_str(), nodes)
+        });
+        Written {
+            processes: Named(processes.map(|(process, node)| (process.id.as_str(), whole(node))).collect()),
+            segments: Named(segments.collect()),
+        }
     }
 }
 

@@ -184,7 +184,7 @@ fn volume(model: &Model) -> Result<(), Error> {
     Ok(())
 }
 
-fn topology(entry: TopologyEntry) -> Result<Topology, Error> {
+pub(crate) fn topology(entry: TopologyEntry) -> Result<Topology, Error> {
     let refuse = |field: &str, present: bool| match present {
         true => Err(Error::at_path(format!("topology.{field}"), format!("does not belong to kind {}", entry.kind))),
         false => Ok(()),
@@ -250,7 +250,7 @@ const SCIPOS_FIELDS: [&str; 5] = ["mem_mhz", "pci_mhz", "bridge_mhz", "ring_mhz"
 const MATRIX_FIELDS: [&str; 4] = ["read_ns", "write_ns", "read_ns_per_byte", "write_ns_per_byte"];
 const HOP_BYTES_FIELDS: [&str; 1] = ["ns_per_byte_hop"];
 
-fn cost_model(entry: CostModelEntry, nodes: usize) -> Result<CostModel, Error> {
+pub(crate) fn cost_model(entry: CostModelEntry, nodes: usize) -> Result<CostModel, Error> {
     let belonging: &[&str] = match entry.kind.as_str() {
         "scipos" => &SCIPOS_FIELDS,
         "matrix" => &MATRIX_FIELDS,

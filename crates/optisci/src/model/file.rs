@@ -23,7 +23,7 @@ pub(crate) fn parse<T: DeserializeOwned>(text: &str) -> Result<T, Error> {
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct File {
+pub(crate) struct File {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -52,7 +52,7 @@ pub(super) struct File {
 /// which serde's tagged enums cannot do.
 #[derive(Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct TopologyEntry {
+pub(crate) struct TopologyEntry {
     pub kind: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nodes: Option<Whole>,
@@ -67,7 +67,7 @@ pub(super) struct TopologyEntry {
 /// Any cost model, for the same reason.
 #[derive(Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct CostModelEntry {
+pub(crate) struct CostModelEntry {
     pub kind: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mem_mhz: Option<f64>,
@@ -93,7 +93,7 @@ pub(super) struct CostModelEntry {
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct ProcessEntry {
+pub(crate) struct ProcessEntry {
     pub id: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pin: Option<Whole>,
@@ -101,7 +101,7 @@ pub(super) struct ProcessEntry {
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct SegmentEntry {
+pub(crate) struct SegmentEntry {
     pub id: String,
     #[serde(default)]
     pub bytes: Whole,
@@ -113,7 +113,7 @@ pub(super) struct SegmentEntry {
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct AccessEntry {
+pub(crate) struct AccessEntry {
     pub process: String,
     pub segment: String,
     pub op: Op,
@@ -123,7 +123,7 @@ pub(super) struct AccessEntry {
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct MessageEntry {
+pub(crate) struct MessageEntry {
     pub from: String,
     pub to: String,
     pub count: Whole,
