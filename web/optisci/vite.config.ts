@@ -8,6 +8,8 @@ export default defineConfig({
   build: { target: 'es2022', assetsInlineLimit: 0, chunkSizeWarningLimit: 700 },
   worker: { format: 'es' },
   test: {
+    // One browser at a time: the machine may have two cores.
+    fileParallelism: false,
     projects: [
       { extends: true, test: { name: 'logic', include: ['src/**/*.test.ts'], environment: 'node' } },
       {
@@ -18,8 +20,6 @@ export default defineConfig({
           environment: 'node',
           testTimeout: 60_000,
           hookTimeout: 60_000,
-          // One browser at a time: the machine may have two cores.
-          fileParallelism: false,
         },
       },
     ],

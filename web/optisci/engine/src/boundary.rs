@@ -1,7 +1,8 @@
 //! The way in and out of WebAssembly memory. The page writes the input into memory that it was given by `allocate`, calls
 //! a function with its address and length, and reads the answer at `answer_address`, `answer_length`.
 //!
-//! A function returns 0, or 1 when the answer is an error: `{"place": ..., "message": ...}` as JSON.
+//! A function returns 0, or 1 when the answer is an error: `{"place": ..., "message": ...}` as JSON, the place being a
+//! JSON path, a line or nothing.
 
 use std::cell::RefCell;
 
@@ -10,6 +11,7 @@ use optisci::model::Objective;
 use optisci::{Costs, Error};
 use serde_json::{Value, json};
 
+use crate::exchange::{self, Dropped};
 use crate::session::Session;
 use crate::solve::Request;
 use crate::trial::Item;
@@ -62,7 +64,7 @@ fn answer(outcome: Result<Vec<u8>, Error>) -> u32 {
                 Place::Line(line) => json!(line),
                 Place::Whole => Value::Null,
             };
-            (json!({ "place": place, "message": error.message() }).to_string().into_bytes(), 1)
+            (json!({ "place": place, "message": error.to_string() }).to_string().into_bytes(), 1)
         }
     };
     ANSWER.replace(bytes);
@@ -161,6 +163,26 @@ pub extern "C" fn explain(of: u32, top: usize) -> u32 {
         let explanation = session.explain(objective(of), top);
         Ok(serde_json::to_vec(&explanation).expect("an explanation is JSON"))
     })
+}
+
+/// Reads files of other tools (JSON in, JSON out); what they do not tell is taken from the open model.
+// SAFETY: no other function of this module has this name.
+#[unsafe(no_mangle)]
+pub extern "C" fn import(address: *mut u8, length: usize) -> u32 {
+    let dropped = serde_json::from_str::<Dropped>(&text(address, length));
+    answer(SESSION.with_borrow(|session| {
+        let dropped = dropped.map_err(|error| Error::whole(format!("the page sent files: {error}")))?;
+        let imported = exchange::read(&dropped, session.as_ref().map(|session| &session.model))?;
+        Ok(imported.to_string().into_bytes())
+    }))
+}
+
+/// Writes the shown placement in the format that is named.
+// SAFETY: no other function of this module has this name.
+#[unsafe(no_mangle)]
+pub extern "C" fn export(address: *mut u8, length: usize) -> u32 {
+    let format = text(address, length);
+    with_session(|session| session.export(&format).map(String::into_bytes))
 }
 
 /// Searches (JSON in, JSON out), reporting on the way.

@@ -4,6 +4,7 @@
 //! what the total would be on *every* node while an item is being dragged ([`trial`]), what weighs most and which single
 //! moves help ([`explain`]), and the way in and out of WebAssembly memory (`boundary`, on that target only).
 
+pub mod exchange;
 pub mod explain;
 pub mod session;
 pub mod solve;

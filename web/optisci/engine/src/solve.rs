@@ -87,7 +87,8 @@ fn finite(value: f64) -> Option<f64> {
     value.is_finite().then_some(value)
 }
 
-fn indices(placement: &Placement) -> Value {
+/// A placement as the page holds it: by indices, copies as lists.
+pub(crate) fn indices(placement: &Placement) -> Value {
     let segments: Vec<_> = placement.segments.iter().map(|home| home.nodes()).collect();
     json!({ "processes": placement.processes, "segments": segments })
 }

@@ -141,7 +141,7 @@ proptest! {
 #[test]
 fn the_first_advice_is_the_move_that_helps_most() {
     let session = {
-        let mut session = Session::open(include_str!("../../src/examples/scheduler.json")).unwrap();
+        let mut session = Session::open(include_str!("../../../../examples/placement/scheduler.json")).unwrap();
         let placement = Placement { processes: vec![0, 1, 2, 3], segments: vec![Home::One(2); 3] };
         session.show(placement);
         session
@@ -165,7 +165,7 @@ fn the_first_advice_is_the_move_that_helps_most() {
 
 #[test]
 fn a_placement_of_another_model_is_refused() {
-    let session = Session::open(include_str!("../../src/examples/scheduler.json")).unwrap();
+    let session = Session::open(include_str!("../../../../examples/placement/scheduler.json")).unwrap();
     let good = [0, 1, 2, 3, 1, 0, 1, 0, 2, 1, 3];
     assert!(session.placement(&good).is_ok());
     assert!(session.placement(&good[..10]).is_err());

@@ -84,13 +84,21 @@ export interface Outcome {
   reason: string | null;
 }
 
+/** What files of other tools gave: a model as text, or a placement of the open model. */
+export interface Imported {
+  format: string;
+  notes: string[];
+  model: string | null;
+  placement: Placement | null;
+}
+
 /** A file that was not understood: where, and what was expected there. */
 export class InputError extends Error {
   constructor(
     readonly place: string | number | null,
     message: string,
   ) {
-    super(place === null || place === '' ? message : `${typeof place === 'number' ? `line ${place}` : place}: ${message}`);
+    super(message);
   }
 }
 
@@ -117,6 +125,8 @@ interface Exports {
   trial(address: number, length: number): number;
   explain(objective: number, top: number): number;
   solve(address: number, length: number): number;
+  import(address: number, length: number): number;
+  export(address: number, length: number): number;
 }
 
 export class Engine {
@@ -181,6 +191,26 @@ export class Engine {
   /** What weighs most in the shown placement, and which single moves help. */
   explain(objective: Objective, top: number): Explanation {
     return JSON.parse(this.answer(this.exports.explain(OBJECTIVES.indexOf(objective), top))) as Explanation;
+  }
+
+  /**
+   * Reads files of one format; what they do not tell is taken from the open model.
+   *
+   * @throws InputError with the file, the line or the path
+   */
+  import(files: readonly { name: string; text: string }[]): Imported {
+    const input = new TextEncoder().encode(JSON.stringify({ files }));
+    return JSON.parse(this.answer(this.exports.import(this.fill(input), input.length))) as Imported;
+  }
+
+  /**
+   * The shown placement for another tool; the formats are those of `deck place export`.
+   *
+   * @throws InputError if the format cannot express it
+   */
+  export(format: string): string {
+    const input = new TextEncoder().encode(format);
+    return this.answer(this.exports.export(this.fill(input), input.length));
   }
 
   /** Searches; blocks until the end, so call it in a worker. */
