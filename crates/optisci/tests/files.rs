@@ -125,6 +125,7 @@ fn wrong_values_are_told_with_their_path_and_what_was_expected() {
         ("/topology/dims", json!([]), "topology.dims", "at least one"),
         ("/topology/dims", json!([3, 0]), "topology.dims[1]", "at least 1"),
         ("/topology/dims", json!([300, 300]), "topology.dims[1]", "65536"),
+        ("/topology/dims", json!(vec![1; 17]), "topology.dims", "17 sizes"),
         ("/topology/dims", json!(3), "topology.dims", "sequence"),
         ("/cost_model/kind", json!("cheap"), "cost_model.kind", "scipos, matrix or hop_bytes"),
         ("/cost_model/ns_per_byte_hop", json!(-1), "cost_model.ns_per_byte_hop", "0 to 1e15"),
