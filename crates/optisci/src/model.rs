@@ -5,6 +5,7 @@
 
 pub(crate) mod check;
 pub(crate) mod file;
+mod layout;
 
 use serde::{Deserialize, Serialize};
 
@@ -323,9 +324,7 @@ impl Model {
 
     /// The model as a file, which [`from_json`](Model::from_json) reads as the same model.
     pub fn to_json(&self) -> String {
-        let mut text = serde_json::to_string(&check::file(self)).expect("a model's numbers are finite");
-        text.push('\n');
-        text
+        layout::text(&check::file(self))
     }
 
     /// How often an entry of `accesses` or `messages` weighs: its count, unless the model is read otherwise.

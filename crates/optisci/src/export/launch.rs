@@ -1,5 +1,6 @@
 //! Which rank runs where, for launchers: processes in the model's order are ranks, nodes are hosts.
 
+use std::collections::HashMap;
 use std::fmt::Write;
 
 use crate::topology::Node;
@@ -30,13 +31,13 @@ impl Hosts {
     }
 }
 
-/// `rank 0=host slot=0`: the processes of a node take its slots in their order. Read by Open MPI (`--rankfile` up to 4,
+/// `rank 0=host slot=0`: the processes of a host take its slots in their order; several nodes may be one host. Read by Open MPI (`--rankfile` up to 4,
 /// `--map-by rankfile:file=` since 5) and PRRTE.
 pub(super) fn rankfile(placement: &Placement, hosts: &Hosts) -> Result<String, Error> {
-    let mut used = std::collections::HashMap::new();
+    let mut used = HashMap::new();
     let mut text = String::new();
     for (rank, &node) in placement.processes.iter().enumerate() {
-        let slot: &mut usize = used.entry(node).or_default();
+        let slot: &mut usize = used.entry(hosts.of(node)).or_default();
         let _ = writeln!(text, "rank {rank}={} slot={slot}", hosts.of(node));
         *slot += 1;
     }

@@ -184,6 +184,9 @@ fn volume(model: &Model) -> Result<(), Error> {
     Ok(())
 }
 
+/// Dimensions or levels of two already make as many nodes as there may be.
+const MOST_SIZES: usize = 16;
+
 pub(crate) fn topology(entry: TopologyEntry) -> Result<Topology, Error> {
     let refuse = |field: &str, present: bool| match present {
         true => Err(Error::at_path(format!("topology.{field}"), format!("does not belong to kind {}", entry.kind))),
@@ -195,6 +198,9 @@ pub(crate) fn topology(entry: TopologyEntry) -> Result<Topology, Error> {
             sizes.as_ref().ok_or_else(|| Error::at_path(&path, format!("is missing: {} needs it", entry.kind)))?;
         if sizes.is_empty() {
             return Err(Error::at_path(path, "is empty: at least one size is needed"));
+        }
+        if sizes.len() > MOST_SIZES {
+            return Err(Error::at_path(path, format!("has {} sizes: {MOST_SIZES} are enough for any machine", sizes.len())));
         }
         let mut nodes = 1u64;
         for (index, &Whole(size)) in sizes.iter().enumerate() {
