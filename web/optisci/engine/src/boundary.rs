@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use crate::exchange::{self, Dropped};
 use crate::session::Session;
 use crate::solve::Request;
-use crate::trial::Item;
+use crate::trial::{Item, Links};
 
 thread_local! {
     static SESSION: RefCell<Option<Session>> = const { RefCell::new(None) };
@@ -136,7 +136,8 @@ pub extern "C" fn violations() -> u32 {
 }
 
 /// Tries items on every node: for each item, 0 and the index of a process and 0, or 1 and the index of a segment and the
-/// node of the copy. Answers, one value per node each: totals, makespans, busiest links, obstacles.
+/// node of the copy. Answers, one value per node each: totals, makespans, busiest links, obstacles, and
+/// processes that would change places with it (-1: none).
 // SAFETY: no other function of this module has this name.
 #[unsafe(no_mangle)]
 pub extern "C" fn trial(address: *mut u8, length: usize) -> u32 {
@@ -148,10 +149,12 @@ pub extern "C" fn trial(address: *mut u8, length: usize) -> u32 {
             [1, index, from] if (index as usize) < segments => Ok(Item::Segment { index: index as usize, from }),
             _ => Err(Error::whole("the page asked about an item that is not there")),
         };
-        let trial = session.trial(&words.chunks(3).map(read).collect::<Result<Vec<_>, _>>()?);
+        let trial = session.trial(&words.chunks(3).map(read).collect::<Result<Vec<_>, _>>()?, Links::Count);
         let links = trial.max_link_bytes.iter().map(|&bytes| bytes as f64);
         let obstacles = trial.obstacles.iter().map(|&obstacle| f64::from(obstacle as u8));
-        Ok(numbers(trial.total_ns.iter().chain(&trial.makespan_ns).copied().chain(links).chain(obstacles)))
+        let swaps = trial.swaps.iter().map(|swap| swap.map_or(-1.0, |process| process as f64));
+        let times = trial.total_ns.iter().chain(&trial.makespan_ns).copied();
+        Ok(numbers(times.chain(links).chain(obstacles).chain(swaps)))
     })
 }
 

@@ -5,7 +5,7 @@ use optisci::topology::Node;
 use serde::Serialize;
 
 use crate::session::Session;
-use crate::trial::{Item, Obstacle};
+use crate::trial::{Item, Links, Obstacle};
 
 /// Moves are tried for as many items as this when each trial looks at every link; those on the busiest link come first.
 const LINK_TRIALS: usize = 48;
@@ -42,6 +42,8 @@ pub struct Move {
     pub from: Node,
     /// Where to.
     pub to: Node,
+    /// The process that goes the other way.
+    pub swap: Option<usize>,
     /// What the placement would cost then.
     pub cost: f64,
 }
@@ -128,11 +130,12 @@ impl Session {
 
     fn moves(&self, objective: Objective, top: usize, heaviest: &[Contribution]) -> Vec<Move> {
         let now = self.evaluation.cost(objective);
+        let links = if objective == Objective::MaxLink { Links::Count } else { Links::Ignore };
         let mut moves: Vec<Move> = self
             .candidates(objective, heaviest)
             .into_iter()
             .filter_map(|item| {
-                let trial = self.trial(&[item]);
+                let trial = self.trial(&[item], links);
                 let cost = |node: usize| match objective {
                     Objective::Sum => trial.total_ns[node],
                     Objective::Makespan => trial.makespan_ns[node],
@@ -150,11 +153,22 @@ impl Session {
                     index,
                     from,
                     to: best as Node,
+                    swap: trial.swaps[best],
                     cost: cost(best),
                 })
             })
             .collect();
         moves.sort_by(|a, b| a.cost.total_cmp(&b.cost).then(a.index.cmp(&b.index)));
+        // Two processes that change places are one move, not two.
+        let mut pairs = Vec::new();
+        moves.retain(|found| {
+            let Some(other) = found.swap else { return true };
+            let pair = (found.index.min(other), found.index.max(other));
+            !pairs.contains(&pair) && {
+                pairs.push(pair);
+                true
+            }
+        });
         moves.truncate(top);
         moves
     }
@@ -165,7 +179,7 @@ impl Session {
         let copies =
             homes.flat_map(|(index, home)| home.nodes().iter().map(move |&from| Item::Segment { index, from }));
         let small = self.model.nodes() * (self.model.accesses.len() + self.model.messages.len()) < 300_000;
-        if objective == Objective::Sum || small {
+        if objective != Objective::MaxLink || small {
             return (0..self.model.processes.len()).map(Item::Process).chain(copies).collect();
         }
         let mut found: Vec<Item> = Vec::new();

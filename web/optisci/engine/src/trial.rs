@@ -54,12 +54,26 @@ pub struct Trial {
     pub max_link_bytes: Vec<u64>,
     /// Whether they may be dropped there.
     pub obstacles: Vec<Obstacle>,
+    /// The process that would go to the place of the one that is dropped: a node whose last slot one process has is no
+    /// obstacle to another, they change places.
+    pub swaps: Vec<Option<usize>>,
+}
+
+/// What a trial is asked for: routes are most of its work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Links {
+    /// Count what they carry.
+    Count,
+    /// Leave `max_link_bytes` 0.
+    Ignore,
 }
 
 /// Where the items are, or would be.
 struct Places<'a> {
     session: &'a Session,
     moves_process: Vec<bool>,
+    /// A process that makes room, and the node that it goes to.
+    swapped: Option<(usize, Node)>,
     /// The node that a copy of this segment leaves.
     leaves: Vec<Option<Node>>,
     /// Where the items would be; `None`: where they are.
@@ -74,6 +88,7 @@ impl<'a> Places<'a> {
         let mut places = Places {
             session,
             moves_process: vec![false; processes],
+            swapped: None,
             leaves: vec![None; segments],
             target: None,
             homes: vec![None; segments],
@@ -98,6 +113,11 @@ impl<'a> Places<'a> {
 
     fn process(&self, index: usize) -> Node {
         let here = self.session.placement.processes[index];
+        if let Some((process, node)) = self.swapped.filter(|_| self.target.is_some())
+            && process == index
+        {
+            return node;
+        }
         if self.moves_process[index] { self.target.unwrap_or(here) } else { here }
     }
 
@@ -112,26 +132,32 @@ struct Bill<'a> {
     model: &'a Model,
     per_process: Vec<f64>,
     per_link: Vec<u64>,
+    links: Links,
 }
 
 impl Bill<'_> {
+    fn carry(&mut self, from: Node, to: Node, bytes: u64, sign: i8) {
+        if self.links == Links::Count {
+            self.model.topology.route(from, to, |link| load(&mut self.per_link[link], bytes, sign));
+        }
+    }
+
     /// Adds (`sign` 1) or takes away (-1) one access with the process on `a` and the segment at `home`.
     fn access(&mut self, number: usize, a: Node, home: &Home, sign: i8) {
         let access = self.model.accesses[number];
         let weight = self.costs.weight(access.count) * f64::from(sign);
         let bytes = self.model.weight(access.count) * access.size;
-        let pays = &mut self.per_process[access.process as usize];
-        let topology = &self.model.topology;
+        let process = access.process as usize;
         match access.op {
             Op::Read => {
                 let (b, ns) = self.costs.nearest(home, access.size, a);
-                *pays += weight * ns;
-                topology.route(b, a, |link| load(&mut self.per_link[link], bytes, sign));
+                self.per_process[process] += weight * ns;
+                self.carry(b, a, bytes, sign);
             }
             Op::Write => {
                 for &b in home.nodes() {
-                    *pays += weight * self.costs.access_ns(Op::Write, access.size, a, b);
-                    topology.route(a, b, |link| load(&mut self.per_link[link], bytes, sign));
+                    self.per_process[process] += weight * self.costs.access_ns(Op::Write, access.size, a, b);
+                    self.carry(a, b, bytes, sign);
                 }
             }
         }
@@ -142,12 +168,76 @@ impl Bill<'_> {
         let weight = self.costs.weight(message.count) * f64::from(sign);
         self.per_process[message.from as usize] += weight * self.costs.message_ns(message.size, a, b);
         let bytes = self.model.weight(message.count) * message.size;
-        self.model.topology.route(a, b, |link| load(&mut self.per_link[link], bytes, sign));
+        self.carry(a, b, bytes, sign);
     }
 }
 
 fn load(link: &mut u64, bytes: u64, sign: i8) {
     *link = if sign > 0 { *link + bytes } else { *link - bytes };
+}
+
+/// The bill without what has to do with the items: they are in the hand.
+struct Lifted<'a> {
+    session: &'a Session,
+    places: Places<'a>,
+    concerned: Concerned,
+    bill: Bill<'a>,
+    /// Processes that pay something else when the items move, and what they pay without them.
+    payers: Vec<(usize, f64)>,
+    /// What all others pay together, and the one that pays most.
+    others_ns: f64,
+    others_most: f64,
+    per_link: Vec<u64>,
+}
+
+impl<'a> Lifted<'a> {
+    fn new(session: &'a Session, items: &[Item], swap: Option<(usize, Node)>, links: Links) -> Lifted<'a> {
+        let mut places = Places::new(session, items);
+        places.swapped = swap;
+        let mut bill = Bill {
+            costs: Costs::new(&session.model),
+            model: &session.model,
+            per_process: session.evaluation.per_process.iter().map(ProcessCost::total_ns).collect(),
+            per_link: if links == Links::Count { session.evaluation.per_link.clone() } else { Vec::new() },
+            links,
+        };
+        let mut concerned = session.concerned(items);
+        if let Some((process, _)) = swap {
+            concerned.add(session.concerned(&[Item::Process(process)]));
+        }
+        session.add(&mut bill, &places, &concerned, -1);
+        let payers: BTreeSet<usize> = {
+            let accesses = concerned.accesses.iter().map(|&access| session.model.accesses[access].process);
+            let messages = concerned.messages.iter().map(|&message| session.model.messages[message].from);
+            accesses.chain(messages).map(|process| process as usize).collect()
+        };
+        let mut pays = vec![false; bill.per_process.len()];
+        payers.iter().for_each(|&process| pays[process] = true);
+        let others = || bill.per_process.iter().zip(&pays).filter(|(_, pays)| !**pays).map(|(&ns, _)| ns);
+        Lifted {
+            session,
+            others_ns: others().sum(),
+            others_most: others().fold(0.0, f64::max),
+            payers: payers.iter().map(|&process| (process, bill.per_process[process])).collect(),
+            per_link: bill.per_link.clone(),
+            places,
+            concerned,
+            bill,
+        }
+    }
+
+    /// Total, makespan and busiest link with the items on `node`.
+    fn costs_on(&mut self, node: Node) -> (f64, f64, u64) {
+        self.places.go(node);
+        self.session.add(&mut self.bill, &self.places, &self.concerned, 1);
+        let now = self.payers.iter().map(|&(process, _)| self.bill.per_process[process]);
+        let total_ns = self.others_ns + now.clone().sum::<f64>();
+        let makespan_ns = now.fold(self.others_most, f64::max);
+        let max_link_bytes = self.bill.per_link.iter().copied().max().unwrap_or(0);
+        self.payers.iter().for_each(|&(process, ns)| self.bill.per_process[process] = ns);
+        self.bill.per_link.copy_from_slice(&self.per_link);
+        (total_ns, makespan_ns, max_link_bytes)
+    }
 }
 
 /// Accesses and messages that items have to do with, each once.
@@ -157,47 +247,54 @@ struct Concerned {
     messages: BTreeSet<usize>,
 }
 
+impl Concerned {
+    fn add(&mut self, more: Concerned) {
+        self.accesses.extend(more.accesses);
+        self.messages.extend(more.messages);
+    }
+}
+
 impl Session {
-    /// Tries `items` on every node, everything else staying where it is shown.
-    pub fn trial(&self, items: &[Item]) -> Trial {
-        let mut places = Places::new(self, items);
-        let mut bill = Bill {
-            costs: Costs::new(&self.model),
-            model: &self.model,
-            per_process: self.evaluation.per_process.iter().map(ProcessCost::total_ns).collect(),
-            per_link: self.evaluation.per_link.clone(),
-        };
-        let concerned = self.concerned(items);
-        self.add(&mut bill, &places, &concerned, -1);
-        let payers: BTreeSet<usize> = {
-            let accesses = concerned.accesses.iter().map(|&access| self.model.accesses[access].process);
-            let messages = concerned.messages.iter().map(|&message| self.model.messages[message].from);
-            accesses.chain(messages).map(|process| process as usize).collect()
-        };
-        let mut pays = vec![false; bill.per_process.len()];
-        payers.iter().for_each(|&process| pays[process] = true);
-        let others = || bill.per_process.iter().zip(&pays).filter(|(_, pays)| !**pays).map(|(&ns, _)| ns);
-        let (others_ns, others_most) = (others().sum::<f64>(), others().fold(0.0, f64::max));
-        let without: Vec<f64> = payers.iter().map(|&process| bill.per_process[process]).collect();
-        let links = bill.per_link.clone();
+    /// Tries `items` on every node, everything else staying where it is shown. A single process may change places with
+    /// another that has the last slot.
+    pub fn trial(&self, items: &[Item], links: Links) -> Trial {
         let nodes = self.model.nodes();
         let mut trial = Trial {
             total_ns: Vec::with_capacity(nodes),
             makespan_ns: Vec::with_capacity(nodes),
             max_link_bytes: Vec::with_capacity(nodes),
             obstacles: self.obstacles(items),
+            swaps: vec![None; nodes],
         };
-        for node in 0..nodes as Node {
-            places.go(node);
-            self.add(&mut bill, &places, &concerned, 1);
-            let now = payers.iter().map(|&process| bill.per_process[process]);
-            trial.total_ns.push(others_ns + now.clone().sum::<f64>());
-            trial.makespan_ns.push(now.fold(others_most, f64::max));
-            trial.max_link_bytes.push(bill.per_link.iter().copied().max().unwrap_or(0));
-            payers.iter().zip(&without).for_each(|(&process, &ns)| bill.per_process[process] = ns);
-            bill.per_link.copy_from_slice(&links);
+        let mut lifted = Lifted::new(self, items, None, links);
+        for node in 0..nodes {
+            let swap = self.swap(items, node, trial.obstacles[node]);
+            let (total_ns, makespan_ns, max_link_bytes) = match swap {
+                None => lifted.costs_on(node as Node),
+                Some(_) => Lifted::new(self, items, swap, links).costs_on(node as Node),
+            };
+            trial.total_ns.push(total_ns);
+            trial.makespan_ns.push(makespan_ns);
+            trial.max_link_bytes.push(max_link_bytes);
+            if let Some((process, _)) = swap {
+                trial.obstacles[node] = Obstacle::None;
+                trial.swaps[node] = Some(process);
+            }
         }
         trial
+    }
+
+    /// The process that can make room on a full node, and where it would go.
+    fn swap(&self, items: &[Item], node: usize, obstacle: Obstacle) -> Option<(usize, Node)> {
+        let &[Item::Process(index)] = items else { return None };
+        if obstacle != Obstacle::ProcessSlots {
+            return None;
+        }
+        let mut there = self.placement.processes.iter().enumerate().filter(|&(_, &at)| at as usize == node);
+        let (process, _) = there.next()?;
+        let home = self.placement.processes[index];
+        (there.next().is_none() && self.model.processes[process].pin.is_none_or(|pin| pin == home))
+            .then_some((process, home))
     }
 
     fn concerned(&self, items: &[Item]) -> Concerned {

@@ -4,7 +4,7 @@ use optisci::cost::Evaluation;
 use optisci::placement::{Home, Placement};
 use optisci::{Costs, Model};
 use optisci_page::Session;
-use optisci_page::trial::{Item, Obstacle, moved};
+use optisci_page::trial::{Item, Links, Obstacle, moved};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -105,10 +105,14 @@ proptest! {
                 _ => Item::Segment { index: index - 4, from: shown.segments[index - 4].nodes()[0] },
             })
             .collect();
-        let trial = session.trial(&items);
+        let trial = session.trial(&items, Links::Count);
         let before = Costs::new(&model).evaluate(&shown);
         for node in 0..model.nodes() {
-            let after: Evaluation = Costs::new(&model).evaluate(&with_items(&shown, &items, node as u32));
+            let mut dropped = with_items(&shown, &items, node as u32);
+            if let (Some(other), &[Item::Process(index)]) = (trial.swaps[node], &items[..]) {
+                dropped.processes[other] = shown.processes[index];
+            }
+            let after: Evaluation = Costs::new(&model).evaluate(&dropped);
             prop_assert!(close(trial.total_ns[node], after.total_ns), "{} {}", trial.total_ns[node], after.total_ns);
             prop_assert!(close(trial.makespan_ns[node], after.makespan_ns));
             prop_assert_eq!(trial.max_link_bytes[node], after.max_link_bytes);

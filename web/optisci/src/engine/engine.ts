@@ -36,6 +36,8 @@ export interface Trial {
   makespan: Float64Array;
   maxLink: Float64Array;
   obstacles: Float64Array;
+  /** The process that would change places with the one that is tried; -1: none. */
+  swaps: Float64Array;
 }
 
 export interface Contribution {
@@ -53,6 +55,8 @@ export interface Move {
   index: number;
   from: number;
   to: number;
+  /** The process that goes the other way. */
+  swap: number | null;
   cost: number;
 }
 export interface Explanation {
@@ -183,9 +187,9 @@ export class Engine {
     const words = items.flatMap(({ item, from }) => [item.kind === 'process' ? 0 : 1, item.index, from]);
     const input = new Uint8Array(Uint32Array.from(words).buffer);
     const numbers = this.numbers(this.exports.trial(this.fill(input), input.length));
-    const n = numbers.length / 4;
+    const n = numbers.length / 5;
     const part = (index: number) => numbers.subarray(index * n, (index + 1) * n);
-    return { total: part(0), makespan: part(1), maxLink: part(2), obstacles: part(3) };
+    return { total: part(0), makespan: part(1), maxLink: part(2), obstacles: part(3), swaps: part(4) };
   }
 
   /** What weighs most in the shown placement, and which single moves help. */

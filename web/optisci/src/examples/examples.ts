@@ -164,7 +164,7 @@ export function large(nodes = 256, segmentCount = 5000, accessCount = 20_000): M
     processes: Array.from({ length: nodes }, (_, index) => ({ id: `process ${index}` })),
     segments,
     accesses,
-    process_slots: new Array<number>(nodes).fill(1),
+    process_slots: new Array<number>(nodes).fill(2),
   };
 }
 

@@ -35,8 +35,7 @@ export function change(from: number, to: number): string {
   if (from === 0) return 'from zero';
   const percent = ((to - from) / Math.abs(from)) * 100;
   const magnitude = Math.abs(percent);
-  const digits = magnitude >= 9.95 ? 0 : magnitude >= 0.095 ? 1 : magnitude >= 0.0095 ? 2 : 0;
-  const text = digits === 0 && magnitude < 1 ? '<0.01' : magnitude.toFixed(digits);
+  const text = magnitude >= 9.95 ? magnitude.toFixed(0) : magnitude >= 0.95 ? magnitude.toFixed(1) : magnitude.toPrecision(1);
   return `${percent < 0 ? '−' : '+'}${text} %`;
 }
 

@@ -52,6 +52,8 @@ export function paintArrows(
   items: readonly Item[],
   markOf: (item: Item) => readonly Mark[],
   zoom: number,
+  /** Thinner or thicker than usual. */
+  weight = 1,
 ) {
   const accesses = new Set<number>();
   const messages = new Set<number>();
@@ -69,8 +71,8 @@ export function paintArrows(
     const { message } = relations.messages[index] as Relations['messages'][number];
     most = Math.max(most, volume(message.count, message.size));
   }
-  const scale = 1 / Math.min(zoom, 1);
-  const width = (bytes: number) => (1.25 + 2.75 * Math.sqrt(bytes / (most || 1))) * Math.min(scale, 2.4);
+  const scale = weight / Math.min(zoom, 1);
+  const width = (bytes: number) => (1.5 + 2.5 * Math.sqrt(bytes / (most || 1))) * Math.min(scale, 2.4);
   let drawn = 0;
   for (const index of accesses) {
     if (drawn++ > MOST) return;

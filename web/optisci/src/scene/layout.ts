@@ -41,7 +41,7 @@ export interface Layout {
   bounds: Box;
 }
 
-const GAP = 84;
+const GAP = 72;
 const MARGIN = 56;
 const STUB = 30;
 /** Two links between the same nodes keep this far from the line between them. */
@@ -54,6 +54,8 @@ const centre = (box: Box) => ({ x: box.x + box.width / 2, y: box.y + box.height 
 /** Size of a node's box: room for what a node holds on average, within limits. */
 function nodeSize(itemsPerNode: number, nodes: number): { width: number; height: number } {
   if (nodes > 64) return { width: 150, height: 116 };
+  if (itemsPerNode <= 1) return { width: 124, height: 100 };
+  if (itemsPerNode <= 3 && nodes > 4) return { width: 164, height: 154 };
   const columns = itemsPerNode <= 6 ? 3 : itemsPerNode <= 12 ? 4 : 5;
   return { width: 44 + columns * 56, height: columns === 3 ? 158 : columns === 4 ? 196 : 224 };
 }

@@ -95,7 +95,8 @@ export const DARK: Palette = {
   ],
 };
 
-const mix = (a: Rgb, b: Rgb, t: number): Rgb => [
+/** A colour between two. */
+export const mix = (a: Rgb, b: Rgb, t: number): Rgb => [
   a[0] + (b[0] - a[0]) * t,
   a[1] + (b[1] - a[1]) * t,
   a[2] + (b[2] - a[2]) * t,
@@ -114,7 +115,7 @@ export function ramp(colours: readonly Rgb[], share: number): Rgb {
 export function tint(palette: Palette, change: number): Rgb {
   const strength = Math.min(Math.abs(change), 1);
   // The square root lets small changes be seen next to large ones.
-  return mix(palette.boxRgb, change < 0 ? palette.better : palette.worse, strength === 0 ? 0 : 0.12 + 0.68 * Math.sqrt(strength));
+  return mix(palette.boxRgb, change < 0 ? palette.better : palette.worse, strength === 0 ? 0 : 0.1 + 0.58 * Math.sqrt(strength));
 }
 
 /** Black or white, whichever is easier to read on a colour (WCAG contrast). */

@@ -16,6 +16,7 @@ import { css, inkOn, type Palette, ramp, tint } from './palette';
 export interface Tints {
   costs: Float64Array;
   obstacles: Float64Array;
+  swaps: Float64Array;
   now: number;
   /** The largest change of the trial: the scale does not move while the hand does. */
   spread: number;
@@ -122,24 +123,19 @@ function paintNode(painter: Painter, { model, palette, tints, zoom, layout }: Sc
   if (size * zoom < 5) return;
   const ink = tints && !obstacle ? inkOn(fill) : palette.ink;
   const middle = box.y + TITLE / 2 + 2;
-  const many = layout.nodes.length > 64 || zoom < 0.5;
+  const many = layout.nodes.length > 64 || zoom < 0.56;
   const name = many ? String(node) : `Node ${node}`;
   painter.text(box.x + 12, middle, name, { size, colour: tints ? ink : palette.soft, weight: 600 });
   const right = box.x + box.width - 12;
   if (tints) {
     const room = box.width - 30 - name.length * size * 0.6;
-    const text = obstacle
-      ? (OBSTACLES[obstacle] ?? '')
-      : many
-        ? changeText(tints.now, cost)
-        : `${amount(cost, tints.unit)}`;
-    const short = many && text === 'no change' ? '±0' : text;
-    const label = isBest && !many ? `★ ${short}` : short;
-    painter.text(right, middle, fitted(label, size, room), { size, colour: obstacle ? palette.ink : ink, weight: 600, align: 'right' });
-    if (!many && !obstacle) {
-      const below = isTarget || isBest ? 700 : 500;
-      painter.text(right, box.y + box.height - 14, changeText(tints.now, cost), { size: 13, colour: ink, weight: below, align: 'right' });
-    }
+    const percent = changeText(tints.now, cost).replace('no change', '±0');
+    const value = `${isBest ? '★ ' : ''}${amount(cost, tints.unit)}`;
+    const isRoomy = !many && room > (value.length + percent.length + 2) * size * 0.54;
+    const swap = (tints.swaps[node] ?? -1) >= 0 ? '⇄ ' : '';
+    const reason = OBSTACLES[obstacle] ?? '';
+    const label = obstacle ? (reason.length * size * 0.62 <= room ? reason : '✕') : isRoomy ? `${swap}${value}  ${percent}` : `${isBest && !many ? '★ ' : ''}${swap}${percent}`;
+    painter.text(right, middle, fitted(label, size, room), { size, colour: obstacle ? palette.ink : ink, weight: isTarget || isBest ? 750 : 600, align: 'right' });
   } else if (!many) {
     const memory = model.memory_bytes?.[node];
     if (memory !== undefined && memory !== null) {
@@ -199,7 +195,8 @@ export function paintMark(painter: Painter, scene: Scene, mark: Mark, strength: 
   if (plain || faded) return;
   if (entry.pin !== undefined) paintPin(painter, x + half * 0.72, y - half * 0.72, Math.max(4.5, size * 0.17), palette);
   if (roomy) {
-    painter.text(x, y + half + 11, fitted(entry.id, 11.5, 66), { size: 11.5, colour: inkAt(scene, mark.node), align: 'center', weight: 500 });
+    const letters = Math.min(11.5 / Math.min(zoom, 1), 14.5);
+    painter.text(x, y + half + 11, fitted(entry.id, letters, 74), { size: letters, colour: inkAt(scene, mark.node), align: 'center', weight: 500 });
   } else if (size * zoom > 24) {
     const dark = item.kind === 'process' ? palette.onProcess : inkOn(ramp(palette.segment, heatOf(scene, item)));
     painter.text(x, y, fitted(entry.id, size * 0.3, size * 0.92), { size: size * 0.3, colour: dark, align: 'center' });

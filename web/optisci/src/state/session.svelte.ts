@@ -240,7 +240,7 @@ export class Session {
     const { drag } = this;
     if (!drag || drag.target === node) return;
     const allowed = node !== null && drag.trial.obstacles[node] === 0;
-    const evaluation = allowed ? this.engine.evaluate(this.model, this.movedTo(drag.taken, node), false) : null;
+    const evaluation = allowed ? this.engine.evaluate(this.model, this.movedTo(drag.taken, node, drag.trial.swaps[node]), false) : null;
     this.drag = { ...drag, target: node, evaluation };
   }
 
@@ -256,11 +256,13 @@ export class Session {
       this.drag = null;
       return this.say(`${what} cannot go to node ${target}: ${OBSTACLES[obstacle]}.`);
     }
-    const placement = this.movedTo(taken, target);
+    const swap = trial.swaps[target] ?? -1;
+    const placement = this.movedTo(taken, target, swap);
     if (differences(this.placement, placement).length === 0) return this.cancel();
     const cost = this.cost;
-    this.commit(`move ${what} to node ${target}`, { placement });
-    this.say(`${what} moved to node ${target}. ${this.costText(cost)}`);
+    const other = swap >= 0 ? this.model.processes[swap]?.id : null;
+    this.commit(other ? `swap ${what} and ${other}` : `move ${what} to node ${target}`, { placement });
+    this.say(`${other ? `${what} and ${other} changed places` : `${what} moved to node ${target}`}. ${this.costText(cost)}`);
   }
 
   cancel() {
@@ -273,9 +275,11 @@ export class Session {
     return items.length === 1 && first ? itemId(this.model, first) : `${items.length} items`;
   }
 
-  movedTo(taken: readonly Taken[], node: number): Placement {
+  /** The placement with items on another node, and a process that changes places with them (-1: none). */
+  movedTo(taken: readonly Taken[], node: number, swap = -1): Placement {
     const processes = this.placement.processes.slice();
     const segments = this.placement.segments.slice();
+    if (swap >= 0) processes[swap] = taken[0]?.from ?? 0;
     for (const { item, from } of taken) {
       if (item.kind === 'process') processes[item.index] = node;
       else {
