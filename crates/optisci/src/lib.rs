@@ -21,6 +21,8 @@ pub mod placement;
 mod program;
 pub mod report;
 pub mod search;
+#[cfg(not(target_family = "wasm"))]
+pub mod server;
 pub mod sum;
 pub mod table1;
 pub mod topology;

@@ -200,7 +200,10 @@ pub(crate) fn topology(entry: TopologyEntry) -> Result<Topology, Error> {
             return Err(Error::at_path(path, "is empty: at least one size is needed"));
         }
         if sizes.len() > MOST_SIZES {
-            return Err(Error::at_path(path, format!("has {} sizes: {MOST_SIZES} are enough for any machine", sizes.len())));
+            return Err(Error::at_path(
+                path,
+                format!("has {} sizes: {MOST_SIZES} are enough for any machine", sizes.len()),
+            ));
         }
         let mut nodes = 1u64;
         for (index, &Whole(size)) in sizes.iter().enumerate() {

@@ -121,10 +121,10 @@ pub extern "C" fn evaluate(address: *mut u8, length: usize, shown: u32) -> u32 {
         let placement = session.placement(&words)?;
         if shown == 1 {
             session.show(placement);
-            return Ok(numbers(session.numbers(&session.placement, &session.evaluation)));
+            return Ok(numbers(session.numbers.iter().copied()));
         }
         let evaluation = Costs::new(&session.model).evaluate(&placement);
-        Ok(numbers(session.numbers(&placement, &evaluation)))
+        Ok(numbers(crate::numbers::of(&session.model, &placement, &evaluation)))
     })
 }
 
@@ -135,26 +135,43 @@ pub extern "C" fn violations() -> u32 {
     with_session(|session| Ok(json!(session.violations(&session.evaluation)).to_string().into_bytes()))
 }
 
-/// Tries items on every node: for each item, 0 and the index of a process and 0, or 1 and the index of a segment and the
-/// node of the copy. Answers, one value per node each: totals, makespans, busiest links, obstacles, and
+/// Items: for each, 0 and the index of a process and 0, or 1 and the index of a segment and the node of the copy.
+fn items(session: &Session, words: &[u32]) -> Result<Vec<Item>, Error> {
+    let (processes, segments) = (session.placement.processes.len(), session.placement.segments.len());
+    let read = |item: &[u32]| match *item {
+        [0, index, _] if (index as usize) < processes => Ok(Item::Process(index as usize)),
+        [1, index, from] if (index as usize) < segments => Ok(Item::Segment { index: index as usize, from }),
+        _ => Err(Error::whole("the page asked about an item that is not there")),
+    };
+    words.chunks(3).map(read).collect()
+}
+
+/// Tries items on every node. Answers, one value per node each: totals, makespans, busiest links, obstacles, and
 /// processes that would change places with it (-1: none).
 // SAFETY: no other function of this module has this name.
 #[unsafe(no_mangle)]
 pub extern "C" fn trial(address: *mut u8, length: usize) -> u32 {
     let words = input(address, length);
     with_session(|session| {
-        let (processes, segments) = (session.placement.processes.len(), session.placement.segments.len());
-        let read = |item: &[u32]| match *item {
-            [0, index, _] if (index as usize) < processes => Ok(Item::Process(index as usize)),
-            [1, index, from] if (index as usize) < segments => Ok(Item::Segment { index: index as usize, from }),
-            _ => Err(Error::whole("the page asked about an item that is not there")),
-        };
-        let trial = session.trial(&words.chunks(3).map(read).collect::<Result<Vec<_>, _>>()?, Links::Count);
+        let trial = session.trial(&items(session, &words)?, Links::Count);
         let links = trial.max_link_bytes.iter().map(|&bytes| bytes as f64);
         let obstacles = trial.obstacles.iter().map(|&obstacle| f64::from(obstacle as u8));
         let swaps = trial.swaps.iter().map(|swap| swap.map_or(-1.0, |process| process as f64));
         let times = trial.total_ns.iter().chain(&trial.makespan_ns).copied();
         Ok(numbers(times.chain(links).chain(obstacles).chain(swaps)))
+    })
+}
+
+/// The numbers of the shown placement with items on another node.
+// SAFETY: no other function of this module has this name.
+#[unsafe(no_mangle)]
+pub extern "C" fn follow(address: *mut u8, length: usize, node: u32) -> u32 {
+    let words = input(address, length);
+    with_session(|session| {
+        if node as usize >= session.model.nodes() {
+            return Err(Error::whole("the page asked about a node that is not there"));
+        }
+        Ok(numbers(session.numbers_with(&items(session, &words)?, node)))
     })
 }
 

@@ -6,6 +6,7 @@
 
 pub mod exchange;
 pub mod explain;
+pub mod numbers;
 pub mod session;
 pub mod solve;
 pub mod trial;

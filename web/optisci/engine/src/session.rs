@@ -1,11 +1,11 @@
 //! One model, open in the page, and the placement that the page shows.
 
-use optisci::model::Op;
 use optisci::placement::{Home, Placement};
 use optisci::topology::End;
 use optisci::{Costs, Error, Evaluation, Model};
 use serde_json::{Value, json};
 
+use crate::numbers;
 use crate::users::Users;
 
 /// A model and the placement from which trials and explanations start.
@@ -14,6 +14,8 @@ pub struct Session {
     pub(crate) users: Users,
     pub(crate) placement: Placement,
     pub(crate) evaluation: Evaluation,
+    /// Of the shown placement, as the page has them.
+    pub(crate) numbers: Vec<f64>,
 }
 
 /// What a placement is, as the page sends it, and why it cannot be one of this model.
@@ -29,7 +31,8 @@ impl Session {
         let placement =
             Placement { processes: vec![0; model.processes.len()], segments: vec![Home::One(0); model.segments.len()] };
         let evaluation = Costs::new(&model).evaluate(&placement);
-        Ok(Session { users: Users::new(&model), model, placement, evaluation })
+        let numbers = numbers::of(&model, &placement, &evaluation);
+        Ok(Session { users: Users::new(&model), model, placement, evaluation, numbers })
     }
 
     /// The model that is open.
@@ -77,53 +80,9 @@ impl Session {
     /// Takes a placement as the one that is shown.
     pub fn show(&mut self, placement: Placement) -> &Evaluation {
         self.evaluation = Costs::new(&self.model).evaluate(&placement);
+        self.numbers = numbers::of(&self.model, &placement, &self.evaluation);
         self.placement = placement;
         &self.evaluation
-    }
-
-    /// The numbers of a placement, as the page reads them: total, makespan, busiest link; then for each process what it
-    /// pays for reading, writing and messages, and by terms (memory, bus, bridge, insertion, wire); for each segment what
-    /// its accesses cost; for each link its bytes.
-    pub fn numbers(&self, placement: &Placement, evaluation: &Evaluation) -> Vec<f64> {
-        let costs = Costs::new(&self.model);
-        let model = &self.model;
-        let mut terms = vec![[0.0; 5]; model.processes.len()];
-        let mut segments = vec![0.0; model.segments.len()];
-        for access in &model.accesses {
-            let a = placement.processes[access.process as usize];
-            let home = &placement.segments[access.segment as usize];
-            let weight = costs.weight(access.count);
-            let mut pay = |b| {
-                let parts = costs.terms(access.op, access.size, a, b);
-                let parts = [parts.memory_ns, parts.bus_ns, parts.bridge_ns, parts.insertion_ns, parts.wire_ns];
-                let sums = &mut terms[access.process as usize];
-                for (sum, part) in sums.iter_mut().zip(parts) {
-                    *sum += weight * part;
-                    segments[access.segment as usize] += weight * part;
-                }
-            };
-            match access.op {
-                Op::Read => pay(costs.nearest(home, access.size, a).0),
-                Op::Write => home.nodes().iter().for_each(|&b| pay(b)),
-            }
-        }
-        for message in &model.messages {
-            let (a, b) = (placement.processes[message.from as usize], placement.processes[message.to as usize]);
-            if a != b {
-                let parts = costs.terms(Op::Write, message.size, a, b);
-                let parts = [parts.memory_ns, parts.bus_ns, parts.bridge_ns, parts.insertion_ns, parts.wire_ns];
-                let weight = costs.weight(message.count);
-                terms[message.from as usize].iter_mut().zip(parts).for_each(|(sum, part)| *sum += weight * part);
-            }
-        }
-        let mut numbers = vec![evaluation.total_ns, evaluation.makespan_ns, evaluation.max_link_bytes as f64];
-        for (process, terms) in evaluation.per_process.iter().zip(&terms) {
-            numbers.extend([process.read_ns, process.write_ns, process.message_ns]);
-            numbers.extend(terms);
-        }
-        numbers.extend(segments);
-        numbers.extend(evaluation.per_link.iter().map(|&bytes| bytes as f64));
-        numbers
     }
 
     /// Limits and pins that an evaluated placement breaks, in words, each with the node that it is about, if any.

@@ -3,7 +3,7 @@
 //! This is what the page asks when somebody picks items up, so it looks at the accesses and messages of these only: with
 //! d of them and n nodes it takes O(n d) accesses and routes, not n evaluations of the model.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use optisci::Costs;
 use optisci::cost::ProcessCost;
@@ -69,60 +69,48 @@ pub enum Links {
 }
 
 /// Where the items are, or would be.
-struct Places<'a> {
+pub(crate) struct Places<'a> {
     session: &'a Session,
-    moves_process: Vec<bool>,
+    processes: HashMap<usize, Node>,
+    /// The node that a copy leaves, and the home of the segment meanwhile.
+    segments: HashMap<usize, (Node, Home)>,
     /// A process that makes room, and the node that it goes to.
     swapped: Option<(usize, Node)>,
-    /// The node that a copy of this segment leaves.
-    leaves: Vec<Option<Node>>,
-    /// Where the items would be; `None`: where they are.
-    target: Option<Node>,
-    /// Homes of the segments that move, while they are at the target.
-    homes: Vec<Option<Home>>,
 }
 
 impl<'a> Places<'a> {
-    fn new(session: &'a Session, items: &[Item]) -> Places<'a> {
-        let (processes, segments) = (session.model.processes.len(), session.model.segments.len());
-        let mut places = Places {
-            session,
-            moves_process: vec![false; processes],
-            swapped: None,
-            leaves: vec![None; segments],
-            target: None,
-            homes: vec![None; segments],
-        };
+    /// Everything where it is shown.
+    pub(crate) fn new(session: &'a Session, items: &[Item], swapped: Option<(usize, Node)>) -> Places<'a> {
+        let placement = &session.placement;
+        let (mut processes, mut segments) = (HashMap::new(), HashMap::new());
         for &item in items {
             match item {
-                Item::Process(index) => places.moves_process[index] = true,
-                Item::Segment { index, from } => places.leaves[index] = Some(from),
+                Item::Process(index) => drop(processes.insert(index, placement.processes[index])),
+                Item::Segment { index, from } => {
+                    drop(segments.insert(index, (from, placement.segments[index].clone())));
+                }
             }
         }
-        places
+        Places { session, processes, segments, swapped }
     }
 
-    fn go(&mut self, target: Node) {
-        self.target = Some(target);
-        for (segment, from) in self.leaves.iter().enumerate() {
-            if let Some(from) = *from {
-                self.homes[segment] = Some(moved(&self.session.placement.segments[segment], from, target));
-            }
+    /// Everything on `target`, and whoever makes room out of the way.
+    pub(crate) fn go(&mut self, target: Node) {
+        self.processes.values_mut().for_each(|node| *node = target);
+        for (&segment, (from, home)) in &mut self.segments {
+            *home = moved(&self.session.placement.segments[segment], *from, target);
+        }
+        if let Some((process, node)) = self.swapped {
+            self.processes.insert(process, node);
         }
     }
 
-    fn process(&self, index: usize) -> Node {
-        let here = self.session.placement.processes[index];
-        if let Some((process, node)) = self.swapped.filter(|_| self.target.is_some())
-            && process == index
-        {
-            return node;
-        }
-        if self.moves_process[index] { self.target.unwrap_or(here) } else { here }
+    pub(crate) fn process(&self, index: usize) -> Node {
+        self.processes.get(&index).copied().unwrap_or(self.session.placement.processes[index])
     }
 
-    fn segment(&self, index: usize) -> &Home {
-        self.homes[index].as_ref().unwrap_or(&self.session.placement.segments[index])
+    pub(crate) fn segment(&self, index: usize) -> &Home {
+        self.segments.get(&index).map_or(&self.session.placement.segments[index], |(_, home)| home)
     }
 }
 
@@ -192,8 +180,7 @@ struct Lifted<'a> {
 
 impl<'a> Lifted<'a> {
     fn new(session: &'a Session, items: &[Item], swap: Option<(usize, Node)>, links: Links) -> Lifted<'a> {
-        let mut places = Places::new(session, items);
-        places.swapped = swap;
+        let places = Places::new(session, items, swap);
         let mut bill = Bill {
             costs: Costs::new(&session.model),
             model: &session.model,
@@ -242,13 +229,13 @@ impl<'a> Lifted<'a> {
 
 /// Accesses and messages that items have to do with, each once.
 #[derive(Default)]
-struct Concerned {
-    accesses: BTreeSet<usize>,
-    messages: BTreeSet<usize>,
+pub(crate) struct Concerned {
+    pub(crate) accesses: BTreeSet<usize>,
+    pub(crate) messages: BTreeSet<usize>,
 }
 
 impl Concerned {
-    fn add(&mut self, more: Concerned) {
+    pub(crate) fn add(&mut self, more: Concerned) {
         self.accesses.extend(more.accesses);
         self.messages.extend(more.messages);
     }
@@ -285,7 +272,7 @@ impl Session {
     }
 
     /// The process that can make room on a full node, and where it would go.
-    fn swap(&self, items: &[Item], node: usize, obstacle: Obstacle) -> Option<(usize, Node)> {
+    pub(crate) fn swap(&self, items: &[Item], node: usize, obstacle: Obstacle) -> Option<(usize, Node)> {
         let &[Item::Process(index)] = items else { return None };
         if obstacle != Obstacle::ProcessSlots {
             return None;
@@ -297,7 +284,7 @@ impl Session {
             .then_some((process, home))
     }
 
-    fn concerned(&self, items: &[Item]) -> Concerned {
+    pub(crate) fn concerned(&self, items: &[Item]) -> Concerned {
         let mut concerned = Concerned::default();
         for &item in items {
             match item {
@@ -323,17 +310,23 @@ impl Session {
     }
 
     /// Why the items may not be dropped on each node. What is there already takes no more room.
-    fn obstacles(&self, items: &[Item]) -> Vec<Obstacle> {
+    pub(crate) fn obstacles(&self, items: &[Item]) -> Vec<Obstacle> {
         let model = &self.model;
         let count = model.nodes();
-        let places = Places::new(self, items);
+        let (mut moving, mut leaving) = (vec![false; model.processes.len()], vec![None; model.segments.len()]);
+        for &item in items {
+            match item {
+                Item::Process(index) => moving[index] = true,
+                Item::Segment { index, from } => leaving[index] = Some(from),
+            }
+        }
         let (mut processes, mut segments, mut bytes) = (vec![0u128; count], vec![0u128; count], vec![0u128; count]);
-        for (&node, &moves) in self.placement.processes.iter().zip(&places.moves_process) {
+        for (&node, &moves) in self.placement.processes.iter().zip(&moving) {
             processes[node as usize] += u128::from(!moves);
         }
         let homes = self.placement.segments.iter().enumerate();
         for (segment, home) in homes {
-            for &node in home.nodes().iter().filter(|&&node| places.leaves[segment] != Some(node)) {
+            for &node in home.nodes().iter().filter(|&&node| leaving[segment] != Some(node)) {
                 segments[node as usize] += 1;
                 bytes[node as usize] += u128::from(model.segments[segment].bytes);
             }

@@ -116,6 +116,14 @@ proptest! {
             prop_assert!(close(trial.total_ns[node], after.total_ns), "{} {}", trial.total_ns[node], after.total_ns);
             prop_assert!(close(trial.makespan_ns[node], after.makespan_ns));
             prop_assert_eq!(trial.max_link_bytes[node], after.max_link_bytes);
+            let followed = session.numbers_with(&items, node as u32);
+            let expected = optisci_page::numbers::of(&model, &dropped, &after);
+            let scale = after.total_ns.max(before.total_ns).max(1.0);
+            for (a, b) in followed.iter().zip(&expected) {
+                // Something that was taken off whole leaves rounding of what was there.
+                prop_assert!(close(*a, *b) || (a - b).abs() <= 1e-12 * scale, "{a} {b}");
+            }
+            prop_assert_eq!(followed.len(), expected.len());
             if trial.obstacles[node] == Obstacle::None {
                 // A drop that is allowed makes nothing worse than it was.
                 prop_assert!(after.violations.len() <= before.violations.len(), "{:?}", after.violations);
@@ -126,11 +134,10 @@ proptest! {
     #[test]
     fn the_numbers_of_the_page_add_up(model in model(), seed in prop::collection::vec(any::<u32>(), 16)) {
         let text = model.to_string();
-        let session = Session::open(&text).unwrap();
         let model = Model::from_json(&text).unwrap();
         let shown = placement(&model, &seed);
         let evaluation = Costs::new(&model).evaluate(&shown);
-        let numbers = session.numbers(&shown, &evaluation);
+        let numbers = optisci_page::numbers::of(&model, &shown, &evaluation);
         prop_assert_eq!(numbers[0], evaluation.total_ns);
         let processes = numbers[3..3 + 8 * model.processes.len()].chunks(8);
         for process in processes {
@@ -149,8 +156,15 @@ fn the_first_advice_is_the_move_that_helps_most() {
     session.show(shown.clone());
     let total = |placement: &Placement| Costs::new(session.model()).evaluate(placement).total_ns;
     let items = (0..4).map(Item::Process).chain((0..3).map(|index| Item::Segment { index, from: 2 }));
-    let all = items.flat_map(|item| (0..4).map(move |node| (item, node)));
-    let best = all.map(|(item, node)| total(&with_items(&shown, &[item], node))).fold(f64::INFINITY, f64::min);
+    let moves = items.flat_map(|item| (0..4).map(move |node| (item, node)));
+    let swaps = (0..4).flat_map(|a| (0..a).map(move |b| (a, b))).map(|(a, b)| {
+        let mut placement = shown.clone();
+        placement.processes.swap(a, b);
+        placement
+    });
+    let all = moves.map(|(item, node)| with_items(&shown, &[item], node)).chain(swaps);
+    let allowed = all.filter(|placement| Costs::new(session.model()).evaluate(placement).is_feasible());
+    let best = allowed.map(|placement| total(&placement)).fold(f64::INFINITY, f64::min);
     let explanation = session.explain(optisci::model::Objective::Sum, 10);
     assert!(best < total(&shown));
     assert!(close(explanation.moves[0].cost, best), "{} {best}", explanation.moves[0].cost);

@@ -10,7 +10,7 @@ export interface ProcessCost {
   read: number;
   write: number;
   message: number;
-  terms: readonly number[];
+  terms: ArrayLike<number>;
 }
 
 /** What time is spent on, in the order of `ProcessCost.terms`. */
@@ -127,6 +127,7 @@ interface Exports {
   evaluate(address: number, length: number, shown: number): number;
   violations(): number;
   trial(address: number, length: number): number;
+  follow(address: number, length: number, node: number): number;
   explain(objective: number, top: number): number;
   solve(address: number, length: number): number;
   import(address: number, length: number): number;
@@ -164,17 +165,13 @@ export class Engine {
   evaluate(model: Model, placement: Placement, shown: boolean): Evaluation {
     const words = new Uint8Array(wordsOf(placement).buffer);
     const status = this.exports.evaluate(this.fill(words), words.length, shown ? 1 : 0);
-    const numbers = this.numbers(status);
-    const processes: ProcessCost[] = [];
-    let at = 3;
-    for (let index = 0; index < model.processes.length; index++, at += 8) {
-      const [read = 0, write = 0, message = 0] = numbers.subarray(at, at + 3);
-      processes.push({ read, write, message, terms: Array.from(numbers.subarray(at + 3, at + 8)) });
-    }
-    const segments = numbers.subarray(at, at + model.segments.length);
-    const links = numbers.subarray(at + model.segments.length);
-    const [total = 0, makespan = 0, maxLink = 0] = numbers;
-    return { total, makespan, maxLink, processes, segments, links };
+    return evaluationOf(model, this.numbers(status));
+  }
+
+  /** What the shown placement costs with items on another node; looks at these items only. */
+  follow(model: Model, items: readonly { item: Item; from: number }[], node: number): Evaluation {
+    const input = itemWords(items);
+    return evaluationOf(model, this.numbers(this.exports.follow(this.fill(input), input.length, node)));
   }
 
   /** Limits and pins that the shown placement breaks, in words. */
@@ -184,8 +181,7 @@ export class Engine {
 
   /** Tries items of the shown placement together on every node; of a segment, the copy on `from`. */
   trial(items: readonly { item: Item; from: number }[]): Trial {
-    const words = items.flatMap(({ item, from }) => [item.kind === 'process' ? 0 : 1, item.index, from]);
-    const input = new Uint8Array(Uint32Array.from(words).buffer);
+    const input = itemWords(items);
     const numbers = this.numbers(this.exports.trial(this.fill(input), input.length));
     const n = numbers.length / 5;
     const part = (index: number) => numbers.subarray(index * n, (index + 1) * n);
@@ -246,6 +242,25 @@ export class Engine {
     const [address, length] = [this.exports.answer_address(), this.exports.answer_length()];
     return new Float64Array(this.exports.memory.buffer.slice(address, address + length));
   }
+}
+
+function itemWords(items: readonly { item: Item; from: number }[]): Uint8Array {
+  const words = items.flatMap(({ item, from }) => [item.kind === 'process' ? 0 : 1, item.index, from]);
+  return new Uint8Array(Uint32Array.from(words).buffer);
+}
+
+/** Numbers as `engine/src/numbers.rs` lists them. */
+function evaluationOf(model: Model, numbers: Float64Array): Evaluation {
+  const processes: ProcessCost[] = [];
+  let at = 3;
+  for (let index = 0; index < model.processes.length; index++, at += 8) {
+    const [read = 0, write = 0, message = 0] = numbers.subarray(at, at + 3);
+    processes.push({ read, write, message, terms: numbers.subarray(at + 3, at + 8) });
+  }
+  const segments = numbers.subarray(at, at + model.segments.length);
+  const links = numbers.subarray(at + model.segments.length);
+  const [total = 0, makespan = 0, maxLink = 0] = numbers;
+  return { total, makespan, maxLink, processes, segments, links };
 }
 
 /** The node of each process, then for each segment the number of its copies and their nodes. */

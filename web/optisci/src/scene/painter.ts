@@ -6,6 +6,16 @@ export interface Stroke {
   dash?: readonly number[];
 }
 
+/** Straight when there is no control point. */
+export interface Line {
+  x1: number;
+  y1: number;
+  x2: number;
+  y2: number;
+  cx?: number;
+  cy?: number;
+}
+
 export interface TextStyle {
   size: number;
   colour: string;
@@ -18,6 +28,8 @@ export interface Painter {
   circle(x: number, y: number, radius: number, fill: string | null, stroke?: Stroke): void;
   /** Straight when there is no control point. */
   line(x1: number, y1: number, x2: number, y2: number, stroke: Stroke, cx?: number, cy?: number): void;
+  /** Many lines of one kind, as one. */
+  lines(lines: readonly Line[], stroke: Stroke): void;
   /** A filled polygon. */
   polygon(points: readonly number[], fill: string): void;
   /** `y` is the middle of the text's height. */
@@ -78,6 +90,17 @@ export class CanvasPainter implements Painter {
     context.moveTo(x1, y1);
     if (cx === undefined || cy === undefined) context.lineTo(x2, y2);
     else context.quadraticCurveTo(cx, cy, x2, y2);
+    this.finish(null, stroke);
+  }
+
+  lines(lines: readonly Line[], stroke: Stroke) {
+    const { context } = this;
+    context.beginPath();
+    for (const { x1, y1, x2, y2, cx, cy } of lines) {
+      context.moveTo(x1, y1);
+      if (cx === undefined || cy === undefined) context.lineTo(x2, y2);
+      else context.quadraticCurveTo(cx, cy, x2, y2);
+    }
     this.finish(null, stroke);
   }
 
@@ -143,8 +166,15 @@ export class SvgPainter implements Painter {
   }
 
   line(x1: number, y1: number, x2: number, y2: number, stroke: Stroke, cx?: number, cy?: number) {
-    const way = cx === undefined || cy === undefined ? `L${n(x2)} ${n(y2)}` : `Q${n(cx)} ${n(cy)} ${n(x2)} ${n(y2)}`;
-    this.add('path', { d: `M${n(x1)} ${n(y1)}${way}`, ...paint(null, stroke) });
+    this.lines([{ x1, y1, x2, y2, ...(cx === undefined || cy === undefined ? {} : { cx, cy }) }], stroke);
+  }
+
+  lines(lines: readonly Line[], stroke: Stroke) {
+    const d = lines.map(({ x1, y1, x2, y2, cx, cy }) => {
+      const way = cx === undefined || cy === undefined ? `L${n(x2)} ${n(y2)}` : `Q${n(cx)} ${n(cy)} ${n(x2)} ${n(y2)}`;
+      return `M${n(x1)} ${n(y1)}${way}`;
+    });
+    this.add('path', { d: d.join(''), ...paint(null, stroke) });
   }
 
   polygon(points: readonly number[], fill: string) {

@@ -9,7 +9,7 @@ import { type Item, type Model, itemKey } from '../model/model';
 import { amount, change as changeText } from '../model/numbers';
 import type { Box, Layout, Wire } from './layout';
 import { TITLE, type Mark } from './packing';
-import { arrowHead, fitted, type Painter } from './painter';
+import { arrowHead, fitted, type Line, type Painter } from './painter';
 import { css, inkOn, type Palette, ramp, tint } from './palette';
 
 /** A drag, as it is drawn. */
@@ -21,7 +21,6 @@ export interface Tints {
   /** The largest change of the trial: the scale does not move while the hand does. */
   spread: number;
   best: number;
-  target: number | null;
   unit: 'ns' | 'bytes';
 }
 
@@ -47,62 +46,81 @@ export interface Scene {
 const meets = (a: Box, b: Box) =>
   a.x < b.x + b.width && b.x < a.x + a.width && a.y < b.y + b.height && b.y < a.y + a.height;
 
-/** Links, switches and node boxes. */
+/** The whole machine. */
 export function paintMachine(painter: Painter, scene: Scene) {
-  const { layout, palette, zoom } = scene;
+  paintLinks(painter, scene);
+  paintBoxes(painter, scene);
+}
+
+/** The boxes of the nodes, with their tints if something is in the hand. */
+export function paintBoxes(painter: Painter, scene: Scene) {
+  scene.layout.nodes.forEach((box, node) => {
+    if (meets(box, scene.sight)) paintNode(painter, scene, box, node);
+  });
+}
+
+/** Steps of the heat scale: links of one step are painted at once. */
+const STEPS = 40;
+
+/** Links with their heat, and the switches that they lead to. */
+export function paintLinks(painter: Painter, scene: Scene) {
+  const { layout, evaluation, palette, linkScale, zoom } = scene;
   for (const { label, box } of layout.switches) {
     if (box.width <= 130) {
       painter.rect(box.x, box.y, box.width, box.height, 20, palette.frame, { colour: palette.boxEdge, width: 1.5 });
       painter.text(box.x + box.width / 2, box.y + box.height / 2, label, { size: 13, colour: palette.soft, align: 'center' });
     } else {
       painter.rect(box.x, box.y, box.width, box.height, 18, palette.frame, { colour: palette.boxEdge, width: 1.5 });
-      const size = Math.min(15 / Math.min(zoom, 1), 30);
-      painter.text(box.x + 18, box.y + 26, label, { size, colour: palette.soft });
+      painter.text(box.x + 18, box.y + 26, label, { size: Math.min(15 / Math.min(zoom, 1), 30), colour: palette.soft });
     }
   }
   for (const { x, y, text } of layout.captions) {
     painter.text(x, y, text, { size: Math.min(16 / Math.min(zoom, 1), 34), colour: palette.soft, weight: 600 });
   }
-  paintLinks(painter, scene);
-  layout.nodes.forEach((box, node) => {
-    if (meets(box, scene.sight)) paintNode(painter, scene, box, node);
+  const steps: Wire[][] = Array.from({ length: STEPS + 2 }, () => []);
+  layout.wires.forEach((wire, link) => {
+    if (!wire) return;
+    const heat = linkScale > 0 ? (evaluation.links[link] ?? 0) / linkScale : 0;
+    // The last step is for what lies beyond the scale; an idle link is none that carries little.
+    const step = heat > 1.0001 ? STEPS + 1 : heat === 0 ? 0 : Math.max(1, Math.round(heat * STEPS));
+    (steps[step] as Wire[]).push(wire);
   });
-}
-
-function paintLinks(painter: Painter, { layout, evaluation, palette, linkScale, zoom }: Scene) {
   const heads = zoom > 0.42;
   // Busy links over idle ones.
-  const order = layout.wires.map((_, link) => link).sort((a, b) => (evaluation.links[a] ?? 0) - (evaluation.links[b] ?? 0));
-  for (const link of order) {
-    const wire = layout.wires[link];
-    if (!wire) continue;
-    const bytes = evaluation.links[link] ?? 0;
-    const heat = linkScale > 0 ? bytes / linkScale : 0;
+  steps.forEach((wires, step) => {
+    if (wires.length === 0) return;
+    const heat = Math.min(step / STEPS, 1);
     const colour = css(ramp(palette.link, heat));
-    const width = (bytes === 0 ? 1.25 : 2 + 6 * Math.min(heat, 1)) * Math.min(1 / Math.min(zoom, 1), 1.6);
-    paintWire(painter, wire, colour, width, heads);
-    if (heat > 1.0001) {
-      // Beyond the scale: said by a second, dark line inside.
-      paintWire(painter, wire, palette.ink, Math.max(1.2, width * 0.28), false);
+    const width = (step === 0 ? 1.25 : 2 + 6 * heat) * Math.min(1 / Math.min(zoom, 1), 1.6);
+    const head = heads ? 7 + width * 1.1 : 0;
+    const lines = wires.flatMap((wire) => linesOf(wire, head));
+    painter.lines(lines, { colour, width });
+    // Beyond the scale: said by a second, dark line inside.
+    if (step > STEPS) painter.lines(lines, { colour: palette.ink, width: Math.max(1.2, width * 0.28) });
+    if (!heads) return;
+    for (const wire of wires) {
+      const last = wire.kind === 'stubs' ? wire.lines.at(-1) : undefined;
+      if (wire.kind === 'curve') arrowHead(painter, wire.cx, wire.cy, wire.x2, wire.y2, head, colour);
+      else if (last) arrowHead(painter, last.x1, last.y1, last.x2, last.y2, head, colour);
     }
-  }
+  });
 }
 
-function paintWire(painter: Painter, wire: Wire, colour: string, width: number, heads: boolean) {
-  const head = 7 + width * 1.1;
-  const stroke = { colour, width };
-  if (wire.kind === 'curve') {
-    const { x1, y1, cx, cy, x2, y2 } = wire;
-    const length = Math.hypot(x2 - cx, y2 - cy) || 1;
-    const back = heads ? Math.min(head * 0.8, length * 0.5) : 0;
-    painter.line(x1, y1, x2 - ((x2 - cx) / length) * back, y2 - ((y2 - cy) / length) * back, stroke, cx, cy);
-    if (heads) arrowHead(painter, cx, cy, x2, y2, head, colour);
-    return;
-  }
-  wire.lines.forEach(({ x1, y1, x2, y2 }, index) => {
-    painter.line(x1, y1, x2, y2, stroke);
-    if (heads && index === wire.lines.length - 1) arrowHead(painter, x1, y1, x2, y2, head, colour);
-  });
+/** The lines of a wire, short of its arrow head. */
+function linesOf(wire: Wire, head: number): Line[] {
+  if (wire.kind === 'stubs') return wire.lines;
+  const { x1, y1, cx, cy, x2, y2 } = wire;
+  const length = Math.hypot(x2 - cx, y2 - cy) || 1;
+  const back = Math.min(head * 0.8, length * 0.5) / length;
+  return [{ x1, y1, cx, cy, x2: x2 - (x2 - cx) * back, y2: y2 - (y2 - cy) * back }];
+}
+
+/** The node under the hand. */
+export function paintTarget(painter: Painter, { layout, palette, tints, zoom }: Scene, node: number) {
+  const box = layout.nodes[node];
+  if (!box) return;
+  const colour = tints?.obstacles[node] ? palette.soft : palette.accent;
+  painter.rect(box.x, box.y, box.width, box.height, 14, null, { colour, width: 4 / Math.min(zoom, 1) });
 }
 
 function paintNode(painter: Painter, { model, palette, tints, zoom, layout }: Scene, box: Box, node: number) {
@@ -110,13 +128,8 @@ function paintNode(painter: Painter, { model, palette, tints, zoom, layout }: Sc
   const cost = tints ? (tints.costs[node] ?? 0) : 0;
   const change = tints && tints.spread > 0 ? (cost - tints.now) / tints.spread : 0;
   const fill = tints && obstacle === 0 ? tint(palette, change) : palette.boxRgb;
-  const isTarget = tints?.target === node;
   const isBest = tints?.best === node;
-  const edge = isTarget
-    ? { colour: obstacle ? palette.soft : palette.accent, width: 4 / Math.min(zoom, 1) }
-    : isBest
-      ? { colour: palette.ink, width: 2.5 / Math.min(zoom, 1) }
-      : { colour: palette.boxEdge, width: 1.5 };
+  const edge = isBest ? { colour: palette.ink, width: 2.5 / Math.min(zoom, 1) } : { colour: palette.boxEdge, width: 1.5 };
   painter.rect(box.x, box.y, box.width, box.height, 14, css(fill), edge);
   if (obstacle) painter.hatch(box.x + 3, box.y + 3, box.width - 6, box.height - 6, palette.hatch);
   const size = Math.min(13 / Math.min(zoom, 1), 24);
@@ -135,7 +148,9 @@ function paintNode(painter: Painter, { model, palette, tints, zoom, layout }: Sc
     const swap = (tints.swaps[node] ?? -1) >= 0 ? '⇄ ' : '';
     const reason = OBSTACLES[obstacle] ?? '';
     const label = obstacle ? (reason.length * size * 0.62 <= room ? reason : '✕') : isRoomy ? `${swap}${value}  ${percent}` : `${isBest && !many ? '★ ' : ''}${swap}${percent}`;
-    painter.text(right, middle, fitted(label, size, room), { size, colour: obstacle ? palette.ink : ink, weight: isTarget || isBest ? 750 : 600, align: 'right' });
+    // A number that was cut says something else.
+    const isWhole = label.length * size * 0.6 <= room + 6;
+    painter.text(right, middle, isWhole ? label : '', { size, colour: obstacle ? palette.ink : ink, weight: isBest ? 750 : 600, align: 'right' });
   } else if (!many) {
     const memory = model.memory_bytes?.[node];
     if (memory !== undefined && memory !== null) {

@@ -43,6 +43,7 @@ interface Step extends State {
   label: string;
 }
 
+const NOTHING: readonly Taken[] = [];
 const KEPT_NAMES = 'ABCDEFGHIJKLMNOPQRSTUVWXYZ';
 
 export class Session {
@@ -69,6 +70,7 @@ export class Session {
   private past = $state.raw<readonly Step[]>([]);
   private future = $state.raw<readonly Step[]>([]);
 
+  readonly taken = $derived(this.drag?.taken ?? NOTHING);
   readonly shownPlacement = $derived(this.preview?.placement ?? this.placement);
   readonly shown: Evaluation = $derived(this.drag?.evaluation ?? this.preview?.evaluation ?? this.evaluation);
   readonly cost = $derived(costOf(this.evaluation, this.objective));
@@ -240,7 +242,7 @@ export class Session {
     const { drag } = this;
     if (!drag || drag.target === node) return;
     const allowed = node !== null && drag.trial.obstacles[node] === 0;
-    const evaluation = allowed ? this.engine.evaluate(this.model, this.movedTo(drag.taken, node, drag.trial.swaps[node]), false) : null;
+    const evaluation = allowed ? this.engine.follow(this.model, drag.taken, node) : null;
     this.drag = { ...drag, target: node, evaluation };
   }
 
