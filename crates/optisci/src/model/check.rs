@@ -1,5 +1,6 @@
 //! From a file to a model and back: which fields belong to which kind, which numbers must agree, which ids must exist.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 use super::file::{AccessEntry, CostModelEntry, File, MessageEntry, ProcessEntry, SegmentEntry, TopologyEntry, Whole};
@@ -8,7 +9,7 @@ use crate::Error;
 use crate::topology::{FatTree, MOST_NODES, Node, Topology, Torus};
 
 /// Reads: makes a model of a file.
-pub(super) fn model(file: File) -> Result<Model, Error> {
+pub(super) fn model(file: File<'_>) -> Result<Model, Error> {
     if let Some(version) = file.version.filter(|version| version.0 != 1) {
         return Err(Error::at_path("version", format!("is {}: this program reads version 1", version.0)));
     }
@@ -53,14 +54,14 @@ pub(super) fn model(file: File) -> Result<Model, Error> {
 }
 
 /// Writes: makes a file of a model.
-pub(super) fn file(model: &Model) -> File {
+pub(super) fn file(model: &Model) -> File<'_> {
     let whole = |limit: &Option<Vec<u64>>| {
         limit
             .as_ref()
             .map(|limit| limit.iter().map(|&entry| Some(Whole(entry)).filter(|_| entry != UNLIMITED)).collect())
     };
     let pin = |pin: Option<Node>| pin.map(|node| Whole(u64::from(node)));
-    let process_id = |index: u32| model.processes[index as usize].id.clone();
+    let process_id = |index: u32| Cow::Borrowed(model.processes[index as usize].id.as_str());
     File {
         id: model.id.clone(),
         version: Some(Whole(1)),
@@ -86,7 +87,7 @@ pub(super) fn file(model: &Model) -> File {
             .iter()
             .map(|access| AccessEntry {
                 process: process_id(access.process),
-                segment: model.segments[access.segment as usize].id.clone(),
+                segment: Cow::Borrowed(&model.segments[access.segment as usize].id),
                 op: access.op,
                 count: Whole(access.count),
                 size: Whole(access.size),
@@ -133,11 +134,11 @@ fn find(ids: &HashMap<&str, u32>, kind: &str, id: &str, path: impl Fn() -> Strin
 }
 
 fn accesses(
-    entries: &[AccessEntry],
+    entries: &[AccessEntry<'_>],
     processes: &HashMap<&str, u32>,
     segments: &HashMap<&str, u32>,
 ) -> Result<Vec<Access>, Error> {
-    let access = |(index, entry): (usize, &AccessEntry)| {
+    let access = |(index, entry): (usize, &AccessEntry<'_>)| {
         let process = find(processes, "process", &entry.process, || format!("accesses[{index}].process"))?;
         let segment = find(segments, "segment", &entry.segment, || format!("accesses[{index}].segment"))?;
         Ok(Access { process, segment, op: entry.op, count: entry.count.0, size: entry.size.0 })
@@ -145,8 +146,8 @@ fn accesses(
     entries.iter().enumerate().map(access).collect()
 }
 
-fn messages(entries: &[MessageEntry], processes: &HashMap<&str, u32>) -> Result<Vec<Message>, Error> {
-    let message = |(index, entry): (usize, &MessageEntry)| {
+fn messages(entries: &[MessageEntry<'_>], processes: &HashMap<&str, u32>) -> Result<Vec<Message>, Error> {
+    let message = |(index, entry): (usize, &MessageEntry<'_>)| {
         let from = find(processes, "process", &entry.from, || format!("messages[{index}].from"))?;
         let to = find(processes, "process", &entry.to, || format!("messages[{index}].to"))?;
         Ok(Message { from, to, count: entry.count.0, size: entry.size.0 })
@@ -200,7 +201,10 @@ pub(crate) fn topology(entry: TopologyEntry) -> Result<Topology, Error> {
             return Err(Error::at_path(path, "is empty: at least one size is needed"));
         }
         if sizes.len() > MOST_SIZES {
-            return Err(Error::at_path(path, format!("has {} sizes: {MOST_SIZES} are enough for any machine", sizes.len())));
+            return Err(Error::at_path(
+                path,
+                format!("has {} sizes: {MOST_SIZES} are enough for any machine", sizes.len()),
+            ));
         }
         let mut nodes = 1u64;
         for (index, &Whole(size)) in sizes.iter().enumerate() {
