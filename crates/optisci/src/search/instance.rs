@@ -231,6 +231,32 @@ impl<'a> Instance<'a> {
         }
     }
 
+    /// Takes what these uses of one process cost with it on `from` out of `sums`, and puts in what they cost with it on
+    /// `to`.
+    #[inline]
+    pub fn shift_uses(&self, numbers: &[u32], from: u32, to: u32, sums: &mut [f64]) {
+        for &number in numbers {
+            let entry = &self.uses[number as usize];
+            for (table, factor) in [entry.first, entry.second] {
+                if factor == 0.0 {
+                    continue;
+                }
+                match &self.tables[table as usize] {
+                    Table::Pairs { nodes, costs } => {
+                        let old = &costs[from as usize * nodes..][..*nodes];
+                        let new = &costs[to as usize * nodes..][..*nodes];
+                        sums.iter_mut().zip(old.iter().zip(new)).for_each(|(sum, (old, new))| *sum += factor * (new - old));
+                    }
+                    table => {
+                        for (at, sum) in sums.iter_mut().enumerate() {
+                            *sum += factor * (table.at(to as usize, at) - table.at(from as usize, at));
+                        }
+                    }
+                }
+            }
+        }
+    }
+
     /// What messages cost from a process on `a` to one on `b`.
     #[inline]
     pub fn post_cost(&self, post: &Post, a: usize, b: usize) -> f64 {

@@ -1,6 +1,7 @@
 //! Which method for which model, in which order.
 
 use super::annealing::Annealing;
+use super::follow::Follow;
 use super::homes::{self, Rest};
 use super::instance::Instance;
 use super::limits::{self, Packing};
@@ -8,7 +9,7 @@ use super::random::Random;
 use super::symmetry::Symmetry;
 use super::watch::{PROVED, Watch};
 use super::weights::Weights;
-use super::{both, pairs};
+use super::{both, pairs, rearrangement};
 use crate::Placement;
 
 /// Why there is no placement.
@@ -37,9 +38,23 @@ pub fn search(instance: &Instance<'_>, watch: &mut Watch<'_>, seed: u64) -> Resu
     let start = start(instance, &nodes)?;
     watch.offer(instance, start.clone());
     watch.method("annealing");
+    let mut random = Random::new(seed);
+    if !fixed && homes::are_separable(instance) {
+        let mut best: Option<(f64, Vec<u32>)> = None;
+        for _ in 0..3 {
+            let mut follow = Follow::new(instance, &nodes);
+            let steps = (2_000 * instance.processes() as u64).min(100_000);
+            let found = follow.cool(&mut random, steps, 0.7, &mut || watch.go_on());
+            if best.as_ref().is_none_or(|best| found.0 < best.0) {
+                best = Some(found);
+            }
+        }
+        if let Some((_, nodes)) = best {
+            watch.offer(instance, homes::separate(instance, &nodes).0);
+        }
+    }
     let size = instance.processes() + instance.segments();
     let mut annealing = Annealing::new(instance, &start);
-    let mut random = Random::new(seed);
     annealing.cool(&mut random, (200 * size as u64).clamp(20_000, 2_000_000), 1.0, &mut || watch.go_on());
     watch.offer(instance, annealing.placement());
     if fixed {
@@ -54,10 +69,22 @@ pub fn search(instance: &Instance<'_>, watch: &mut Watch<'_>, seed: u64) -> Resu
         }
         return Ok(());
     }
+    let symmetry = Symmetry::of(instance);
+    if rearrangement::suits(instance) {
+        watch.method("branch and bound");
+        let cost = watch.cost();
+        let (found, open) = rearrangement::search(instance, &symmetry, cost, 50_000_000, &mut || watch.go_on());
+        if let Some(nodes) = found {
+            watch.offer(instance, homes::separate(instance, &nodes).0);
+        }
+        let cost = watch.cost();
+        watch.raise(instance, open.min(cost));
+        return Ok(());
+    }
     if pairs::entries(instance) <= 4_000_000 {
         watch.method("branch and bound");
         let weights = Weights::even(instance);
-        both::search(instance, watch, &weights, &Symmetry::of(instance), 60, 2_000_000);
+        both::search(instance, watch, &weights, &symmetry, 60, 2_000_000);
     }
     Ok(())
 }

@@ -13,7 +13,7 @@ use crate::Placement;
 pub const PROVED: f64 = 1e-9;
 
 /// What the sums behind two costs can differ by through rounding alone, relatively, when they are not whole numbers.
-const ROUNDING: f64 = 1e-12;
+const ROUNDING: f64 = 1e-11;
 
 /// The incumbent, the bound, and the caller's control.
 pub struct Watch<'c> {
