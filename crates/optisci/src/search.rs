@@ -3,13 +3,17 @@
 mod annealing;
 mod assignment;
 mod both;
+mod bounds;
 mod branch_and_bound;
 mod choice;
 mod dual_ascent;
+mod embedding;
 mod facility;
 mod follow;
+mod growth;
 mod homes;
 mod instance;
+mod lagrangian;
 mod limits;
 mod pairs;
 mod parallel;
@@ -20,6 +24,8 @@ mod separable;
 mod strategy;
 mod symmetry;
 mod table;
+mod tabu;
+mod transport;
 mod watch;
 mod weights;
 

@@ -31,7 +31,8 @@ impl Below for Leaves<'_, '_, '_> {
         } else {
             match Rest::new(self.instance, node) {
                 Some(rest) => {
-                    let (placement, open) = rest.solve(node, before, 60, MOST_VISITS);
+                    let watch = &mut *self.watch;
+                    let (placement, open) = rest.solve(node, before, 60, MOST_VISITS, &mut || watch.go_on());
                     if let Some(placement) = placement {
                         self.watch.offer(self.instance, placement);
                     }

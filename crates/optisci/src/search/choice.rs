@@ -225,12 +225,20 @@ pub struct Chooser<'a> {
     most_visits: u64,
     open: f64,
     dynamic: bool,
+    go_on: &'a mut dyn FnMut() -> bool,
+    stopped: bool,
 }
 
 impl<'a> Chooser<'a> {
     /// The option of each item in the best solution below `enough`, if there is one, and a bound on what was left out
     /// (infinite: everything was seen).
-    pub fn solve(choice: &'a Choice, prices: &Prices, enough: f64, most_visits: u64) -> (Option<(f64, Vec<u32>)>, f64) {
+    pub fn solve(
+        choice: &'a Choice,
+        prices: &Prices,
+        enough: f64,
+        most_visits: u64,
+        go_on: &'a mut dyn FnMut() -> bool,
+    ) -> (Option<(f64, Vec<u32>)>, f64) {
         let items = choice.items();
         let mut reduced = vec![0.0; choice.add_start.len() - 1];
         let mut least = vec![f64::INFINITY; items];
@@ -283,6 +291,8 @@ impl<'a> Chooser<'a> {
             open: f64::INFINITY,
             dynamic: choice.add_start.len() <= 4000
                 && choice.slots.iter().chain(&choice.memory).any(|limit| limit.is_finite()),
+            go_on,
+            stopped: false,
         };
         chooser.explore(0, constant);
         let open = chooser.open;
@@ -308,7 +318,8 @@ impl<'a> Chooser<'a> {
             return;
         }
         self.visits += 1;
-        if self.visits > self.most_visits {
+        self.stopped |= self.visits % 512 == 0 && !(self.go_on)();
+        if self.stopped || self.visits > self.most_visits {
             self.open = self.open.min(spent + self.tail[depth]);
             return;
         }

@@ -25,11 +25,16 @@ pub struct Rest {
 impl Rest {
     /// The choice of homes with processes on these nodes; `None` when there would be too many to list.
     pub fn new(instance: &Instance<'_>, node: &[u32]) -> Option<Rest> {
+        Rest::among(instance, node, |_| (0..instance.nodes as u32).collect())
+    }
+
+    /// As [`new`](Rest::new), where segments of one copy may only be on the nodes that `among` gives.
+    pub fn among(instance: &Instance<'_>, node: &[u32], among: impl Fn(usize) -> Vec<u32>) -> Option<Rest> {
         let nodes = instance.nodes;
         let sets = |segment: usize| match instance.may_have_copies(segment) {
             true if nodes <= MOST_NODES_IN_SETS => Some((1usize << nodes) - 1),
             true => None,
-            false => Some(if instance.segment_pin(segment).is_some() { 1 } else { nodes }),
+            false => Some(if instance.segment_pin(segment).is_some() { 1 } else { among(segment).len() }),
         };
         let options = (0..instance.segments()).try_fold(0, |sum, segment| Some(sum + sets(segment)?))?;
         if options > MOST_OPTIONS {
@@ -71,7 +76,7 @@ impl Rest {
             };
             match (instance.segment_pin(segment), instance.may_have_copies(segment)) {
                 (Some(pin), _) => option(&[pin as u32], &mut choice),
-                (None, false) => (0..nodes as u32).for_each(|at| option(&[at], &mut choice)),
+                (None, false) => among(segment).into_iter().for_each(|at| option(&[at], &mut choice)),
                 (None, true) => {
                     for set in 1u32..1 << nodes {
                         let copies: Vec<u32> = (0..nodes as u32).filter(|at| set >> at & 1 == 1).collect();
@@ -96,13 +101,20 @@ impl Rest {
     }
 
     /// Homes of less than `enough`, the best there are, with their placement, and a bound on what was not seen.
-    pub fn solve(&self, node: &[u32], enough: f64, steps: usize, most_visits: u64) -> (Option<Placement>, f64) {
+    pub fn solve(
+        &self,
+        node: &[u32],
+        enough: f64,
+        steps: usize,
+        most_visits: u64,
+        go_on: &mut dyn FnMut() -> bool,
+    ) -> (Option<Placement>, f64) {
         let target = self.rounding.enough(enough);
         let (prices, bound) = self.choice.prices(target, steps);
         if bound >= target {
             return (None, f64::INFINITY);
         }
-        let (found, open) = Chooser::solve(&self.choice, &prices, target, most_visits);
+        let (found, open) = Chooser::solve(&self.choice, &prices, target, most_visits, go_on);
         let placement = found.map(|(_, chosen)| Placement {
             processes: node.to_vec(),
             segments: chosen.iter().map(|&option| Home::of(self.choice.nodes_of(option as usize).to_vec())).collect(),

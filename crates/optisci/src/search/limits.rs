@@ -151,7 +151,11 @@ pub fn some_nodes(instance: &Instance<'_>) -> Vec<u32> {
 
 /// Nodes for segments, one each: the largest first, each where `cost` is least of the nodes that still have room, and
 /// if that leaves one over, each where it fits most tightly, and if that does too, an exhaustive search.
-pub fn pack(instance: &Instance<'_>, cost: &mut dyn FnMut(usize, &mut [f64])) -> Packing {
+pub fn pack(
+    instance: &Instance<'_>,
+    cost: &mut dyn FnMut(usize, &mut [f64]),
+    go_on: &mut dyn FnMut() -> bool,
+) -> Packing {
     let segments = &instance.model.segments;
     let mut order: Vec<usize> = (0..segments.len()).collect();
     order.sort_by_key(|&segment| (segments[segment].pin.is_none(), std::cmp::Reverse(segments[segment].bytes), segment));
@@ -185,10 +189,10 @@ pub fn pack(instance: &Instance<'_>, cost: &mut dyn FnMut(usize, &mut [f64])) ->
             return Packing::Fits(home);
         }
     }
-    exhaustively(instance)
+    exhaustively(instance, go_on)
 }
 
-fn exhaustively(instance: &Instance<'_>) -> Packing {
+fn exhaustively(instance: &Instance<'_>, go_on: &mut dyn FnMut() -> bool) -> Packing {
     if instance.segments() * instance.nodes > 200_000 {
         return Packing::Unknown;
     }
@@ -208,7 +212,7 @@ fn exhaustively(instance: &Instance<'_>) -> Packing {
     }
     let nodes = instance.nodes;
     let prices = Prices { row: vec![1.0], slot: vec![0.0; nodes], byte: vec![0.0; nodes] };
-    match Chooser::solve(&choice, &prices, 1.0, MOST_VISITS) {
+    match Chooser::solve(&choice, &prices, 1.0, MOST_VISITS, go_on) {
         (Some((_, chosen)), _) => {
             Packing::Fits(chosen.iter().map(|&option| Home::of(choice.nodes_of(option as usize).to_vec())).collect())
         }

@@ -20,8 +20,24 @@ const FREE: u32 = u32::MAX;
 /// of the cores, so that the result does not depend on them.
 const ROUND: usize = 16;
 
-/// Tables up to which the bound is worth its time.
-const MOST_TABLES: usize = 6;
+/// Classes of distances up to which the bound is worth its time.
+const MOST_CLASSES: usize = 4;
+
+/// Tables are one class if a factor and a start turn one into the other but for this part of what differs in them.
+const ALIKE: f64 = 0.02;
+
+/// Distances that several tables have in common: `table >= start[v] + factor * base` wherever the process is.
+struct Class {
+    base: Vec<f64>,
+    near: Vec<Vec<u32>>,
+}
+
+/// How a table belongs to a class.
+struct Member {
+    class: usize,
+    factor: f64,
+    start: Vec<f64>,
+}
 
 /// The part of the instance that the search needs, ordered for it.
 struct Ground<'a> {
@@ -29,12 +45,14 @@ struct Ground<'a> {
     nodes: usize,
     /// Processes in the order of placing.
     order: Vec<usize>,
-    /// Users of each segment: process, and each table with its weight.
+    /// Users of each segment by class: process, class and weight, the heaviest first.
     users: Vec<Vec<(usize, usize, f64)>>,
+    /// Distances that tables have in common.
+    classes: Vec<Class>,
+    /// How each table belongs to a class.
+    members: Vec<Member>,
     /// Segments of each process with weights of tables.
     segments_of: Vec<Vec<(usize, Vec<(usize, f64)>)>>,
-    /// Nodes by distance, per table and node `v`: `near[t][v]`.
-    near: Vec<Vec<Vec<u32>>>,
     /// What messages cost at least between two processes whose nodes are open.
     message_floor: Vec<Vec<(usize, f64)>>,
     exact: bool,
@@ -81,7 +99,7 @@ struct Search<'g, 'a> {
 pub fn suits(instance: &Instance<'_>) -> bool {
     let free = (0..instance.processes()).filter(|&process| instance.process_pin(process).is_none()).count();
     super::homes::are_separable(instance)
-        && instance.tables.len() <= MOST_TABLES
+        && instance.tables.len() <= 64 && classify(instance).0.len() <= MOST_CLASSES
         && instance.nodes <= 64
         && (2..=24).contains(&free)
         && instance.segments() <= 5_000
@@ -136,10 +154,55 @@ pub fn search(
     (found, open)
 }
 
+/// Puts tables that differ by a factor and a start, nearly, into one class.
+fn classify(instance: &Instance<'_>) -> (Vec<Class>, Vec<Member>) {
+    let nodes = instance.nodes;
+    let mut classes: Vec<Class> = Vec::new();
+    let mut members = Vec::new();
+    for table in &instance.tables {
+        let costs: Vec<f64> = (0..nodes * nodes).map(|at| table.at(at / nodes, at % nodes)).collect();
+        let fits = classes.iter().enumerate().find_map(|(class, Class { base, .. })| {
+            let factor = slope(base, &costs);
+            let rest = |a: usize, v: usize| costs[a * nodes + v] - factor * base[a * nodes + v];
+            let start: Vec<f64> =
+                (0..nodes).map(|v| (0..nodes).map(|a| rest(a, v)).fold(f64::INFINITY, f64::min)).collect();
+            let lost: f64 = (0..nodes * nodes).map(|at| rest(at / nodes, at % nodes) - start[at % nodes]).sum();
+            let spread: f64 = costs.iter().sum::<f64>()
+                - (0..nodes).map(|v| (0..nodes).map(|a| costs[a * nodes + v]).fold(f64::INFINITY, f64::min)).sum::<f64>()
+                    * nodes as f64;
+            (factor > 0.0 && lost <= ALIKE * spread).then_some(Member { class, factor, start })
+        });
+        let member = fits.unwrap_or_else(|| {
+            let near = (0..nodes).map(|v| {
+                let mut order: Vec<u32> = (0..nodes as u32).collect();
+                order.sort_by(|&x, &y| {
+                    costs[x as usize * nodes + v].total_cmp(&costs[y as usize * nodes + v]).then(x.cmp(&y))
+                });
+                order
+            });
+            let near = near.collect();
+            classes.push(Class { base: costs, near });
+            Member { class: classes.len() - 1, factor: 1.0, start: vec![0.0; nodes] }
+        });
+        members.push(member);
+    }
+    (classes, members)
+}
+
+/// The factor that turns `base` best into `costs`, but for a start: their covariance over the variance.
+fn slope(base: &[f64], costs: &[f64]) -> f64 {
+    let mean = |of: &[f64]| of.iter().sum::<f64>() / of.len() as f64;
+    let (middle, centre) = (mean(base), mean(costs));
+    let joint: f64 = base.iter().zip(costs).map(|(x, y)| (x - middle) * (y - centre)).sum();
+    let own: f64 = base.iter().map(|x| (x - middle) * (x - middle)).sum();
+    if own > 0.0 { joint / own } else { 0.0 }
+}
+
 impl<'a> Ground<'a> {
     fn new(instance: &'a Instance<'a>) -> Ground<'a> {
         let (nodes, processes) = (instance.nodes, instance.processes());
-        let mut users = vec![Vec::new(); instance.segments()];
+        let (classes, members) = classify(instance);
+        let mut users: Vec<Vec<(usize, usize, f64)>> = vec![Vec::new(); instance.segments()];
         let mut segments_of: Vec<Vec<(usize, Vec<(usize, f64)>)>> = vec![Vec::new(); processes];
         for segment in 0..instance.segments() {
             for entry in instance.uses_of(segment) {
@@ -148,26 +211,20 @@ impl<'a> Ground<'a> {
                     if factor == 0.0 {
                         continue;
                     }
-                    users[segment].push((process, table as usize, factor));
-                    match segments_of[process].last_mut() {
-                        Some((last, parts)) if *last == segment => parts.push((table as usize, factor)),
+                    // What one process pays it pays from one node: its weights of a class are one.
+                    let Member { class, factor: part, .. } = members[table as usize];
+                    match users[segment].iter_mut().find(|user| user.0 == process && user.1 == class) {
+                        Some(user) => user.2 += factor * part,
+                        None => users[segment].push((process, class, factor * part)),
+                    }
+                    match segments_of[process].iter_mut().rfind(|entry| entry.0 == segment) {
+                        Some((_, parts)) => parts.push((table as usize, factor)),
                         _ => segments_of[process].push((segment, vec![(table as usize, factor)])),
                     }
                 }
             }
-            users[segment].sort_by(|x: &(usize, usize, f64), y| {
-                x.1.cmp(&y.1).then(y.2.total_cmp(&x.2)).then(x.0.cmp(&y.0))
-            });
+            users[segment].sort_by(|x, y| x.1.cmp(&y.1).then(y.2.total_cmp(&x.2)).then(x.0.cmp(&y.0)));
         }
-        let near = instance.tables.iter().map(|table| {
-            let sorted = |v: usize| {
-                let mut order: Vec<u32> = (0..nodes as u32).collect();
-                order.sort_by(|&x, &y| table.at(x as usize, v).total_cmp(&table.at(y as usize, v)).then(x.cmp(&y)));
-                order
-            };
-            (0..nodes).map(sorted).collect()
-        });
-        let near = near.collect();
         let mut message_floor = vec![Vec::new(); processes];
         for post in &instance.posts {
             let room = |a: usize| instance.process_slots[a];
@@ -179,15 +236,19 @@ impl<'a> Ground<'a> {
                 message_floor[post.to as usize].push((post.from as usize, least));
             }
         }
+        let exact_starts = members.iter().all(|member| {
+            member.factor == 1.0 && member.start.iter().all(|start| *start == 0.0)
+        });
         let mut ground = Ground {
             instance,
             nodes,
             order: Vec::new(),
             users,
+            classes,
+            members,
             segments_of,
-            near,
             message_floor,
-            exact: instance.is_whole(),
+            exact: instance.is_whole() && exact_starts,
         };
         ground.order = ground.order();
         ground
@@ -242,6 +303,9 @@ impl<'a> Ground<'a> {
             }
         }
         for process in 0..instance.processes() {
+            self.starts(&mut root, process, 1.0);
+        }
+        for process in 0..instance.processes() {
             if let Some(pin) = instance.process_pin(process) {
                 self.place(&mut root, process, pin);
             }
@@ -249,11 +313,23 @@ impl<'a> Ground<'a> {
         root
     }
 
+    /// Adds to the sums of segments what a process pays at least whatever its node, `sign` times.
+    fn starts(&self, partial: &mut Partial, process: usize, sign: f64) {
+        for (segment, parts) in &self.segments_of[process] {
+            let sums = &mut partial.sums[*segment * self.nodes..][..self.nodes];
+            for &(table, factor) in parts {
+                let start = &self.members[table].start;
+                sums.iter_mut().zip(start).for_each(|(sum, start)| *sum += sign * factor * start);
+            }
+        }
+    }
+
     fn place(&self, partial: &mut Partial, process: usize, at: usize) {
         for (segment, parts) in &self.segments_of[process] {
             let sums = &mut partial.sums[segment * self.nodes..][..self.nodes];
             parts.iter().for_each(|&(table, factor)| self.instance.tables[table].add_row(at, factor, sums));
         }
+        self.starts(partial, process, -1.0);
         partial.paid += self.messages(partial, process, at);
         partial.node[process] = at as u32;
         partial.room[at] -= 1;
@@ -416,14 +492,14 @@ impl<'g, 'a> Search<'g, 'a> {
     fn list_nearest(&mut self, room: &[u64]) {
         let ground = self.ground;
         let (nodes, depth) = (ground.nodes, ground.instance.processes());
-        self.nearest.resize(ground.near.len() * depth * nodes, 0.0);
-        for (t, (table, near)) in ground.instance.tables.iter().zip(&ground.near).enumerate() {
-            for (v, near) in near.iter().enumerate() {
+        self.nearest.resize(ground.classes.len() * depth * nodes, 0.0);
+        for (t, class) in ground.classes.iter().enumerate() {
+            for (v, near) in class.near.iter().enumerate() {
                 let mut filled = 0;
                 for &a in near {
                     let times = room[a as usize].min((depth - filled) as u64) as usize;
                     for _ in 0..times {
-                        self.nearest[(t * depth + filled) * nodes + v] = table.at(a as usize, v);
+                        self.nearest[(t * depth + filled) * nodes + v] = class.base[a as usize * nodes + v];
                         filled += 1;
                     }
                     if filled == depth {
@@ -442,6 +518,8 @@ impl<'g, 'a> Search<'g, 'a> {
         if let Some((at, parts)) = own {
             parts.iter().for_each(|&(table, factor)| {
                 ground.instance.tables[table].add_row(at, factor, &mut self.line);
+                let start = &ground.members[table].start;
+                self.line.iter_mut().zip(start).for_each(|(sum, start)| *sum -= factor * start);
             });
         }
         let (start, end, _) = self.weights[segment];

@@ -8,6 +8,9 @@
 /// Costs together stay below this.
 const MOST: f64 = (1u64 << 50) as f64;
 
+/// What computing with numbers that are not whole can make out, relatively.
+pub const RELATIVE: f64 = 1e-12;
+
 /// How costs become whole numbers and back.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rounding {
@@ -43,6 +46,11 @@ impl Rounding {
             return value;
         }
         (value / self.factor * (1.0 - self.relative) - self.error).max(0.0)
+    }
+
+    /// What a whole number stands for, but for rounding.
+    pub fn cost(&self, value: f64) -> f64 {
+        value / self.factor
     }
 
     /// A whole number that no placement of cost `cost` or more falls below: search for what is under it.

@@ -1,7 +1,7 @@
 //! What one access costs between any two nodes, quick to look up however large the machine is.
 
 use crate::Costs;
-use crate::model::{Model, Op};
+use crate::model::{CostModel, Model, Op};
 use crate::topology::{Node, Topology};
 
 /// Tables of pairs of nodes take at most this many entries together; beyond, the symmetry of the machine is used.
@@ -73,16 +73,21 @@ impl Grid {
 impl Table {
     /// The table of one operation and size. `tables` is how many there will be.
     pub fn new(costs: &Costs<'_>, op: Op, size: u64, tables: usize) -> Table {
-        let model = costs.model();
+        Table::of(costs.model(), |a, b| costs.access_ns(op, size, a, b), tables)
+    }
+
+    /// The table of a function that looks the same from everywhere on a torus or tree, unless costs are matrices.
+    pub fn of(model: &Model, cost: impl Fn(Node, Node) -> f64, tables: usize) -> Table {
         let nodes = model.nodes();
-        let matrix = matches!(model.cost_model, crate::model::CostModel::Matrix(_));
+        let matrix = matches!(model.cost_model, CostModel::Matrix(_));
         if matrix || nodes <= MOST_NODES_IN_PAIRS && nodes * nodes * tables <= MOST_ENTRIES {
-            return Table::Pairs { nodes, costs: costs.table(op, size) };
+            let row = |a: Node| (0..nodes as Node).map(move |b| (a, b));
+            return Table::Pairs { nodes, costs: (0..nodes as Node).flat_map(row).map(|(a, b)| cost(a, b)).collect() };
         }
         match &model.topology {
             Topology::Torus(torus) => Table::Differences {
                 grid: Grid::new(&torus.dims, nodes),
-                costs: (0..nodes as Node).map(|node| costs.access_ns(op, size, 0, node)).collect(),
+                costs: (0..nodes as Node).map(|node| cost(0, node)).collect(),
             },
             Topology::FatTree(tree) => {
                 let first = tree.radices.iter().scan(1, |below, &radix| {
@@ -91,16 +96,9 @@ impl Table {
                     Some(node)
                 });
                 let climbs = std::iter::once(0).chain(first);
-                let costs = climbs.map(|node| costs.access_ns(op, size, 0, node)).collect();
-                Table::Levels { radices: tree.radices.clone(), costs }
+                Table::Levels { radices: tree.radices.clone(), costs: climbs.map(|node| cost(0, node)).collect() }
             }
         }
-    }
-
-    /// A table of all pairs from a function.
-    pub fn pairs(nodes: usize, cost: impl Fn(usize, usize) -> f64) -> Table {
-        let costs = (0..nodes).flat_map(|a| (0..nodes).map(move |b| (a, b))).map(|(a, b)| cost(a, b)).collect();
-        Table::Pairs { nodes, costs }
     }
 
     /// The cost from `a`, where the process is, to `b`.
@@ -151,5 +149,5 @@ impl Table {
 
 /// Whether costs are a start-up and a part per byte, two tables per operation however many sizes there are.
 pub fn is_affine(model: &Model) -> bool {
-    matches!(model.cost_model, crate::model::CostModel::Matrix(_) | crate::model::CostModel::HopBytes(_))
+    matches!(model.cost_model, CostModel::Matrix(_) | CostModel::HopBytes(_))
 }
