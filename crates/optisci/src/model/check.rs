@@ -168,19 +168,25 @@ fn limit(name: &str, entries: Option<Vec<Option<Whole>>>, nodes: usize) -> Resul
 
 /// Bytes are added up in 64 bits: together they must fit, whatever link they meet on.
 fn volume(model: &Model) -> Result<(), Error> {
-    let accesses = model.accesses.iter().map(|access| ("accesses", access.count, access.size));
-    let messages = model.messages.iter().map(|message| ("messages", message.count, message.size));
-    let copies = model.nodes() as u128;
-    let (mut all, mut index_in_list, mut last) = (0u128, 0, "accesses");
-    for (list, count, size) in accesses.chain(messages) {
-        index_in_list = if list == last { index_in_list } else { 0 };
-        last = list;
-        all += u128::from(count) * u128::from(size) * copies;
+    let nodes = model.nodes() as u128;
+    let copies = |access: &Access| match model.segments[access.segment as usize].replicable {
+        true => nodes,
+        false => 1,
+    };
+    let accesses = model.accesses.iter().map(|access| (access.count, access.size, copies(access)));
+    let messages = model.messages.iter().map(|message| (message.count, message.size, 1));
+    let first_message = model.accesses.len();
+    let mut all = 0u128;
+    for (index, (count, size, copies)) in accesses.chain(messages).enumerate() {
+        all = all.saturating_add((u128::from(count) * u128::from(size)).saturating_mul(copies));
         if all > u128::from(u64::MAX) {
-            let message = "count times size is too much: all bytes, to every node, must stay below 2^64";
-            return Err(Error::at_path(format!("{list}[{index_in_list}].count"), message));
+            let path = match index.checked_sub(first_message) {
+                None => format!("accesses[{index}].count"),
+                Some(index) => format!("messages[{index}].count"),
+            };
+            let message = "count times size is too much: all bytes, to every copy, must stay below 2^64";
+            return Err(Error::at_path(path, message));
         }
-        index_in_list += 1;
     }
     Ok(())
 }
