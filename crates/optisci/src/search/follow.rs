@@ -48,7 +48,9 @@ impl<'a> Follow<'a> {
             room: instance.process_slots.clone(),
             sums: vec![0.0; instance.segments() * nodes],
             least: vec![0.0; instance.segments()],
-            movable: (0..node.len() as u32).filter(|&process| instance.process_pin(process as usize).is_none()).collect(),
+            movable: (0..node.len() as u32)
+                .filter(|&process| instance.process_pin(process as usize).is_none())
+                .collect(),
             segments_of: segments_of.collect(),
             line: vec![0.0; nodes],
             touched: Vec::new(),
@@ -130,6 +132,8 @@ impl<'a> Follow<'a> {
 
     fn commit(&mut self, moves: &[(u32, u32)]) {
         let nodes = self.instance.nodes;
+        // Of two that change places each goes where there is room only once the other has left.
+        moves.iter().for_each(|&(process, _)| self.room[self.node[process as usize] as usize] += 1);
         for &(process, to) in moves {
             let from = self.node[process as usize];
             for (segment, numbers) in &self.segments_of[process as usize] {
@@ -138,7 +142,6 @@ impl<'a> Follow<'a> {
             }
             self.guests[from as usize].retain(|&other| other != process);
             self.guests[to as usize].push(process);
-            self.room[from as usize] += 1;
             self.room[to as usize] -= 1;
             self.node[process as usize] = to;
         }
@@ -165,7 +168,13 @@ impl<'a> Follow<'a> {
     }
 
     /// Cools once in `steps` moves and gives the best nodes seen and their cost.
-    pub fn cool(&mut self, random: &mut Random, steps: u64, heat: f64, go_on: &mut dyn FnMut() -> bool) -> (f64, Vec<u32>) {
+    pub fn cool(
+        &mut self,
+        random: &mut Random,
+        steps: u64,
+        heat: f64,
+        go_on: &mut dyn FnMut() -> bool,
+    ) -> (f64, Vec<u32>) {
         let mut cost = self.recount();
         let mut best = (cost, self.node.clone());
         if self.movable.is_empty() || self.instance.nodes < 2 {
