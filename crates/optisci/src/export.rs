@@ -81,9 +81,18 @@ impl Format {
         }
     }
 
-    /// The format that users call `name`.
+    /// The format that users call `name`, or whose files usually end so.
     pub fn of(name: &str) -> Option<Format> {
-        Format::ALL.into_iter().find(|format| format.name() == name)
+        let by_ending = || match name {
+            "graph" => Some(Format::Metis),
+            "grf" => Some(Format::ScotchGraph),
+            "tgt" => Some(Format::ScotchTarget),
+            "map" => Some(Format::ScotchMap),
+            "part" => Some(Format::MetisPart),
+            "hostfile" => Some(Format::Slurm),
+            _ => None,
+        };
+        Format::ALL.into_iter().find(|format| format.name() == name).or_else(by_ending)
     }
 }
 

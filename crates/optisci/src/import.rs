@@ -55,7 +55,7 @@ A machine or a program alone is completed from the model of --onto, or by assump
 
 Formats that give a model:
   json              a model: read, checked, and written again
-  csv               tables of processes, segments and matrices of accesses
+  csv               tables of processes, segments, matrices of accesses, matrices of costs
   matrix            a square matrix of bytes that processes send to each other
   openmpi           Open MPI's monitoring: the .prof files of all ranks
   hwloc             the machine: XML of `lstopo --of xml`, hwloc 2
@@ -107,26 +107,35 @@ impl Format {
         }
     }
 
-    /// The format that users call `name`.
+    /// The format that users call `name`, or whose files usually end so.
     pub fn of(name: &str) -> Option<Format> {
-        Format::ALL.into_iter().find(|format| format.name() == name)
+        Format::ALL.into_iter().find(|format| format.name() == name).or_else(|| Format::of_ending(name))
     }
 
-    /// The format that a file seems to have, by its name and first characters: for files that are dropped somewhere.
-    pub fn guess(name: &str, text: &str) -> Option<Format> {
-        let (_, ending) = name.rsplit_once('.')?;
-        match ending.to_ascii_lowercase().as_str() {
-            "json" if text.contains("\"deck_access_record\"") => Some(Format::Record),
-            "json" => Some(Format::Json),
-            "csv" => Some(Format::Csv),
-            "mat" | "txt" => Some(Format::Matrix),
+    fn of_ending(ending: &str) -> Option<Format> {
+        match ending {
+            "mat" => Some(Format::Matrix),
             "prof" => Some(Format::OpenMpi),
             "xml" => Some(Format::Hwloc),
             "graph" => Some(Format::Metis),
             "grf" | "src" => Some(Format::ScotchGraph),
             "tgt" => Some(Format::ScotchTarget),
             "map" => Some(Format::ScotchMap),
-            _ => name.contains(".part.").then_some(Format::MetisPart),
+            "part" => Some(Format::MetisPart),
+            _ => None,
+        }
+    }
+
+    /// The format that a file seems to have, by its name and first characters: for files that are dropped somewhere.
+    pub fn guess(name: &str, text: &str) -> Option<Format> {
+        let (stem, ending) = name.rsplit_once('.')?;
+        match ending.to_ascii_lowercase().as_str() {
+            "json" if text.contains("\"deck_access_record\"") => Some(Format::Record),
+            "json" => Some(Format::Json),
+            "csv" => Some(Format::Csv),
+            "txt" => Some(Format::Matrix),
+            _ if stem.ends_with(".part") => Some(Format::MetisPart),
+            ending => Format::of_ending(ending),
         }
     }
 }
@@ -195,7 +204,7 @@ pub fn read(format: Format, inputs: &[Input<'_>], base: Option<Model>) -> result
                 notes: Vec::new(),
             })
         })?,
-        Format::Csv => in_one(&|text| csv::program(text).map(program))?,
+        Format::Csv => in_one(&csv::read)?,
         Format::Matrix => in_one(&|text| matrix::program(text).map(program))?,
         Format::OpenMpi => openmpi::program(inputs)?,
         Format::Hwloc => in_one(&hwloc::machine)?,

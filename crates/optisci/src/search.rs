@@ -1,5 +1,34 @@
 //! Finding a placement: the best one and the proof, or the best that time allowed and how far it can be from the best.
 
+mod annealing;
+mod assignment;
+mod both;
+mod bounds;
+mod branch_and_bound;
+mod choice;
+mod dual_ascent;
+mod embedding;
+mod facility;
+mod follow;
+mod growth;
+mod homes;
+mod instance;
+mod lagrangian;
+mod limits;
+mod pairs;
+mod parallel;
+mod random;
+mod rearrangement;
+mod rounding;
+mod separable;
+mod strategy;
+mod symmetry;
+mod table;
+mod tabu;
+mod transport;
+mod watch;
+mod weights;
+
 use std::time::Duration;
 
 use crate::model::Objective;
@@ -80,18 +109,41 @@ pub struct Outcome {
     pub reason: Option<String>,
 }
 
-/// Finds a placement of small cost.
+/// Finds a placement of small cost: the best and the proof of it where that can be had in time, otherwise the best found
+/// and how far from the best it can be at most.
+///
+/// Blocks until the result is proved, nothing more is to be tried, `options.time_limit` has passed, or
+/// [`Control::progress`] answers `false`; it looks some hundred times a second. Natively a search may use all cores; its
+/// result does not depend on how many there are. The same model, options and seed give the same placement on every run
+/// unless the search was cut by time or by the caller; then cost, bound and gap are as true, but another run may have come
+/// further.
 pub fn solve(model: &Model, options: &Options, control: &mut dyn Control) -> Outcome {
+    let objective = options.objective.unwrap_or(model.objective);
+    let instance = instance::Instance::new(model, objective);
+    let mut watch = watch::Watch::new(control, options.time_limit, &instance);
+    let result = strategy::search(&instance, &mut watch, options.seed);
+    let found = watch.best().is_some();
+    let status = match (&result, found) {
+        (_, true) if watch.proved() => Status::Optimal,
+        (_, true) => Status::Feasible,
+        (Err(strategy::Failure::Infeasible(_)), false) => Status::Infeasible,
+        _ => Status::Unknown,
+    };
+    let (cost, bound) = (watch.cost(), watch.bound());
+    let gap = if cost > 0.0 { ((cost - bound) / cost).max(0.0) } else { 0.0 };
     Outcome {
-        status: Status::Unknown,
-        objective: options.objective.unwrap_or(model.objective),
-        cost: None,
-        bound: None,
-        gap: None,
-        method: "none".to_owned(),
+        status,
+        objective,
+        cost: found.then_some(cost),
+        bound: found.then_some(bound),
+        gap: found.then_some(if status == Status::Optimal { 0.0 } else { gap }),
+        method: watch.found_by().to_owned(),
         seed: options.seed,
-        seconds: control.elapsed().as_secs_f64(),
-        placement: None,
-        reason: Some("not yet".to_owned()),
+        seconds: watch.elapsed().as_secs_f64(),
+        placement: watch.best().cloned(),
+        reason: match result {
+            Err(strategy::Failure::Infeasible(reason) | strategy::Failure::NotFound(reason)) if !found => Some(reason),
+            _ => None,
+        },
     }
 }

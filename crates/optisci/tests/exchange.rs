@@ -395,4 +395,21 @@ fn broken_tables_are_told_with_their_line() {
     refuse(Format::Csv, "segment,size\ns,3\n", "line 2", "no column \"size\"");
     refuse(Format::Csv, "segment,replicable\ns,maybe\n", "line 2", "true or false");
     refuse(Format::Csv, "read 8,s\n\"p,3\n", "line 2", "quoted");
+    refuse(Format::Csv, "read_ns,0,1\n0,1,2\n", "line 1", "2 columns and 1 rows");
+    refuse(Format::Csv, "read_ns,0,1\n0,1,2\n2,1,2\n", "line 3", "node 2: expected 1");
+    refuse(Format::Csv, "read_ns,0,1\n0,1,2\n1,1,far\n", "line 3", "\"far\"");
+    refuse(Format::Csv, "read_ns,0\n0,1\n\nread_ns,0\n0,1\n", "line 4", "in line 1 already");
+    refuse(Format::Csv, "read_ns,0\n0,1\n\nwrite_ns,0,1\n0,1,1\n1,1,1\n", "line 4", "another number of nodes");
+}
+
+#[test]
+fn costs_that_were_measured_come_from_a_table() {
+    let table = "read_ns,0,1\n0,90,140\n1,150,95\n\nread_ns_per_byte,0,1\n0,0.1,0.25\n1,0.25,0.1\n";
+    let program = one(Format::Csv, text("read 8,s\np,3\n"));
+    let imported = import::read(Format::Csv, &[text(table)], Some(program)).unwrap();
+    let import::Result::Model(model) = imported.result else { panic!("a model") };
+    let costs = Costs::new(&model);
+    assert_eq!(costs.access_ns(optisci::model::Op::Read, 8, 1, 0), 150.0 + 8.0 * 0.25);
+    assert_eq!((model.nodes(), model.accesses.len()), (2, 1));
+    assert!(imported.notes.iter().any(|note| note.starts_with("start-up: one matrix")), "{:?}", imported.notes);
 }

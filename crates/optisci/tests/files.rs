@@ -186,6 +186,16 @@ fn numbers_that_other_programs_write_with_a_point_are_whole_numbers_too() {
 }
 
 #[test]
+fn a_number_keeps_its_last_bit() {
+    // Readers that round twice take the neighbour of this number.
+    let text = model().to_string().replace("1.5", "214018471.47894678");
+    let model = Model::from_json(&text).unwrap();
+    let CostModel::HopBytes(costs) = &model.cost_model else { panic!("{:?}", model.cost_model) };
+    assert_eq!(costs.ns_per_byte_hop.to_bits(), 214_018_471.478_946_78_f64.to_bits());
+    assert_eq!(Model::from_json(&model.to_json()).unwrap(), model);
+}
+
+#[test]
 fn what_is_no_json_is_told_with_its_line() {
     let error = Model::from_json("{\n  \"id\": \"a\",\n  topology").unwrap_err().to_string();
     assert!(error.contains("line 3"), "{error}");

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use optisci::export;
 use optisci::import::{self, Format, Input};
-use optisci::model::{Access, CostModel, HopBytes, Message, Model, Objective, Op, Process, Segment};
+use optisci::model::{Access, CostModel, HopBytes, Matrix, Message, Model, Objective, Op, Process, Segment};
 use optisci::placement::Home;
 use optisci::topology::{FatTree, Topology, Torus};
 use optisci::{Costs, Placement};
@@ -139,6 +139,17 @@ proptest! {
         prop_assert_eq!(&read.segments, &model.segments);
         prop_assert_eq!(accesses(&read), accesses(&model));
         prop_assert_eq!(messages(&read), messages(&model));
+    }
+
+    #[test]
+    fn tables_keep_every_cost((mut model, placement) in cases(), costs in prop::collection::vec(0.0f64..1e9, 4)) {
+        let nodes = model.nodes();
+        let table = |first: usize| (0..nodes * nodes).map(|place| costs[(place + first) % 4] / (place + 1) as f64).collect();
+        let matrix = Matrix { read_ns: table(0), write_ns: table(1), read_ns_per_byte: table(2), write_ns_per_byte: table(3) };
+        model.topology = Topology::FatTree(FatTree { radices: vec![nodes as u32] });
+        model.cost_model = CostModel::Matrix(Box::new(matrix));
+        let read = again(Format::Csv, &write(export::Format::Csv, &model, &placement), None);
+        prop_assert_eq!((&read.cost_model, &read.topology), (&model.cost_model, &model.topology));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use csv::Writer;
 
-use crate::model::{Model, Op};
+use crate::model::{CostModel, Model, Op};
 use crate::{Error, Placement};
 
 pub(super) fn tables(model: &Model, placement: &Placement) -> Result<String, Error> {
@@ -50,8 +50,26 @@ pub(super) fn tables(model: &Model, placement: &Placement) -> Result<String, Err
     for (size, counts) in &messages {
         blocks.push(counts.block(format!("messages {size}"), model, |process| &model.processes[process as usize].id));
     }
+    if let CostModel::Matrix(matrix) = &model.cost_model {
+        let tables = [
+            ("read_ns", &matrix.read_ns),
+            ("write_ns", &matrix.write_ns),
+            ("read_ns_per_byte", &matrix.read_ns_per_byte),
+            ("write_ns_per_byte", &matrix.write_ns_per_byte),
+        ];
+        blocks.extend(tables.map(|(title, entries)| costs(title, entries, model.nodes())));
+    }
     let blocks: Vec<String> = blocks.iter().map(|rows| block(rows)).collect();
     Ok(blocks.join("\n"))
+}
+
+fn costs(title: &str, entries: &[f64], nodes: usize) -> Vec<Vec<String>> {
+    let row = |first: String, rest: &mut dyn Iterator<Item = String>| std::iter::once(first).chain(rest).collect();
+    let mut rows = vec![row(title.to_owned(), &mut (0..nodes).map(|node| node.to_string()))];
+    for (node, entries) in entries.chunks(nodes).enumerate() {
+        rows.push(row(node.to_string(), &mut entries.iter().map(f64::to_string)));
+    }
+    rows
 }
 
 /// Counts by row and column.

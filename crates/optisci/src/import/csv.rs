@@ -2,9 +2,14 @@
 //!
 //! The first cell of a block says what it is: `process`, `segment`, or `read SIZE`, `write SIZE`, `messages SIZE` for a
 //! matrix of counts whose rows are processes and whose columns are segments (for messages: the processes that receive).
+//! `read_ns`, `write_ns`, `read_ns_per_byte` and `write_ns_per_byte` are the costs of a machine: rows are nodes of processes,
+//! columns nodes of segments.
+
+mod costs;
 
 use csv::{ReaderBuilder, StringRecord};
 
+use super::Found;
 use super::lines::{number, short};
 use crate::Error;
 use crate::model::file::LARGEST_WHOLE;
@@ -12,12 +17,18 @@ use crate::model::{Access, Message, Op, Process, Segment};
 use crate::program::{Ids, Program};
 use crate::topology::MOST_NODES;
 
-pub(super) fn program(text: &str) -> Result<Program, Error> {
+pub(super) fn read(text: &str) -> Result<Found, Error> {
     let mut tables = Tables::default();
-    for block in blocks(text)? {
+    let blocks = blocks(text)?;
+    let has_program = blocks.iter().any(|block| costs::Title::of(block[0].1.get(0).unwrap_or_default()).is_none());
+    for block in blocks {
         let (header_line, header) = &block[0];
         let title = header.get(0).unwrap_or_default().trim();
         let rows = &block[1..];
+        if let Some(title) = costs::Title::of(title) {
+            tables.costs.take(title, *header_line, header, rows)?;
+            continue;
+        }
         match title.split_once(' ').map_or((title, None), |(kind, size)| (kind, Some(size.trim()))) {
             ("process", None) => tables.processes(header, rows)?,
             ("segment", None) => tables.segments(header, rows)?,
@@ -26,14 +37,17 @@ pub(super) fn program(text: &str) -> Result<Program, Error> {
             ("messages", Some(size)) => tables.matrix(Matrix::Messages, size, *header_line, header, rows)?,
             _ => {
                 let message = format!(
-                    "\"{}\": a block begins with process, segment, read SIZE, write SIZE or messages SIZE",
+                    "\"{}\": a block begins with process, segment, read SIZE, write SIZE, messages SIZE, or read_ns, \
+                     write_ns, read_ns_per_byte, write_ns_per_byte",
                     short(title)
                 );
                 return Err(Error::at_line(*header_line, message));
             }
         }
     }
-    Ok(tables.program)
+    let mut notes = Vec::new();
+    let machine = tables.costs.machine(&mut notes)?;
+    Ok(Found { machine, program: has_program.then_some(tables.program), notes, ..Found::default() })
 }
 
 type Row = (usize, StringRecord);
@@ -73,6 +87,7 @@ struct Tables {
     program: Program,
     processes: Ids,
     segments: Ids,
+    costs: costs::Costs,
 }
 
 impl Tables {

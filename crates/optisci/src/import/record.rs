@@ -17,7 +17,7 @@ use crate::{Error, Model, Placement};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct File {
+struct File<'a> {
     deck_access_record: Whole,
     #[serde(default)]
     program: Option<String>,
@@ -29,10 +29,10 @@ struct File {
     processes: Vec<ProcessEntry>,
     #[serde(default)]
     segments: Vec<SegmentEntry>,
-    #[serde(default)]
-    accesses: Vec<AccessEntry>,
-    #[serde(default)]
-    messages: Vec<MessageEntry>,
+    #[serde(default, borrow)]
+    accesses: Vec<AccessEntry<'a>>,
+    #[serde(default, borrow)]
+    messages: Vec<MessageEntry<'a>>,
 }
 
 #[derive(Deserialize)]
@@ -117,10 +117,10 @@ pub(super) fn placement(inputs: &[Input<'_>], model: &Model) -> Result<Placement
     Ok(Placement { processes: processes.collect::<Result<_, _>>()?, segments: segments.collect::<Result<_, _>>()? })
 }
 
-fn run(inputs: &[Input<'_>]) -> Result<(Run, Vec<File>), Error> {
+fn run<'a>(inputs: &[Input<'a>]) -> Result<(Run, Vec<File<'a>>), Error> {
     let (mut run, mut files) = (Run::default(), Vec::new());
     for input in inputs {
-        let file = parse(input.text).and_then(|file: File| run.add(file));
+        let file = parse(input.text).and_then(|file: File<'a>| run.add(file));
         files.push(file.map_err(|error| error.in_file(input.name))?);
     }
     Ok((run, files))
@@ -128,7 +128,7 @@ fn run(inputs: &[Input<'_>]) -> Result<(Run, Vec<File>), Error> {
 
 impl Run {
     /// Takes in what a record says about machine, processes and segments; gives back what it says about accesses.
-    fn add(&mut self, mut file: File) -> Result<File, Error> {
+    fn add<'a>(&mut self, mut file: File<'a>) -> Result<File<'a>, Error> {
         if file.deck_access_record.0 != 1 {
             let message = format!("is {}: this program reads version 1", file.deck_access_record.0);
             return Err(Error::at_path("deck_access_record", message));
@@ -199,7 +199,7 @@ fn remember<T: Copy + PartialEq + std::fmt::Display>(
     Ok(())
 }
 
-fn activity(file: &File, run: &Run, program: &mut Program) -> Result<(), Error> {
+fn activity(file: &File<'_>, run: &Run, program: &mut Program) -> Result<(), Error> {
     let find = |ids: &Ids, id: &str, kind: &str, path: String| {
         ids.get(id).ok_or_else(|| Error::at_path(path, format!("there is no {kind} \"{id}\" in any of the records")))
     };

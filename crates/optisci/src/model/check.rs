@@ -1,5 +1,6 @@
 //! From a file to a model and back: which fields belong to which kind, which numbers must agree, which ids must exist.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 use super::file::{AccessEntry, CostModelEntry, File, MessageEntry, ProcessEntry, SegmentEntry, TopologyEntry, Whole};
@@ -8,7 +9,7 @@ use crate::Error;
 use crate::topology::{FatTree, MOST_NODES, Node, Topology, Torus};
 
 /// Reads: makes a model of a file.
-pub(super) fn model(file: File) -> Result<Model, Error> {
+pub(super) fn model(file: File<'_>) -> Result<Model, Error> {
     if let Some(version) = file.version.filter(|version| version.0 != 1) {
         return Err(Error::at_path("version", format!("is {}: this program reads version 1", version.0)));
     }
@@ -53,14 +54,14 @@ pub(super) fn model(file: File) -> Result<Model, Error> {
 }
 
 /// Writes: makes a file of a model.
-pub(super) fn file(model: &Model) -> File {
+pub(super) fn file(model: &Model) -> File<'_> {
     let whole = |limit: &Option<Vec<u64>>| {
         limit
             .as_ref()
             .map(|limit| limit.iter().map(|&entry| Some(Whole(entry)).filter(|_| entry != UNLIMITED)).collect())
     };
     let pin = |pin: Option<Node>| pin.map(|node| Whole(u64::from(node)));
-    let process_id = |index: u32| model.processes[index as usize].id.clone();
+    let process_id = |index: u32| Cow::Borrowed(model.processes[index as usize].id.as_str());
     File {
         id: model.id.clone(),
         version: Some(Whole(1)),
@@ -86,7 +87,7 @@ pub(super) fn file(model: &Model) -> File {
             .iter()
             .map(|access| AccessEntry {
                 process: process_id(access.process),
-                segment: model.segments[access.segment as usize].id.clone(),
+                segment: Cow::Borrowed(&model.segments[access.segment as usize].id),
                 op: access.op,
                 count: Whole(access.count),
                 size: Whole(access.size),
@@ -133,11 +134,11 @@ fn find(ids: &HashMap<&str, u32>, kind: &str, id: &str, path: impl Fn() -> Strin
 }
 
 fn accesses(
-    entries: &[AccessEntry],
+    entries: &[AccessEntry<'_>],
     processes: &HashMap<&str, u32>,
     segments: &HashMap<&str, u32>,
 ) -> Result<Vec<Access>, Error> {
-    let access = |(index, entry): (usize, &AccessEntry)| {
+    let access = |(index, entry): (usize, &AccessEntry<'_>)| {
         let process = find(processes, "process", &entry.process, || format!("accesses[{index}].process"))?;
         let segment = find(segments, "segment", &entry.segment, || format!("accesses[{index}].segment"))?;
         Ok(Access { process, segment, op: entry.op, count: entry.count.0, size: entry.size.0 })
@@ -145,8 +146,8 @@ fn accesses(
     entries.iter().enumerate().map(access).collect()
 }
 
-fn messages(entries: &[MessageEntry], processes: &HashMap<&str, u32>) -> Result<Vec<Message>, Error> {
-    let message = |(index, entry): (usize, &MessageEntry)| {
+fn messages(entries: &[MessageEntry<'_>], processes: &HashMap<&str, u32>) -> Result<Vec<Message>, Error> {
+    let message = |(index, entry): (usize, &MessageEntry<'_>)| {
         let from = find(processes, "process", &entry.from, || format!("messages[{index}].from"))?;
         let to = find(processes, "process", &entry.to, || format!("messages[{index}].to"))?;
         Ok(Message { from, to, count: entry.count.0, size: entry.size.0 })
@@ -167,19 +168,25 @@ fn limit(name: &str, entries: Option<Vec<Option<Whole>>>, nodes: usize) -> Resul
 
 /// Bytes are added up in 64 bits: together they must fit, whatever link they meet on.
 fn volume(model: &Model) -> Result<(), Error> {
-    let accesses = model.accesses.iter().map(|access| ("accesses", access.count, access.size));
-    let messages = model.messages.iter().map(|message| ("messages", message.count, message.size));
-    let copies = model.nodes() as u128;
-    let (mut all, mut index_in_list, mut last) = (0u128, 0, "accesses");
-    for (list, count, size) in accesses.chain(messages) {
-        index_in_list = if list == last { index_in_list } else { 0 };
-        last = list;
-        all += u128::from(count) * u128::from(size) * copies;
+    let nodes = model.nodes() as u128;
+    let copies = |access: &Access| match model.segments[access.segment as usize].replicable {
+        true => nodes,
+        false => 1,
+    };
+    let accesses = model.accesses.iter().map(|access| (access.count, access.size, copies(access)));
+    let messages = model.messages.iter().map(|message| (message.count, message.size, 1));
+    let first_message = model.accesses.len();
+    let mut all = 0u128;
+    for (index, (count, size, copies)) in accesses.chain(messages).enumerate() {
+        all = all.saturating_add((u128::from(count) * u128::from(size)).saturating_mul(copies));
         if all > u128::from(u64::MAX) {
-            let message = "count times size is too much: all bytes, to every node, must stay below 2^64";
-            return Err(Error::at_path(format!("{list}[{index_in_list}].count"), message));
+            let path = match index.checked_sub(first_message) {
+                None => format!("accesses[{index}].count"),
+                Some(index) => format!("messages[{index}].count"),
+            };
+            let message = "count times size is too much: all bytes, to every copy, must stay below 2^64";
+            return Err(Error::at_path(path, message));
         }
-        index_in_list += 1;
     }
     Ok(())
 }

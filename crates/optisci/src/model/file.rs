@@ -2,16 +2,22 @@
 //!
 //! The types here are the file as it is written; `check.rs` says which of them make a model.
 
+use std::borrow::Cow;
 use std::fmt;
 
-use serde::de::{self, DeserializeOwned, Deserializer, Visitor};
+use serde::de::{self, Deserializer, Visitor};
 use serde::{Deserialize, Serialize, Serializer};
 
 use super::{Objective, Op, Readings};
 use crate::Error;
 
 /// Reads a JSON text; what is wrong is told with its path.
-pub(crate) fn parse<T: DeserializeOwned>(text: &str) -> Result<T, Error> {
+///
+/// Keeping the path costs an allocation per field, so it is kept only when a text is read again because it is broken.
+pub(crate) fn parse<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, Error> {
+    if let Ok(value) = serde_json::from_str(text) {
+        return Ok(value);
+    }
     let mut reader = serde_json::Deserializer::from_str(text);
     let value = serde_path_to_error::deserialize(&mut reader).map_err(|error| {
         let path = error.path().to_string();
@@ -23,7 +29,7 @@ pub(crate) fn parse<T: DeserializeOwned>(text: &str) -> Result<T, Error> {
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct File {
+pub(crate) struct File<'a> {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -34,10 +40,10 @@ pub(crate) struct File {
     pub processes: Vec<ProcessEntry>,
     #[serde(default)]
     pub segments: Vec<SegmentEntry>,
-    #[serde(default)]
-    pub accesses: Vec<AccessEntry>,
-    #[serde(default)]
-    pub messages: Vec<MessageEntry>,
+    #[serde(default, borrow)]
+    pub accesses: Vec<AccessEntry<'a>>,
+    #[serde(default, borrow)]
+    pub messages: Vec<MessageEntry<'a>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub process_slots: Option<Vec<Option<Whole>>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -113,9 +119,11 @@ pub(crate) struct SegmentEntry {
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct AccessEntry {
-    pub process: String,
-    pub segment: String,
+pub(crate) struct AccessEntry<'a> {
+    #[serde(borrow)]
+    pub process: Cow<'a, str>,
+    #[serde(borrow)]
+    pub segment: Cow<'a, str>,
     pub op: Op,
     pub count: Whole,
     pub size: Whole,
@@ -123,9 +131,11 @@ pub(crate) struct AccessEntry {
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct MessageEntry {
-    pub from: String,
-    pub to: String,
+pub(crate) struct MessageEntry<'a> {
+    #[serde(borrow)]
+    pub from: Cow<'a, str>,
+    #[serde(borrow)]
+    pub to: Cow<'a, str>,
     pub count: Whole,
     pub size: Whole,
 }
