@@ -41,9 +41,10 @@ export interface Layout {
   bounds: Box;
 }
 
-const GAP = 72;
+/** Between neighbours; large machines are drawn closer. */
+const gapOf = (nodes: number): number => (nodes > 64 ? 44 : 72);
 const MARGIN = 56;
-const STUB = 30;
+const STUB = 24;
 /** Two links between the same nodes keep this far from the line between them. */
 const APART = 7;
 const ROUND_RING = 24;
@@ -70,12 +71,13 @@ export function layout(topology: Topology, links: readonly Link[], items: number
 function torusLayout({ dims, nodes, directed }: Torus, links: readonly Link[], width: number, height: number): Layout {
   const used = dims.filter((dim) => dim > 1);
   if (used.length <= 1) return ringLayout(nodes, directed === true, links, width, height);
+  const gap = gapOf(nodes);
   const [columns = 1, rows = 1] = dims;
   const slice = columns * rows;
   const slices = nodes / slice;
-  const across = Math.ceil(Math.sqrt((slices * rows * (height + GAP)) / (columns * (width + GAP)))) || 1;
-  const sliceWidth = columns * (width + GAP) + GAP;
-  const sliceHeight = rows * (height + GAP) + GAP;
+  const across = Math.ceil(Math.sqrt((slices * rows * (height + gap)) / (columns * (width + gap)))) || 1;
+  const sliceWidth = columns * (width + gap) + gap;
+  const sliceHeight = rows * (height + gap) + gap;
   const boxes: Box[] = [];
   const captions: Layout['captions'] = [];
   for (let node = 0; node < nodes; node++) {
@@ -84,15 +86,15 @@ function torusLayout({ dims, nodes, directed }: Torus, links: readonly Link[], w
     const top = Math.floor(z / across) * sliceHeight;
     if (slices > 1 && node % slice === 0) captions.push({ x: left, y: top - 22, text: sliceName(z, dims) });
     boxes.push({
-      x: left + (node % columns) * (width + GAP),
-      y: top + Math.floor((node % slice) / columns) * (height + GAP),
+      x: left + (node % columns) * (width + gap),
+      y: top + Math.floor((node % slice) / columns) * (height + gap),
       width,
       height,
     });
   }
   const wires = links.map(({ from, to }) => {
     if (typeof from !== 'number' || typeof to !== 'number') return null;
-    return between(boxes, from, to, slice, width + GAP, height + GAP);
+    return between(boxes, from, to, slice, width + gap, height + gap);
   });
   return { nodes: boxes, wires, switches: [], captions, bounds: boundsOf(boxes, STUB + MARGIN) };
 }
@@ -176,11 +178,12 @@ function edge(box: Box, dx: number, dy: number): { x: number; y: number } {
 }
 
 function ringLayout(nodes: number, directed: boolean, links: readonly Link[], width: number, height: number): Layout {
+  const gap = gapOf(nodes);
   const round = nodes <= ROUND_RING;
   const boxes: Box[] = [];
   if (round) {
     // Far enough apart that neighbours at the flat sides do not touch.
-    const radiusX = nodes <= 2 ? (nodes - 1) * (width / 2 + GAP) : Math.max(width + 60, ((width + 50) * nodes) / 5.6);
+    const radiusX = nodes <= 2 ? (nodes - 1) * (width / 2 + gap) : Math.max(width + 60, ((width + 50) * nodes) / 5.6);
     const radiusY = nodes <= 2 ? 0 : Math.max(height + 34, ((height + 36) * nodes) / 6.2);
     const start = nodes === 2 ? -Math.PI : -Math.PI / 2 - (nodes === 4 ? Math.PI / 4 : 0);
     for (let node = 0; node < nodes; node++) {
@@ -190,11 +193,11 @@ function ringLayout(nodes: number, directed: boolean, links: readonly Link[], wi
       boxes.push({ x: x - width / 2, y: y - height / 2, width, height });
     }
   } else {
-    const columns = Math.ceil(Math.sqrt((nodes * (height + GAP)) / (width + GAP)) * 1.25);
+    const columns = Math.ceil(Math.sqrt((nodes * (height + gap)) / (width + gap)) * 1.25);
     for (let node = 0; node < nodes; node++) {
       const row = Math.floor(node / columns);
       const column = row % 2 === 0 ? node % columns : columns - 1 - (node % columns);
-      boxes.push({ x: column * (width + GAP), y: row * (height + GAP), width, height });
+      boxes.push({ x: column * (width + gap), y: row * (height + gap), width, height });
     }
   }
   const wires = links.map(({ from, to }) => {

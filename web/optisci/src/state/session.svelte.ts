@@ -73,6 +73,8 @@ export class Session {
   readonly taken = $derived(this.drag?.taken ?? NOTHING);
   readonly shownPlacement = $derived(this.preview?.placement ?? this.placement);
   readonly shown: Evaluation = $derived(this.drag?.evaluation ?? this.preview?.evaluation ?? this.evaluation);
+  /** What is shown when nothing is in the hand. */
+  readonly resting: Evaluation = $derived(this.preview?.evaluation ?? this.evaluation);
   readonly cost = $derived(costOf(this.evaluation, this.objective));
   readonly layout = $derived.by(() => {
     const items = this.model.processes.length + this.model.segments.length;
