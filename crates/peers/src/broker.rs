@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 use deck_segment::Seat;
-use deck_sync::{Error, ErrorKind, NodeId, Result};
+use deck_sync::{Error, ErrorKind, NodeId, Result, point};
 use rustix::event::epoll;
 
 use crate::fork::ParentOnly;
@@ -283,13 +283,10 @@ impl State {
     /// The process that joins has asked a broker that died. If that one had given it a number, nobody ever heard of it.
     fn forget_unanswered(&mut self, pid: u64) {
         let here = self.nodes();
-        let last = (0..Seat::COUNT as u16).filter_map(|index| self.table.node_on(Seat(index))).max();
         // Numbers are given in order, and the broker died with this one: it is the last.
-        let unanswered = last.filter(|number| {
-            self.table.is_live(*number)
-                && !here.contains(number)
-                && self.table.pid_of(*number).map(u64::from) == Some(pid)
-        });
+        let last = self.table.live().last().copied();
+        let unanswered =
+            last.filter(|number| !here.contains(number) && self.table.pid_of(*number).map(u64::from) == Some(pid));
         if let Some(number) = unanswered {
             self.absent.remove(&number);
             self.depart(u64::MAX, number, false);
@@ -320,10 +317,9 @@ impl State {
                 }
                 watch_process(epoll, member, key);
                 let (number, seat) = (u64::from(number.0), u64::from(seat.0));
+                pass_listener(self.listener.as_ref(), &member.socket);
+                point("broker/seated");
                 let _ = member.socket.send(&Frame::Welcome { number, seat, broker }, Some(self.table.as_fd()));
-                if let Some(listener) = &self.listener {
-                    let _ = member.socket.send(&Frame::Listener {}, Some(listener.as_fd()));
-                }
             }
         }
     }
@@ -348,6 +344,7 @@ impl State {
         member.attempt = attempt;
         member.pid = pid as u32;
         watch_process(epoll, member, key);
+        pass_listener(self.listener.as_ref(), &member.socket);
         let _ = member.socket.send(&Frame::Rejoined {}, None);
         // What it has missed.
         for (gone, departure) in &mut self.departures {
@@ -389,6 +386,7 @@ impl State {
         let introduce = |peer: u64, seat: Seat| Frame::Introduce { peer, seat: u64::from(seat.0) };
         // Whoever asked gets its end first; the other end arrives with the other's next look at its socket.
         let _ = member.socket.send(&introduce(to, seat), Some(ours.as_fd()));
+        point("broker/introducing");
         let _ = other.socket.send(&introduce(u64::from(from.0), from_seat), Some(theirs.as_fd()));
     }
 
@@ -553,6 +551,14 @@ impl Broker {
     /// The nodes that have come (again) to this broker.
     pub(crate) fn nodes(&self) -> Vec<NodeId> {
         self.shared.lock().nodes()
+    }
+}
+
+/// Before the welcome: who is in the job can listen for it. One who could not, and is the lowest, would keep the others
+/// waiting for it for ever.
+fn pass_listener(listener: Option<&ParentOnly>, socket: &Socket) {
+    if let Some(listener) = listener {
+        let _ = socket.send(&Frame::Listener {}, Some(listener.as_fd()));
     }
 }
 
