@@ -105,6 +105,8 @@ pub enum Refused {
     Nonsense = 7,
     /// The node to talk to is gone.
     Gone = 8,
+    /// The node that listens has no descriptors left.
+    Descriptors = 9,
 }
 
 impl Refused {
@@ -118,6 +120,7 @@ impl Refused {
             Refused::User,
             Refused::Taken,
             Refused::Gone,
+            Refused::Descriptors,
         ]
         .into_iter()
         .find(|reason| *reason as u64 == word)

@@ -10,8 +10,10 @@ use std::sync::Arc;
 
 use deck_sync::{Error, ErrorKind, Result};
 use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags};
+use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags};
 
+use crate::layout::PAGE;
 use crate::limits;
 
 /// A mapped memfd, one's own or another node's.
@@ -101,10 +103,17 @@ impl Segment {
     /// [`ErrorKind::NoMemory`] with what was wanted, what there is and what to do. Never SIGBUS later.
     pub fn allocate(&self, offset: usize, bytes: usize) -> Result<()> {
         limits::check_memory(bytes)?;
-        rustix::io::retry_on_intr(|| {
-            rustix::fs::fallocate(&self.fd, FallocateFlags::empty(), offset as u64, bytes as u64)
-        })
-        .map_err(|errno| limits::refused(bytes, Some(errno.raw_os_error())))
+        let (mut done, mut piece) = (0, bytes);
+        while done < bytes {
+            let next = piece.min(bytes - done);
+            match rustix::fs::fallocate(&self.fd, FallocateFlags::empty(), (offset + done) as u64, next as u64) {
+                Ok(()) => done += next,
+                // A signal undoes what the call had done: where signals come often only small pieces ever end.
+                Err(Errno::INTR) => piece = (piece / 2).next_multiple_of(PAGE),
+                Err(errno) => return Err(limits::refused(bytes, Some(errno.raw_os_error()))),
+            }
+        }
+        Ok(())
     }
 
     /// Gives the pages of a range back to the system; they read as zero afterwards.
