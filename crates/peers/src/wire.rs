@@ -73,7 +73,7 @@ frames! {
     RingRefuse = 23 { request, reason };
     /// Owner to poster: the mail box is closed; post no more.
     RingClose = 24 { ring };
-    /// Poster to owner: nothing behind `tail` was ever reserved.
+    /// Poster to owner: nothing behind `tail` was ever posted.
     RingEnded = 25 { ring, tail };
     /// With a third node's heap, whose buffers will be handed over.
     Heap = 26 { number, seat };

@@ -16,6 +16,7 @@ pub mod holders;
 pub mod layout;
 mod limits;
 mod memory;
+mod prefetch;
 mod words;
 
 pub use buffer::{Buffer, BufferName, Kept};

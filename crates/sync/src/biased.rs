@@ -22,8 +22,9 @@ use crate::barrier;
 use crate::cell::{Cell, Touch};
 use crate::visitor::Visitor;
 
-/// How often in a row a thread has to come before it is the favourite; times 8 whenever it was wrong.
-const ALONE_FIRST: u32 = if cfg!(loom) { 0 } else { 2 };
+/// How often in a row a thread has to come before it is the favourite; times 8 whenever it was wrong. Models of what is built
+/// on this lock have no favourites: the lock has models of its own.
+const ALONE_FIRST: u32 = if cfg!(loom) { u32::MAX } else { 2 };
 const ALONE_LAST: u32 = 1 << 16;
 /// Looks at a favourite that is inside before the core is given to another thread.
 const LOOKS: u32 = 64;
@@ -68,6 +69,14 @@ impl<T> Biased<T> {
     pub fn new(value: T) -> Biased<T> {
         let history = History { former: 0, last: 0, in_a_row: 0, needed: ALONE_FIRST };
         Biased { favourite: AtomicUsize::new(0), others: Mutex::new(history), value: Cell::new(value) }
+    }
+
+    /// A lock whose favourite is whoever was inside last, for its models.
+    #[cfg(loom)]
+    pub fn eager(value: T) -> Biased<T> {
+        let lock = Biased::new(value);
+        lock.others.lock().unwrap().needed = 0;
+        lock
     }
 
     fn address(&self) -> usize {
@@ -175,7 +184,7 @@ impl<T> Biased<T> {
         let Some(me) = Visitor::here().map(Visitor::token) else { return };
         if history.last != me {
             // Whoever had been the favourite was not alone.
-            if history.last != 0 && history.in_a_row >= history.needed {
+            if !cfg!(loom) && history.last != 0 && history.in_a_row >= history.needed {
                 history.needed = (history.needed * 8).clamp(1, ALONE_LAST);
             }
             (history.last, history.in_a_row) = (me, 0);

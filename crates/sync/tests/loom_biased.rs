@@ -20,7 +20,7 @@ fn bounded(preemptions: usize, run: impl Fn() + Send + Sync + 'static) {
 #[test]
 fn a_favourite_and_another_are_never_inside_together() {
     bounded(4, || {
-        let lock = Arc::new(Biased::new(0u32));
+        let lock = Arc::new(Biased::eager(0u32));
         // From here on this thread is the favourite.
         *lock.lock() += 1;
         let other = {
@@ -38,7 +38,7 @@ fn a_favourite_and_another_are_never_inside_together() {
 #[test]
 fn the_right_moves_from_thread_to_thread() {
     bounded(3, || {
-        let lock = Arc::new(Biased::new(0u32));
+        let lock = Arc::new(Biased::eager(0u32));
         let twice = |lock: Arc<Biased<u32>>| {
             move || {
                 *lock.lock() += 1;
@@ -59,7 +59,7 @@ fn the_right_moves_from_thread_to_thread() {
 #[test]
 fn one_that_tries_in_vain_leaves_no_way_in() {
     bounded(3, || {
-        let lock = Arc::new(Biased::new(0u32));
+        let lock = Arc::new(Biased::eager(0u32));
         *lock.lock() += 1;
         let other = {
             let lock = lock.clone();

@@ -6,14 +6,14 @@
 //! byte 63        bits 0-5 length of the payload (63: the payload is an announcement), bits 6-7 tag of the lap
 //! ```
 //!
-//! An announcement tells where the content is. Everything in a slot is written by another process: [`Packet::read`]
+//! An announcement tells in bytes 56 and 57 of what kind and type it is. Everything in a slot is written by another process: [`Packet::read`]
 //! refuses what cannot be.
 
 use deck_segment::BufferName;
 use deck_segment::fabric::Line;
 
 use super::ring::{Position, tag};
-use crate::parcel::{BYTES, MIXED};
+use crate::parcel::{BYTES, MIXED, Parcel};
 
 /// Payload bytes of a slot.
 pub const PAYLOAD: usize = 62;
@@ -100,8 +100,13 @@ impl Packet {
                 *size
             }
             Packet::Typed { label, bytes: content } => {
-                bytes[..6].copy_from_slice(&[kind::TYPED, label.element, label.size as u8, label.runs as u8, 0, 0]);
-                bytes[6..PAYLOAD].copy_from_slice(content);
+                bytes[..TYPED].copy_from_slice(content);
+                bytes[TYPED..TYPED + 4].copy_from_slice(&[
+                    kind::TYPED,
+                    label.element,
+                    label.size as u8,
+                    label.runs as u8,
+                ]);
                 ANNOUNCEMENT
             }
             Packet::Buffered { label, line, area_end } => {
@@ -148,22 +153,20 @@ impl Packet {
             let content = array(&bytes, 0);
             return Ok(Packet::Short { bytes: content, size: length });
         }
-        if bytes[0] == kind::TYPED {
-            let label = Label { element: bytes[1], size: u64::from(bytes[2]), runs: u32::from(bytes[3]) };
+        let (kind, element) = (bytes[TYPED], bytes[TYPED + 1]);
+        if kind == kind::TYPED {
+            let label = Label { element, size: u64::from(bytes[TYPED + 2]), runs: u32::from(bytes[TYPED + 3]) };
             check(&label)?;
             if crate::Parcel::needed(label.size as usize, label.runs as usize) > TYPED {
                 return Err(Nonsense("a short message is longer than a slot"));
             }
-            return Ok(Packet::Typed { label, bytes: array(&bytes, 6) });
+            return Ok(Packet::Typed { label, bytes: array(&bytes, 0) });
         }
-        let label = Label {
-            element: bytes[1],
-            runs: u32::from_le_bytes(array(&bytes, 4)),
-            size: u64::from_le_bytes(array(&bytes, 8)),
-        };
+        let label =
+            Label { element, runs: u32::from_le_bytes(array(&bytes, 4)), size: u64::from_le_bytes(array(&bytes, 8)) };
         check(&label)?;
         let word = |at: usize| u32::from_le_bytes(array(&bytes, at));
-        match bytes[0] {
+        match kind {
             kind::BUFFERED => Ok(Packet::Buffered { label, line: word(16), area_end: word(20) }),
             kind::HAND_OVER => {
                 let name = BufferName {
@@ -203,8 +206,8 @@ fn check(label: &Label) -> Result<(), Nonsense> {
 }
 
 fn write_label(bytes: &mut [u8; 64], kind: u8, label: &Label) {
-    bytes[0] = kind;
-    bytes[1] = label.element;
+    bytes[TYPED] = kind;
+    bytes[TYPED + 1] = label.element;
     bytes[4..8].copy_from_slice(&label.runs.to_le_bytes());
     bytes[8..16].copy_from_slice(&label.size.to_le_bytes());
 }
@@ -215,14 +218,58 @@ fn array<const N: usize>(bytes: &[u8; 64], at: usize) -> [u8; N] {
     out
 }
 
-/// The line of a short message: the hot path's only encoding.
+/// Length, sequence and tag of the lap, in the last word of a line.
 #[inline]
-pub fn short_line(content: &[u8], position: Position, slots: u32) -> Line {
-    let mut bytes = [0u8; 64];
-    bytes[..content.len()].copy_from_slice(content);
-    bytes[62] = position as u8;
-    bytes[63] = content.len() as u8 | tag(position, slots) << 6;
-    to_line(&bytes)
+fn control(length: u8, position: Position, slots: u32) -> u64 {
+    u64::from(position as u8) << 48 | u64::from(length | tag(position, slots) << 6) << 56
+}
+
+/// The line of raw bytes: `content` as a parcel has it, `size` bytes of it in use.
+#[inline]
+pub fn short_line(content: &Line, size: usize, position: Position, slots: u32) -> Line {
+    let mut line = *content;
+    line[7] = line[7] & (u64::MAX >> 16) | control(size as u8, position, slots);
+    line
+}
+
+/// The line of up to [`TYPED`] bytes of one type: `content` as a parcel has it.
+#[inline]
+pub fn typed_line(content: &Line, label: &Label, position: Position, slots: u32) -> Line {
+    let mut line = *content;
+    let kind = u64::from(kind::TYPED) | u64::from(label.element) << 8 | label.size << 16;
+    line[7] = kind | control(ANNOUNCEMENT, position, slots);
+    line
+}
+
+/// The line of content that is not as a slot has it: in a buffer, or with runs.
+#[cold]
+pub fn collected_line(parcel: &Parcel, position: Position, slots: u32) -> Line {
+    let label = Label { element: parcel.element(), size: parcel.size() as u64, runs: parcel.runs() as u32 };
+    if label.element == BYTES {
+        let mut bytes = [0; PAYLOAD];
+        parcel.collect(&mut bytes);
+        return Packet::Short { bytes, size: label.size as u8 }.write(position, slots);
+    }
+    let mut bytes = [0; TYPED];
+    parcel.collect(&mut bytes);
+    Packet::Typed { label, bytes }.write(position, slots)
+}
+
+/// Size and element type of a line that has arrived at `position`, if all of its content is in it and of one type: what the hot
+/// path decodes. Anything else is for [`Packet::read`].
+#[inline]
+pub fn simple(line: &Line, position: Position) -> Option<(usize, u8)> {
+    let last = line[7];
+    if (last >> 48) as u8 != position as u8 {
+        return None;
+    }
+    let length = (last >> 56) as u8 & 63;
+    if length != ANNOUNCEMENT {
+        return Some((usize::from(length), BYTES));
+    }
+    let (element, size, runs) = ((last >> 8) as u8, (last >> 16) as u8, (last >> 24) as u8);
+    let is_simple = last as u8 == kind::TYPED && runs == 0 && usize::from(size) <= TYPED;
+    (is_simple && element != 0 && element != MIXED).then_some((usize::from(size), element))
 }
 
 fn to_line(bytes: &[u8; 64]) -> Line {
@@ -289,6 +336,21 @@ mod tests {
             prop_assert!(!Packet::has_arrived(line[7], position.wrapping_add(64), 64));
             prop_assert_eq!(Packet::read(&line, position), Ok(packet));
             prop_assert!(Packet::read(&line, position.wrapping_add(1)).is_err());
+        }
+
+        #[test]
+        fn the_hot_path_decodes_what_the_general_one_does(line: [u64; 8], position: u32, kind in 0u64..3, length in 61u64..64) {
+            let mut line = line;
+            line[7] = line[7] & !(255 << 56 | 255 << 48 | 255) | length << 56 | u64::from(position as u8) << 48 | kind;
+            if let Some((size, element)) = simple(&line, position) {
+                match Packet::read(&line, position) {
+                    Ok(Packet::Short { size: length, .. }) => prop_assert_eq!((usize::from(length), BYTES), (size, element)),
+                    Ok(Packet::Typed { label, .. }) => {
+                        prop_assert_eq!((label.size as usize, label.element, label.runs), (size, element, 0));
+                    }
+                    other => prop_assert!(false, "{other:?}"),
+                }
+            }
         }
 
         #[test]

@@ -12,9 +12,9 @@ use deck_segment::{Buffer, BufferName, HeapMemory, Region, Remote, Words};
 use deck_sync::atomic::Ordering;
 use deck_sync::{Error, ErrorKind, NodeId, Result, barrier, point};
 
-use super::packet::{Label, Packet, needed};
+use super::packet::{self, Label, Packet, needed};
 use super::ring::{Position, Shape, credit, tag};
-use crate::parcel::{BYTES, Parcel};
+use crate::parcel::Parcel;
 use crate::protocol::Protocol;
 
 /// Finds the heap of any node of the job.
@@ -22,6 +22,11 @@ pub trait Heaps {
     /// The heap of `owner`, or `None` if it was not introduced yet.
     fn heap_of(&self, owner: NodeId) -> Option<Arc<HeapMemory>>;
 }
+
+/// A receiver that found a message at so many looks in a row is behind, and then fetches slots early: so many ahead. Fetching a
+/// slot before it is written would take its line away from the sender.
+const BEHIND: u32 = 4;
+const PREFETCH: u32 = 8;
 
 /// The receiving end of one ring.
 pub struct Receiver<R: Remote> {
@@ -37,6 +42,8 @@ pub struct Receiver<R: Remote> {
     area: u32,
     bytes: u64,
     is_hot: bool,
+    /// Messages since the last look that found none.
+    in_a_row: u32,
     /// Buffers that were taken over from a dead sender and are still to be retrieved.
     adopted: VecDeque<(Position, Buffer)>,
     /// Buffers promised to requests, and how far requests were answered.
@@ -76,6 +83,7 @@ impl<R: Remote> Receiver<R> {
             area: 0,
             bytes: 0,
             is_hot: false,
+            in_a_row: 0,
             adopted: VecDeque::new(),
             promised: VecDeque::new(),
             answered: 0,
@@ -119,7 +127,9 @@ impl<R: Remote> Receiver<R> {
         Packet::has_arrived(last, self.head, self.slots) || (last >> 62) == 3
     }
 
-    fn packet(&self, position: Position) -> Result<Option<Packet>> {
+    /// The line that has arrived at `position`.
+    #[inline]
+    fn line(&self, position: Position) -> Result<Option<Line>> {
         let last = self.last_word(position);
         if !Packet::has_arrived(last, position, self.slots) {
             if last >> 62 == 3 {
@@ -134,6 +144,11 @@ impl<R: Remote> Receiver<R> {
             *word = self.ring.get(slot * LINE_WORDS + index).load(Ordering::Relaxed);
         }
         line[LINE_WORDS - 1] = last;
+        Ok(Some(line))
+    }
+
+    fn packet(&self, position: Position) -> Result<Option<Packet>> {
+        let Some(line) = self.line(position)? else { return Ok(None) };
         Packet::read(&line, position).map(Some).map_err(|nonsense| self.nonsense(nonsense.0))
     }
 
@@ -148,16 +163,22 @@ impl<R: Remote> Receiver<R> {
     /// [`ErrorKind::Corrupt`] if the sender wrote nonsense (the ring is of no use afterwards), [`ErrorKind::NoMemory`] if
     /// there is no room for a copy (the message stays in the ring). `into` is as before then.
     pub fn take(&mut self, into: &mut Parcel, heap: &Arc<HeapMemory>, heaps: &dyn Heaps) -> Result<Option<Protocol>> {
-        let Some(packet) = self.packet(self.head)? else { return Ok(None) };
-        let protocol = match packet {
-            Packet::Short { bytes, size } => {
-                into.set_inline(&bytes[..usize::from(size)], BYTES);
-                Protocol::Short
-            }
+        let Some(line) = self.line(self.head)? else {
+            self.in_a_row = 0;
+            return Ok(None);
+        };
+        if let Some((size, element)) = packet::simple(&line, self.head) {
+            into.set_line(&line, size, element);
+            self.go_on(Protocol::Short);
+            return Ok(Some(Protocol::Short));
+        }
+        let protocol = match Packet::read(&line, self.head).map_err(|nonsense| self.nonsense(nonsense.0))? {
             Packet::Typed { label, bytes } => {
-                into.set_collected(&label, &bytes, heap)?;
+                // SAFETY: `Packet::read` has checked that content and runs lie in `bytes`.
+                unsafe { into.copy_collected(&label, bytes.as_ptr(), heap)? };
                 Protocol::Short
             }
+            Packet::Short { .. } => unreachable!("that is simple"),
             Packet::Buffered { label, line, area_end } => {
                 self.take_buffered(into, &label, line, heap)?;
                 self.area = area_end;
@@ -182,11 +203,20 @@ impl<R: Remote> Receiver<R> {
                 Protocol::ZeroCopy
             }
         };
+        self.go_on(protocol);
+        Ok(Some(protocol))
+    }
+
+    #[inline]
+    fn go_on(&mut self, protocol: Protocol) {
         self.head = self.head.wrapping_add(1);
+        self.in_a_row += 1;
+        if self.in_a_row > BEHIND {
+            self.ring.prefetch(((self.head.wrapping_add(PREFETCH)) & (self.slots - 1)) as usize * LINE_WORDS);
+        }
         point("retrieve/held");
         self.give_credit(protocol);
         point("retrieve/credited");
-        Ok(Some(protocol))
     }
 
     fn take_buffered(&self, into: &mut Parcel, label: &Label, line: u32, heap: &Arc<HeapMemory>) -> Result<()> {
@@ -283,16 +313,6 @@ impl<R: Remote> Receiver<R> {
         self.remote.flush();
         self.remote.write_word(self.credit + 8 * credit::CLOSED, 1);
         self.remote.interrupt(self.credit + 8 * credit::ROOM);
-    }
-
-    /// After the sender is gone: goes to the next message that was published, over slots that were reserved and never
-    /// written. False if there is none.
-    pub fn skip_unwritten(&mut self) -> bool {
-        let next = (0..self.slots).map(|ahead| self.head.wrapping_add(ahead)).find(|next| self.has_arrived(*next));
-        if let Some(next) = next {
-            self.head = next;
-        }
-        next.is_some()
     }
 
     /// After the sender is gone: passes over a message that can never be read.

@@ -69,7 +69,7 @@ conformance! {
     endings {
         a_closed_ring_refuses_and_gives_back_what_was_on_its_way,
         a_ring_whose_node_died_says_so,
-        what_was_posted_before_the_sender_died_is_delivered_over_its_gaps,
+        what_was_posted_before_the_sender_died_is_delivered,
         buffers_of_a_dead_sender_are_taken_over_before_it_is_forgotten,
         a_ring_is_quiet_when_everything_that_was_reserved_has_arrived,
     }
