@@ -21,6 +21,8 @@ mod point;
 mod thread;
 mod wait;
 
+#[cfg(loom)]
+pub use crowd::Calm;
 pub use crowd::{Alone, Crowd, core_mask, cores_in_quota};
 pub use deadline::{Deadline, FOREVER, now_ns};
 pub use error::{Error, ErrorKind, Result, Scope};
