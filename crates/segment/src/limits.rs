@@ -21,7 +21,7 @@ struct Room {
 /// whether something fits: one digit, rounded down.
 pub fn size(bytes: u64) -> String {
     for (unit, shift) in [("GiB", 30), ("MiB", 20), ("KiB", 10)] {
-        let (whole, tenth) = (bytes >> shift, (bytes >> (shift - 10) & 1023) * 10 >> 10);
+        let (whole, tenth) = (bytes >> shift, (((bytes >> (shift - 10)) & 1023) * 10) >> 10);
         match (whole, tenth) {
             (0, _) => {}
             (1..100, 1..) => return format!("{whole}.{tenth} {unit}"),

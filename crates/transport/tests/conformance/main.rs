@@ -50,6 +50,7 @@ conformance! {
         messages_arrive_in_the_order_posted_across_protocols,
         #[cfg_attr(miri, ignore = "minutes")]
         laps_sequences_and_the_area_wrap_without_a_trace,
+        #[cfg_attr(miri, ignore = "minutes")]
         positions_and_area_lines_wrap_at_the_end_of_their_counters,
         a_message_that_finds_the_area_full_goes_another_way,
     }
