@@ -70,7 +70,8 @@ impl Segment {
         let base =
             unsafe { rustix::mm::mmap(std::ptr::null_mut(), bytes, ProtFlags::READ | ProtFlags::WRITE, flags, &fd, 0) };
         let base = base.map_err(|errno| {
-            Error::new(ErrorKind::NoMemory, format!("mapping a segment of {} MiB of address space", bytes >> 20))
+            let what = format!("mapping a segment of {} of address space", limits::size(bytes as u64));
+            Error::new(ErrorKind::NoMemory, what)
                 .with_os(errno.raw_os_error())
                 .with_remedy("raise the limit of address space (ulimit -v), or set DECK_HEAP to a smaller size")
         })?;
@@ -143,7 +144,6 @@ mod tests {
     use super::*;
 
     #[test]
-    #[cfg_attr(miri, ignore = "maps memory")]
     fn a_new_segment_is_sparse_and_every_access_is_bounded() {
         let segment = Segment::create("test", 1 << 30).unwrap();
         assert_eq!(segment.bytes(), 1 << 30);
@@ -153,7 +153,6 @@ mod tests {
     }
 
     #[test]
-    #[cfg_attr(miri, ignore = "maps memory")]
     fn a_second_mapping_sees_what_the_first_wrote() {
         let mine = Segment::create("test", 8192).unwrap();
         mine.allocate(0, 8192).unwrap();
@@ -169,7 +168,6 @@ mod tests {
     }
 
     #[test]
-    #[cfg_attr(miri, ignore = "maps memory")]
     fn memory_that_could_shrink_is_refused() {
         let fd = rustix::fs::memfd_create("bad", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).unwrap();
         rustix::fs::ftruncate(&fd, 4096).unwrap();
@@ -179,7 +177,6 @@ mod tests {
     }
 
     #[test]
-    #[cfg_attr(miri, ignore = "maps memory")]
     fn too_little_memory_is_an_error_with_a_remedy() {
         let segment = Segment::create("test", 1 << 46).unwrap();
         let error = segment.allocate(0, 1 << 45).unwrap_err();

@@ -25,6 +25,8 @@ mod visitor;
 mod wait;
 
 pub use biased::{Biased, Inside};
+#[cfg(loom)]
+pub use crowd::Calm;
 pub use crowd::{Alone, Crowd, core_mask, cores_in_quota};
 pub use deadline::{Deadline, FOREVER, now_ns};
 pub use error::{Error, ErrorKind, Result, Scope};
