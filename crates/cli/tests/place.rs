@@ -156,6 +156,108 @@ fn what_cannot_be_written_is_told() {
     assert_eq!(names.len(), 2, "{names:?}");
 }
 
+#[test]
+fn solve_prints_one_json_object_and_writes_what_cost_confirms() {
+    let folder = Folder::new("solve");
+    folder.file("model.json", optisci::table1::SCHEDULER);
+    for objective in ["sum", "makespan", "max_link"] {
+        let arguments = ["solve", "model.json", "--objective", objective, "--seed", "3", "--json", "-o", "best.json"];
+        let text = stdout(&deck(&folder.0, &arguments));
+        assert_eq!(text.lines().count(), 1);
+        let outcome: Value = serde_json::from_str(&text).unwrap();
+        assert_eq!((&outcome["status"], &outcome["objective"]), (&"optimal".into(), &objective.into()));
+        assert_eq!((&outcome["seed"], &outcome["gap"]), (&3.into(), &0.0.into()));
+        assert!(outcome["method"].is_string() && outcome["seconds"].is_f64() && outcome["reason"].is_null());
+        assert_eq!(outcome["placement"], serde_json::from_str::<Value>(&folder.read("best.json")).unwrap());
+
+        let text = stdout(&deck(&folder.0, &["cost", "model.json", "best.json", "--json"]));
+        let report: Value = serde_json::from_str(&text).unwrap();
+        let field = match objective {
+            "sum" => "total_ns",
+            "makespan" => "makespan_ns",
+            _ => "max_link_bytes",
+        };
+        assert_eq!(report["feasible"], true);
+        assert_eq!(report[field].as_f64(), outcome["cost"].as_f64());
+        let (cost, bound) = (outcome["cost"].as_f64().unwrap(), outcome["bound"].as_f64().unwrap());
+        assert!((cost - bound).abs() <= 1e-9 * cost, "{outcome}");
+    }
+}
+
+#[test]
+fn a_model_that_allows_nothing_is_answered_with_the_reason() {
+    let folder = Folder::new("infeasible");
+    folder.file("model.json", &optisci::table1::SCHEDULER.replace("[1, 1, 1, 1]", "[1, 1, 1, 0]"));
+    let outcome: Value = serde_json::from_str(&stdout(&deck(&folder.0, &["solve", "model.json", "--json"]))).unwrap();
+    assert_eq!((&outcome["status"], &outcome["placement"]), (&"infeasible".into(), &Value::Null));
+    assert!(!outcome["reason"].as_str().unwrap().is_empty());
+    assert!(stdout(&deck(&folder.0, &["solve", "model.json"])).starts_with("infeasible: "));
+    // There is nothing to write, which whoever waits for the file must know.
+    let ended = deck(&folder.0, &["solve", "model.json", "-o", "best.json"]);
+    assert_eq!(ended.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&ended.stderr).contains("no placement to write"));
+    assert!(!folder.0.join("best.json").exists());
+}
+
+/// A mapping of 20 processes on a ring, which no search of ours proves before it is interrupted.
+fn long_model() -> String {
+    let ids: Vec<String> = (0..20).map(|number| format!("{{\"id\": \"p{number}\"}}")).collect();
+    let mut messages = Vec::new();
+    for from in 0..20u64 {
+        for to in 0..20u64 {
+            let count = (from * 7919 + to * 104_729) % 97;
+            messages.push(format!("{{\"from\": \"p{from}\", \"to\": \"p{to}\", \"count\": {count}, \"size\": 1}}"));
+        }
+    }
+    format!(
+        "{{\"topology\": {{\"kind\": \"torus\", \"dims\": [5, 4]}}, \"cost_model\": {{\"kind\": \"hop_bytes\", \"ns_per_byte_hop\": 1}},
+          \"processes\": [{}], \"messages\": [{}], \"process_slots\": {:?}}}",
+        ids.join(", "),
+        messages.join(", "),
+        vec![1; 20]
+    )
+}
+
+#[test]
+fn a_time_limit_ends_the_search_with_a_placement_and_a_bound() {
+    let folder = Folder::new("limit");
+    folder.file("model.json", &long_model());
+    let arguments = ["solve", "model.json", "--time-limit", "0.5", "--json"];
+    let outcome: Value = serde_json::from_str(&stdout(&deck(&folder.0, &arguments))).unwrap();
+    assert_eq!(outcome["status"], "feasible", "{outcome}");
+    let [cost, bound, gap] = ["cost", "bound", "gap"].map(|field| outcome[field].as_f64().unwrap());
+    assert!(0.0 < bound && bound < cost && (gap - (cost - bound) / cost).abs() < 1e-9, "{outcome}");
+}
+
+/// Interrupted at any moment, the search prints what it has. It is told only once it watches for the signal, which its
+/// mask of blocked signals shows.
+#[test]
+fn ctrl_c_takes_the_best_so_far() {
+    let folder = Folder::new("interrupt");
+    folder.file("model.json", &long_model());
+    let mut command = Command::new(env!("CARGO_BIN_EXE_deck"));
+    command.args(["place", "solve", "model.json", "--json", "-o", "best.json"]).current_dir(&folder.0);
+    let child = command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped()).spawn().unwrap();
+    let status = format!("/proc/{}/status", child.id());
+    let watches = || {
+        let text = std::fs::read_to_string(&status).unwrap_or_default();
+        let mask = text.lines().find_map(|line| line.strip_prefix("SigBlk:"));
+        mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
+            .is_some_and(|mask| mask >> (libc::SIGINT - 1) & 1 == 1)
+    };
+    let began = std::time::Instant::now();
+    while !watches() {
+        assert!(began.elapsed().as_secs() < 60, "the command does not watch for Ctrl-C");
+        std::thread::yield_now();
+    }
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    let ended = child.wait_with_output().unwrap();
+    let outcome: Value = serde_json::from_str(&stdout(&ended)).unwrap();
+    assert_eq!(outcome["status"], "feasible", "{outcome}");
+    assert_eq!(outcome["placement"], serde_json::from_str::<Value>(&folder.read("best.json")).unwrap());
+}
+
 /// A shell runs what was exported; `numactl` itself is played by a script that says what it was asked.
 #[test]
 fn the_script_for_numactl_binds_each_process_and_each_segment() {
