@@ -6,8 +6,16 @@ import mappingC from '../../../../examples/placement/scheduler-c.json?raw';
 import type { Access, Message, Model } from '../model/model';
 import { random, shuffled } from './random';
 
+/** What is drawn of a machine in the gallery. Of a tree: its leaves, and how many there are below each switch. */
+export interface Sketch {
+  shape: 'grid' | 'tree' | 'messages';
+  columns: number;
+  rows: number;
+}
+
 export interface Example {
   name: string;
+  sketch: Sketch;
   /** What the machine is. */
   machine: string;
   /** What there is to be seen. */
@@ -171,6 +179,7 @@ export function large(nodes = 256, segmentCount = 5000, accessCount = 20_000): M
 export const EXAMPLES: readonly Example[] = [
   {
     name: 'Distributed scheduler',
+    sketch: { shape: 'grid', columns: 2, rows: 2 },
     machine: 'SCI ring of 4 nodes',
     story: 'The program of the OptiSCI paper: two masters read three queues that two slaves write. Its three mappings are kept as A, B and C: see them side by side under Compare.',
     model: () => scheduler,
@@ -178,24 +187,28 @@ export const EXAMPLES: readonly Example[] = [
   },
   {
     name: 'Pipeline on an SCI torus',
+    sketch: { shape: 'grid', columns: 4, rows: 4 },
     machine: '4 × 4 torus, one direction',
     story: 'Sixteen processes in four stages hand work on through segments. Everything was dealt out in turn. How much is there to gain?',
     model: () => JSON.stringify(pipeline()),
   },
   {
     name: 'Two sockets and a memory pool',
+    sketch: { shape: 'tree', columns: 6, rows: 2 },
     machine: '4 NUMA domains, 2 pool devices',
     story: 'A measured cost matrix, memory that is short, and two segments that may have copies: try a copy of the catalogue on every node that reads it.',
     model: () => JSON.stringify(pool()),
   },
   {
     name: 'Halo exchange',
+    sketch: { shape: 'messages', columns: 6, rows: 6 },
     machine: '6 × 6 torus, both directions',
     story: 'Messages only: 36 ranks that talk to four neighbours each, placed in the wrong order. Optimise finds the order back.',
     model: () => JSON.stringify(halo(6)),
   },
   {
     name: 'A large program',
+    sketch: { shape: 'grid', columns: 24, rows: 10 },
     machine: '16 × 16 torus',
     story: '256 nodes, 5000 segments, 20 000 accesses. Drag any of them; search for “node 17” in the list.',
     model: () => JSON.stringify(large()),

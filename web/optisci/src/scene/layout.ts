@@ -63,9 +63,11 @@ function nodeSize(itemsPerNode: number, nodes: number): { width: number; height:
 
 export function layout(topology: Topology, links: readonly Link[], items: number): Layout {
   const { width, height } = nodeSize(items / topology.nodes, topology.nodes);
-  return topology.kind === 'torus'
-    ? torusLayout(topology, links, width, height)
-    : treeLayout(topology, links, width, height);
+  if (topology.kind === 'torus') return torusLayout(topology, links, width, height);
+  if (topology.nodes > DRAWN_TREE) return nestedTree(topology, links, width, height);
+  // A tree is wide as it is: its nodes are narrow and high.
+  const rows = Math.min(Math.max(Math.ceil(items / topology.nodes / 2) + 1, 2), 5);
+  return drawnTree(topology, links, 152, 40 + rows * 56);
 }
 
 function torusLayout({ dims, nodes, directed }: Torus, links: readonly Link[], width: number, height: number): Layout {
@@ -84,7 +86,7 @@ function torusLayout({ dims, nodes, directed }: Torus, links: readonly Link[], w
     const z = Math.floor(node / slice);
     const left = (z % across) * sliceWidth;
     const top = Math.floor(z / across) * sliceHeight;
-    if (slices > 1 && node % slice === 0) captions.push({ x: left, y: top - 22, text: sliceName(z, dims) });
+    if (slices > 1 && node % slice === 0) captions.push({ x: left, y: top - STUB - 16, text: sliceName(z, dims) });
     boxes.push({
       x: left + (node % columns) * (width + gap),
       y: top + Math.floor((node % slice) / columns) * (height + gap),
@@ -221,10 +223,6 @@ function ringLayout(nodes: number, directed: boolean, links: readonly Link[], wi
     return { kind: 'stubs' as const, lines: [stub(from, true), stub(to === first ? first : last, false)] };
   });
   return { nodes: boxes, wires, switches: [], captions: [], bounds: boundsOf(boxes, MARGIN) };
-}
-
-function treeLayout(tree: FatTree, links: readonly Link[], width: number, height: number): Layout {
-  return tree.nodes <= DRAWN_TREE ? drawnTree(tree, links, width, height) : nestedTree(tree, links, width, height);
 }
 
 function switchName(level: number, index: number): string {

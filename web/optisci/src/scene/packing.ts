@@ -11,8 +11,8 @@ export interface Mark {
   readonly y: number;
   /** Side of the square or diameter of the circle, world units. */
   readonly size: number;
-  /** There is room for the id below it. */
-  readonly roomy: boolean;
+  /** Width that there is for the id below it, world units; 0 if there is none. */
+  readonly room: number;
 }
 
 /** Space for the title of a node. */
@@ -48,10 +48,10 @@ function packNode(items: readonly Item[], node: number, box: Box): Mark[] {
       row.map((item, column) => ({
         item,
         node,
-        x: box.x + box.width / 2 + (column - (row.length - 1) / 2) * (width / Math.max(roomyColumns, row.length)),
+        x: box.x + box.width / 2 + (column - (row.length - 1) / 2) * (width / row.length),
         y: box.y + TITLE + (height - rowHeight * rows.length) / 2 + rowHeight * (number + 0.5) - 8,
         size: Math.min(LARGEST, rowHeight - 26),
-        roomy: true,
+        room: width / Math.max(row.length, 1) - 4,
       })),
     );
   }
@@ -63,7 +63,7 @@ function packNode(items: readonly Item[], node: number, box: Box): Mark[] {
     x: box.x + PAD + cell * ((position % columns) + 0.5) + (width - columns * cell) / 2,
     y: box.y + TITLE + cell * (Math.floor(position / columns) + 0.5),
     size,
-    roomy: false,
+    room: 0,
   }));
 }
 

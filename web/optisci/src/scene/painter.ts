@@ -50,9 +50,12 @@ export function arrowHead(painter: Painter, x1: number, y1: number, x2: number, 
   painter.polygon([x2, y2, bx - uy * half, by + ux * half, bx + uy * half, by - ux * half], fill);
 }
 
-/** Text that fits, cut with an ellipsis; widths are estimated so that both painters cut alike. */
+/** Width of a letter, as a share of the size of the text: an estimate, so that both painters cut alike. */
+export const LETTER = 0.56;
+
+/** Text that fits, cut with an ellipsis. */
 export function fitted(text: string, size: number, width: number): string {
-  const most = Math.floor(width / (size * 0.56));
+  const most = Math.floor(width / (size * LETTER));
   return text.length <= most ? text : most < 2 ? '' : `${text.slice(0, most - 1)}…`;
 }
 

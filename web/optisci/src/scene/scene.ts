@@ -6,10 +6,10 @@
 import type { Evaluation } from '../engine/engine';
 import { OBSTACLES } from '../engine/engine';
 import { type Item, type Model, itemKey } from '../model/model';
-import { amount, change as changeText } from '../model/numbers';
+import { amount, bytes, change as changeText } from '../model/numbers';
 import type { Box, Layout, Wire } from './layout';
 import { TITLE, type Mark } from './packing';
-import { arrowHead, fitted, type Line, type Painter } from './painter';
+import { arrowHead, fitted, LETTER, type Line, type Painter } from './painter';
 import { css, inkOn, type Palette, ramp, tint } from './palette';
 
 /** A drag, as it is drawn. */
@@ -50,6 +50,7 @@ const meets = (a: Box, b: Box) =>
 export function paintMachine(painter: Painter, scene: Scene) {
   paintLinks(painter, scene);
   paintBoxes(painter, scene);
+  paintBusiest(painter, scene);
 }
 
 /** The boxes of the nodes, with their tints if something is in the hand. */
@@ -106,6 +107,34 @@ export function paintLinks(painter: Painter, scene: Scene) {
   });
 }
 
+/** Marks the link with the most bytes: by their number, or by a ring where there is no room for one. */
+export function paintBusiest(painter: Painter, { layout, evaluation, palette, zoom }: Scene) {
+  let busiest = -1;
+  evaluation.links.forEach((load, link) => {
+    if (layout.wires[link] && load > (evaluation.links[busiest] ?? 0)) busiest = link;
+  });
+  const wire = layout.wires[busiest];
+  if (!wire) return;
+  const { x, y } = middle(wire);
+  const scale = 1 / Math.min(zoom, 1);
+  if (zoom < 0.5) {
+    painter.circle(x, y, 7 * scale, null, { colour: palette.ink, width: 2 * scale });
+    return;
+  }
+  const text = bytes(evaluation.links[busiest] ?? 0);
+  const size = 11 * scale;
+  const width = text.length * size * LETTER + 14 * scale;
+  painter.rect(x - width / 2, y - 9 * scale, width, 18 * scale, 9 * scale, palette.box, { colour: css(ramp(palette.link, 0.8)), width: 1.5 * scale });
+  painter.text(x, y, text, { size, colour: palette.ink, weight: 600, align: 'center' });
+}
+
+/** A point halfway along a wire; of a wire in two stubs, halfway along the one that it leaves by. */
+function middle(wire: Wire): { x: number; y: number } {
+  if (wire.kind === 'curve') return { x: (wire.x1 + 2 * wire.cx + wire.x2) / 4, y: (wire.y1 + 2 * wire.cy + wire.y2) / 4 };
+  const [stub] = wire.lines;
+  return stub ? { x: (stub.x1 + stub.x2) / 2, y: (stub.y1 + stub.y2) / 2 } : { x: 0, y: 0 };
+}
+
 /** The lines of a wire, short of its arrow head. */
 function linesOf(wire: Wire, head: number): Line[] {
   if (wire.kind === 'stubs') return wire.lines;
@@ -137,43 +166,50 @@ function paintNode(painter: Painter, { model, palette, tints, zoom, layout }: Sc
   const ink = tints && !obstacle ? inkOn(fill) : palette.ink;
   const middle = box.y + TITLE / 2 + 2;
   const many = layout.nodes.length > 64 || zoom < 0.56;
-  const name = many ? String(node) : `Node ${node}`;
-  painter.text(box.x + 12, middle, name, { size, colour: tints ? ink : palette.soft, weight: 600 });
   const right = box.x + box.width - 12;
+  const names = many ? [String(node)] : [`Node ${node}`, String(node)];
+  // A number that was cut says something else: shorter words are taken instead.
+  const fits = (name: string, label: string) => (name.length + label.length + 1) * size * LETTER <= box.width - 20;
+  const [shortest = ''] = names.slice(-1);
+  let name = names[0] ?? '';
   if (tints) {
-    const room = box.width - 30 - name.length * size * 0.6;
-    const percent = changeText(tints.now, cost).replace('no change', '±0');
-    const value = `${isBest ? '★ ' : ''}${amount(cost, tints.unit)}`;
-    const isRoomy = !many && room > (value.length + percent.length + 2) * size * 0.54;
-    const swap = (tints.swaps[node] ?? -1) >= 0 ? '⇄ ' : '';
-    const reason = OBSTACLES[obstacle] ?? '';
-    const label = obstacle ? (reason.length * size * 0.62 <= room ? reason : '✕') : isRoomy ? `${swap}${value}  ${percent}` : `${isBest && !many ? '★ ' : ''}${swap}${percent}`;
-    // A number that was cut says something else.
-    const isWhole = label.length * size * 0.6 <= room + 6;
-    painter.text(right, middle, isWhole ? label : '', { size, colour: obstacle ? palette.ink : ink, weight: isBest ? 750 : 600, align: 'right' });
+    const labels = obstacle ? [OBSTACLES[obstacle] ?? '', '✕'] : tintLabels(tints, cost, node, many);
+    const pairs = labels.flatMap((label) => names.map((each) => [each, label] as const));
+    const [shown, label] = pairs.find((pair) => fits(...pair)) ?? [shortest, ''];
+    name = shown;
+    painter.text(right, middle, label, { size, colour: obstacle ? palette.ink : ink, weight: isBest ? 750 : 600, align: 'right' });
   } else if (!many) {
     const memory = model.memory_bytes?.[node];
     if (memory !== undefined && memory !== null) {
-      painter.text(right, middle, amount(memory, 'bytes'), { size: 11.5, colour: palette.soft, align: 'right' });
+      const text = amount(memory, 'bytes').replace(/\.0+ /, ' ');
+      painter.text(right, middle, fits(name, text) ? text : '', { size: size * 0.88, colour: palette.soft, align: 'right' });
     }
   }
+  painter.text(box.x + 12, middle, name, { size, colour: tints ? ink : palette.soft, weight: 600 });
+}
+
+/** What the title of a node may say of a trial, the longest first. */
+function tintLabels({ now, unit, best, swaps }: Tints, cost: number, node: number, many: boolean): string[] {
+  const percent = changeText(now, cost).replace('no change', '±0');
+  const marks = `${best === node ? '★ ' : ''}${(swaps[node] ?? -1) >= 0 ? '⇄ ' : ''}`;
+  return many ? [`${marks}${percent}`, percent] : [`${marks}${amount(cost, unit)}  ${percent}`, `${marks}${percent}`, percent];
 }
 
 /** Processes and segments on their nodes. */
 export function paintItems(painter: Painter, scene: Scene, hidden: ReadonlySet<string>) {
   const { layout, marks, zoom } = scene;
+  const most = marks.reduce((sum, here) => Math.max(sum, here.length), 1);
   layout.nodes.forEach((box, node) => {
     const here = marks[node];
     if (!here?.length || !meets(box, scene.sight)) return;
-    if ((here[0]?.size ?? 0) * zoom < 2.2) paintDensity(painter, scene, box, here);
+    if ((here[0]?.size ?? 0) * zoom < 2.2) paintDensity(painter, scene.palette, box, here, most);
     else for (const mark of here) paintMark(painter, scene, mark, hidden.has(itemKey(mark.item)) ? 0.25 : 1);
   });
 }
 
 /** Too many, too small: two bars say how many processes and segments there are. */
-function paintDensity(painter: Painter, { palette, marks }: Scene, box: Box, here: readonly Mark[]) {
+function paintDensity(painter: Painter, palette: Palette, box: Box, here: readonly Mark[], most: number) {
   const processes = here.filter(({ item }) => item.kind === 'process').length;
-  const most = Math.max(1, ...marks.map((each) => each.length));
   const width = box.width - 24;
   const bar = (y: number, count: number, colour: string) =>
     painter.rect(box.x + 12, y, Math.max((count > 0 ? 3 : 0), (width * count) / most), 16, 0, colour);
@@ -183,7 +219,7 @@ function paintDensity(painter: Painter, { palette, marks }: Scene, box: Box, her
 
 export function paintMark(painter: Painter, scene: Scene, mark: Mark, strength: number) {
   const { model, palette, evaluation, segmentScale, zoom } = scene;
-  const { item, x, y, size, roomy } = mark;
+  const { item, x, y, size, room } = mark;
   const key = itemKey(item);
   const isSelected = scene.selected.has(key);
   const isFocused = scene.focused !== null && itemKey(scene.focused) === key;
@@ -209,9 +245,11 @@ export function paintMark(painter: Painter, scene: Scene, mark: Mark, strength: 
   }
   if (plain || faded) return;
   if (entry.pin !== undefined) paintPin(painter, x + half * 0.72, y - half * 0.72, Math.max(4.5, size * 0.17), palette);
-  if (roomy) {
-    const letters = Math.min(11.5 / Math.min(zoom, 1), 14.5);
-    painter.text(x, y + half + 11, fitted(entry.id, letters, 74), { size: letters, colour: inkAt(scene, mark.node), align: 'center', weight: 500 });
+  if (room > 0) {
+    // As large on the screen as letters should be, unless the id is too long or the next row too near.
+    const wanted = Math.min(11.5 / Math.min(zoom, 1), 19);
+    const letters = Math.min(wanted, Math.max(11.5, room / (entry.id.length * LETTER)));
+    painter.text(x, y + half + letters * 0.92, fitted(entry.id, letters, room), { size: letters, colour: inkAt(scene, mark.node), align: 'center', weight: 500 });
   } else if (size * zoom > 24) {
     const dark = item.kind === 'process' ? palette.onProcess : inkOn(ramp(palette.segment, heatOf(scene, item)));
     painter.text(x, y, fitted(entry.id, size * 0.3, size * 0.92), { size: size * 0.3, colour: dark, align: 'center' });

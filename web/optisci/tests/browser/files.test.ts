@@ -82,6 +82,8 @@ it('every file that can be saved is what it says, and the command reads it', asy
 it('a link carries model and placement', async () => {
   const { page } = await openPage(browser, server.address);
   await page.getByRole('button', { name: /^Pipeline/ }).click();
+  await page.keyboard.press('/');
+  await page.keyboard.type('totals');
   await page.locator('[role=row]', { hasText: 'totals' }).click();
   await page.keyboard.press('m');
   await page.keyboard.press('b');
