@@ -1,5 +1,5 @@
 /** Changes of a model. Each makes a new model and leaves the old one as it was. */
-import type { Access, Item, ItemKind, Model, Placement, Topology } from './model';
+import type { Access, Item, ItemKind, Message, Model, Placement, Topology } from './model';
 
 export interface Edited {
   model: Model;
@@ -90,6 +90,11 @@ export function pinned(model: Model, pins: readonly { item: Item; node: number |
 /** With other accesses of one process: what it reads and writes, as DAMIT asks for it. */
 export function withAccesses(model: Model, process: string, accesses: readonly Access[]): Model {
   return { ...model, accesses: [...model.accesses.filter((access) => access.process !== process), ...accesses] };
+}
+
+/** With other messages of one process to others. */
+export function withMessages(model: Model, process: string, messages: readonly Message[]): Model {
+  return { ...model, messages: [...(model.messages ?? []).filter(({ from }) => from !== process), ...messages] };
 }
 
 export function withSegmentField(model: Model, index: number, field: { bytes?: number; replicable?: boolean }): Model {

@@ -11,13 +11,13 @@ export interface Camera {
 /** Room at the bottom of the picture for the legend. */
 const LEGEND = 64;
 
-/** The camera that shows the whole of `bounds` in a picture of some size. */
-export function fitting(bounds: Box, width: number, height: number): Camera {
-  const room = Math.max(height - LEGEND, 1);
+/** The camera that shows the whole of `bounds` in a picture of some size, of which something covers the top. */
+export function fitting(bounds: Box, width: number, height: number, covered = 0): Camera {
+  const room = Math.max(height - LEGEND - covered, 1);
   const zoom = Math.min(width / bounds.width, room / bounds.height, 1.6);
   return {
     x: (width - bounds.width * zoom) / 2 - bounds.x * zoom,
-    y: (room - bounds.height * zoom) / 2 - bounds.y * zoom,
+    y: covered + (room - bounds.height * zoom) / 2 - bounds.y * zoom,
     zoom,
   };
 }

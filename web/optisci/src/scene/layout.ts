@@ -67,7 +67,7 @@ export function layout(topology: Topology, links: readonly Link[], items: number
   if (topology.nodes > DRAWN_TREE) return nestedTree(topology, links, width, height);
   // A tree is wide as it is: its nodes are narrow and high.
   const rows = Math.min(Math.max(Math.ceil(items / topology.nodes / 2) + 1, 2), 5);
-  return drawnTree(topology, links, 152, 40 + rows * 56);
+  return drawnTree(topology, links, 160, 40 + rows * 56);
 }
 
 function torusLayout({ dims, nodes, directed }: Torus, links: readonly Link[], width: number, height: number): Layout {

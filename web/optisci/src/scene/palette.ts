@@ -39,7 +39,7 @@ export const LIGHT: Palette = {
   onProcess: '#ffffff',
   accent: '#5b3df0',
   read: '#0b6bcb',
-  write: '#c2540a',
+  write: '#ad4a06',
   message: '#7a3aa8',
   hatch: 'rgba(60,70,85,0.28)',
   better: [38, 132, 209],

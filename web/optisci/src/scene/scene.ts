@@ -169,7 +169,7 @@ function paintNode(painter: Painter, { model, palette, tints, zoom, layout }: Sc
   const right = box.x + box.width - 12;
   const names = many ? [String(node)] : [`Node ${node}`, String(node)];
   // A number that was cut says something else: shorter words are taken instead.
-  const fits = (name: string, label: string) => (name.length + label.length + 1) * size * LETTER <= box.width - 20;
+  const fits = (name: string, label: string) => (name.length + label.length + 2) * size * LETTER <= box.width - 20;
   const [shortest = ''] = names.slice(-1);
   let name = names[0] ?? '';
   if (tints) {

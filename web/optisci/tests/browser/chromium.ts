@@ -61,10 +61,17 @@ export class Server {
   }
 }
 
-/** A page that is open, and the errors that it has logged. */
-export async function openPage(browser: Browser, address: string, options: BrowserContextOptions = {}): Promise<{ page: Page; errors: string[] }> {
+/** A page that is open, and the errors that it has logged. The hint for a first visit is only there if it is asked for. */
+export async function openPage(
+  browser: Browser,
+  address: string,
+  { isFirst = false, ...options }: BrowserContextOptions & { isFirst?: boolean } = {},
+): Promise<{ page: Page; errors: string[] }> {
   const context = await browser.newContext({ viewport: { width: 1440, height: 900 }, ...options });
   const page = await context.newPage();
+  // A watchdog: machines with other work to do stand still for a while.
+  page.setDefaultTimeout(120_000);
+  if (!isFirst) await page.addInitScript(() => localStorage.setItem('optisci.hint', 'seen'));
   const errors: string[] = [];
   page.on('console', (message) => {
     if (message.type() === 'error' || message.type() === 'warning') errors.push(message.text());
@@ -132,4 +139,32 @@ export class Picture {
     if (!box) throw new Error(`${this.model.id} has no node ${node}`);
     return this.screen(box.x + box.width / 2, box.y + box.height - 8);
   }
+}
+
+/** The canvases of the machine view, from the lowest up. */
+export const LAYERS = { links: 0, boxes: 1, arrows: 2, items: 3, hand: 4 } as const;
+
+/** Colour of a layer of the machine view at a point of the screen, after the next frame was painted. */
+export async function colourAt(page: Page, layer: keyof typeof LAYERS, point: { x: number; y: number }): Promise<[number, number, number]> {
+  return page.evaluate(
+    async ({ layer, x, y }) => {
+      await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
+      const canvas = document.querySelectorAll<HTMLCanvasElement>('.machine canvas')[layer];
+      const context = canvas?.getContext('2d');
+      if (!canvas || !context) throw new Error(`there is no layer ${layer}`);
+      const { left, top, width } = canvas.getBoundingClientRect();
+      const ratio = canvas.width / width;
+      const [red = 0, green = 0, blue = 0] = context.getImageData((x - left) * ratio, (y - top) * ratio, 1, 1).data;
+      return [red, green, blue] as [number, number, number];
+    },
+    { layer: LAYERS[layer], ...point },
+  );
+}
+
+/** What is painted on a layer, as text that differs when the picture does. */
+export async function painted(page: Page, layer: keyof typeof LAYERS): Promise<string> {
+  return page.evaluate(async (layer) => {
+    await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
+    return document.querySelectorAll<HTMLCanvasElement>('.machine canvas')[layer]?.toDataURL() ?? '';
+  }, LAYERS[layer]);
 }

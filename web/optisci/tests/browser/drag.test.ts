@@ -7,7 +7,7 @@ import { pipeline } from '../../src/examples/examples';
 import { filledIn } from '../../src/model/edit';
 import { dealtOut, type Item, type Model, moved } from '../../src/model/model';
 import { time } from '../../src/model/numbers';
-import { engine, launch, openPage, Picture, root, said, screenshot, Server, total } from './chromium';
+import { colourAt, engine, launch, openPage, painted, Picture, root, said, screenshot, Server, total } from './chromium';
 
 let browser: Browser;
 let server: Server;
@@ -62,6 +62,59 @@ it('the cost of each node is shown while the item is over it, and the one it was
   expect(await total(page)).toBe(expected[2]);
   await page.keyboard.press('Control+Shift+z');
   expect(await said(page)).toBe('Nothing to redo.');
+  expect(errors).toEqual([]);
+  await page.context().close();
+});
+
+it('every node has the tint of what it would cost, and links and breakdown follow the hand', async () => {
+  const { page, errors } = await openPage(browser, server.address);
+  const picture = await Picture.of(page, text);
+  const breakdown = page.getByRole('region', { name: 'Cost of each process' });
+  const before = { links: await painted(page, 'links'), breakdown: await breakdown.textContent() };
+  expect(await colourAt(page, 'boxes', picture.node(2))).toEqual([255, 255, 255]);
+  await grab(page, picture, queue);
+  // The queue is at a reader. A writer's node is dearer: orange. The other reader's is as good as this one.
+  for (const node of [2, 3]) {
+    const [red, , blue] = await colourAt(page, 'boxes', picture.node(node));
+    expect(red - blue, `node ${node}`).toBeGreaterThan(60);
+  }
+  const [red, green, blue] = await colourAt(page, 'boxes', picture.node(1));
+  expect(Math.max(red, green, blue) - Math.min(red, green, blue)).toBeLessThan(40);
+  await page.mouse.move(picture.node(2).x, picture.node(2).y);
+  expect(await breakdown.textContent()).not.toBe(before.breakdown);
+  expect(await painted(page, 'links')).not.toBe(before.links);
+  await page.keyboard.press('Escape');
+  await page.mouse.up();
+  expect(await breakdown.textContent()).toBe(before.breakdown);
+  expect(await painted(page, 'links')).toBe(before.links);
+
+  // From a writer's node, a reader's is cheaper: blue.
+  await grab(page, picture, { kind: 'segment', index: 2 });
+  const [r, , b] = await colourAt(page, 'boxes', picture.node(0));
+  expect(b - r).toBeGreaterThan(60);
+  await page.keyboard.press('Escape');
+  await page.mouse.up();
+  expect(errors).toEqual([]);
+  await page.context().close();
+});
+
+it('a frame drawn with Shift selects what is inside; the wheel zooms and F shows everything again', async () => {
+  const { page, errors } = await openPage(browser, server.address);
+  const box = await page.locator('.machine').boundingBox();
+  if (!box) throw new Error('the machine is not shown');
+  const whole = await painted(page, 'boxes');
+  await page.keyboard.down('Shift');
+  await page.mouse.move(box.x + 4, box.y + 4);
+  await page.mouse.down();
+  await page.mouse.move(box.x + box.width - 4, box.y + box.height - 4, { steps: 3 });
+  await page.mouse.up();
+  await page.keyboard.up('Shift');
+  expect(await said(page)).toBe('7 items selected.');
+  await page.mouse.move(box.x + box.width / 2, box.y + box.height / 2);
+  await page.mouse.wheel(0, -300);
+  expect(await painted(page, 'boxes')).not.toBe(whole);
+  await page.keyboard.press('f');
+  expect(await painted(page, 'boxes')).toBe(whole);
   expect(errors).toEqual([]);
   await page.context().close();
 });

@@ -115,14 +115,30 @@ it('axe finds nothing in any view, light and dark', async () => {
   }
 });
 
+it('whoever wants less motion gets none', async () => {
+  for (const [reducedMotion, expected] of [['reduce', 'none'], ['no-preference', /rise/]] as const) {
+    const { page, errors } = await openPage(browser, server.address, { reducedMotion });
+    await page.keyboard.press('?');
+    const animation = await page.getByRole('dialog').evaluate((dialog) => getComputedStyle(dialog).animationName);
+    expect(animation).toMatch(expected);
+    expect(errors).toEqual([]);
+    await page.context().close();
+  }
+});
+
 it('at 200 % zoom and on a narrow screen nothing is cut off', async () => {
   const { page, errors } = await openPage(browser, server.address, { viewport: { width: 640, height: 720 } });
   const width = await page.evaluate(() => document.documentElement.scrollWidth);
   expect(width).toBeLessThanOrEqual(640);
   await page.getByRole('button', { name: 'Optimise' }).waitFor();
+  await screenshot(page, 'narrow');
   await page.locator('[data-test=total]').scrollIntoViewIfNeeded();
   expect(await page.locator('[data-test=total]').isVisible()).toBe(true);
-  await screenshot(page, 'narrow');
+  await page.setViewportSize({ width: 360, height: 700 });
+  for (const key of ['1', '2', '3']) {
+    await page.keyboard.press(key);
+    expect(await page.evaluate(() => document.documentElement.scrollWidth), `view ${key}`).toBeLessThanOrEqual(360);
+  }
   expect(errors).toEqual([]);
   await page.context().close();
 });

@@ -47,6 +47,8 @@ it('a search can be stopped, and what it has found is on offer', async () => {
   await page.keyboard.press('o');
   const panel = page.locator('[data-test=optimise]');
   await panel.getByRole('button', { name: 'Take it' }).waitFor();
+  expect(await panel.textContent()).toContain('nothing is below');
+  await panel.getByRole('img', { name: /^Best cost and bound over/ }).waitFor();
   await screenshot(page, 'searching');
   const stop = panel.getByRole('button', { name: 'Stop' });
   if (await stop.isVisible()) await page.keyboard.press('Escape');
