@@ -1,7 +1,5 @@
 """Plots, from nothing but the raw data of a run: latency against size, rate against threads."""
 
-import gzip
-import json
 from pathlib import Path
 from statistics import median
 
@@ -11,28 +9,28 @@ matplotlib.use("svg")
 matplotlib.rcParams["svg.hashsalt"] = "deck"
 import matplotlib.pyplot as plot  # noqa: E402  (the back-end comes first)
 
+from comparison.records import Record  # noqa: E402
+
 Points = dict[int, float]
 
 
-def draw(folder: Path) -> None:
-    """Draws what the raw data of this folder are enough for."""
-    with gzip.open(folder / "raw.json.gz") as file:
-        records = json.load(file)["records"]
-    measured = {record["experiment"] for record in records}
+def draw(folder: Path, records: list[Record]) -> None:
+    """Draws what these records are enough for."""
+    measured = {record.experiment for record in records}
     if measured & {"latency", "sizes"}:
         _latency(folder, records)
     if "threads" in measured:
         _threads(folder, records)
 
 
-def _curves(records: list[dict], experiments: set[str], what: str) -> dict[str, Points]:
+def _curves(records: list[Record], experiments: set[str], what: str) -> dict[str, Points]:
     found: dict[str, dict[int, list[float]]] = {}
     for record in records:
-        if record["experiment"] in experiments and record["failure"] is None:
-            for figure in record["figures"]:
-                if figure["what"] == what:
-                    points = found.setdefault(record["participant"], {})
-                    points.setdefault(figure["at"], []).append(figure["value"])
+        if record.experiment in experiments and record.failure is None:
+            for figure in record.figures:
+                if figure.what == what:
+                    points = found.setdefault(record.participant, {})
+                    points.setdefault(figure.at, []).append(figure.value)
     return {name: {at: median(all_values) for at, all_values in sorted(points.items())} for name, points in found.items()}
 
 
@@ -54,7 +52,7 @@ def _lines(axes, curves: dict[str, Points]) -> None:
     axes.legend(fontsize=7)
 
 
-def _latency(folder: Path, records: list[dict]) -> None:
+def _latency(folder: Path, records: list[Record]) -> None:
     figure, both = plot.subplots(1, 2, figsize=(11, 4.5), sharey=True, layout="constrained")
     titles = {"untouched": "handed over", "touched": "each byte written and read"}
     for axes, (what, title) in zip(both, titles.items(), strict=True):
@@ -65,7 +63,7 @@ def _latency(folder: Path, records: list[dict]) -> None:
     _save(figure, folder / "latency.svg")
 
 
-def _threads(folder: Path, records: list[dict]) -> None:
+def _threads(folder: Path, records: list[Record]) -> None:
     figure, both = plot.subplots(1, 2, figsize=(11, 4.5), layout="constrained")
     for axes, what in zip(both, ("streams", "ping-pong"), strict=True):
         curves = _curves(records, {"threads"}, what)

@@ -1,31 +1,20 @@
 """The folder of a run: the tables, the raw data and, from these, the plots."""
 
 import csv
-import gzip
-import json
 from pathlib import Path
 from statistics import median
 
-from comparison.judging import Judgement, judge, unit_of, values
+from comparison.judging import Judgement, judge
 from comparison.measures import EXPERIMENTS, Experiment
-from comparison.running import Record
+from comparison.records import Record, Run, unit_of, values
 
 
-Texts = dict[str, str]
-
-
-def write(
-    folder: Path, records: list[Record], described: Texts, versions: Texts, missing: Texts
-) -> list[Judgement]:
+def write(folder: Path, run: Run) -> list[Judgement]:
     """Writes everything but the plots."""
-    folder.mkdir(parents=True, exist_ok=True)
-    judgements = judge(records)
-    raw = {"machine": described, "versions": versions, "missing": missing, "records": [one.plain() for one in records]}
-    # No time stamp inside: the same data give the same bytes.
-    with (folder / "raw.json.gz").open("wb") as plain, gzip.GzipFile(fileobj=plain, mode="wb", mtime=0) as packed:
-        packed.write(json.dumps(raw).encode())
-    _write_figures(folder / "figures.csv", records)
-    (folder / "README.md").write_text(_page(records, judgements, described, versions, missing))
+    run.save(folder)
+    judgements = judge(run.records)
+    _write_figures(folder / "figures.csv", run.records)
+    (folder / "README.md").write_text(_page(run, judgements))
     return judgements
 
 
@@ -73,12 +62,10 @@ def _ratio(judgement: Judgement) -> str:
     return f"{middle} ({low} to {high}{', range' if found.is_range else ''})"
 
 
-def _page(
-    records: list[Record], judgements: list[Judgement], described: Texts, versions: Texts, missing: Texts
-) -> str:
-    text = [f"# {described['date']}, {described['processor']}", ""]
-    text += [f"* {name}: {what}" for name, what in described.items()]
-    text += [f"* {name}: {what}" for name, what in versions.items()]
+def _page(run: Run, judgements: list[Judgement]) -> str:
+    records = run.records
+    text = [f"# {run.machine['date']}, {run.machine['processor']}", ""]
+    text += [f"* {name}: {what}" for name, what in {**run.machine, **run.versions}.items()]
     text += [
         "",
         "[bench/README.md](../../README.md) says what is measured and how. A ratio is DECK's figure over the other's, measured in "
@@ -107,7 +94,7 @@ def _page(
     failures = {
         f"{record.participant} in {record.experiment}": record.failure for record in records if record.failure is not None
     }
-    text += [f"* {name}: {reason}" for name, reason in {**missing, **failures}.items()] or ["Nothing."]
+    text += [f"* {name}: {reason}" for name, reason in {**run.missing, **failures}.items()] or ["Nothing."]
     text += ["* ZeroMQ and nng are not measured: a message between processes wakes a thread there."]
     return "\n".join(text) + "\n"
 
