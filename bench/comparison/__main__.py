@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 from comparison import installing, machine, measures, participants, plotting, running, writing
+from comparison.judging import judge
 from comparison.progress import Progress
 from comparison.records import Run
 
@@ -133,8 +134,9 @@ def main() -> None:
 
 
 def _finish(folder: Path, run: Run) -> None:
-    judgements = writing.write(folder, run)
-    plotting.draw(folder, run.records)
+    judgements = judge(run.records)
+    writing.write(folder, run, judgements, plotting.plots_of(run.records, judgements))
+    plotting.draw(folder, run.records, judgements)
     reached = sum("reached" in one.verdict for one in judgements)
     print(f"{reached} of {len(judgements)} goals reached; see {folder / 'README.md'}")
 

@@ -20,9 +20,28 @@ class Judgement:
     against: str
     other: float | None
     ratio: Estimate
-    goal: str
-    verdict: str
-    remark: str
+    # The goal for the ratio, or for the figure itself if there is nothing to compare it with.
+    goal: float
+    is_lower_better: bool
+    remark: str = ""
+
+    @property
+    def verdict(self) -> str:
+        return verdict(self.ratio, self.goal, self.is_lower_better)
+
+    @property
+    def aim(self) -> str:
+        """The goal in words."""
+        unit = f" {self.unit}" if self.other is None else ""
+        return f"at {'most' if self.is_lower_better else 'least'} {self.goal:g}{unit}"
+
+    @property
+    def margins(self) -> tuple[float, float, float]:
+        """How many times as good as the goal: at the worse end of the interval, in the middle, at the better end."""
+        found = self.ratio
+        if self.is_lower_better:
+            return self.goal / found.high, self.goal / found.median, self.goal / max(found.low, 1e-9)
+        return found.low / self.goal, found.median / self.goal, found.high / self.goal
 
 
 def judge(records: list[Record]) -> list[Judgement]:
@@ -37,10 +56,6 @@ def judge(records: list[Record]) -> list[Judgement]:
             case Limit():
                 found.append(_limit(records, claim))
     return [judgement for judgement in found if judgement is not None]
-
-
-def _goal(goal: float, is_lower_better: bool) -> str:
-    return f"at {'most' if is_lower_better else 'least'} {goal:g}"
 
 
 def _versus(records: list[Record], claim: Versus, at: int) -> Judgement | None:
@@ -59,8 +74,7 @@ def _versus(records: list[Record], claim: Versus, at: int) -> Judgement | None:
     return Judgement(
         claim.experiment, claim.what, str(at), median(one.ours for one in found),
         unit_of(records, claim.experiment, claim.what), best, median(one.theirs for one in found), ratio,
-        _goal(claim.goal, claim.is_lower_better), verdict(ratio, claim.goal, claim.is_lower_better),
-        "; ".join(remarks),
+        claim.goal, claim.is_lower_better, "; ".join(remarks),
     )
 
 
@@ -84,8 +98,7 @@ def _itself(records: list[Record], claim: Itself) -> Judgement | None:
     at, over = ("largest", "smallest") if claim.point is None else (str(claim.point), str(claim.over))
     return Judgement(
         claim.experiment, claim.what, at, median(own), unit_of(records, claim.experiment, claim.what),
-        f"itself at {over}", median(other), ratio, _goal(claim.goal, claim.is_lower_better),
-        verdict(ratio, claim.goal, claim.is_lower_better), "",
+        f"itself at {over}", median(other), ratio, claim.goal, claim.is_lower_better,
     )
 
 
@@ -93,8 +106,8 @@ def _limit(records: list[Record], claim: Limit) -> Judgement | None:
     own = values(records, claim.experiment, "deck", claim.what, claim.point)
     if not own:
         return None
-    found, unit = estimate(own), unit_of(records, claim.experiment, claim.what)
+    found = estimate(own)
     return Judgement(
-        claim.experiment, claim.what, str(claim.point), found.median, unit, "", None, found,
-        f"{_goal(claim.goal, claim.is_lower_better)} {unit}", verdict(found, claim.goal, claim.is_lower_better), "",
+        claim.experiment, claim.what, str(claim.point), found.median, unit_of(records, claim.experiment, claim.what), "", None,
+        found, claim.goal, claim.is_lower_better,
     )

@@ -36,6 +36,11 @@ class AVerdict(unittest.TestCase):
         said = [verdict(found, goal, is_lower_better=False) for goal in (0.7, 0.9, 0.95, 1.1)]
         self.assertEqual(said, ["reached", "reached, uncertain", "missed, uncertain", "**missed**"])
 
+    def test_of_too_few_values_is_never_certain(self):
+        found = estimate([0.5] * 5)
+        said = [verdict(found, goal, is_lower_better=True) for goal in (1.0, 0.4)]
+        self.assertEqual(said, ["reached, uncertain", "missed, uncertain"])
+
 
 if __name__ == "__main__":
     unittest.main()
