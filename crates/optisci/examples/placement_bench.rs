@@ -3,9 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use optisci::model::{
-    Access, CostModel, HopBytes, Matrix, Message, Model, Objective, Op, Process, Scipos, Segment,
-};
+use optisci::model::{Access, CostModel, HopBytes, Matrix, Message, Model, Objective, Op, Process, Scipos, Segment};
 use optisci::search::{Control, Options, Progress, solve};
 use optisci::topology::{Topology, Torus};
 
@@ -27,7 +25,13 @@ impl Control for Timed {
         {
             self.found = (progress.cost, self.start.elapsed());
             if self.verbose {
-                println!("  {:8.3} s {} {} {}", self.found.1.as_secs_f64(), progress.cost, progress.bound, progress.method);
+                println!(
+                    "  {:8.3} s {} {} {}",
+                    self.found.1.as_secs_f64(),
+                    progress.cost,
+                    progress.bound,
+                    progress.method
+                );
             }
         }
         true
@@ -137,8 +141,7 @@ fn capacitated(seed: u64, segments: usize, nodes: usize) -> Model {
     let mut costs = || (0..nodes * nodes).map(|_| (10 + dice.below(90)) as f64).collect::<Vec<f64>>();
     let (read, write) = (costs(), costs());
     let none = vec![0.0; nodes * nodes];
-    let matrix =
-        Matrix { read_ns: read, write_ns: write, read_ns_per_byte: none.clone(), write_ns_per_byte: none };
+    let matrix = Matrix { read_ns: read, write_ns: write, read_ns_per_byte: none.clone(), write_ns_per_byte: none };
     let mut model = model(torus(&[nodes as u32], false), CostModel::Matrix(Box::new(matrix)), nodes, segments);
     model.processes.iter_mut().zip(0..).for_each(|(process, node)| process.pin = Some(node));
     share(&mut model, &mut dice, 4, true);

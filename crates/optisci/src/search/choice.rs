@@ -7,7 +7,6 @@
 //! Lagrangian relaxation method for solving integer programming problems", 1981; M. Held, P. Wolfe, H. Crowder,
 //! "Validation of subgradient optimization", 1974; A. Geoffrion 1974 for fixing by reduced costs.
 
-
 /// Items and options.
 #[derive(Clone, Debug, Default)]
 pub struct Choice {
@@ -265,7 +264,8 @@ impl<'a> Chooser<'a> {
         let limited = choice.memory.iter().any(|limit| limit.is_finite());
         order.sort_by(|&x, &y| {
             let (x, y) = (x as usize, y as usize);
-            let by_bytes = if limited { choice.bytes[y].total_cmp(&choice.bytes[x]) } else { std::cmp::Ordering::Equal };
+            let by_bytes =
+                if limited { choice.bytes[y].total_cmp(&choice.bytes[x]) } else { std::cmp::Ordering::Equal };
             let sure = |item: usize| regrets[item] == f64::INFINITY;
             sure(y).cmp(&sure(x)).then(regrets[y].total_cmp(&regrets[x])).then(by_bytes).then(x.cmp(&y))
         });
@@ -378,4 +378,3 @@ impl<'a> Chooser<'a> {
         slots < (self.order.len() - depth) as f64 || memory < self.tail_bytes[depth]
     }
 }
-

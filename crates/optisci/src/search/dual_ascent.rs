@@ -187,9 +187,8 @@ impl DualAscent {
         let n = shape.nodes;
         for (segment, users) in shape.users.iter().enumerate() {
             self.free.clear();
-            self.free.extend(users.iter().filter(|&&pair| {
-                costs.node[shape.pairs[pair as usize].process as usize] == FREE
-            }));
+            self.free
+                .extend(users.iter().filter(|&&pair| costs.node[shape.pairs[pair as usize].process as usize] == FREE));
             let rows = self.free.len();
             if rows > 0 {
                 for at in 0..n {
@@ -201,9 +200,9 @@ impl DualAscent {
                         let process = shape.pairs[pair as usize].process as usize;
                         let table = &costs.pair[pair as usize * n * n..][..n * n];
                         let allowed = &costs.process[process * n..][..n];
-                        self.costs.extend((0..n).map(|a| {
-                            if allowed[a] == f64::INFINITY { f64::INFINITY } else { table[a * n + at] }
-                        }));
+                        self.costs.extend(
+                            (0..n).map(|a| if allowed[a] == f64::INFINITY { f64::INFINITY } else { table[a * n + at] }),
+                        );
                     }
                     let Some(value) = self.assignment.solve(&self.costs, rows, &costs.room) else { return false };
                     if value == 0.0 && self.assignment.row_price.iter().all(|&price| price == 0.0) {
@@ -296,9 +295,8 @@ impl DualAscent {
             }
         }
         self.free.clear();
-        self.free.extend(
-            shape.messages[process].iter().filter(|&&pair| costs.node[shape.other(pair, process)] == FREE),
-        );
+        self.free
+            .extend(shape.messages[process].iter().filter(|&&pair| costs.node[shape.other(pair, process)] == FREE));
         if self.free.is_empty() {
             return true;
         }
@@ -348,9 +346,8 @@ impl DualAscent {
                 continue;
             }
             self.free.clear();
-            self.free.extend(
-                shape.messages[process].iter().filter(|&&pair| costs.node[shape.other(pair, process)] == FREE),
-            );
+            self.free
+                .extend(shape.messages[process].iter().filter(|&&pair| costs.node[shape.other(pair, process)] == FREE));
             let parts = (shape.accesses[process].len() + self.free.len()) as f64;
             for a in 0..n {
                 let share = (costs.process[process * n + a] / parts).floor();

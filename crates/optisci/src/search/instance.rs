@@ -105,10 +105,7 @@ impl<'a> Instance<'a> {
         let costs = Costs::new(model);
         let mut classes = Classes::new(model);
         let mut uses: Vec<Use> = Vec::with_capacity(model.accesses.len());
-        let order = Rows::collect(
-            model.segments.len(),
-            model.accesses.iter().map(|access| access.segment).zip(0..),
-        );
+        let order = Rows::collect(model.segments.len(), model.accesses.iter().map(|access| access.segment).zip(0..));
         let mut use_start = vec![0u32; model.segments.len() + 1];
         for (segment, entry) in model.segments.iter().enumerate() {
             let start = uses.len();
@@ -120,14 +117,8 @@ impl<'a> Instance<'a> {
                 }
                 let (first, second) = classes.parts(access.op, access.size, weight);
                 let bytes = weight * access.size as f64;
-                let Use { process, segment, op, .. } = Use {
-                    process: access.process,
-                    segment: access.segment,
-                    op: access.op,
-                    first,
-                    second,
-                    bytes,
-                };
+                let Use { process, segment, op, .. } =
+                    Use { process: access.process, segment: access.segment, op: access.op, first, second, bytes };
                 // What always goes the same way is one; reads of different sizes may take different copies.
                 let same = uses[start..].iter_mut().find(|other| {
                     other.process == process
@@ -245,7 +236,9 @@ impl<'a> Instance<'a> {
                     Table::Pairs { nodes, costs } => {
                         let old = &costs[from as usize * nodes..][..*nodes];
                         let new = &costs[to as usize * nodes..][..*nodes];
-                        sums.iter_mut().zip(old.iter().zip(new)).for_each(|(sum, (old, new))| *sum += factor * (new - old));
+                        sums.iter_mut()
+                            .zip(old.iter().zip(new))
+                            .for_each(|(sum, (old, new))| *sum += factor * (new - old));
                     }
                     table => {
                         for (at, sum) in sums.iter_mut().enumerate() {

@@ -48,7 +48,8 @@ impl Pairs {
         };
         for number in 0..processes {
             for at in 0..nodes {
-                let closed = instance.process_slots[at] == 0 || instance.process_pin(number).is_some_and(|pin| pin != at);
+                let closed =
+                    instance.process_slots[at] == 0 || instance.process_pin(number).is_some_and(|pin| pin != at);
                 if closed {
                     process[number * nodes + at] = f64::INFINITY;
                 }
@@ -131,7 +132,9 @@ impl Pairs {
                 (0..processes as u32).filter(|&number| instance.process_pin(number as usize).is_none()).collect();
             let mut all = Vec::new();
             for (at, &first) in free.iter().enumerate() {
-                all.extend(free[at + 1..].iter().map(|&second| Pair { process: first, partner: Partner::Process(second) }));
+                all.extend(
+                    free[at + 1..].iter().map(|&second| Pair { process: first, partner: Partner::Process(second) }),
+                );
             }
             if all.len() * nodes * nodes <= 4_000_000 && all.len() <= 2 * pairs.len() {
                 for pair in all {
@@ -142,7 +145,8 @@ impl Pairs {
                 tables.resize(pairs.len() * nodes * nodes, 0.0);
             }
         }
-        let rows = process.chunks_exact(nodes).chain(segment.chunks_exact(nodes)).chain(tables.chunks_exact(nodes * nodes));
+        let rows =
+            process.chunks_exact(nodes).chain(segment.chunks_exact(nodes)).chain(tables.chunks_exact(nodes * nodes));
         let largest = |row: &[f64]| row.iter().copied().filter(|cost| cost.is_finite()).fold(0.0, f64::max);
         let total: f64 = rows.map(largest).sum();
         let rounding = Rounding::new(total, pairs.len() + processes + segments, weights.are_whole(instance));

@@ -99,7 +99,8 @@ struct Search<'g, 'a> {
 pub fn suits(instance: &Instance<'_>) -> bool {
     let free = (0..instance.processes()).filter(|&process| instance.process_pin(process).is_none()).count();
     super::homes::are_separable(instance)
-        && instance.tables.len() <= 64 && classify(instance).0.len() <= MOST_CLASSES
+        && instance.tables.len() <= 64
+        && classify(instance).0.len() <= MOST_CLASSES
         && instance.nodes <= 64
         && (2..=24).contains(&free)
         && instance.segments() <= 5_000
@@ -168,7 +169,9 @@ fn classify(instance: &Instance<'_>) -> (Vec<Class>, Vec<Member>) {
                 (0..nodes).map(|v| (0..nodes).map(|a| rest(a, v)).fold(f64::INFINITY, f64::min)).collect();
             let lost: f64 = (0..nodes * nodes).map(|at| rest(at / nodes, at % nodes) - start[at % nodes]).sum();
             let spread: f64 = costs.iter().sum::<f64>()
-                - (0..nodes).map(|v| (0..nodes).map(|a| costs[a * nodes + v]).fold(f64::INFINITY, f64::min)).sum::<f64>()
+                - (0..nodes)
+                    .map(|v| (0..nodes).map(|a| costs[a * nodes + v]).fold(f64::INFINITY, f64::min))
+                    .sum::<f64>()
                     * nodes as f64;
             (factor > 0.0 && lost <= ALIKE * spread).then_some(Member { class, factor, start })
         });
@@ -236,9 +239,8 @@ impl<'a> Ground<'a> {
                 message_floor[post.to as usize].push((post.from as usize, least));
             }
         }
-        let exact_starts = members.iter().all(|member| {
-            member.factor == 1.0 && member.start.iter().all(|start| *start == 0.0)
-        });
+        let exact_starts =
+            members.iter().all(|member| member.factor == 1.0 && member.start.iter().all(|start| *start == 0.0));
         let mut ground = Ground {
             instance,
             nodes,

@@ -88,10 +88,8 @@ fn start(instance: &Instance<'_>, nodes: &[u32], watch: &mut Watch<'_>) -> Resul
 /// Processes fixed, one copy each, limits that matter.
 fn capacitated(instance: &Instance<'_>, nodes: &[u32], watch: &mut Watch<'_>, seed: u64) {
     let problem = Capacitated::new(instance, nodes);
-    let place = |at: &[u32]| Placement {
-        processes: nodes.to_vec(),
-        segments: at.iter().map(|&at| Home::One(at)).collect(),
-    };
+    let place =
+        |at: &[u32]| Placement { processes: nodes.to_vec(), segments: at.iter().map(|&at| Home::One(at)).collect() };
     if let Some(room) = problem.units()
         && instance.nodes <= 512
     {
@@ -114,9 +112,10 @@ fn capacitated(instance: &Instance<'_>, nodes: &[u32], watch: &mut Watch<'_>, se
     let mut found: Option<Vec<u32>> = None;
     let (bound, prices) = {
         let mut offered = None;
-        let result = problem.solve(&mut random, known, PROVED, steps, &mut |_, at| offered = Some(at.to_vec()), &mut |_| {
-            watch.go_on()
-        });
+        let result =
+            problem.solve(&mut random, known, PROVED, steps, &mut |_, at| offered = Some(at.to_vec()), &mut |_| {
+                watch.go_on()
+            });
         found = offered.or(found);
         result
     };

@@ -47,7 +47,8 @@ impl<'c> Watch<'c> {
     /// Whether to go on; asked some hundred times a second.
     pub fn go_on(&mut self) -> bool {
         if !self.stopped {
-            self.stopped = !self.control.progress(None) || self.limit.is_some_and(|limit| self.control.elapsed() >= limit);
+            self.stopped =
+                !self.control.progress(None) || self.limit.is_some_and(|limit| self.control.elapsed() >= limit);
         }
         !self.stopped
     }
