@@ -241,10 +241,10 @@ impl<'a> Chooser<'a> {
         let items = choice.items();
         let mut reduced = vec![0.0; choice.add_start.len() - 1];
         let mut least = vec![f64::INFINITY; items];
-        for item in 0..items {
+        for (item, least) in least.iter_mut().enumerate() {
             for option in choice.options(item) {
                 reduced[option] = choice.priced(prices, item, option);
-                least[item] = least[item].min(reduced[option]);
+                *least = least.min(reduced[option]);
             }
         }
         let constant = choice.constant(prices);
@@ -318,7 +318,7 @@ impl<'a> Chooser<'a> {
             return;
         }
         self.visits += 1;
-        self.stopped |= self.visits % 512 == 0 && !(self.go_on)();
+        self.stopped |= self.visits.is_multiple_of(512) && !(self.go_on)();
         if self.stopped || self.visits > self.most_visits {
             self.open = self.open.min(spent + self.tail[depth]);
             return;

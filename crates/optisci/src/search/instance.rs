@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use super::table::{Table, is_affine};
+use crate::cost::evaluation::violations;
 use crate::model::{CostModel, Model, Objective, Op, UNLIMITED};
 use crate::topology::Node;
 use crate::{Costs, Placement};
@@ -117,8 +118,7 @@ impl<'a> Instance<'a> {
                 }
                 let (first, second) = classes.parts(access.op, access.size, weight);
                 let bytes = weight * access.size as f64;
-                let Use { process, segment, op, .. } =
-                    Use { process: access.process, segment: access.segment, op: access.op, first, second, bytes };
+                let (process, op) = (access.process, access.op);
                 // What always goes the same way is one; reads of different sizes may take different copies.
                 let same = uses[start..].iter_mut().find(|other| {
                     other.process == process
@@ -132,7 +132,7 @@ impl<'a> Instance<'a> {
                         other.second.1 += second.1;
                         other.bytes += bytes;
                     }
-                    None => uses.push(Use { process, segment, op, first, second, bytes }),
+                    None => uses.push(Use { process, segment: access.segment, op, first, second, bytes }),
                 }
             }
             use_start[segment + 1] = uses.len() as u32;
@@ -312,8 +312,7 @@ impl<'a> Instance<'a> {
 
     /// The exact cost of a placement and whether it obeys all limits.
     pub fn evaluate(&self, placement: &Placement) -> (f64, bool) {
-        let evaluation = self.costs.evaluate(placement);
-        (evaluation.cost(self.objective), evaluation.is_feasible())
+        (self.costs.objective(self.objective, placement), violations(self.model, placement).is_empty())
     }
 }
 

@@ -81,7 +81,7 @@ impl Capacitated {
     fn relax(&self, prices: &Prices, at: &mut [u32], line: &mut [f64]) -> f64 {
         let mut sum = Sum::default();
         let plain = prices.slot.iter().all(|&price| price == 0.0);
-        for segment in 0..self.segments() {
+        for (segment, at) in at.iter_mut().enumerate() {
             let bytes = self.bytes[segment];
             let row = self.row(segment);
             let mut least = f64::INFINITY;
@@ -94,7 +94,7 @@ impl Capacitated {
             for &cost in line.iter() {
                 least = if cost < least { cost } else { least };
             }
-            at[segment] = line.iter().position(|&cost| cost == least).unwrap_or(0) as u32;
+            *at = line.iter().position(|&cost| cost == least).unwrap_or(0) as u32;
             sum.add(least);
         }
         let mut worth = Sum::default();

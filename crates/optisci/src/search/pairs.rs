@@ -61,12 +61,12 @@ impl Pairs {
             let copies = instance.may_have_copies(number);
             let own = &mut segment[number * nodes..][..nodes];
             let mut open = Vec::with_capacity(nodes);
-            for at in 0..nodes {
+            for (at, own) in own.iter_mut().enumerate() {
                 let pinned = instance.segment_pin(number).is_some_and(|pin| pin != at);
                 if pinned || instance.memory[at] < bytes || instance.segment_slots[at] == 0 {
-                    own[at] = f64::INFINITY;
+                    *own = f64::INFINITY;
                 } else {
-                    own[at] = weights.slot[at] + weights.byte[at] * bytes as f64;
+                    *own = weights.slot[at] + weights.byte[at] * bytes as f64;
                     open.push(at);
                 }
             }

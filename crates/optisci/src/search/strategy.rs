@@ -167,8 +167,8 @@ fn mapping(instance: &Instance<'_>, start: &Placement, watch: &mut Watch<'_>, se
     let quadratic = Quadratic::new(instance);
     if let Some(quadratic) = &quadratic {
         watch.method("tabu");
-        let size = instance.nodes as u64;
-        let steps = (400_000 / size).clamp(1_000, 40_000);
+        // Small ones are proved in a moment anyway, large ones hardly ever: there the search is the point.
+        let steps = if instance.nodes <= 16 { 3_000 } else { 60_000 };
         tabu(instance, quadratic, start, watch, seed, 0, steps);
     } else {
         watch.method("growth");

@@ -53,11 +53,6 @@ impl<'c> Watch<'c> {
         !self.stopped
     }
 
-    /// Whether the search was stopped from outside: by time or by the caller.
-    pub fn stopped(&self) -> bool {
-        self.stopped
-    }
-
     /// Time since the search began.
     pub fn elapsed(&self) -> Duration {
         self.control.elapsed()

@@ -88,7 +88,7 @@ pub fn model(dice: &mut Dice, kind: Kind) -> Model {
     };
     let pin =
         |dice: &mut Dice, percent: u64| (kind.pins && dice.chance(percent)).then(|| dice.below(nodes as u64) as u32);
-    let mut process = |index: usize, dice: &mut Dice| Process {
+    let process = |index: usize, dice: &mut Dice| Process {
         id: format!("p{index}"),
         pin: if kind.free_processes { pin(dice, 25) } else { Some(dice.below(nodes as u64) as u32) },
     };
