@@ -2,12 +2,14 @@
 
 pub mod access;
 pub mod evaluation;
+pub mod explanation;
 
 use crate::model::{Model, Op};
 use crate::topology::Node;
 
 pub use access::Terms;
 pub use evaluation::{Evaluation, ProcessCost, Violation};
+pub use explanation::{Contribution, Item, Move};
 
 /// The costs of a model. Costs of accesses are computed where they are asked for: a few multiplications each.
 ///

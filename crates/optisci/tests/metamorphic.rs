@@ -1,7 +1,7 @@
 //! What must not change, and how the rest must change, when a model is changed in a known way. No expected values are
 //! needed: the rules relate one cost to another.
 
-use optisci::cost::Violation;
+use optisci::cost::{Item, Violation};
 use optisci::model::{Access, CostModel, HopBytes, Matrix, Message, Objective, Op, Process, Scipos, Segment};
 use optisci::placement::Home;
 use optisci::topology::{FatTree, Topology, Torus};
@@ -242,6 +242,48 @@ proptest! {
         model.segments.iter_mut().for_each(|segment| segment.replicable = false);
         let several = placement.segments.iter().filter(|home| home.nodes().len() > 1).count();
         prop_assert_eq!(evaluate(&model, &placement).violations.len(), several);
+    }
+
+    #[test]
+    fn a_move_saves_what_it_says_and_no_other_saves_more((mut model, placement) in cases(), slots in 1u64..6) {
+        model.segment_slots = Some(vec![slots; model.nodes()]);
+        let costs = Costs::new(&model);
+        let before = costs.evaluate(&placement);
+        let moves = costs.best_moves(&placement, usize::MAX);
+        let mut of_segment = vec![0.0; model.segments.len()];
+        for best in &moves {
+            let mut moved = placement.clone();
+            match best.item {
+                Item::Process(process) => moved.processes[process] = best.to,
+                Item::Segment(segment) => {
+                    moved.segments[segment] = Home::One(best.to);
+                    of_segment[segment] = best.saves_ns;
+                }
+            }
+            let after = costs.evaluate(&moved);
+            let tolerance = 1e-9 * before.total_ns;
+            prop_assert!((before.total_ns - after.total_ns - best.saves_ns).abs() <= tolerance);
+            prop_assert!(after.violations.len() <= before.violations.len());
+        }
+        // Every segment to every node that has room.
+        for (segment, saves_ns) in of_segment.into_iter().enumerate().filter(|(segment, _)| placement.segments[*segment].nodes().len() == 1) {
+            for node in 0..model.nodes() as u32 {
+                let mut moved = placement.clone();
+                moved.segments[segment] = Home::One(node);
+                let after = costs.evaluate(&moved);
+                let has_room = !after.violations.iter().any(|violation| matches!(violation, Violation::SegmentSlots { node: at, .. } if *at == node));
+                prop_assert!(!has_room || before.total_ns - after.total_ns <= saves_ns + 1e-8 * before.total_ns);
+            }
+        }
+    }
+
+    #[test]
+    fn the_dearest_entries_are_the_total((model, placement) in cases()) {
+        let costs = Costs::new(&model);
+        let all = costs.dearest(&placement, usize::MAX);
+        prop_assert!(close(all.iter().map(|entry| entry.ns()).sum(), costs.evaluate(&placement).total_ns));
+        prop_assert!(all.windows(2).all(|pair| pair[0].ns() >= pair[1].ns()));
+        prop_assert_eq!(&costs.dearest(&placement, 3)[..], &all[..all.len().min(3)]);
     }
 
     #[test]

@@ -2,9 +2,9 @@
 
 mod search_models;
 
+use optisci::Costs;
 use optisci::model::Objective;
 use optisci::search::Status;
-use optisci::Costs;
 use search_models::{Dice, Kind, least, model, run};
 
 /// Solves models of one kind and compares with the best of all placements.

@@ -3,13 +3,16 @@
 use std::fmt::Write;
 use std::path::Path;
 
-use optisci::cost::Terms;
-use optisci::{Costs, Evaluation, Model, report};
+use optisci::cost::{Contribution, Item, Move, Terms};
+use optisci::model::Op;
+use optisci::{Costs, Evaluation, Model, Placement, report};
 
 use super::{files, units};
 
 /// Rows of a table that people read.
 const ROWS: usize = 20;
+/// Rows of a list of the first.
+const TOP: usize = 10;
 
 /// Costs a placement.
 pub fn run(model: &Path, placement: &Path, json: bool) -> Result<(), String> {
@@ -20,7 +23,54 @@ pub fn run(model: &Path, placement: &Path, json: bool) -> Result<(), String> {
     if json {
         return files::print(&report::evaluation(&model, &evaluation));
     }
-    files::print(&describe(&model, &evaluation, costs.breakdown(&placement)))
+    let mut text = describe(&model, &evaluation, costs.breakdown(&placement));
+    // Beyond this the answer would take longer than a person looks at it.
+    if (model.accesses.len() + model.messages.len()).saturating_mul(model.nodes()) <= MOST_TRIALS {
+        explain(&mut text, &costs, &placement, evaluation.total_ns);
+    }
+    files::print(&text)
+}
+
+const MOST_TRIALS: usize = 50_000_000;
+
+/// The dearest entries, and the moves that would help most.
+fn explain(text: &mut String, costs: &Costs<'_>, placement: &Placement, total_ns: f64) {
+    let model = costs.model();
+    let dearest = costs.dearest(placement, TOP);
+    if !dearest.is_empty() {
+        let _ = writeln!(text, "\ndearest");
+    }
+    for contribution in dearest {
+        let (process, does, what) = match contribution {
+            Contribution::Access(index, _) => {
+                let access = &model.accesses[index];
+                let does = if access.op == Op::Read { "reads" } else { "writes" };
+                (access.process, does, &model.segments[access.segment as usize].id)
+            }
+            Contribution::Message(index, _) => {
+                let message = &model.messages[index];
+                (message.from, "sends to", &model.processes[message.to as usize].id)
+            }
+        };
+        let ns = contribution.ns();
+        let percent = 100.0 * ns / total_ns;
+        let process = &model.processes[process as usize].id;
+        let _ = writeln!(text, "  {:>12} {percent:>6.1} %  {process} {does} {what}", units::time(ns));
+    }
+    let moves = costs.best_moves(placement, TOP);
+    if moves.is_empty() {
+        text.push_str("\nNo single move that the limits allow lowers the total.\n");
+    } else {
+        let _ = writeln!(text, "\nsingle moves that save most");
+    }
+    for Move { item, to, saves_ns } in moves {
+        let id = match item {
+            Item::Process(process) => &model.processes[process].id,
+            Item::Segment(segment) => &model.segments[segment].id,
+        };
+        let percent = 100.0 * saves_ns / total_ns;
+        let _ = writeln!(text, "  {:>12} {percent:>6.1} %  {id} to node {to}", units::time(saves_ns));
+    }
 }
 
 fn describe(model: &Model, evaluation: &Evaluation, terms: Terms) -> String {

@@ -136,52 +136,77 @@ impl Costs<'_> {
     /// # Panics
     /// When the placement is not one of this model: another number of processes or segments, a node that does not exist.
     pub fn evaluate(&self, placement: &Placement) -> Evaluation {
-        let model = self.model;
-        let mut sums = vec![[Sum::default(); 3]; model.processes.len()];
-        let mut per_link = vec![0u64; model.topology.links()];
-        for access in &model.accesses {
+        let per_process = self.per_process(placement);
+        let per_link = self.per_link(placement);
+        Evaluation {
+            total_ns: total(&per_process),
+            makespan_ns: longest(&per_process),
+            max_link_bytes: busiest(&per_link),
+            per_process,
+            per_link,
+            violations: violations(self.model, placement),
+        }
+    }
+
+    /// What [`evaluate`](Costs::evaluate) says about one objective, to the last bit, and nothing else.
+    pub fn objective(&self, objective: Objective, placement: &Placement) -> f64 {
+        match objective {
+            Objective::Sum => total(&self.per_process(placement)),
+            Objective::Makespan => longest(&self.per_process(placement)),
+            Objective::MaxLink => busiest(&self.per_link(placement)) as f64,
+        }
+    }
+
+    /// What each process pays.
+    fn per_process(&self, placement: &Placement) -> Vec<ProcessCost> {
+        let mut sums = vec![[Sum::default(); 3]; self.model.processes.len()];
+        for access in &self.model.accesses {
             let a = placement.processes[access.process as usize];
             let home = &placement.segments[access.segment as usize];
             let weight = self.weight(access.count);
-            let bytes = model.weight(access.count) * access.size;
             let [read, write, _] = &mut sums[access.process as usize];
             match access.op {
-                Op::Read => {
-                    let (node, ns) = self.nearest(home, access.size, a);
-                    read.add(weight * ns);
-                    model.topology.route(node, a, |link| per_link[link] += bytes);
-                }
+                Op::Read => read.add(weight * self.nearest(home, access.size, a).1),
                 Op::Write => {
-                    for &node in home.nodes() {
-                        write.add(weight * self.access_ns(Op::Write, access.size, a, node));
-                        model.topology.route(a, node, |link| per_link[link] += bytes);
-                    }
+                    let ns = |&node: &Node| self.access_ns(Op::Write, access.size, a, node);
+                    home.nodes().iter().for_each(|node| write.add(weight * ns(node)));
                 }
+            }
+        }
+        for message in &self.model.messages {
+            let (a, b) = (placement.processes[message.from as usize], placement.processes[message.to as usize]);
+            let [_, _, sent] = &mut sums[message.from as usize];
+            sent.add(self.weight(message.count) * self.message_ns(message.size, a, b));
+        }
+        let values = sums.iter().map(|[read, write, sent]| ProcessCost {
+            read_ns: read.value(),
+            write_ns: write.value(),
+            message_ns: sent.value(),
+        });
+        values.collect()
+    }
+
+    /// Bytes on each directed link.
+    fn per_link(&self, placement: &Placement) -> Vec<u64> {
+        let model = self.model;
+        let mut per_link = vec![0u64; model.topology.links()];
+        let mut load = |from: Node, to: Node, bytes: u64| {
+            model.topology.route(from, to, |link| per_link[link] += bytes);
+        };
+        for access in &model.accesses {
+            let a = placement.processes[access.process as usize];
+            let home = &placement.segments[access.segment as usize];
+            let bytes = model.weight(access.count) * access.size;
+            match access.op {
+                Op::Read => load(self.nearest(home, access.size, a).0, a, bytes),
+                Op::Write => home.nodes().iter().for_each(|&node| load(a, node, bytes)),
             }
         }
         for message in &model.messages {
             let (a, b) = (placement.processes[message.from as usize], placement.processes[message.to as usize]);
-            let [_, _, sent] = &mut sums[message.from as usize];
-            sent.add(self.weight(message.count) * self.message_ns(message.size, a, b));
-            let bytes = model.weight(message.count) * message.size;
-            model.topology.route(a, b, |link| per_link[link] += bytes);
+            load(a, b, model.weight(message.count) * message.size);
         }
-        let per_process: Vec<ProcessCost> = sums
-            .iter()
-            .map(|[read, write, sent]| ProcessCost {
-                read_ns: read.value(),
-                write_ns: write.value(),
-                message_ns: sent.value(),
-            })
-            .collect();
-        Evaluation {
-            total_ns: per_process.iter().map(ProcessCost::total_ns).collect::<Sum>().value(),
-            makespan_ns: per_process.iter().map(ProcessCost::total_ns).fold(0.0, f64::max),
-            max_link_bytes: per_link.iter().copied().max().unwrap_or(0),
-            per_process,
-            per_link,
-            violations: violations(model, placement),
-        }
+        per_link
     }
 
     /// What the time of all processes together is spent on.
@@ -216,6 +241,18 @@ impl Costs<'_> {
     pub fn terms(&self, op: Op, size: u64, a: Node, b: Node) -> Terms {
         access::terms(self.model, op, size, a, b)
     }
+}
+
+fn total(per_process: &[ProcessCost]) -> f64 {
+    per_process.iter().map(ProcessCost::total_ns).collect::<Sum>().value()
+}
+
+fn longest(per_process: &[ProcessCost]) -> f64 {
+    per_process.iter().map(ProcessCost::total_ns).fold(0.0, f64::max)
+}
+
+fn busiest(per_link: &[u64]) -> u64 {
+    per_link.iter().copied().max().unwrap_or(0)
 }
 
 /// Limits and pins that a placement breaks: pins first, then nodes in their order.

@@ -476,10 +476,7 @@ impl<'a> Annealing<'a> {
             }
         }
         if self.cost() > best.0 {
-            let placement = Placement {
-                processes: best.2,
-                segments: best.3.into_iter().map(Home::of).collect(),
-            };
+            let placement = Placement { processes: best.2, segments: best.3.into_iter().map(Home::of).collect() };
             *self = Annealing::new(self.instance, &placement);
         }
     }

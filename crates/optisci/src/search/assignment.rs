@@ -128,8 +128,8 @@ impl Assignment {
             while row != NONE {
                 let costs = &cost[row as usize * columns..][..columns];
                 let offset = least - self.row_price[row as usize];
-                for column in 0..columns {
-                    let distance = offset + costs[column] - self.column_price[column];
+                for (column, cost) in costs.iter().enumerate() {
+                    let distance = offset + cost - self.column_price[column];
                     if !self.done[column] && distance < self.distance[column] {
                         self.distance[column] = distance;
                         self.from[column] = row;

@@ -7,7 +7,6 @@
 //! Lagrangian relaxation method for solving integer programming problems", 1981; M. Held, P. Wolfe, H. Crowder,
 //! "Validation of subgradient optimization", 1974; A. Geoffrion 1974 for fixing by reduced costs.
 
-
 /// Items and options.
 #[derive(Clone, Debug, Default)]
 pub struct Choice {
@@ -242,10 +241,10 @@ impl<'a> Chooser<'a> {
         let items = choice.items();
         let mut reduced = vec![0.0; choice.add_start.len() - 1];
         let mut least = vec![f64::INFINITY; items];
-        for item in 0..items {
+        for (item, least) in least.iter_mut().enumerate() {
             for option in choice.options(item) {
                 reduced[option] = choice.priced(prices, item, option);
-                least[item] = least[item].min(reduced[option]);
+                *least = least.min(reduced[option]);
             }
         }
         let constant = choice.constant(prices);
@@ -265,7 +264,8 @@ impl<'a> Chooser<'a> {
         let limited = choice.memory.iter().any(|limit| limit.is_finite());
         order.sort_by(|&x, &y| {
             let (x, y) = (x as usize, y as usize);
-            let by_bytes = if limited { choice.bytes[y].total_cmp(&choice.bytes[x]) } else { std::cmp::Ordering::Equal };
+            let by_bytes =
+                if limited { choice.bytes[y].total_cmp(&choice.bytes[x]) } else { std::cmp::Ordering::Equal };
             let sure = |item: usize| regrets[item] == f64::INFINITY;
             sure(y).cmp(&sure(x)).then(regrets[y].total_cmp(&regrets[x])).then(by_bytes).then(x.cmp(&y))
         });
@@ -318,7 +318,7 @@ impl<'a> Chooser<'a> {
             return;
         }
         self.visits += 1;
-        self.stopped |= self.visits % 512 == 0 && !(self.go_on)();
+        self.stopped |= self.visits.is_multiple_of(512) && !(self.go_on)();
         if self.stopped || self.visits > self.most_visits {
             self.open = self.open.min(spent + self.tail[depth]);
             return;
@@ -378,4 +378,3 @@ impl<'a> Chooser<'a> {
         slots < (self.order.len() - depth) as f64 || memory < self.tail_bytes[depth]
     }
 }
-

@@ -157,12 +157,22 @@ pub struct DualAscent {
 }
 
 impl DualAscent {
-    /// Raises `costs.bound`, in at most `rounds` rounds, until it reaches `enough` or rises by less than the part
-    /// `least_gain` of what is missing. At the end as much as possible stands with the processes, so that
+    /// Raises `costs.bound`, in at most `rounds` rounds, until it reaches `enough`, rises by less than the part
+    /// `least_gain` of what is missing, or `go_on` says no. At the end as much as possible stands with the processes, so that
     /// `bound + process[p][a]` bounds what is below `p` at `a`. False: no placement is possible.
-    pub fn raise(&mut self, shape: &Shape, costs: &mut Costs, enough: f64, rounds: usize, least_gain: f64) -> bool {
+    pub fn raise(
+        &mut self,
+        shape: &Shape,
+        costs: &mut Costs,
+        enough: f64,
+        (rounds, least_gain): (usize, f64),
+        go_on: &mut dyn FnMut() -> bool,
+    ) -> bool {
         let mut slow = 0;
         for round in 0..rounds.max(1) {
+            if !go_on() {
+                break;
+            }
             let before = costs.bound;
             self.rounds += 1;
             if !self.segments(shape, costs, true) || !self.processes(shape, costs, round % 2 == 1) {
@@ -187,9 +197,8 @@ impl DualAscent {
         let n = shape.nodes;
         for (segment, users) in shape.users.iter().enumerate() {
             self.free.clear();
-            self.free.extend(users.iter().filter(|&&pair| {
-                costs.node[shape.pairs[pair as usize].process as usize] == FREE
-            }));
+            self.free
+                .extend(users.iter().filter(|&&pair| costs.node[shape.pairs[pair as usize].process as usize] == FREE));
             let rows = self.free.len();
             if rows > 0 {
                 for at in 0..n {
@@ -201,9 +210,9 @@ impl DualAscent {
                         let process = shape.pairs[pair as usize].process as usize;
                         let table = &costs.pair[pair as usize * n * n..][..n * n];
                         let allowed = &costs.process[process * n..][..n];
-                        self.costs.extend((0..n).map(|a| {
-                            if allowed[a] == f64::INFINITY { f64::INFINITY } else { table[a * n + at] }
-                        }));
+                        self.costs.extend(
+                            (0..n).map(|a| if allowed[a] == f64::INFINITY { f64::INFINITY } else { table[a * n + at] }),
+                        );
                     }
                     let Some(value) = self.assignment.solve(&self.costs, rows, &costs.room) else { return false };
                     if value == 0.0 && self.assignment.row_price.iter().all(|&price| price == 0.0) {
@@ -296,9 +305,8 @@ impl DualAscent {
             }
         }
         self.free.clear();
-        self.free.extend(
-            shape.messages[process].iter().filter(|&&pair| costs.node[shape.other(pair, process)] == FREE),
-        );
+        self.free
+            .extend(shape.messages[process].iter().filter(|&&pair| costs.node[shape.other(pair, process)] == FREE));
         if self.free.is_empty() {
             return true;
         }
@@ -348,9 +356,8 @@ impl DualAscent {
                 continue;
             }
             self.free.clear();
-            self.free.extend(
-                shape.messages[process].iter().filter(|&&pair| costs.node[shape.other(pair, process)] == FREE),
-            );
+            self.free
+                .extend(shape.messages[process].iter().filter(|&&pair| costs.node[shape.other(pair, process)] == FREE));
             let parts = (shape.accesses[process].len() + self.free.len()) as f64;
             for a in 0..n {
                 let share = (costs.process[process * n + a] / parts).floor();

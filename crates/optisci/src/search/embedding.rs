@@ -187,7 +187,12 @@ impl Search<'_> {
         let free = |node: &&u32| !self.taken[**node as usize];
         let degree = self.partners.row(process).len();
         let Some((&first, rest)) = placed.split_first() else {
-            return open.iter().filter(free).filter(|&&n| self.neighbours.row(n as usize).len() >= degree).copied().collect();
+            return open
+                .iter()
+                .filter(free)
+                .filter(|&&n| self.neighbours.row(n as usize).len() >= degree)
+                .copied()
+                .collect();
         };
         let near_all = |node: &&u32| rest.iter().all(|&other| self.neighbours.row(other as usize).contains(node));
         self.neighbours.row(first as usize).iter().filter(free).filter(near_all).copied().collect()
@@ -202,8 +207,6 @@ impl Search<'_> {
             free >= wanted
         };
         let node = self.node[process];
-        enough(process)
-            && self.partners.row(process).iter().all(|&partner| enough(partner as usize))
-            && node.is_some()
+        enough(process) && self.partners.row(process).iter().all(|&partner| enough(partner as usize)) && node.is_some()
     }
 }

@@ -71,9 +71,8 @@ impl Facility {
         }
         let chosen = self.close_tight();
         let nodes = self.nodes;
-        let serve = |copies: &[u32], row: &[f64]| {
-            copies.iter().map(|&node| row[node as usize]).fold(f64::INFINITY, f64::min)
-        };
+        let serve =
+            |copies: &[u32], row: &[f64]| copies.iter().map(|&node| row[node as usize]).fold(f64::INFINITY, f64::min);
         let cost = paid
             + chosen.iter().map(|&node| self.open[node as usize]).sum::<f64>()
             + self.read.chunks_exact(nodes).map(|row| serve(&chosen, row)).sum::<f64>();
@@ -96,9 +95,8 @@ impl Facility {
             })
             .count()
         };
-        let candidates = (0..nodes as u32).filter(|&node| {
-            self.open[node as usize] > 0.0 && self.open[node as usize] < f64::INFINITY
-        });
+        let candidates = (0..nodes as u32)
+            .filter(|&node| self.open[node as usize] > 0.0 && self.open[node as usize] < f64::INFINITY);
         let scored = candidates.map(|node| (twice(node), chosen.contains(&node), node));
         let Some((_, _, node)) = scored.max_by_key(|&(twice, chosen, node)| (chosen, twice, u32::MAX - node)) else {
             return f64::INFINITY;
@@ -204,9 +202,9 @@ mod tests {
             let least = (1u32..1 << nodes)
                 .map(|set| {
                     let inside = |node: &usize| set >> node & 1 == 1;
-                    let reads = read.chunks_exact(nodes).map(|row| {
-                        (0..nodes).filter(inside).map(|node| row[node]).fold(f64::INFINITY, f64::min)
-                    });
+                    let reads = read
+                        .chunks_exact(nodes)
+                        .map(|row| (0..nodes).filter(inside).map(|node| row[node]).fold(f64::INFINITY, f64::min));
                     (0..nodes).filter(inside).map(|node| open[node]).sum::<f64>() + reads.sum::<f64>()
                 })
                 .fold(f64::INFINITY, f64::min);

@@ -66,7 +66,8 @@ impl Rest {
             let bytes = instance.model.segments[segment].bytes;
             let mut most = 0.0f64;
             let mut option = |copies: &[u32], choice: &mut Choice| {
-                let room = |&&at: &&u32| instance.memory[at as usize] >= bytes && instance.segment_slots[at as usize] > 0;
+                let room =
+                    |&&at: &&u32| instance.memory[at as usize] >= bytes && instance.segment_slots[at as usize] > 0;
                 if copies.iter().filter(room).count() < copies.len() {
                     return;
                 }
@@ -87,7 +88,8 @@ impl Rest {
             choice.item(bytes as f64);
             total += most;
         }
-        let whole = choice.adds.iter().map(|&(_, add)| add).chain(choice.base.iter().copied()).all(|x| x.fract() == 0.0);
+        let whole =
+            choice.adds.iter().map(|&(_, add)| add).chain(choice.base.iter().copied()).all(|x| x.fract() == 0.0);
         let rounding = Rounding::new(total, instance.segments() + 1, whole);
         choice.adds.iter_mut().for_each(|(_, add)| *add = rounding.whole(*add));
         choice.base.iter_mut().for_each(|base| *base = rounding.whole(*base));
@@ -165,9 +167,10 @@ pub fn are_separable(instance: &Instance<'_>) -> bool {
 /// The best placement with processes on these nodes, where segments do not hinder each other, and a bound on its cost.
 pub fn separate(instance: &Instance<'_>, node: &[u32]) -> (Placement, f64) {
     let (homes, _, bound) = separable::homes(instance, node);
-    let posts = instance.posts.iter().map(|post| {
-        instance.post_cost(post, node[post.from as usize] as usize, node[post.to as usize] as usize)
-    });
+    let posts = instance
+        .posts
+        .iter()
+        .map(|post| instance.post_cost(post, node[post.from as usize] as usize, node[post.to as usize] as usize));
     let bound = bound + posts.sum::<f64>();
     (Placement { processes: node.to_vec(), segments: homes }, bound)
 }

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use super::table::{Table, is_affine};
+use crate::cost::evaluation::violations;
 use crate::model::{CostModel, Model, Objective, Op, UNLIMITED};
 use crate::topology::Node;
 use crate::{Costs, Placement};
@@ -105,10 +106,7 @@ impl<'a> Instance<'a> {
         let costs = Costs::new(model);
         let mut classes = Classes::new(model);
         let mut uses: Vec<Use> = Vec::with_capacity(model.accesses.len());
-        let order = Rows::collect(
-            model.segments.len(),
-            model.accesses.iter().map(|access| access.segment).zip(0..),
-        );
+        let order = Rows::collect(model.segments.len(), model.accesses.iter().map(|access| access.segment).zip(0..));
         let mut use_start = vec![0u32; model.segments.len() + 1];
         for (segment, entry) in model.segments.iter().enumerate() {
             let start = uses.len();
@@ -120,14 +118,7 @@ impl<'a> Instance<'a> {
                 }
                 let (first, second) = classes.parts(access.op, access.size, weight);
                 let bytes = weight * access.size as f64;
-                let Use { process, segment, op, .. } = Use {
-                    process: access.process,
-                    segment: access.segment,
-                    op: access.op,
-                    first,
-                    second,
-                    bytes,
-                };
+                let (process, op) = (access.process, access.op);
                 // What always goes the same way is one; reads of different sizes may take different copies.
                 let same = uses[start..].iter_mut().find(|other| {
                     other.process == process
@@ -141,7 +132,7 @@ impl<'a> Instance<'a> {
                         other.second.1 += second.1;
                         other.bytes += bytes;
                     }
-                    None => uses.push(Use { process, segment, op, first, second, bytes }),
+                    None => uses.push(Use { process, segment: access.segment, op, first, second, bytes }),
                 }
             }
             use_start[segment + 1] = uses.len() as u32;
@@ -245,7 +236,9 @@ impl<'a> Instance<'a> {
                     Table::Pairs { nodes, costs } => {
                         let old = &costs[from as usize * nodes..][..*nodes];
                         let new = &costs[to as usize * nodes..][..*nodes];
-                        sums.iter_mut().zip(old.iter().zip(new)).for_each(|(sum, (old, new))| *sum += factor * (new - old));
+                        sums.iter_mut()
+                            .zip(old.iter().zip(new))
+                            .for_each(|(sum, (old, new))| *sum += factor * (new - old));
                     }
                     table => {
                         for (at, sum) in sums.iter_mut().enumerate() {
@@ -319,8 +312,7 @@ impl<'a> Instance<'a> {
 
     /// The exact cost of a placement and whether it obeys all limits.
     pub fn evaluate(&self, placement: &Placement) -> (f64, bool) {
-        let evaluation = self.costs.evaluate(placement);
-        (evaluation.cost(self.objective), evaluation.is_feasible())
+        (self.costs.objective(self.objective, placement), violations(self.model, placement).is_empty())
     }
 }
 

@@ -81,7 +81,7 @@ impl Capacitated {
     fn relax(&self, prices: &Prices, at: &mut [u32], line: &mut [f64]) -> f64 {
         let mut sum = Sum::default();
         let plain = prices.slot.iter().all(|&price| price == 0.0);
-        for segment in 0..self.segments() {
+        for (segment, at) in at.iter_mut().enumerate() {
             let bytes = self.bytes[segment];
             let row = self.row(segment);
             let mut least = f64::INFINITY;
@@ -94,7 +94,7 @@ impl Capacitated {
             for &cost in line.iter() {
                 least = if cost < least { cost } else { least };
             }
-            at[segment] = line.iter().position(|&cost| cost == least).unwrap_or(0) as u32;
+            *at = line.iter().position(|&cost| cost == least).unwrap_or(0) as u32;
             sum.add(least);
         }
         let mut worth = Sum::default();
@@ -160,7 +160,10 @@ impl Capacitated {
                 direction.fill(0.0);
             }
             let due = step - last_repair >= if scale > 0.2 { 25 } else { 8 };
-            if (due && bound > best_bound - 0.02 * (best.min(1e300) - best_bound).abs()) || step == 0 || step + 1 == steps {
+            if (due && bound > best_bound - 0.02 * (best.min(1e300) - best_bound).abs())
+                || step == 0
+                || step + 1 == steps
+            {
                 last_repair = step;
                 if let Some(mut assigned) = self.repair(&at, &prices) {
                     self.improve(&mut assigned, &prices, random);
@@ -176,7 +179,8 @@ impl Capacitated {
             // In units of what each limit is, so that slots and bytes weigh alike.
             let mut norm = 0.0;
             for node in 0..nodes {
-                for (index, left, limit) in [(node, slots[node], self.slots[node]), (nodes + node, memory[node], self.memory[node])]
+                for (index, left, limit) in
+                    [(node, slots[node], self.slots[node]), (nodes + node, memory[node], self.memory[node])]
                 {
                     let over = if limit.is_finite() { -left / limit.max(1.0) } else { 0.0 };
                     direction[index] = 0.4 * direction[index] + over;
@@ -190,7 +194,8 @@ impl Capacitated {
             let length = scale * (target - bound + 1e-4 * bound.abs().max(1e-9)) / norm;
             for node in 0..nodes {
                 prices.slot[node] = (prices.slot[node] + length * direction[node] / self.slots[node].max(1.0)).max(0.0);
-                prices.byte[node] = (prices.byte[node] + length * direction[nodes + node] / self.memory[node].max(1.0)).max(0.0);
+                prices.byte[node] =
+                    (prices.byte[node] + length * direction[nodes + node] / self.memory[node].max(1.0)).max(0.0);
             }
         }
         (best_bound, best_prices)
@@ -212,7 +217,8 @@ impl Capacitated {
                 for v in 0..self.nodes {
                     if v != node && slots[v] >= 1.0 && memory[v] >= self.bytes[own] && price(v).is_finite() {
                         let loss = price(v) - price(node);
-                        let weight = if memory[node] < 0.0 { self.bytes[own].min(-memory[node]).max(1e-9) } else { 1.0 };
+                        let weight =
+                            if memory[node] < 0.0 { self.bytes[own].min(-memory[node]).max(1e-9) } else { 1.0 };
                         losses.push((loss / weight, segment, v as u32));
                     }
                 }
@@ -256,7 +262,9 @@ impl Capacitated {
                 let bytes = self.bytes[segment];
                 let price = |v: usize| row[v] + prices.slot[v] + prices.byte[v] * bytes;
                 wishes.clear();
-                wishes.extend((0..nodes).filter(|&v| v != here && row[v] < row[here]).map(|v| (price(v) - price(here), v as u32)));
+                wishes.extend(
+                    (0..nodes).filter(|&v| v != here && row[v] < row[here]).map(|v| (price(v) - price(here), v as u32)),
+                );
                 wishes.sort_by(|x, y| x.0.total_cmp(&y.0));
                 for &(_, to) in wishes.iter().take(5) {
                     let to = to as usize;
@@ -304,8 +312,13 @@ impl Capacitated {
                 break;
             }
         }
-        assigned.cost =
-            assigned.at.iter().enumerate().map(|(segment, &at)| self.row(segment)[at as usize]).collect::<Sum>().value();
+        assigned.cost = assigned
+            .at
+            .iter()
+            .enumerate()
+            .map(|(segment, &at)| self.row(segment)[at as usize])
+            .collect::<Sum>()
+            .value();
     }
 
     fn carry(&self, assigned: &mut Assigned, on: &mut [Vec<u32>], segment: usize, to: usize) {
@@ -339,7 +352,8 @@ impl Capacitated {
             return None;
         }
         let of = |node: usize| {
-            let by_bytes = if limited_by_bytes && first > 0.0 { (self.memory[node] / first).floor() } else { f64::INFINITY };
+            let by_bytes =
+                if limited_by_bytes && first > 0.0 { (self.memory[node] / first).floor() } else { f64::INFINITY };
             self.slots[node].min(by_bytes).min(self.segments() as f64) as u64
         };
         Some((0..self.nodes).map(of).collect())

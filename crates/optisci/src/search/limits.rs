@@ -158,7 +158,8 @@ pub fn pack(
 ) -> Packing {
     let segments = &instance.model.segments;
     let mut order: Vec<usize> = (0..segments.len()).collect();
-    order.sort_by_key(|&segment| (segments[segment].pin.is_none(), std::cmp::Reverse(segments[segment].bytes), segment));
+    order
+        .sort_by_key(|&segment| (segments[segment].pin.is_none(), std::cmp::Reverse(segments[segment].bytes), segment));
     let mut costs = vec![0.0; instance.nodes];
     for tight in [false, true] {
         let (mut slots, mut memory) = (instance.segment_slots.clone(), instance.memory.clone());

@@ -10,11 +10,14 @@
 //! All terms are positive, so a sum is off by a part of about 1e-13 at most; what is within 1e-12 of the best is not
 //! searched for.
 
+mod classes;
+mod ground;
+
+use ground::{FREE, Ground, Partial};
+
 use super::instance::Instance;
 use super::parallel;
 use super::symmetry::Symmetry;
-
-const FREE: u32 = u32::MAX;
 
 /// Pieces of the search that run side by side before they tell each other what they found. A number of its own, not that
 /// of the cores, so that the result does not depend on them.
@@ -23,60 +26,11 @@ const ROUND: usize = 16;
 /// Classes of distances up to which the bound is worth its time.
 const MOST_CLASSES: usize = 4;
 
-/// Tables are one class if a factor and a start turn one into the other but for this part of what differs in them.
-const ALIKE: f64 = 0.02;
-
-/// Distances that several tables have in common: `table >= start[v] + factor * base` wherever the process is.
-struct Class {
-    base: Vec<f64>,
-    near: Vec<Vec<u32>>,
-}
-
-/// How a table belongs to a class.
-struct Member {
-    class: usize,
-    factor: f64,
-    start: Vec<f64>,
-}
-
-/// The part of the instance that the search needs, ordered for it.
-struct Ground<'a> {
-    instance: &'a Instance<'a>,
-    nodes: usize,
-    /// Processes in the order of placing.
-    order: Vec<usize>,
-    /// Users of each segment by class: process, class and weight, the heaviest first.
-    users: Vec<Vec<(usize, usize, f64)>>,
-    /// Distances that tables have in common.
-    classes: Vec<Class>,
-    /// How each table belongs to a class.
-    members: Vec<Member>,
-    /// Segments of each process with weights of tables.
-    segments_of: Vec<Vec<(usize, Vec<(usize, f64)>)>>,
-    /// What messages cost at least between two processes whose nodes are open.
-    message_floor: Vec<Vec<(usize, f64)>>,
-    exact: bool,
-}
-
 /// What was found below something.
 struct Found {
     best: f64,
     node: Option<Vec<u32>>,
     open: f64,
-}
-
-/// One partial assignment.
-#[derive(Clone)]
-struct Partial {
-    node: Vec<u32>,
-    room: Vec<u64>,
-    /// What the placed users of each segment pay at each node.
-    sums: Vec<f64>,
-    /// Part of the bound of each segment.
-    floor: Vec<f64>,
-    /// What processes pay for certain: messages between placed ones and accesses to pinned segments.
-    paid: f64,
-    bound: f64,
 }
 
 struct Search<'g, 'a> {
@@ -90,8 +44,10 @@ struct Search<'g, 'a> {
     stopped: bool,
     go_on: &'g dyn Fn() -> bool,
     nearest: Vec<f64>,
-    weights: Vec<(u32, u32, u32)>,
-    weight_values: Vec<f64>,
+    weights: Vec<(u32, u32)>,
+    parts: Vec<(usize, f64)>,
+    room_near: Vec<f64>,
+    place_of: Vec<u32>,
     line: Vec<f64>,
 }
 
@@ -99,7 +55,8 @@ struct Search<'g, 'a> {
 pub fn suits(instance: &Instance<'_>) -> bool {
     let free = (0..instance.processes()).filter(|&process| instance.process_pin(process).is_none()).count();
     super::homes::are_separable(instance)
-        && instance.tables.len() <= 64 && classify(instance).0.len() <= MOST_CLASSES
+        && instance.tables.len() <= 64
+        && classes::classify(instance).0.len() <= MOST_CLASSES
         && instance.nodes <= 64
         && (2..=24).contains(&free)
         && instance.segments() <= 5_000
@@ -154,205 +111,6 @@ pub fn search(
     (found, open)
 }
 
-/// Puts tables that differ by a factor and a start, nearly, into one class.
-fn classify(instance: &Instance<'_>) -> (Vec<Class>, Vec<Member>) {
-    let nodes = instance.nodes;
-    let mut classes: Vec<Class> = Vec::new();
-    let mut members = Vec::new();
-    for table in &instance.tables {
-        let costs: Vec<f64> = (0..nodes * nodes).map(|at| table.at(at / nodes, at % nodes)).collect();
-        let fits = classes.iter().enumerate().find_map(|(class, Class { base, .. })| {
-            let factor = slope(base, &costs);
-            let rest = |a: usize, v: usize| costs[a * nodes + v] - factor * base[a * nodes + v];
-            let start: Vec<f64> =
-                (0..nodes).map(|v| (0..nodes).map(|a| rest(a, v)).fold(f64::INFINITY, f64::min)).collect();
-            let lost: f64 = (0..nodes * nodes).map(|at| rest(at / nodes, at % nodes) - start[at % nodes]).sum();
-            let spread: f64 = costs.iter().sum::<f64>()
-                - (0..nodes).map(|v| (0..nodes).map(|a| costs[a * nodes + v]).fold(f64::INFINITY, f64::min)).sum::<f64>()
-                    * nodes as f64;
-            (factor > 0.0 && lost <= ALIKE * spread).then_some(Member { class, factor, start })
-        });
-        let member = fits.unwrap_or_else(|| {
-            let near = (0..nodes).map(|v| {
-                let mut order: Vec<u32> = (0..nodes as u32).collect();
-                order.sort_by(|&x, &y| {
-                    costs[x as usize * nodes + v].total_cmp(&costs[y as usize * nodes + v]).then(x.cmp(&y))
-                });
-                order
-            });
-            let near = near.collect();
-            classes.push(Class { base: costs, near });
-            Member { class: classes.len() - 1, factor: 1.0, start: vec![0.0; nodes] }
-        });
-        members.push(member);
-    }
-    (classes, members)
-}
-
-/// The factor that turns `base` best into `costs`, but for a start: their covariance over the variance.
-fn slope(base: &[f64], costs: &[f64]) -> f64 {
-    let mean = |of: &[f64]| of.iter().sum::<f64>() / of.len() as f64;
-    let (middle, centre) = (mean(base), mean(costs));
-    let joint: f64 = base.iter().zip(costs).map(|(x, y)| (x - middle) * (y - centre)).sum();
-    let own: f64 = base.iter().map(|x| (x - middle) * (x - middle)).sum();
-    if own > 0.0 { joint / own } else { 0.0 }
-}
-
-impl<'a> Ground<'a> {
-    fn new(instance: &'a Instance<'a>) -> Ground<'a> {
-        let (nodes, processes) = (instance.nodes, instance.processes());
-        let (classes, members) = classify(instance);
-        let mut users: Vec<Vec<(usize, usize, f64)>> = vec![Vec::new(); instance.segments()];
-        let mut segments_of: Vec<Vec<(usize, Vec<(usize, f64)>)>> = vec![Vec::new(); processes];
-        for segment in 0..instance.segments() {
-            for entry in instance.uses_of(segment) {
-                let process = entry.process as usize;
-                for (table, factor) in [entry.first, entry.second] {
-                    if factor == 0.0 {
-                        continue;
-                    }
-                    // What one process pays it pays from one node: its weights of a class are one.
-                    let Member { class, factor: part, .. } = members[table as usize];
-                    match users[segment].iter_mut().find(|user| user.0 == process && user.1 == class) {
-                        Some(user) => user.2 += factor * part,
-                        None => users[segment].push((process, class, factor * part)),
-                    }
-                    match segments_of[process].iter_mut().rfind(|entry| entry.0 == segment) {
-                        Some((_, parts)) => parts.push((table as usize, factor)),
-                        _ => segments_of[process].push((segment, vec![(table as usize, factor)])),
-                    }
-                }
-            }
-            users[segment].sort_by(|x, y| x.1.cmp(&y.1).then(y.2.total_cmp(&x.2)).then(x.0.cmp(&y.0)));
-        }
-        let mut message_floor = vec![Vec::new(); processes];
-        for post in &instance.posts {
-            let room = |a: usize| instance.process_slots[a];
-            let pairs = (0..nodes).flat_map(|a| (0..nodes).map(move |b| (a, b)));
-            let open = pairs.filter(|&(a, b)| room(a) > 0 && room(b) > 0 && (a != b || room(a) > 1));
-            let least = open.map(|(a, b)| instance.post_cost(post, a, b)).fold(f64::INFINITY, f64::min);
-            if least.is_finite() {
-                message_floor[post.from as usize].push((post.to as usize, least));
-                message_floor[post.to as usize].push((post.from as usize, least));
-            }
-        }
-        let exact_starts = members.iter().all(|member| {
-            member.factor == 1.0 && member.start.iter().all(|start| *start == 0.0)
-        });
-        let mut ground = Ground {
-            instance,
-            nodes,
-            order: Vec::new(),
-            users,
-            classes,
-            members,
-            segments_of,
-            message_floor,
-            exact: instance.is_whole() && exact_starts,
-        };
-        ground.order = ground.order();
-        ground
-    }
-
-    /// Pinned processes first, then each time the one that shares most with those before.
-    fn order(&self) -> Vec<usize> {
-        let processes = self.instance.processes();
-        let mut rest: Vec<usize> = (0..processes).collect();
-        let mut order: Vec<usize> = Vec::new();
-        let mut placed = vec![false; processes];
-        while !rest.is_empty() {
-            let score = |process: usize| -> f64 {
-                let pinned = self.instance.process_pin(process).is_some();
-                let shared: f64 = self.segments_of[process]
-                    .iter()
-                    .map(|(segment, parts)| {
-                        let own: f64 = parts.iter().map(|part| part.1).sum();
-                        let users = self.users[*segment].iter().filter(|user| placed[user.0]).count();
-                        own * (1.0 + users as f64)
-                    })
-                    .sum();
-                if pinned { f64::INFINITY } else { shared }
-            };
-            let mut best = 0;
-            for at in 1..rest.len() {
-                if score(rest[at]) > score(rest[best]) {
-                    best = at;
-                }
-            }
-            let process = rest.remove(best);
-            placed[process] = true;
-            order.push(process);
-        }
-        order
-    }
-
-    fn root(&self) -> Partial {
-        let instance = self.instance;
-        let mut root = Partial {
-            node: vec![FREE; instance.processes()],
-            room: instance.process_slots.clone(),
-            sums: vec![0.0; instance.segments() * self.nodes],
-            floor: vec![0.0; instance.segments()],
-            paid: 0.0,
-            bound: 0.0,
-        };
-        for segment in 0..instance.segments() {
-            if let Some(pin) = instance.segment_pin(segment) {
-                let own = &mut root.sums[segment * self.nodes..][..self.nodes];
-                own.iter_mut().enumerate().filter(|(at, _)| *at != pin).for_each(|(_, sum)| *sum = f64::INFINITY);
-            }
-        }
-        for process in 0..instance.processes() {
-            self.starts(&mut root, process, 1.0);
-        }
-        for process in 0..instance.processes() {
-            if let Some(pin) = instance.process_pin(process) {
-                self.place(&mut root, process, pin);
-            }
-        }
-        root
-    }
-
-    /// Adds to the sums of segments what a process pays at least whatever its node, `sign` times.
-    fn starts(&self, partial: &mut Partial, process: usize, sign: f64) {
-        for (segment, parts) in &self.segments_of[process] {
-            let sums = &mut partial.sums[*segment * self.nodes..][..self.nodes];
-            for &(table, factor) in parts {
-                let start = &self.members[table].start;
-                sums.iter_mut().zip(start).for_each(|(sum, start)| *sum += sign * factor * start);
-            }
-        }
-    }
-
-    fn place(&self, partial: &mut Partial, process: usize, at: usize) {
-        for (segment, parts) in &self.segments_of[process] {
-            let sums = &mut partial.sums[segment * self.nodes..][..self.nodes];
-            parts.iter().for_each(|&(table, factor)| self.instance.tables[table].add_row(at, factor, sums));
-        }
-        self.starts(partial, process, -1.0);
-        partial.paid += self.messages(partial, process, at);
-        partial.node[process] = at as u32;
-        partial.room[at] -= 1;
-    }
-
-    /// Messages between a process at a node and those that are placed.
-    fn messages(&self, partial: &Partial, process: usize, at: usize) -> f64 {
-        let numbers = self.instance.posts_of.row(process).iter();
-        numbers
-            .map(|&number| {
-                let post = &self.instance.posts[number as usize];
-                let (from, to) = (post.from as usize, post.to as usize);
-                let other = partial.node[if from == process { to } else { from }];
-                if other == FREE {
-                    return 0.0;
-                }
-                let (a, b) = if from == process { (at, other as usize) } else { (other as usize, at) };
-                self.instance.post_cost(post, a, b)
-            })
-            .sum()
-    }
-}
-
 impl<'g, 'a> Search<'g, 'a> {
     fn new(
         ground: &'g Ground<'a>,
@@ -373,7 +131,9 @@ impl<'g, 'a> Search<'g, 'a> {
             go_on,
             nearest: Vec::new(),
             weights: Vec::new(),
-            weight_values: Vec::new(),
+            parts: Vec::new(),
+            room_near: Vec::new(),
+            place_of: Vec::new(),
             line: vec![0.0; ground.nodes],
         }
     }
@@ -388,7 +148,7 @@ impl<'g, 'a> Search<'g, 'a> {
             return;
         }
         self.visits += 1;
-        if self.visits % 64 == 0 && !(self.go_on)() {
+        if self.visits.is_multiple_of(64) && !(self.go_on)() {
             self.stopped = true;
         }
         if self.stopped || self.visits > self.most_visits {
@@ -414,18 +174,21 @@ impl<'g, 'a> Search<'g, 'a> {
             return vec![partial.clone()];
         };
         self.list_weights(partial, process);
+        self.list_room(&partial.room);
         let used: Vec<bool> = (0..nodes as u32).map(|at| partial.node.contains(&at)).collect();
         let orbit = self.symmetry.orbits(&used);
         let root = partial.bound == 0.0;
         let mut children: Vec<Partial> = Vec::new();
         let mut floor = partial.floor.clone();
+        let sum: f64 = floor.iter().sum();
+        let mut room = partial.room.clone();
         for at in (0..nodes).filter(|&at| partial.room[at] > 0 && orbit[at] as usize == at) {
             let paid = partial.paid + ground.messages(partial, process, at);
-            let mut room = partial.room.clone();
+            self.list_nearest(at);
             room[at] -= 1;
-            self.list_nearest(&room);
             let messages = self.message_bound(partial, process, at, &room);
-            let mut bound = paid + messages + partial.floor.iter().sum::<f64>();
+            room[at] += 1;
+            let mut bound = paid + messages + sum;
             floor.clone_from(&partial.floor);
             // Its own segments first: they decide mostly.
             let mut alive = true;
@@ -441,7 +204,7 @@ impl<'g, 'a> Search<'g, 'a> {
             }
             if alive {
                 let mut next = own.iter().map(|entry| entry.0).peekable();
-                for segment in 0..ground.users.len() {
+                for (segment, floor) in floor.iter_mut().enumerate() {
                     if next.peek() == Some(&segment) {
                         next.next();
                         continue;
@@ -450,8 +213,8 @@ impl<'g, 'a> Search<'g, 'a> {
                         continue;
                     }
                     let least = self.segment_bound(partial, segment, None);
-                    bound += (least - floor[segment]).max(0.0);
-                    floor[segment] = floor[segment].max(least);
+                    bound += (least - *floor).max(0.0);
+                    *floor = floor.max(least);
                     if self.hopeless(bound) {
                         alive = false;
                         break;
@@ -472,39 +235,67 @@ impl<'g, 'a> Search<'g, 'a> {
         children
     }
 
-    /// Users of each segment that have no node yet, but for `process`: their weights, per table, the heaviest first.
+    /// Users of each segment that have no node yet, but for `process`: their weights, the heaviest first, each with the
+    /// row of `nearest` that it meets.
     fn list_weights(&mut self, partial: &Partial, process: usize) {
+        let depth = self.ground.depth;
         self.weights.clear();
-        self.weight_values.clear();
+        self.parts.clear();
         for users in &self.ground.users {
-            let start = self.weight_values.len() as u32;
-            for &(user, table, weight) in users {
+            let start = self.parts.len() as u32;
+            let (mut last, mut place) = (usize::MAX, 0);
+            for &(user, class, weight) in users {
                 if partial.node[user] == FREE && user != process {
-                    self.weight_values.push(table as f64);
-                    self.weight_values.push(weight);
+                    place = if class == last { place + 1 } else { 0 };
+                    last = class;
+                    self.parts.push((class * depth + place, weight));
                 }
             }
-            self.weights.push((start, self.weight_values.len() as u32, 0));
+            self.weights.push((start, self.parts.len() as u32));
         }
     }
 
-    /// The nearest, second nearest, ... node with room, per table and node: `nearest[(t * depth + i) * nodes + v]`.
-    fn list_nearest(&mut self, room: &[u64]) {
+    /// The nearest, second nearest, ... node with room, one more than are needed: row `class * (depth + 1) + i` of
+    /// `room_near`; and at which `i` each node comes first: row `class * nodes + node` of `place_of`.
+    fn list_room(&mut self, room: &[u64]) {
         let ground = self.ground;
-        let (nodes, depth) = (ground.nodes, ground.instance.processes());
-        self.nearest.resize(ground.classes.len() * depth * nodes, 0.0);
+        let (nodes, most) = (ground.nodes, ground.depth + 1);
+        self.room_near.resize(ground.classes.len() * most * nodes, 0.0);
+        self.place_of.clear();
+        self.place_of.resize(ground.classes.len() * nodes * nodes, u32::MAX);
         for (t, class) in ground.classes.iter().enumerate() {
             for (v, near) in class.near.iter().enumerate() {
                 let mut filled = 0;
                 for &a in near {
-                    let times = room[a as usize].min((depth - filled) as u64) as usize;
-                    for _ in 0..times {
-                        self.nearest[(t * depth + filled) * nodes + v] = class.base[a as usize * nodes + v];
-                        filled += 1;
-                    }
-                    if filled == depth {
+                    let a = a as usize;
+                    if filled == most {
                         break;
                     }
+                    if room[a] > 0 {
+                        self.place_of[(t * nodes + a) * nodes + v] = filled as u32;
+                    }
+                    for _ in 0..room[a].min((most - filled) as u64) {
+                        self.room_near[(t * most + filled) * nodes + v] = class.base[a * nodes + v];
+                        filled += 1;
+                    }
+                }
+            }
+        }
+    }
+
+    /// The nearest nodes once `at` has one place less: row `class * depth + i` of `nearest`.
+    fn list_nearest(&mut self, at: usize) {
+        let ground = self.ground;
+        let (nodes, depth) = (ground.nodes, ground.depth);
+        self.nearest.resize(ground.classes.len() * depth * nodes, 0.0);
+        for t in 0..ground.classes.len() {
+            let place_of = &self.place_of[(t * nodes + at) * nodes..][..nodes];
+            for i in 0..depth {
+                let there = &self.room_near[(t * (depth + 1) + i) * nodes..][..2 * nodes];
+                let (own, next) = there.split_at(nodes);
+                let out = &mut self.nearest[(t * depth + i) * nodes..][..nodes];
+                for (v, out) in out.iter_mut().enumerate() {
+                    *out = if (i as u32) < place_of[v] { own[v] } else { next[v] };
                 }
             }
         }
@@ -513,26 +304,22 @@ impl<'g, 'a> Search<'g, 'a> {
     /// The least that a segment costs with the listed weights on the nearest nodes.
     fn segment_bound(&mut self, partial: &Partial, segment: usize, own: Option<(usize, &Vec<(usize, f64)>)>) -> f64 {
         let ground = self.ground;
-        let (nodes, depth) = (ground.nodes, ground.instance.processes());
-        self.line.copy_from_slice(&partial.sums[segment * nodes..][..nodes]);
+        let nodes = ground.nodes;
+        let line = &mut self.line[..nodes];
+        line.copy_from_slice(&partial.sums[segment * nodes..][..nodes]);
         if let Some((at, parts)) = own {
             parts.iter().for_each(|&(table, factor)| {
-                ground.instance.tables[table].add_row(at, factor, &mut self.line);
+                ground.instance.tables[table].add_row(at, factor, line);
                 let start = &ground.members[table].start;
-                self.line.iter_mut().zip(start).for_each(|(sum, start)| *sum -= factor * start);
+                line.iter_mut().zip(start).for_each(|(sum, start)| *sum -= factor * start);
             });
         }
-        let (start, end, _) = self.weights[segment];
-        let (mut last, mut place) = (usize::MAX, 0);
-        for pair in self.weight_values[start as usize..end as usize].chunks_exact(2) {
-            let table = pair[0] as usize;
-            place = if table == last { place + 1 } else { 0 };
-            last = table;
-            let near = &self.nearest[(table * depth + place) * nodes..][..nodes];
-            let weight = pair[1];
-            self.line.iter_mut().zip(near).for_each(|(sum, near)| *sum += weight * near);
+        let (start, end) = self.weights[segment];
+        for &(row, weight) in &self.parts[start as usize..end as usize] {
+            let near = &self.nearest[row * nodes..][..nodes];
+            line.iter_mut().zip(near).for_each(|(sum, near)| *sum += weight * near);
         }
-        self.line.iter().copied().fold(f64::INFINITY, |x, y| if y < x { y } else { x })
+        line.iter().copied().fold(f64::INFINITY, |x, y| if y < x { y } else { x })
     }
 
     /// What messages still to be paid for cost at least.

@@ -62,7 +62,8 @@ impl<'a> Separable<'a> {
         let instance = self.instance;
         let uses = instance.uses_of(segment);
         if let Some(pin) = instance.segment_pin(segment) {
-            let cost = uses.iter().map(|entry| instance.use_cost(entry, node[entry.process as usize] as usize, pin)).sum();
+            let cost =
+                uses.iter().map(|entry| instance.use_cost(entry, node[entry.process as usize] as usize, pin)).sum();
             return (Home::One(pin as u32), cost, cost);
         }
         if instance.may_have_copies(segment) && uses.iter().filter(|entry| entry.op == Op::Read).count() > 1 {

@@ -15,7 +15,7 @@ use super::symmetry::Symmetry;
 use super::tabu::Quadratic;
 use super::watch::{PROVED, Watch};
 use super::weights::Weights;
-use super::{both, bounds, embedding, growth, pairs, parallel, rearrangement, transport};
+use super::{both, bounds, dominance, embedding, growth, pairs, parallel, rearrangement, transport};
 use crate::Placement;
 use crate::model::Objective;
 use crate::placement::Home;
@@ -88,10 +88,8 @@ fn start(instance: &Instance<'_>, nodes: &[u32], watch: &mut Watch<'_>) -> Resul
 /// Processes fixed, one copy each, limits that matter.
 fn capacitated(instance: &Instance<'_>, nodes: &[u32], watch: &mut Watch<'_>, seed: u64) {
     let problem = Capacitated::new(instance, nodes);
-    let place = |at: &[u32]| Placement {
-        processes: nodes.to_vec(),
-        segments: at.iter().map(|&at| Home::One(at)).collect(),
-    };
+    let place =
+        |at: &[u32]| Placement { processes: nodes.to_vec(), segments: at.iter().map(|&at| Home::One(at)).collect() };
     if let Some(room) = problem.units()
         && instance.nodes <= 512
     {
@@ -111,15 +109,9 @@ fn capacitated(instance: &Instance<'_>, nodes: &[u32], watch: &mut Watch<'_>, se
     let mut random = Random::new(seed);
     let known = watch.cost() - messages;
     let steps = 3_000;
-    let mut found: Option<Vec<u32>> = None;
-    let (bound, prices) = {
-        let mut offered = None;
-        let result = problem.solve(&mut random, known, PROVED, steps, &mut |_, at| offered = Some(at.to_vec()), &mut |_| {
-            watch.go_on()
-        });
-        found = offered.or(found);
-        result
-    };
+    let mut found = None;
+    let mut offer = |_, at: &[u32]| found = Some(at.to_vec());
+    let (bound, prices) = problem.solve(&mut random, known, PROVED, steps, &mut offer, &mut |_| watch.go_on());
     if let Some(at) = found {
         watch.offer(instance, place(&at));
     }
@@ -168,8 +160,8 @@ fn mapping(instance: &Instance<'_>, start: &Placement, watch: &mut Watch<'_>, se
     let quadratic = Quadratic::new(instance);
     if let Some(quadratic) = &quadratic {
         watch.method("tabu");
-        let size = instance.nodes as u64;
-        let steps = (400_000 / size).clamp(1_000, 40_000);
+        // Small ones are proved in a moment anyway, large ones hardly ever: there the search is the point.
+        let steps = if instance.nodes <= 16 { 3_000 } else { 60_000 };
         tabu(instance, quadratic, start, watch, seed, 0, steps);
     } else {
         watch.method("growth");
@@ -235,6 +227,14 @@ fn free(instance: &Instance<'_>, start: &Placement, watch: &mut Watch<'_>, seed:
         return;
     }
     if rearrangement::suits(instance) {
+        // The less there is to decide about segments, the more this is a quadratic assignment problem.
+        let hosts = dominance::hosts(instance);
+        if hosts.iter().flatten().count() * 2 > hosts.len() {
+            prove(instance, watch, &Weights::even(instance));
+        }
+        if watch.proved() || !watch.go_on() {
+            return;
+        }
         watch.method("branch and bound");
         let symmetry = Symmetry::of(instance);
         let cost = watch.cost();
@@ -262,7 +262,11 @@ fn free(instance: &Instance<'_>, start: &Placement, watch: &mut Watch<'_>, seed:
 /// Branch and bound with dual ascent, where tables of pairs are not too large.
 fn prove(instance: &Instance<'_>, watch: &mut Watch<'_>, weights: &Weights) {
     let entries = pairs::entries(instance);
-    if watch.proved() || entries > MOST_ENTRIES || instance.nodes > 64 && instance.objective == Objective::MaxLink {
+    if watch.proved()
+        || !watch.go_on()
+        || entries > MOST_ENTRIES
+        || instance.nodes > 64 && instance.objective == Objective::MaxLink
+    {
         return;
     }
     watch.method("branch and bound");

@@ -29,7 +29,10 @@ impl Quadratic {
         if !plain || processes > nodes {
             return None;
         }
-        let mut numbers: Vec<u32> = instance.posts.iter().flat_map(|post| [post.first, post.second])
+        let mut numbers: Vec<u32> = instance
+            .posts
+            .iter()
+            .flat_map(|post| [post.first, post.second])
             .filter(|part| part.1 != 0.0)
             .map(|part| part.0)
             .collect();
@@ -52,7 +55,8 @@ impl Quadratic {
             (flow, (0..nodes * nodes).map(cost).collect())
         });
         let classes = classes.collect();
-        let movable = (0..nodes).map(|process| process >= processes || instance.process_pin(process).is_none()).collect();
+        let movable =
+            (0..nodes).map(|process| process >= processes || instance.process_pin(process).is_none()).collect();
         Some(Quadratic { nodes, classes, movable })
     }
 
@@ -86,8 +90,10 @@ impl Quadratic {
         let (a, b) = (node[r] as usize, node[s] as usize);
         let mut sum = 0.0;
         for (f, d) in &self.classes {
-            sum += f[r * n + r] * (d[b * n + b] - d[a * n + a]) + f[r * n + s] * (d[b * n + a] - d[a * n + b])
-                + f[s * n + r] * (d[a * n + b] - d[b * n + a]) + f[s * n + s] * (d[a * n + a] - d[b * n + b]);
+            sum += f[r * n + r] * (d[b * n + b] - d[a * n + a])
+                + f[r * n + s] * (d[b * n + a] - d[a * n + b])
+                + f[s * n + r] * (d[a * n + b] - d[b * n + a])
+                + f[s * n + s] * (d[a * n + a] - d[b * n + b]);
             for k in (0..n).filter(|&k| k != r && k != s) {
                 let c = node[k] as usize;
                 sum += (f[k * n + r] - f[k * n + s]) * (d[c * n + b] - d[c * n + a])
@@ -98,7 +104,13 @@ impl Quadratic {
     }
 
     /// Searches from `node` for `steps` steps; the best nodes seen and their cost.
-    pub fn search(&self, mut node: Vec<u32>, random: &mut Random, steps: u64, go_on: &dyn Fn() -> bool) -> (f64, Vec<u32>) {
+    pub fn search(
+        &self,
+        mut node: Vec<u32>,
+        random: &mut Random,
+        steps: u64,
+        go_on: &dyn Fn() -> bool,
+    ) -> (f64, Vec<u32>) {
         let n = self.nodes;
         let mut cost = self.cost(&node);
         let mut best = (cost, node.clone());

@@ -69,7 +69,7 @@ pub fn assign(cost: &[f64], room: &[u64], go_on: &mut dyn FnMut() -> bool) -> Op
         let mut count = 0u32;
         while load[source] > room[source] {
             count += 1;
-            if count % 64 == 0 && !go_on() {
+            if count.is_multiple_of(64) && !go_on() {
                 return None;
             }
             distance.fill(f64::INFINITY);

@@ -47,14 +47,10 @@ impl<'c> Watch<'c> {
     /// Whether to go on; asked some hundred times a second.
     pub fn go_on(&mut self) -> bool {
         if !self.stopped {
-            self.stopped = !self.control.progress(None) || self.limit.is_some_and(|limit| self.control.elapsed() >= limit);
+            self.stopped =
+                !self.control.progress(None) || self.limit.is_some_and(|limit| self.control.elapsed() >= limit);
         }
         !self.stopped
-    }
-
-    /// Whether the search was stopped from outside: by time or by the caller.
-    pub fn stopped(&self) -> bool {
-        self.stopped
     }
 
     /// Time since the search began.

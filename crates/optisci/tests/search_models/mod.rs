@@ -1,9 +1,7 @@
 //! Random small models of every kind, and the best placement of each by trying all.
 #![allow(dead_code)]
 
-use optisci::model::{
-    Access, CostModel, HopBytes, Matrix, Message, Model, Objective, Op, Process, Scipos, Segment,
-};
+use optisci::model::{Access, CostModel, HopBytes, Matrix, Message, Model, Objective, Op, Process, Scipos, Segment};
 use optisci::placement::Home;
 use optisci::search::{Control, Options, Outcome, Progress, solve};
 use optisci::topology::{FatTree, Topology, Torus};
@@ -88,10 +86,9 @@ pub fn model(dice: &mut Dice, kind: Kind) -> Model {
             }))
         }
     };
-    let pin = |dice: &mut Dice, percent: u64| {
-        (kind.pins && dice.chance(percent)).then(|| dice.below(nodes as u64) as u32)
-    };
-    let mut process = |index: usize, dice: &mut Dice| Process {
+    let pin =
+        |dice: &mut Dice, percent: u64| (kind.pins && dice.chance(percent)).then(|| dice.below(nodes as u64) as u32);
+    let process = |index: usize, dice: &mut Dice| Process {
         id: format!("p{index}"),
         pin: if kind.free_processes { pin(dice, 25) } else { Some(dice.below(nodes as u64) as u32) },
     };
@@ -154,10 +151,8 @@ pub fn least(model: &Model) -> f64 {
     let costs = Costs::new(model);
     let nodes = model.nodes() as u32;
     let mut best = f64::INFINITY;
-    let mut placement = Placement {
-        processes: vec![0; model.processes.len()],
-        segments: vec![Home::One(0); model.segments.len()],
-    };
+    let mut placement =
+        Placement { processes: vec![0; model.processes.len()], segments: vec![Home::One(0); model.segments.len()] };
     fn processes(model: &Model, costs: &Costs<'_>, at: usize, nodes: u32, placement: &mut Placement, best: &mut f64) {
         if at == model.processes.len() {
             return segments(model, costs, 0, nodes, placement, best);
