@@ -1,28 +1,29 @@
-//! Takes the built page of the browser tool into the library, if there is one: `make web` builds it.
+//! Takes the page of the browser tool into the library: the one that `make web` has built here, or else the one that is
+//! kept in the tree, so that no build needs Node.js.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
 fn main() {
-    let root = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("set by Cargo"));
-    let folder = root.join("../../web/optisci/dist");
-    // The folder is always there. A path that is missing would make Cargo build everything again each time.
-    if folder.is_dir() {
+    let root = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("set by Cargo")).join("../../web/optisci");
+    // Both folders are always there. A path that is missing would make Cargo build everything again each time.
+    let folders = [root.join("dist"), root.join("built")];
+    for folder in folders.iter().filter(|folder| folder.is_dir()) {
         println!("cargo::rerun-if-changed={}", folder.display());
-    } else {
-        println!("cargo::rerun-if-changed=build.rs");
     }
-    let page = folder.join("page");
-    let mut files = Vec::new();
-    if page.join("index.html").is_file() {
-        collect(&page, &mut files);
-    }
-    files.sort();
+    println!("cargo::rerun-if-changed=build.rs");
+    let [dist, built] = folders;
+    let page = [dist.join("page"), built].into_iter().find(|page| page.join("index.html").is_file());
     let mut list = String::from("&[\n");
-    for file in &files {
-        let name = file.strip_prefix(&page).expect("collected below it").to_string_lossy().replace('\\', "/");
-        writeln!(list, "    ({name:?}, include_bytes!({:?})),", file.display().to_string()).expect("a String grows");
+    if let Some(page) = page {
+        let mut files = Vec::new();
+        collect(&page, &mut files);
+        files.sort();
+        for file in files {
+            let name = file.strip_prefix(&page).expect("collected below it").to_string_lossy().replace('\\', "/");
+            writeln!(list, "    ({name:?}, include_bytes!({:?})),", file.display().to_string()).expect("a String grows");
+        }
     }
     list.push(']');
     let output = PathBuf::from(env::var_os("OUT_DIR").expect("set by Cargo")).join("page.rs");
