@@ -182,6 +182,7 @@ function paintNode(painter: Painter, { model, palette, tints, zoom, layout }: Sc
     const memory = model.memory_bytes?.[node];
     if (memory !== undefined && memory !== null) {
       const text = amount(memory, 'bytes').replace(/\.0+ /, ' ');
+      name = names.find((each) => fits(each, text)) ?? name;
       painter.text(right, middle, fits(name, text) ? text : '', { size: size * 0.88, colour: palette.soft, align: 'right' });
     }
   }
