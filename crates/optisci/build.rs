@@ -6,6 +6,11 @@ use std::path::{Path, PathBuf};
 use std::{env, fs};
 
 fn main() {
+    // The engine inside the page serves no page. Looking at one would build it again each time that the page has changed.
+    if env::var("CARGO_CFG_TARGET_FAMILY").is_ok_and(|family| family == "wasm") {
+        println!("cargo::rerun-if-changed=build.rs");
+        return;
+    }
     let root = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("set by Cargo")).join("../../web/optisci");
     // Both folders are always there. A path that is missing would make Cargo build everything again each time.
     let folders = [root.join("dist"), root.join("built")];
