@@ -27,7 +27,8 @@ fn main() {
         files.sort();
         for file in files {
             let name = file.strip_prefix(&page).expect("collected below it").to_string_lossy().replace('\\', "/");
-            writeln!(list, "    ({name:?}, include_bytes!({:?})),", file.display().to_string()).expect("a String grows");
+            writeln!(list, "    ({name:?}, include_bytes!({:?})),", file.display().to_string())
+                .expect("a String grows");
         }
     }
     list.push(']');

@@ -12,9 +12,11 @@ pub const PORT: u16 = 8426;
 /// Serves the page until Ctrl-C.
 pub fn run(port: u16, model: Option<&Path>) -> Result<(), String> {
     if !server::has_page() {
-        return Err("this deck was built from sources without the page of the browser tool: neither web/optisci/dist/page nor \
+        return Err(
+            "this deck was built from sources without the page of the browser tool: neither web/optisci/dist/page nor \
                     web/optisci/built was there; run: make web build"
-            .to_owned());
+                .to_owned(),
+        );
     }
     let text = match model {
         // A file that the page would refuse is better refused here.
