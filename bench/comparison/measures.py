@@ -43,7 +43,7 @@ EXPERIMENTS = (
         "8-byte stream, one pair",
         "rate",
         (8,),
-        UCX + MPI + ("openmpi-isend", "openmpi-ob1", "intelmpi-isend", "iceoryx2"),
+        UCX + MPI + ("openmpi-isend", "openmpi-ob1", "intelmpi-isend", "iceoryx2", "zeromq"),
         0.5,
     ),
     Experiment(
@@ -51,7 +51,7 @@ EXPERIMENTS = (
         "8-byte streams from several nodes into one",
         "fan-in",
         (3, 7),
-        MPI + ("openmpi-ob1", "ucx-tag-yield", "ucx-am-yield", "iceoryx2-yield"),
+        MPI + ("openmpi-ob1", "ucx-tag-yield", "ucx-am-yield", "iceoryx2-yield", "zeromq"),
         0.7,
     ),
     Experiment(
@@ -59,7 +59,7 @@ EXPERIMENTS = (
         "1 to 8 threads in each of two processes",
         "threads",
         (1, 2, 4, 8),
-        MPI + ("openmpi-yield", "openmpi-ob1-yield", *UCX, "ucx-am-yield", "ucx-tag-yield", "iceoryx2", "iceoryx2-yield"),
+        (*MPI, "openmpi-yield", "openmpi-ob1-yield", *UCX, "ucx-am-yield", "ucx-tag-yield", "iceoryx2", "iceoryx2-yield", "zeromq"),
         1.0,
     ),
     Experiment(

@@ -98,8 +98,8 @@ def _made(name: str) -> Participant:
         return Participant(name, _mpi(program, launcher, []), {**environment, **stream})
     if base in ("ucx-tag", "ucx-am"):
         return Participant(name, _simple(installing.ucx()), {"API": base.removeprefix("ucx-"), **yielding})
-    if base == "iceoryx2":
-        return Participant(name, _simple(installing.rust_peers() / "iceoryx2"), yielding)
+    if base in ("iceoryx2", "zeromq"):
+        return Participant(name, _simple(installing.rust_peers() / base), yielding)
     return Participant(name, _simple(installing.rust_peers() / "channels"), {"CHANNEL": name})
 
 

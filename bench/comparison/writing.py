@@ -95,7 +95,6 @@ def _page(run: Run, judgements: list[Judgement], plots: list[str]) -> str:
         f"{record.participant} in {record.experiment}": record.failure for record in records if record.failure is not None
     }
     text += [f"* {name}: {reason}" for name, reason in {**run.missing, **failures}.items()] or ["Nothing."]
-    text += ["* ZeroMQ and nng are not measured: a message between processes wakes a thread there."]
     return "\n".join(text) + "\n"
 
 
