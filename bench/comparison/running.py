@@ -32,12 +32,12 @@ class Runner:
         self.share_of_time = share_of_time
         self.records = records
 
-    def is_complete(self, experiment: Experiment, rounds: int) -> bool:
-        """Whether so many rounds have been run; disturbed pairs are made up for, up to twice the rounds."""
+    def is_complete(self, experiment: Experiment, rounds: int, extra: int) -> bool:
+        """Whether so many rounds have been run, and as many pairs are steady or `extra` times as many rounds have not helped."""
         done = self.rounds(experiment)
         if done < rounds or not experiment.peers:
             return done >= rounds
-        return done >= 2 * rounds or self._steady(experiment) >= rounds
+        return done >= extra * rounds or self._steady(experiment) >= rounds
 
     def rounds(self, experiment: Experiment) -> int:
         """How many rounds of this experiment there are."""
