@@ -176,6 +176,15 @@ impl Node {
         Ok(())
     }
 
+    /// The node's place among the others, which services are built on.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotInitialized`] after leaving and in a forked child.
+    pub fn membership(&self) -> Result<&Arc<deck_peers::Membership>> {
+        self.shared.check()?;
+        Ok(self.shared.membership())
+    }
+
     /// True once the node has left.
     pub fn is_left(&self) -> bool {
         self.shared.membership().has_left()
