@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use deck_launch::Place;
-use deck_peers::{Door, NodeState};
+use deck_peers::{Door, Membership, NodeState};
 use deck_sync::{Deadline, Error, ErrorKind, NodeId, Result};
 
 use crate::clone::MailboxClone;
@@ -176,13 +176,10 @@ impl Node {
         Ok(())
     }
 
-    /// The node's place among the others, which services are built on.
-    ///
-    /// # Errors
-    /// [`ErrorKind::NotInitialized`] after leaving and in a forked child.
-    pub fn membership(&self) -> Result<&Arc<deck_peers::Membership>> {
-        self.shared.check()?;
-        Ok(self.shared.membership())
+    /// Its membership: what services above µDECK are built on, not for programs.
+    #[doc(hidden)]
+    pub fn membership(&self) -> &Arc<Membership> {
+        self.shared.membership()
     }
 
     /// True once the node has left.

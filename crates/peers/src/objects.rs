@@ -129,15 +129,18 @@ impl Object {
         })
     }
 
+    /// The nodes that died while they had it open and are not reclaimed yet.
+    pub fn holding_lost(&self) -> Vec<NodeId> {
+        let nodes = self.seats().filter_map(|seat| self.table.node_on(seat));
+        nodes.filter(|node| self.table.state(*node) == Some(NodeState::Lost)).collect()
+    }
+
     /// A node that died while it had the thing open, if there was one.
     pub fn lost(&self) -> Option<NodeId> {
         let told = self.entries.word(self.index, LOST).load(Ordering::Acquire);
         let told = u32::try_from(told).ok().and_then(|number| number.checked_sub(1)).map(NodeId);
         // Not written down yet: its seat has not been given to anybody else.
-        told.or_else(|| {
-            let nodes = self.seats().filter_map(|seat| self.table.node_on(seat));
-            nodes.into_iter().find(|node| self.table.state(*node) == Some(NodeState::Lost))
-        })
+        told.or_else(|| self.holding_lost().first().copied())
     }
 }
 

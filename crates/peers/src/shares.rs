@@ -67,6 +67,7 @@ impl Shares {
 
     fn keep(&self, life: SegmentLife, object: &Object, segment: &Arc<Segment>, is_home: bool) {
         let mut kept = lock(&self.kept);
+        kept.retain(|_, kept| kept.segment.strong_count() > 0);
         let place =
             kept.entry(life).or_insert_with(|| Kept { segment: Weak::new(), as_home: None, object: object.clone() });
         place.segment = Arc::downgrade(segment);

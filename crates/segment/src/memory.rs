@@ -98,25 +98,6 @@ impl Segment {
         (end <= self.bytes).then(|| unsafe { self.base.add(offset) })
     }
 
-    /// Copies bytes out; false, and nothing is copied, unless they lie inside. What another thread or process writes at the
-    /// same time arrives in parts: a lock of the callers' keeps that from happening.
-    pub fn read(&self, offset: usize, bytes: &mut [u8]) -> bool {
-        let Some(from) = self.at(offset, bytes.len()) else { return false };
-        // SAFETY: the source lies inside a live mapping, the target is exclusively borrowed memory of this process, and a
-        // segment's memory is never lent out as a reference, so the two do not overlap.
-        unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), bytes.as_mut_ptr(), bytes.len()) };
-        true
-    }
-
-    /// Copies bytes in; false, and nothing is copied, unless they lie inside. As for [`Segment::read`].
-    pub fn write(&self, offset: usize, bytes: &[u8]) -> bool {
-        let Some(to) = self.at(offset, bytes.len()) else { return false };
-        // SAFETY: the target lies inside a live mapping that is writable and never lent out as a reference; the source is
-        // borrowed memory of this process.
-        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to.as_ptr(), bytes.len()) };
-        true
-    }
-
     /// Really allocates the pages of a range, zeroed where they were not allocated yet.
     ///
     /// # Errors

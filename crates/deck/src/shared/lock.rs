@@ -9,14 +9,15 @@
 //! [`STARVING_AFTER`] writes its name and the time of its coming into the word of the turn, and while a name stands there
 //! only its owner takes the lock. Of several the one that came first has the turn: it takes it from a later one.
 //!
-//! A turn whose owner does not use it (its node is stopped) is taken away by whoever finds the lock free and reserved for
-//! [`RESERVED_FOR`]. Nothing here waits; [`Taking`] is what a wait looks at.
+//! Letting go wakes all who sleep, not one: the one might be a stopped process, and the others would sleep beside a free
+//! lock. A turn whose owner does not use it (its node is stopped) is taken away by whoever finds the lock free and reserved
+//! for [`RESERVED_FOR`]. Nothing here waits; [`Taking`] is what a wait looks at.
 
 use std::time::Duration;
 
 use deck_segment::Words;
-use deck_sync::atomic::{Ordering, fence};
-use deck_sync::{Event, NodeId, Waiting};
+use deck_sync::atomic::Ordering;
+use deck_sync::{Event, NodeId, Waiting, barrier};
 
 /// Without the lock for so long a waiter asks for the turn.
 pub const STARVING_AFTER: Duration = Duration::from_millis(1);
@@ -158,14 +159,12 @@ impl<'a> Lock<'a> {
             if first.holder() != me && may_go {
                 let mine = since.map_or(Turn(0), |since| Turn::of(me, since));
                 if mine != first {
-                    if turn.compare_exchange(first.0, mine.0, Ordering::AcqRel, Ordering::Relaxed).is_err() {
+                    if turn.compare_exchange(first.0, mine.0, Ordering::Relaxed, Ordering::Relaxed).is_err() {
                         continue;
                     }
                     first = mine;
                 }
             }
-            // Pairs with: lock/turn. Either we see that the lock is free, or who frees it sees our turn and wakes all.
-            fence(Ordering::SeqCst);
             // Acquire: pairs with: lock/freed.
             let now = Holder(lock.load(Ordering::Acquire));
             let is_dead = now.0 != 0 && (now.is_abandoned() || !is_live(now.node()));
@@ -178,7 +177,7 @@ impl<'a> Lock<'a> {
             // Acquire: pairs with: lock/freed. What the last holder did is before what this one does.
             if lock.compare_exchange(now.0, me.0, Ordering::Acquire, Ordering::Relaxed).is_ok() {
                 if first.0 != 0 {
-                    let _ = turn.compare_exchange(first.0, 0, Ordering::AcqRel, Ordering::Relaxed);
+                    let _ = turn.compare_exchange(first.0, 0, Ordering::Relaxed, Ordering::Relaxed);
                 }
                 return Attempt::Taken(if is_dead { Taken::FromDead(now.node()) } else { Taken::Clean });
             }
@@ -195,38 +194,43 @@ impl<'a> Lock<'a> {
         self.hand_back(me, me.abandoned())
     }
 
+    /// Lets go of a lock that came from a dead node, so that the next one is told of that node as well.
+    pub fn pass_on(self, me: Holder, dead: NodeId) -> bool {
+        self.hand_back(me, Holder::new(dead, 0).abandoned())
+    }
+
     fn hand_back(self, me: Holder, left: Holder) -> bool {
         // Release: pairs with: lock/freed.
         let is_mine = self.0.get(LOCK).compare_exchange(me.0, left.0, Ordering::Release, Ordering::Relaxed).is_ok();
         if is_mine {
             deck_sync::point("mutex/freed");
-            // Pairs with: lock/turn.
-            fence(Ordering::SeqCst);
-            match self.0.get(TURN).load(Ordering::Relaxed) {
-                // Whoever wakes takes it or gets the turn.
-                0 => self.freed().notify_one(),
-                // The one whose turn it is may be any of them.
-                _ => self.freed().notify(),
-            }
+            self.wake();
         }
         is_mine
     }
 
-    /// `me` does not wait any more: another one gets the turn, or the wake-up that `me` may have been sent.
+    fn wake(self) {
+        // Pairs with: the heavy fence before the last look of whoever goes to sleep.
+        barrier::light();
+        if self.freed().has_sleepers() {
+            self.freed().notify();
+        }
+    }
+
+    /// `me` does not wait any more: if it had the turn, another one gets it.
     pub fn give_up(self, me: Holder) {
         let turn = self.0.get(TURN);
         let now = Turn(turn.load(Ordering::Relaxed));
-        if now.0 != 0 && now.holder() == me {
-            let _ = turn.compare_exchange(now.0, 0, Ordering::AcqRel, Ordering::Relaxed);
+        let had_turn = now.0 != 0 && now.holder() == me;
+        if had_turn && turn.compare_exchange(now.0, 0, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
+            self.wake();
         }
-        fence(Ordering::SeqCst);
-        self.freed().notify();
     }
 
     /// Takes `unused`, a turn that stood too long beside a free lock, for `me`.
     pub fn take_turn(self, unused: Turn, me: Holder, since: Since) {
         let mine = Turn::of(me, since);
-        let _ = self.0.get(TURN).compare_exchange(unused.0, mine.0, Ordering::AcqRel, Ordering::Relaxed);
+        let _ = self.0.get(TURN).compare_exchange(unused.0, mine.0, Ordering::Relaxed, Ordering::Relaxed);
     }
 }
 

@@ -102,7 +102,8 @@ impl<'a> Registry<'a> {
             }
             let generation = ((u64::from(state.generation) + 1) % GENERATIONS) as u32;
             let mine = State { phase: Phase::Making(me), generation };
-            let won = self.word().compare_exchange(state.to_word(), mine.to_word(), Ordering::AcqRel, Ordering::Relaxed);
+            let won =
+                self.word().compare_exchange(state.to_word(), mine.to_word(), Ordering::AcqRel, Ordering::Relaxed);
             if won.is_err() {
                 continue;
             }

@@ -15,10 +15,10 @@ use deck_sync::{Event, Waiting};
 const DRAWN: usize = 0;
 /// Tickets called.
 const CALLED: usize = 1;
-/// Waiters that gave up since the last call of everybody.
+/// Waiters that ever gave up.
 const HOLES: usize = 2;
-/// The job's count of departures at the last call.
-const DEPARTURES: usize = 3;
+/// Holes and departures at the last call of everybody: none of those is in the row any more.
+const MENDED: usize = 3;
 /// The first of the events that waiters sleep on: a ticket's is the one of its number modulo their count.
 const EVENTS: usize = 4;
 const EVENT_COUNT: u64 = 4;
@@ -62,21 +62,29 @@ impl<'a> Tickets<'a> {
         if self.is_called(ticket) {
             return true;
         }
+        // Release: pairs with: tickets/holes.
         self.word(HOLES).fetch_add(1, Ordering::AcqRel);
-        // Pairs with: tickets/holes. Either we see the call that was meant for us, or the caller sees the hole and calls all.
+        // Pairs with: tickets/giving up. Either we see the call that was meant for us, or the caller sees the hole and calls
+        // all.
         fence(Ordering::SeqCst);
         self.is_called(ticket)
     }
 
-    /// Calls the next one, if anybody waits. `departures` is the job's count of nodes that are gone.
+    /// All that ever happened that may have left a hole. `departures` is the job's count of nodes that are gone.
+    fn damage(self, departures: u64) -> u64 {
+        // Acquire: pairs with: tickets/holes. The ticket of a hole that is counted here was drawn.
+        self.word(HOLES).load(Ordering::Acquire).wrapping_add(departures)
+    }
+
+    fn is_mended(self, damage: u64) -> bool {
+        // Acquire: pairs with: tickets/mended. Every hole counted in it was called by now.
+        self.word(MENDED).load(Ordering::Acquire) == damage
+    }
+
+    /// Calls the next one, if anybody waits.
     pub fn call_one(self, departures: u64) {
-        if self.word(DEPARTURES).load(Ordering::Relaxed) != departures {
-            // Some of those in the row may not live any more.
-            self.word(DEPARTURES).store(departures, Ordering::Relaxed);
-            return self.call_all();
-        }
-        if self.word(HOLES).load(Ordering::Acquire) != 0 {
-            return self.call_all();
+        if !self.is_mended(self.damage(departures)) {
+            return self.call_all(departures);
         }
         let drawn = self.word(DRAWN).load(Ordering::Acquire);
         let mut called = self.word(CALLED).load(Ordering::Relaxed);
@@ -91,30 +99,25 @@ impl<'a> Tickets<'a> {
                 Err(now) => called = now,
             }
         }
-        // Pairs with: tickets/holes.
+        // Pairs with: tickets/giving up.
         fence(Ordering::SeqCst);
-        if self.word(HOLES).load(Ordering::Relaxed) != 0 {
-            self.call_all();
+        if !self.is_mended(self.damage(departures)) {
+            self.call_all(departures);
         }
     }
 
     /// Calls everybody who waits.
-    pub fn call_all(self) {
-        loop {
-            self.word(HOLES).store(0, Ordering::Relaxed);
-            // Pairs with: tickets/holes. A hole that is counted from now on is seen below, or lies behind `drawn`.
-            fence(Ordering::SeqCst);
-            let drawn = self.word(DRAWN).load(Ordering::Acquire);
-            // Release: pairs with: tickets/called.
-            let before = self.word(CALLED).fetch_max(drawn, Ordering::AcqRel);
-            for ticket in before..drawn.min(before.saturating_add(EVENT_COUNT)) {
-                self.event(Ticket(ticket)).notify();
-            }
-            fence(Ordering::SeqCst);
-            if self.word(HOLES).load(Ordering::Relaxed) == 0 {
-                return;
-            }
+    pub fn call_all(self, departures: u64) {
+        // Before the row is looked at: what is damaged later is mended by a later call.
+        let damage = self.damage(departures);
+        let drawn = self.word(DRAWN).load(Ordering::Acquire);
+        // Release: pairs with: tickets/called.
+        let before = self.word(CALLED).fetch_max(drawn, Ordering::AcqRel);
+        for ticket in before..drawn.min(before.saturating_add(EVENT_COUNT)) {
+            self.event(Ticket(ticket)).notify();
         }
+        // Release: pairs with: tickets/mended.
+        self.word(MENDED).fetch_max(damage, Ordering::AcqRel);
     }
 }
 
@@ -124,12 +127,72 @@ pub struct Called<'a> {
     pub tickets: Tickets<'a>,
     /// The place in it.
     pub ticket: Ticket,
+    /// True once a node is gone since the ticket was drawn: the call may have gone to it.
+    pub is_damaged: &'a dyn Fn() -> bool,
+}
+
+/// How such a wait ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Call {
+    /// The ticket was called.
+    Mine,
+    /// Perhaps a call was lost with a node that is gone.
+    PerhapsLost,
 }
 
 impl Waiting for Called<'_> {
-    type Output = ();
+    type Output = Call;
 
-    fn look(&mut self) -> Option<()> {
-        self.tickets.is_called(self.ticket).then_some(())
+    fn look(&mut self) -> Option<Call> {
+        if self.tickets.is_called(self.ticket) {
+            return Some(Call::Mine);
+        }
+        (self.is_damaged)().then_some(Call::PerhapsLost)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use deck_segment::Segment;
+
+    fn words() -> Words {
+        let segment = Segment::create("test", 4096).unwrap();
+        segment.allocate(0, 4096).unwrap();
+        Words::in_segment(&segment, 0, 8).unwrap()
+    }
+
+    #[test]
+    fn tickets_are_called_in_the_order_of_drawing_and_never_ahead() {
+        let words = words();
+        let row = Tickets::new(&words);
+        row.call_one(0);
+        let [first, second, third] = std::array::from_fn(|_| row.draw());
+        assert!(!row.is_called(first), "a signal that nobody waited for is over");
+        row.call_one(0);
+        assert_eq!([first, second, third].map(|ticket| row.is_called(ticket)), [true, false, false]);
+        row.call_all(0);
+        assert!(row.is_called(third));
+        assert!(!row.is_called(row.draw()));
+    }
+
+    #[test]
+    fn a_signal_is_not_lost_on_those_who_gave_up_or_are_gone() {
+        let words = words();
+        let row = Tickets::new(&words);
+        let [first, second] = std::array::from_fn(|_| row.draw());
+        assert!(!row.give_up(first));
+        row.call_one(0);
+        assert!(row.is_called(second));
+        // Mended: from here on one at a time again.
+        let [third, fourth, fifth] = std::array::from_fn(|_| row.draw());
+        row.call_one(0);
+        assert!(row.is_called(third) && !row.is_called(fourth));
+        // The one with the fourth is gone.
+        row.call_one(1);
+        assert!(row.is_called(fifth));
+        let [sixth, seventh] = std::array::from_fn(|_| row.draw());
+        row.call_one(1);
+        assert!(row.give_up(sixth) && !row.is_called(seventh), "called in the last moment");
     }
 }
