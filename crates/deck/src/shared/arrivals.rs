@@ -4,8 +4,8 @@
 //! waiter that gives up takes its arrival back only if its round is not over.
 
 use deck_segment::Words;
-use deck_sync::Event;
 use deck_sync::atomic::{AtomicU64, Ordering};
+use deck_sync::{Event, barrier};
 
 /// How many have to arrive; 0 until somebody says so.
 const SIZE: usize = 0;
@@ -65,6 +65,8 @@ impl<'a> Arrivals<'a> {
             match self.word().compare_exchange(now, next, Ordering::AcqRel, Ordering::Relaxed) {
                 Ok(_) if is_last => {
                     deck_sync::point("barrier/opened");
+                    // Pairs with: the heavy fence before the last look of whoever goes to sleep.
+                    barrier::light();
                     self.opened().notify();
                     return None;
                 }

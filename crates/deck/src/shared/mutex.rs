@@ -19,9 +19,11 @@ use super::named::{Named, Stopped, how_it_is, until};
 /// Its holder is known, node and thread. If the holder's node dies or leaves, or its thread ends, the next one gets the mutex
 /// and is told; it then decides whether what the mutex protects is still whole.
 ///
-/// Fairness: at first whoever comes takes a free mutex, which is fastest. A thread that has waited for a millisecond is
-/// served before all that came later, also before those who come while the mutex is free. So nobody waits for longer than
-/// everybody who came before, and those who had come in its first millisecond, take with theirs.
+/// Fairness: at first whoever comes takes a free mutex, which is fastest. A thread that has waited for a millisecond asks for
+/// the turn, and while somebody has the turn, nobody else takes the mutex; of several who ask, the one that has waited
+/// longest gets it. Who sleeps is woken whenever the mutex is unlocked, and asks then. So a thread that waits is passed at
+/// most by those who came in its first millisecond, by those who asked before it woke up, and by those who have waited
+/// longer than itself.
 ///
 /// Free and unwanted, locking and unlocking are a compare-and-swap each and some loads of one cache line.
 #[doc(alias = "deck_mutex_t")]

@@ -9,7 +9,7 @@
 
 use deck_segment::Words;
 use deck_sync::atomic::{AtomicU64, Ordering, fence};
-use deck_sync::{Event, Waiting};
+use deck_sync::{Event, Waiting, barrier};
 
 /// Tickets drawn.
 const DRAWN: usize = 0;
@@ -93,6 +93,8 @@ impl<'a> Tickets<'a> {
             match self.word(CALLED).compare_exchange(called, called + 1, Ordering::AcqRel, Ordering::Relaxed) {
                 Ok(_) => {
                     deck_sync::point("condition/called");
+                    // Pairs with: the heavy fence before the last look of whoever goes to sleep.
+                    barrier::light();
                     self.event(Ticket(called)).notify();
                     break;
                 }
@@ -113,6 +115,8 @@ impl<'a> Tickets<'a> {
         let drawn = self.word(DRAWN).load(Ordering::Acquire);
         // Release: pairs with: tickets/called.
         let before = self.word(CALLED).fetch_max(drawn, Ordering::AcqRel);
+        // Pairs with: the heavy fence before the last look of whoever goes to sleep.
+        barrier::light();
         for ticket in before..drawn.min(before.saturating_add(EVENT_COUNT)) {
             self.event(Ticket(ticket)).notify();
         }
