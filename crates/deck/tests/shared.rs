@@ -210,11 +210,11 @@ fn leaving_and_cancelling_end_every_wait() {
     let held = Mutex::open(&b, "m").unwrap();
     let _guard = held.lock(TRY).unwrap();
     let waits: [fn(&Node) -> deck::Result<()>; 5] = [
-        |node| Ok(drop(Mutex::open(node, "m")?.lock(FOREVER)?)),
+        |node| Mutex::open(node, "m")?.lock(FOREVER).map(drop).map_err(Into::into),
         |node| {
             let mutex = Mutex::open(node, "free")?;
             let guard = mutex.lock(SOON)?;
-            Ok(drop(Condition::open(node, "c")?.wait(guard, FOREVER)?))
+            Condition::open(node, "c")?.wait(guard, FOREVER).map(drop).map_err(Into::into)
         },
         |node| Barrier::open(node, "b", 3)?.wait(FOREVER).map(drop),
         |node| Counter::open(node, "n")?.wait_for(1, FOREVER).map(drop),

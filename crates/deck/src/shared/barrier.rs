@@ -114,6 +114,12 @@ impl Barrier {
         if arrivals.withdraw(round) { Err(error) } else { Ok(false) }
     }
 
+    /// Ends every wait through this handle, now and later, with [`ErrorKind::Closed`]. Never blocks.
+    #[doc(alias = "deck_barrier_close")]
+    pub fn close(&self) {
+        self.named.close();
+    }
+
     #[cold]
     fn broken(&self, dead: NodeId) -> Error {
         Error::new(ErrorKind::PeerLost, format!("waiting at {}: a node died that had it open", self.named.described()))

@@ -126,6 +126,12 @@ impl Condition {
         refused.peer().map_or(error.clone(), |peer| error.with_peer(peer))
     }
 
+    /// Ends every wait through this handle, now and later, with [`ErrorKind::Closed`]. Never blocks.
+    #[doc(alias = "deck_cond_close")]
+    pub fn close(&self) {
+        self.named.close();
+    }
+
     /// Wakes the thread that has waited longest, if any waits. Never blocks. The mutex need not be held.
     ///
     /// # Errors

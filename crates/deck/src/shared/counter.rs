@@ -85,6 +85,12 @@ impl Counter {
         Users { live: opened.holding(), lost: opened.holding_lost(), seen }
     }
 
+    /// Ends every wait through this handle, now and later, with [`ErrorKind::Closed`]. Never blocks.
+    #[doc(alias = "deck_counter_close")]
+    pub fn close(&self) {
+        self.named.close();
+    }
+
     /// Adds `amount`, which may be negative, and gives the new value. Never blocks. What the caller did before is visible to
     /// whoever reads the new value.
     ///

@@ -180,6 +180,13 @@ impl Mutex {
         Ok(())
     }
 
+    /// Ends every wait through this handle, now and later, with [`ErrorKind::Closed`]. What is locked stays locked
+    /// until its thread unlocks it or ends. Never blocks.
+    #[doc(alias = "deck_mutex_close")]
+    pub fn close(&self) {
+        self.named.close();
+    }
+
     /// True if the calling thread holds it.
     pub fn is_mine(&self) -> bool {
         self.named.check().and_then(|()| held::me(self.named.node())).is_ok_and(|me| self.is_held_by(me))

@@ -5,7 +5,8 @@ use std::time::Duration;
 use deck_mudeck::{Error, ErrorKind, Node, NodeId, NodeState, Result};
 use deck_peers::{ObjectKind, OpenObject, fork};
 use deck_segment::Words;
-use deck_sync::{Deadline, Event, Interrupted, Waiting};
+use deck_sync::atomic::{AtomicBool, Ordering};
+use deck_sync::{Deadline, Event, Interrupted, Waiting, barrier};
 
 /// A thing that this node has open.
 pub struct Named {
@@ -13,6 +14,7 @@ pub struct Named {
     kind: ObjectKind,
     name: Box<str>,
     opened: OpenObject,
+    is_closed: AtomicBool,
 }
 
 /// Why a wait ended without what it waited for.
@@ -22,6 +24,8 @@ pub enum Stopped {
     Interrupted(Interrupted),
     /// This node has left its job.
     Left,
+    /// The handle was closed by another thread.
+    Closed,
 }
 
 /// Fails after leaving and in a forked child.
@@ -40,38 +44,34 @@ fn left() -> Error {
     Error::new(ErrorKind::NotInitialized, "this node has left its job").with_remedy("join again")
 }
 
-/// Ends a wait when the node leaves.
-struct WhileHere<'a, W> {
+/// Ends a wait when the node leaves, or the handle is closed.
+struct WhileOpen<'a, W> {
     waiting: &'a mut W,
     node: &'a Node,
+    is_closed: Option<&'a AtomicBool>,
 }
 
-impl<W: Waiting> Waiting for WhileHere<'_, W> {
-    type Output = Option<W::Output>;
+impl<W: Waiting> Waiting for WhileOpen<'_, W> {
+    type Output = Result<W::Output, Stopped>;
 
-    fn look(&mut self) -> Option<Option<W::Output>> {
-        match self.waiting.look() {
-            Some(output) => Some(Some(output)),
-            None => self.node.is_left().then_some(None),
+    fn look(&mut self) -> Option<Result<W::Output, Stopped>> {
+        if let Some(output) = self.waiting.look() {
+            return Some(Ok(output));
         }
+        if self.node.is_left() {
+            return Some(Err(Stopped::Left));
+        }
+        let is_closed = self.is_closed.is_some_and(|is_closed| is_closed.load(Ordering::Relaxed));
+        is_closed.then_some(Err(Stopped::Closed))
     }
 }
 
-/// Waits, besides on `events`, on what changes when a node comes or goes.
-pub fn wait<W: Waiting>(
-    node: &Node,
-    waiting: &mut W,
-    event: Option<&Event>,
-    deadline: Deadline,
-) -> Result<W::Output, Stopped> {
+/// Waits for something that changes when a node comes or goes, or a name does.
+pub fn wait<W: Waiting>(node: &Node, waiting: &mut W, deadline: Deadline) -> Result<W::Output, Stopped> {
     let membership = node.membership();
-    let changed = membership.table().changed();
-    let mut waiting = WhileHere { waiting, node };
-    let waited = match event {
-        Some(event) => deck_sync::wait(&mut waiting, &[event, changed], membership.crowd(), deadline),
-        None => deck_sync::wait(&mut waiting, &[changed], membership.crowd(), deadline),
-    };
-    waited.map_err(Stopped::Interrupted)?.ok_or(Stopped::Left)
+    let mut waiting = WhileOpen { waiting, node, is_closed: None };
+    let waited = deck_sync::wait(&mut waiting, &[membership.table().changed()], membership.crowd(), deadline);
+    waited.map_err(Stopped::Interrupted)?
 }
 
 impl Stopped {
@@ -82,6 +82,7 @@ impl Stopped {
             Stopped::Interrupted(Interrupted::Deadline) => Error::new(ErrorKind::Timeout, doing).with_remedy(remedy),
             Stopped::Interrupted(Interrupted::Cancelled) => Error::new(ErrorKind::Cancelled, doing),
             Stopped::Left => left().context(doing),
+            Stopped::Closed => Error::new(ErrorKind::Closed, doing),
         }
     }
 }
@@ -102,7 +103,7 @@ impl Named {
         let membership = node.membership();
         let object = membership.objects().enter(kind, name, membership.seat())?;
         let opened = membership.open_object(object);
-        Ok(Named { node: node.clone(), kind, name: name.into(), opened })
+        Ok(Named { node: node.clone(), kind, name: name.into(), opened, is_closed: AtomicBool::new(false) })
     }
 
     /// The node that has it open.
@@ -140,9 +141,23 @@ impl Named {
         format!("{} \"{}\"", self.kind.word(), self.name)
     }
 
-    /// Waits for something about this thing.
+    /// Waits for something about this thing, that `event` or the coming and going of nodes tells.
     pub fn wait<W: Waiting>(&self, waiting: &mut W, event: &Event, deadline: Deadline) -> Result<W::Output, Stopped> {
-        wait(&self.node, waiting, Some(event), deadline)
+        let membership = self.node.membership();
+        let mut waiting = WhileOpen { waiting, node: &self.node, is_closed: Some(&self.is_closed) };
+        let events = [event, membership.table().changed()];
+        deck_sync::wait(&mut waiting, &events, membership.crowd(), deadline).map_err(Stopped::Interrupted)?
+    }
+
+    /// Ends every wait through this handle, now and later.
+    pub fn close(&self) {
+        if fork::is_child() {
+            return;
+        }
+        self.is_closed.store(true, Ordering::Relaxed);
+        // What all waits also look at. Pairs with: the heavy fence before the last look of whoever goes to sleep.
+        barrier::light();
+        self.node.membership().table().changed().notify();
     }
 }
 

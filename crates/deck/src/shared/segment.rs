@@ -159,7 +159,7 @@ impl Segment {
         let membership = node.membership();
         let mut missing: Option<Error> = None;
         loop {
-            let created = wait(node, &mut Created { membership, name }, None, deadline);
+            let created = wait(node, &mut Created { membership, name }, deadline);
             let (object, state, home) = created.map_err(|stopped| {
                 missing.take().unwrap_or_else(|| {
                     let remedy = "check the name, and that the node that creates it runs";
@@ -188,7 +188,7 @@ impl Segment {
             // each node, so that one of them looks alone.
             drop(hold);
             let pause = LOOK_AGAIN_AFTER * (1 + node.number().0 % 8);
-            let _ = wait(node, &mut Pause, None, Deadline::after(pause).min(deadline));
+            let _ = wait(node, &mut Pause, Deadline::after(pause).min(deadline));
             check(node)?;
         }
     }
@@ -274,7 +274,7 @@ fn await_home(node: &Node, home: NodeId, deadline: Deadline) -> Result<()> {
         let what = format!("its home {home} is none of the job's {} nodes", node.count());
         return Err(Error::new(ErrorKind::Invalid, what));
     }
-    let joined = wait(node, &mut Joined(node.membership(), home), None, deadline);
+    let joined = wait(node, &mut Joined(node.membership(), home), deadline);
     joined.map_err(|stopped| {
         stopped.error(format!("waiting for its home {home} to join"), "start that node, or choose another home")
     })
