@@ -16,6 +16,7 @@ mod fork;
 pub mod job;
 pub mod leftovers;
 mod memory_group;
+mod named;
 pub mod process;
 pub mod program;
 mod watchdog;
