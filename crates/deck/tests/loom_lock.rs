@@ -92,8 +92,6 @@ fn one_is_inside_and_nobody_sleeps_beside_a_free_lock() {
 }
 
 /// One that had the turn gives up while the holder lets go: a third one that stood back for it gets the lock.
-///
-/// Seen to fail: with a `give_up` that does not wake.
 #[test]
 fn a_turn_that_is_given_up_holds_up_nobody() {
     bounded(3, || {
@@ -143,7 +141,7 @@ fn called(row: &Words, ticket: deck::shared::Ticket) {
 
 /// A signal given after a waiter got in the row reaches it, and what the signaller did before is seen.
 ///
-/// Seen to fail: with a relaxed count of called tickets.
+/// Seen to fail: without the light fence before the notification.
 #[test]
 fn a_signal_behind_a_waiter_reaches_it() {
     bounded(3, || {
@@ -165,8 +163,8 @@ fn a_signal_behind_a_waiter_reaches_it() {
 
 /// One in front gives up, and two signals come, from two threads, behind both waiters: the second waiter is reached.
 ///
-/// Seen to fail: without the fence in `give_up`; without the second look at the damage in `call_one`; with the damage marked
-/// as mended before everybody is called.
+/// Seen to fail: without the fence in `give_up`; without the second look at the damage in `call_one`; without the light fence
+/// before the notification.
 #[test]
 fn a_signal_is_not_lost_on_one_that_gives_up() {
     bounded(2, || {

@@ -79,7 +79,7 @@ fn an_arrival_is_taken_back_or_has_counted() {
 
 /// Whoever waits for a number wakes when it is reached and sees what those who added did before.
 ///
-/// Seen to fail: with a relaxed addition; without the light fence before the look for sleepers.
+/// Seen to fail: without the light fence before the look for sleepers.
 #[test]
 fn a_counter_wakes_whoever_it_is_enough_for() {
     bounded(3, || {
@@ -126,7 +126,7 @@ fn a_name_is_claimed_by_one() {
 /// One opens what nobody else has open any more, and another creates it anew: the one sees that it is another one, or the other
 /// that it is taken. Never do two have different segments of one name.
 ///
-/// Seen to fail: without the fence in `claim`; without the second look at the holders.
+/// Seen to fail: without the second look at the holders.
 #[test]
 fn opening_and_creating_see_one_another() {
     bounded(4, || {

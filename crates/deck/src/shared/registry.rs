@@ -9,7 +9,7 @@
 
 use deck_segment::Words;
 use deck_sync::NodeId;
-use deck_sync::atomic::{AtomicU64, Ordering, fence};
+use deck_sync::atomic::{AtomicU64, Ordering};
 
 /// Word that decides: phase in bits 0 and 1, node from bit 2, generation from bit 34.
 const STATE: usize = 0;
@@ -83,7 +83,8 @@ impl<'a> Registry<'a> {
         self.0.get(BYTES).load(Ordering::Relaxed)
     }
 
-    /// `me` is to make the next segment of this name: its generation. `is_held` tells whether a live node holds the name.
+    /// `me` is to make the next segment of this name: its generation. `is_held` tells whether a live node holds the
+    /// name; it has to begin with a sequentially consistent fence.
     ///
     /// # Errors
     /// The node that is making one, or the home of the one there is.
@@ -108,8 +109,7 @@ impl<'a> Registry<'a> {
                 continue;
             }
             deck_sync::point("segment/claimed");
-            // Pairs with: objects/holders. Who has set a bit before saw the old word, and is seen here.
-            fence(Ordering::SeqCst);
+            // Who has set a bit before saw the old word, and is seen here: `is_held` begins with a fence.
             if let Phase::Ready(home) = state.phase
                 && is_held()
             {
