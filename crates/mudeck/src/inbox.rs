@@ -115,6 +115,14 @@ impl Inbox {
         }
     }
 
+    /// Tells the sender of a ring all credits.
+    pub fn tell(&mut self, from: NodeId, id: u64) {
+        let is_it = |ring: &&mut Ring| ring.id == id && ring.receiver.from() == from && ring.ended.is_none();
+        if let Some(ring) = self.rings.iter_mut().flatten().find(is_it) {
+            ring.receiver.tell();
+        }
+    }
+
     /// The sender will not use a ring any more: it goes if nothing is in it.
     pub fn end_ring(&mut self, from: NodeId, id: u64, tail: u32) {
         for index in 0..self.rings.len() {
@@ -234,7 +242,9 @@ impl Inbox {
                 Some(_) if ring.receiver.has_next() => ring.receiver.skip_one(),
                 Some(ended) => {
                     self.remove(index);
-                    return Ok((ended == Ended::Lost).then(|| {
+                    // A node that gave up a clone that came late, and cloned again, has more rings than one.
+                    let is_last = self.rings.iter().flatten().all(|ring| ring.receiver.from() != from);
+                    return Ok((ended == Ended::Lost && is_last).then(|| {
                         let error = Error::new(ErrorKind::PeerLost, "a node that had cloned this mail box died");
                         Arrival::Trouble(
                             error

@@ -312,12 +312,13 @@ impl<R: Remote> Sender<R> {
         self.in_flight.load(Ordering::Relaxed) > 0
     }
 
-    /// True if `bytes` more may be in flight; an empty ring takes any number.
+    /// True if `bytes` more may be in flight; a ring that may be empty takes any number.
     fn has_bytes(&self, posting: &Posting, bytes: u64) -> bool {
         // Acquire: pairs with: ring/credit.
         let retired = self.credit.get(credit::BYTES).load(Ordering::Acquire);
         let out = posting.bytes.wrapping_sub(retired);
-        out == 0 || out >= u64::MAX / 2 || out.saturating_add(bytes) <= self.shape.bytes
+        let slack = self.shape.bytes_slack();
+        out <= slack || out >= u64::MAX / 2 || out.saturating_add(bytes) <= self.shape.bytes.saturating_add(slack)
     }
 
     /// Makes sure that there is a slot for the next message.
@@ -424,7 +425,9 @@ impl<R: Remote> Sender<R> {
         let retired = self.credit.get(credit::RETIRED).load(Ordering::Acquire) as u32;
         for entry in posting.in_flight.iter_mut().filter_map(Option::take) {
             let bytes = packet::needed(&entry.label);
-            if !R::IS_MAPPED || entry.position.wrapping_sub(retired) < u32::MAX / 2 {
+            // A receiver that died may have let go of more than it told: a share too many costs a copy, one too few is wrong.
+            let is_undelivered = ending == Ending::Closed && entry.position.wrapping_sub(retired) < u32::MAX / 2;
+            if !R::IS_MAPPED || is_undelivered {
                 entry.kept.undelivered();
             }
             self.add_in_flight(-1);
