@@ -7,6 +7,7 @@
 #![deny(unsafe_code)]
 
 pub mod answer;
+pub mod application;
 mod calls;
 pub mod chance;
 pub mod content;
