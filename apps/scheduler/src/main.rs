@@ -8,6 +8,7 @@
 //! | `arguments` | the command line |
 //! | `task` | tasks and their priorities |
 //! | `queue` | a queue in a shared segment |
+//! | `shop` | what the nodes share besides: where they meet, what has arrived |
 //! | `process` | producers and consumers, and on which node each is |
 //! | `report` | what a process did; whether all together did what they should |
 //! | `record` | the access record |
@@ -19,21 +20,24 @@ mod process;
 mod queue;
 mod record;
 mod report;
+mod shop;
 mod task;
 
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
-use deck::shared::{Barrier, Counter};
-use deck::{Error, ErrorKind, FOREVER, Mailbox, Node, NodeId, Result, Thread};
-use user_interface::{Display, Progress, command_line, files};
+use deck::{Error, ErrorKind, FOREVER, Mailbox, Node, NodeId, NodeState, Result, Thread};
+use user_interface::command_line::{self, counted};
+use user_interface::{Display, Progress, files};
 
 use crate::arguments::Orders;
 use crate::process::{OF_A_KIND, Process, in_words};
 use crate::queue::{PATIENCE, Queue};
 use crate::report::Report;
-use crate::task::{QUEUES, TASK_BYTES};
+use crate::shop::Shop;
+use crate::task::TASK_BYTES;
 
 /// The mail box that processes post their reports to.
 const REPORTS: &str = "scheduler reports";
@@ -48,89 +52,85 @@ fn main() -> ExitCode {
 
 fn run(orders: &Orders) -> Result<()> {
     let node = Node::join()?;
-    match if node.number() == FIRST { lead(&node, orders) } else { follow(&node, orders) } {
+    let shop = Arc::new(Shop::open(&node, orders.nodes.unwrap_or_else(|| node.count()))?);
+    match if node.number() == FIRST { lead(&shop, orders) } else { follow(&shop) } {
         Ok(()) => node.leave(),
         Err(error) => {
             // The others wait for what will not come: this node shall count as lost, not as one that left.
-            std::mem::forget(node);
+            std::mem::forget(shop);
             Err(error)
         }
     }
 }
 
-/// How many nodes take part, and whether the queues can be where they are wanted.
-fn nodes(node: &Node, orders: &Orders) -> Result<u32> {
-    let nodes = orders.nodes.unwrap_or_else(|| node.count());
-    match orders.place.iter().enumerate().find(|(_, home)| **home >= nodes) {
-        None => Ok(nodes),
-        Some((queue, home)) => {
-            let what = format!("placing {} on node {home}: {nodes} nodes take part", queue::name(queue));
-            Err(Error::new(ErrorKind::Invalid, what)
-                .with_remedy("use more nodes (deck run -n 4), or place it elsewhere"))
-        }
-    }
-}
-
 /// Starts this node's processes; what each of them came to arrives in the channel.
-fn start(node: &Node, nodes: u32, tasks: u64) -> Result<Receiver<Result<()>>> {
+fn start(shop: &Arc<Shop>) -> Result<Receiver<Result<()>>> {
     let (tell, told) = channel();
-    for process in Process::all().filter(|process| process.node(nodes) == node.number().0) {
-        let (node, tell) = (node.clone(), tell.clone());
+    for process in Process::all().filter(|process| process.node(shop.nodes) == shop.node().number().0) {
+        let (shop, tell) = (shop.clone(), tell.clone());
         Thread::spawn(move || {
             // Nobody listens any more once something went wrong elsewhere.
-            let _ = tell.send(process::run(&node, process, tasks));
+            let _ = tell.send(process::run(&shop, process));
         })?;
     }
     Ok(told)
 }
 
 /// Any node but the first.
-fn follow(node: &Node, orders: &Orders) -> Result<()> {
-    let nodes = orders.nodes.unwrap_or_else(|| node.count());
-    let ended = Counter::open(node, "ended")?;
-    let tasks = Counter::open(node, "tasks of a producer")?;
-    Barrier::open(node, "meeting", nodes)?.wait(PATIENCE)?;
-    for result in start(node, nodes, tasks.read()?.unsigned_abs())? {
+fn follow(shop: &Arc<Shop>) -> Result<()> {
+    shop.meeting.wait(PATIENCE)?;
+    for result in start(shop)? {
         result?;
     }
-    ended.wait_for(1, FOREVER)?;
+    shop.ended.wait_for(1, FOREVER)?;
     Ok(())
 }
 
 /// The first node: makes the queues, collects what all processes did, checks it and writes the record.
-fn lead(node: &Node, orders: &Orders) -> Result<()> {
-    // First of all: whoever comes to these is told if this node fails before.
-    let ended = Counter::open(node, "ended")?;
-    let meeting = Barrier::open(node, "meeting", orders.nodes.unwrap_or_else(|| node.count()))?;
-    let nodes = nodes(node, orders)?;
+fn lead(shop: &Arc<Shop>, orders: &Orders) -> Result<()> {
+    let node = shop.node();
+    check_places(orders, shop.nodes)?;
     files::check_writable(&orders.record)?;
     let reports = node.mailbox(REPORTS)?;
-    Counter::open(node, "tasks of a producer")?.add(orders.tasks.cast_signed())?;
+    shop.set_tasks(orders.tasks)?;
+    shop.meeting.wait(PATIENCE)?;
     let homes = orders.place.iter().enumerate();
     let _memory = homes
         .map(|(number, home)| queue::create(node, number, orders.slots, NodeId(*home)))
         .collect::<Result<Vec<_>>>()?;
-    meeting.wait(PATIENCE)?;
-    let own = start(node, nodes, orders.tasks)?;
-    let collected = collect(node, &reports, &own, orders)?;
+    let own = start(shop)?;
+    let collected = collect(shop, &reports, &own, orders)?;
     report::check(&collected, orders.tasks)?;
-    let record = record::record(&collected, nodes, orders.slots, orders.place);
+    let record = record::record(&collected, shop.nodes, orders.slots, orders.place);
     files::save(&orders.record, |file| writeln!(file, "{record:#}"))?;
-    ended.add(1)?;
-    print!("{}", summary(&collected, nodes, orders));
+    shop.ended.add(1)?;
+    print!("{}", summary(&collected, shop.nodes, orders));
     Ok(())
 }
 
+/// Whether the queues can be where they are wanted.
+fn check_places(orders: &Orders, nodes: u32) -> Result<()> {
+    match orders.place.iter().enumerate().find(|(_, home)| **home >= nodes) {
+        None => Ok(()),
+        Some((queue, home)) => {
+            let takes = counted(nodes.into(), "node");
+            let what = format!("placing {} on node {home} of a job of {takes}", queue::name(queue));
+            Err(Error::new(ErrorKind::Invalid, what)
+                .with_remedy("use more nodes (deck run -n 4), or place it elsewhere"))
+        }
+    }
+}
+
 /// Waits for the reports of all processes, and shows how far they are.
-fn collect(node: &Node, reports: &Mailbox, own: &Receiver<Result<()>>, orders: &Orders) -> Result<Vec<Report>> {
+fn collect(shop: &Shop, reports: &Mailbox, own: &Receiver<Result<()>>, orders: &Orders) -> Result<Vec<Report>> {
     let display = Display::new("scheduler", "{msg}, {elapsed}", None);
-    let queues = (0..QUEUES).map(|number| Queue::open(node, number)).collect::<Result<Vec<_>>>()?;
+    let queues = shop.queues()?;
     let total = orders.tasks * u64::from(OF_A_KIND);
     let mut collected = Vec::new();
     while collected.len() < Process::all().count() {
         match reports.retrieve(TICK) {
             Ok(mut message) => collected.push(Report::unpack(&mut message)?),
-            Err(error) if error.kind() == ErrorKind::Timeout => {}
+            Err(error) if error.kind() == ErrorKind::Timeout => expect_all_live(shop)?,
             Err(error) => return Err(error),
         }
         if let Some(failed) = own.try_iter().find_map(Result::err) {
@@ -144,6 +144,15 @@ fn collect(node: &Node, reports: &Mailbox, own: &Receiver<Result<()>>, orders: &
     Ok(collected)
 }
 
+/// Fails if a node is gone that has not delivered yet.
+fn expect_all_live(shop: &Shop) -> Result<()> {
+    let nodes = (0..shop.nodes).map(NodeId);
+    let gone = nodes.into_iter().find(|node| matches!(shop.node().state(*node), Ok(NodeState::Lost | NodeState::Left)));
+    gone.map_or(Ok(()), |node| {
+        Err(Error::new(ErrorKind::PeerLost, "waiting for the reports of processes").with_peer(node))
+    })
+}
+
 fn summary(reports: &[Report], nodes: u32, orders: &Orders) -> String {
     let time = reports.iter().map(|report| report.time).max().unwrap_or_default();
     let total = orders.tasks * u64::from(OF_A_KIND);
@@ -153,7 +162,7 @@ fn summary(reports: &[Report], nodes: u32, orders: &Orders) -> String {
     );
     text += "            node      q0      q1      q2\n";
     for report in reports {
-        let [first, second, third] = std::array::from_fn(|queue| report.written[queue] + report.read[queue]);
+        let [first, second, third] = report.accesses();
         let (process, node) = (report.process.to_string(), report.process.node(nodes));
         text += &format!("{process:<12}{node:>4}{first:>8}{second:>8}{third:>8}\n");
     }

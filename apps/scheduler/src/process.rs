@@ -3,12 +3,15 @@
 use std::fmt;
 use std::time::{Duration, Instant};
 
-use deck::shared::{Barrier, Counter};
-use deck::{Message, Node, Result};
+use deck::Result;
+use deck::shared::Counter;
 
 use crate::queue::{PATIENCE, Queue};
 use crate::report::{Done, Report};
-use crate::task::{QUEUES, ROUND, Task};
+use crate::shop::Shop;
+#[cfg(test)]
+use crate::task::QUEUES;
+use crate::task::{ROUND, Task};
 
 /// Processes of each kind.
 pub const OF_A_KIND: u32 = 2;
@@ -61,33 +64,34 @@ impl fmt::Display for Process {
     }
 }
 
-/// Does the work of a process of a node, and posts its report. Blocks until every task has gone through the queues.
+/// Does the work of a process of this node, and posts its report. Blocks until every task has gone through the queues.
 ///
 /// # Errors
 /// Those of its queues, and of other nodes that die.
-pub fn run(node: &Node, process: Process, tasks: u64) -> Result<()> {
+pub fn run(shop: &Shop, process: Process) -> Result<()> {
+    let node = shop.node();
     let reports = node.clone_mailbox(crate::REPORTS, PATIENCE)?;
-    let mut queues: Vec<Queue> = (0..QUEUES).map(|number| Queue::open(node, number)).collect::<Result<_>>()?;
-    let arrived = Counter::open(node, "arrived")?;
+    let tasks = shop.tasks()?;
     // A producer has all that it will hand out before it begins: arrival times are not modelled.
     let input: Vec<Task> = match process {
         Process::Producer(number) => Task::all_of(number, tasks).collect(),
         Process::Consumer(_) => Vec::new(),
     };
-    Barrier::open(node, "start", PROCESSES)?.wait(PATIENCE)?;
+    let queues = shop.queues()?;
+    shop.start.wait(PATIENCE)?;
     let began = Instant::now();
     let done = match process {
-        Process::Producer(_) => produce(&mut queues, &arrived, &input)?,
-        Process::Consumer(_) => consume(&mut queues, &arrived, tasks * u64::from(OF_A_KIND))?,
+        Process::Producer(_) => produce(queues, &shop.arrived, &input)?,
+        Process::Consumer(_) => consume(queues, &shop.arrived, tasks * u64::from(OF_A_KIND))?,
     };
-    let report = Report::new(process, began.elapsed(), &queues, done);
-    let mut message: Message = node.message();
+    let report = Report { process, time: began.elapsed(), done };
+    let mut message = node.message();
     report.pack(&mut message)?;
     reports.post(message, PATIENCE)?;
     Ok(())
 }
 
-fn produce(queues: &mut [Queue], arrived: &Counter, input: &[Task]) -> Result<Vec<Done>> {
+fn produce(queues: &[Queue], arrived: &Counter, input: &[Task]) -> Result<Vec<Done>> {
     let mut done = Vec::with_capacity(input.len());
     for task in input {
         let queue = task.priority();
@@ -99,7 +103,7 @@ fn produce(queues: &mut [Queue], arrived: &Counter, input: &[Task]) -> Result<Ve
 }
 
 /// Rounds through the queues until all tasks have arrived and none is left.
-fn consume(queues: &mut [Queue], arrived: &Counter, all: u64) -> Result<Vec<Done>> {
+fn consume(queues: &[Queue], arrived: &Counter, all: u64) -> Result<Vec<Done>> {
     let all = i64::try_from(all).unwrap_or(i64::MAX);
     let mut done = Vec::new();
     loop {

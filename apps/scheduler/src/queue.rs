@@ -14,7 +14,7 @@ use crate::task::{TASK_BYTES, Task};
 /// Without any progress for so long, something is wrong.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A queue, as one process has it open.
+/// A queue, as a node has it open.
 pub struct Queue {
     segment: Segment,
     slots: u64,
@@ -22,9 +22,6 @@ pub struct Queue {
     head: Mutex,
     put_in: Counter,
     taken_out: Counter,
-    /// Tasks that this process wrote into the segment, and read from it.
-    pub written: u64,
-    pub read: u64,
 }
 
 /// Name of queue `number`, and the beginning of the names of its parts.
@@ -57,8 +54,6 @@ impl Queue {
             head: mutex("head")?,
             put_in: counter("put in")?,
             taken_out: counter("taken out")?,
-            written: 0,
-            read: 0,
         })
     }
 
@@ -79,14 +74,13 @@ impl Queue {
     /// # Errors
     /// [`ErrorKind::Timeout`] if there is none for a minute, [`ErrorKind::PeerLost`] and [`ErrorKind::OwnerDied`] if a node dies
     /// that uses the queue.
-    pub fn put(&mut self, task: &[u8; TASK_BYTES]) -> Result<u64> {
+    pub fn put(&self, task: &[u8; TASK_BYTES]) -> Result<u64> {
         let _turn = self.tail.lock(PATIENCE)?;
         let place = self.put_in.read()?;
         let room_after = place + 1 - self.slots.cast_signed();
         self.taken_out.wait_for(room_after, PATIENCE)?;
         let place = place.unsigned_abs();
         self.segment.write(self.offset(place), task)?;
-        self.written += 1;
         self.put_in.add(1)?;
         Ok(place)
     }
@@ -95,7 +89,7 @@ impl Queue {
     ///
     /// # Errors
     /// [`ErrorKind::OwnerDied`] if a node died while it took a task; [`ErrorKind::Corrupt`] for a task that is not whole.
-    pub fn take(&mut self) -> Result<Option<(Task, u64)>> {
+    pub fn take(&self) -> Result<Option<(Task, u64)>> {
         let mut task = [0; TASK_BYTES];
         let place = {
             let _turn = self.head.lock(PATIENCE)?;
@@ -105,7 +99,6 @@ impl Queue {
             }
             let place = place.unsigned_abs();
             self.segment.read(self.offset(place), &mut task)?;
-            self.read += 1;
             self.taken_out.add(1)?;
             place
         };
@@ -124,7 +117,7 @@ mod tests {
     fn tasks_come_out_in_the_order_in_which_they_went_in_round_and_round() {
         let node = Node::join().unwrap();
         let _memory = create(&node, 0, 3, node.number()).unwrap();
-        let (mut one, mut other) = (Queue::open(&node, 0).unwrap(), Queue::open(&node, 0).unwrap());
+        let (one, other) = (Queue::open(&node, 0).unwrap(), Queue::open(&node, 0).unwrap());
         let tasks: Vec<Task> = Task::all_of(0, 60).collect();
         for (round, tasks) in tasks.chunks(3).enumerate() {
             for (index, task) in tasks.iter().enumerate() {
@@ -135,7 +128,6 @@ mod tests {
             }
             assert_eq!(one.take().unwrap(), None);
         }
-        assert_eq!((one.written, one.read, other.written, other.read), (60, 0, 0, 60));
     }
 
     #[test]
@@ -144,10 +136,10 @@ mod tests {
         let _memory = create(&node, 1, 2, node.number()).unwrap();
         std::thread::scope(|scope| {
             let producer = scope.spawn(|| {
-                let mut queue = Queue::open(&node, 1).unwrap();
+                let queue = Queue::open(&node, 1).unwrap();
                 Task::all_of(0, 300).for_each(|task| assert!(queue.put(&task.bytes()).unwrap() < 300));
             });
-            let mut queue = Queue::open(&node, 1).unwrap();
+            let queue = Queue::open(&node, 1).unwrap();
             for task in Task::all_of(0, 300) {
                 let taken = std::iter::repeat_with(|| queue.take().unwrap()).find_map(|taken| taken);
                 assert_eq!(taken.map(|(task, _)| task), Some(task));

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use crate::process::Process;
 use crate::queue;
 use crate::report::Report;
 use crate::task::{QUEUES, TASK_BYTES};
@@ -17,16 +18,18 @@ pub fn record(reports: &[Report], nodes: u32, slots: u32, homes: [u32; QUEUES]) 
         .collect();
     let mut accesses = Vec::new();
     for report in reports {
-        for (op, counts) in [("write", &report.written), ("read", &report.read)] {
-            for (number, count) in counts.iter().enumerate().filter(|(_, count)| **count > 0) {
-                accesses.push(json!({
-                    "process": report.process.to_string(),
-                    "segment": queue::name(number),
-                    "op": op,
-                    "count": count,
-                    "size": TASK_BYTES,
-                }));
-            }
+        let op = match report.process {
+            Process::Producer(_) => "write",
+            Process::Consumer(_) => "read",
+        };
+        for (number, count) in report.accesses().into_iter().enumerate().filter(|(_, count)| *count > 0) {
+            accesses.push(json!({
+                "process": report.process.to_string(),
+                "segment": queue::name(number),
+                "op": op,
+                "count": count,
+                "size": TASK_BYTES,
+            }));
         }
     }
     json!({

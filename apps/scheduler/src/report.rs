@@ -5,7 +5,6 @@ use std::time::Duration;
 use deck::{Error, ErrorKind, Message, Result};
 
 use crate::process::{OF_A_KIND, PROCESSES, Process};
-use crate::queue::Queue;
 use crate::task::{QUEUES, Task};
 
 /// A task that was put into a queue, or taken out.
@@ -26,21 +25,17 @@ pub struct Report {
     pub process: Process,
     /// From the common start to its end.
     pub time: Duration,
-    /// Tasks that it wrote into the segment of each queue.
-    pub written: [u64; QUEUES],
-    /// Tasks that it read from the segment of each queue.
-    pub read: [u64; QUEUES],
-    /// What it put in or took out, in its order.
+    /// What it put in or took out, in its order: each is one access to the segment of the queue.
     pub done: Vec<Done>,
 }
 
-const HEAD: usize = 3 + 2 * QUEUES;
+/// Words in front of what was done.
+const HEAD: usize = 3;
 
 impl Report {
-    /// The report of `process` at its end.
-    pub fn new(process: Process, time: Duration, queues: &[Queue], done: Vec<Done>) -> Report {
-        let each = |what: fn(&Queue) -> u64| std::array::from_fn(|queue| what(&queues[queue]));
-        Report { process, time, written: each(|queue| queue.written), read: each(|queue| queue.read), done }
+    /// How many tasks it wrote into the segment of each queue, or read from there.
+    pub fn accesses(&self) -> [usize; QUEUES] {
+        std::array::from_fn(|queue| self.done.iter().filter(|done| done.queue == queue).count())
     }
 
     /// Packs it into a message.
@@ -50,7 +45,7 @@ impl Report {
     pub fn pack(&self, message: &mut Message) -> Result<()> {
         let time = u64::try_from(self.time.as_nanos()).unwrap_or(u64::MAX);
         let head = [u64::from(self.process.number()), time, self.done.len() as u64];
-        message.pack(&[&head[..], &self.written, &self.read].concat())?;
+        message.pack(&head)?;
         let done = self.done.iter().flat_map(|done| [done.queue as u64, done.place, done.task.to_word()]);
         message.pack(&done.collect::<Vec<u64>>())
     }
@@ -75,8 +70,6 @@ impl Report {
         Ok(Report {
             process: Process::from_number(number),
             time: Duration::from_nanos(head[1]),
-            written: std::array::from_fn(|queue| head[3 + queue]),
-            read: std::array::from_fn(|queue| head[3 + QUEUES + queue]),
             done: done.collect::<Option<_>>().ok_or_else(corrupt)?,
         })
     }
@@ -138,13 +131,7 @@ mod tests {
     fn reports() -> Vec<Report> {
         let mut next = [0; QUEUES];
         let mut reports: Vec<Report> = Process::all()
-            .map(|process| Report {
-                process,
-                time: Duration::from_micros(5),
-                written: [1, 2, 3],
-                read: [4, 5, 6],
-                done: Vec::new(),
-            })
+            .map(|process| Report { process, time: Duration::from_micros(5), done: Vec::new() })
             .collect();
         for producer in 0..OF_A_KIND {
             for task in Task::all_of(producer, 12) {
@@ -167,7 +154,7 @@ mod tests {
             assert_eq!(Report::unpack(&mut message).unwrap(), report);
         }
         let mut message = node.message();
-        message.pack(&[0u64, 1, 1 << 60, 0, 0, 0, 0, 0, 0]).unwrap();
+        message.pack(&[0u64, 1, 1 << 60]).unwrap();
         assert_eq!(Report::unpack(&mut message).unwrap_err().kind(), ErrorKind::Corrupt);
     }
 
@@ -176,7 +163,7 @@ mod tests {
         check(&reports(), 12).unwrap();
         let faults: [fn(&mut Vec<Report>); 6] = [
             // Lost, run twice, out of order, in a wrong queue, another task, not put in.
-            |reports| drop(reports[0].done.pop()),
+            |reports| reports[0].done.truncate(1),
             |reports| {
                 let twice = reports[0].done[0];
                 reports[1].done.insert(0, twice);
@@ -184,7 +171,7 @@ mod tests {
             |reports| reports[0].done.swap(0, 1),
             |reports| reports[1].done[0].queue ^= 1,
             |reports| reports[1].done[2].task.number ^= 1,
-            |reports| drop(reports[2].done.remove(3)),
+            |reports| reports[2].done.truncate(3),
         ];
         for (number, fault) in faults.iter().enumerate() {
             let mut reports = reports();

@@ -139,7 +139,15 @@ fn a_bad_option_ends_with_status_2_and_an_impossible_place_with_status_1() {
     let place = scheduler(&folder, "--place q0=0,q1=0,q2=3").output().unwrap();
     let stderr = text(&place.stderr);
     assert_eq!(place.status.code(), Some(1), "{stderr}");
-    assert!(stderr.contains("placing q2 on node 3: 1 nodes") && stderr.contains("deck run -n 4"), "{stderr}");
-    let file = scheduler(&folder, "--record /nowhere/record.json").output().unwrap();
-    assert!(file.status.code() == Some(1) && text(&file.stderr).contains("/nowhere/record.json"));
+    assert!(
+        stderr.contains("placing q2 on node 3 of a job of 1 node:") && stderr.contains("deck run -n 4"),
+        "{stderr}"
+    );
+    let missing = Folder(folder.0.join("missing"));
+    let file = scheduler(&missing, "").output().unwrap();
+    assert!(
+        file.status.code() == Some(1) && text(&file.stderr).contains("missing/record.json"),
+        "{}",
+        text(&file.stderr)
+    );
 }

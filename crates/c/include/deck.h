@@ -487,8 +487,8 @@ int deck_counter_add(deck_counter_t *c, int64_t amount, int64_t *value);
 int deck_counter_read(deck_counter_t *c, int64_t *value);
 
 /* Waits up to timeout_ms until the value is at_least or more; it goes to *value, unless that is NULL.
-   DECK_E_PEER_LOST  a node died meanwhile that had the counter open. Wait again, if the others can do without it: a later
-                     wait is not told again */
+   DECK_E_PEER_LOST  a node died that had the counter open. Wait again, if the others can do without it: a death is told
+                     once through each handle, to the waits that it falls into or else to the next */
 int deck_counter_wait(deck_counter_t *c, int64_t at_least, int64_t *value, int timeout_ms);
 
 /* Ends the handle; threads that wait through it get DECK_E_CLOSED. Never waits. */

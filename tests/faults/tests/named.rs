@@ -194,10 +194,15 @@ fn a_death_ends_the_waits_for_a_counter_once() {
     let job = Job::launched(PROGRAM);
     let [victim, waiter, other] = job.nodes();
     assert_eq!(victim.done("add n 1"), "1");
+    // It has it open before the death, and waits after it.
+    assert_eq!(other.done("add n 0"), "1");
     waiter.tell_and_see_waiting("wait", "wait-for n 2 20000");
     let killed = victim.kill();
     expect("PeerLost", &told(&waiter, "wait", killed).failure(), &victim);
     waiter.tell_and_see_waiting("wait", "wait-for n 2 20000");
+    expect("PeerLost", &other.ask("wait-for n 2 20000").failure(), &victim);
+    let missing = other.ask("wait-for n 2 20").failure();
+    assert_eq!(missing.kind, "Timeout", "{missing}");
     assert_eq!(other.done("add n 1"), "2");
     assert_eq!(waiter.answer("wait").unwrap().words(), "2");
     drop((victim, waiter, other));

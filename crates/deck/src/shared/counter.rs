@@ -1,6 +1,7 @@
 //! The counter of a job: a number that threads of all nodes add to, read, and wait for.
 
 use std::fmt;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use deck_mudeck::{Error, ErrorKind, Node, NodeId, NodeState, Result};
@@ -14,6 +15,8 @@ use super::named::{Named, until};
 #[doc(alias = "deck_counter_t")]
 pub struct Counter {
     named: Named,
+    /// As of the last death that was told through this handle.
+    told: Mutex<Users>,
 }
 
 enum End {
@@ -22,10 +25,34 @@ enum End {
 }
 
 /// Who has the counter open, to notice a death among them.
+#[derive(Clone, Debug)]
 struct Users {
     live: Vec<NodeId>,
+    /// Those that died with it open and are not reclaimed yet, and the last that was reclaimed.
     lost: Vec<NodeId>,
+    /// The job's count of changes before the others were looked at.
     seen: u64,
+}
+
+impl Users {
+    fn of(named: &Named) -> Users {
+        let seen = named.node().membership().table().changes();
+        let opened = named.opened();
+        let lost = opened.holding_lost().into_iter().chain(opened.lost()).collect();
+        Users { live: opened.holding(), lost, seen }
+    }
+
+    /// Looks again: a node that has died since the last look.
+    fn renew(&mut self, named: &Named) -> Option<NodeId> {
+        let table = named.node().membership().table();
+        if table.changes() == self.seen {
+            return None;
+        }
+        let before = std::mem::replace(self, Users::of(named));
+        let died = |node: &&NodeId| table.state(**node) == Some(NodeState::Lost);
+        let unknown = |node: &&NodeId| !before.lost.contains(node);
+        before.live.iter().find(died).or_else(|| self.lost.iter().find(unknown)).copied()
+    }
 }
 
 struct Until<'a, F> {
@@ -42,15 +69,7 @@ impl<F: FnMut(i64) -> bool> Waiting for Until<'_, F> {
         if (self.is_enough)(now) {
             return Some(End::Reached(now));
         }
-        if self.counter.changes() == self.users.seen {
-            return None;
-        }
-        let before = std::mem::replace(&mut self.users, self.counter.users());
-        let table = self.counter.named.node().membership().table();
-        let died = |node: &&NodeId| table.state(**node) == Some(NodeState::Lost);
-        let lost = before.live.iter().find(died);
-        let lost = lost.or_else(|| self.users.lost.iter().find(|node| !before.lost.contains(node)));
-        lost.map(|node| End::Lost(*node))
+        self.users.renew(&self.counter.named).map(End::Lost)
     }
 }
 
@@ -62,7 +81,9 @@ impl Counter {
     /// As [`crate::shared::Mutex::open`].
     #[doc(alias = "deck_counter_open")]
     pub fn open(node: &Node, name: &str) -> Result<Counter> {
-        Ok(Counter { named: Named::open(node, ObjectKind::Counter, name)? })
+        let named = Named::open(node, ObjectKind::Counter, name)?;
+        let told = Mutex::new(Users::of(&named));
+        Ok(Counter { named, told })
     }
 
     /// Its name.
@@ -74,15 +95,8 @@ impl Counter {
         Count::new(self.named.words())
     }
 
-    fn changes(&self) -> u64 {
-        self.named.node().membership().table().changes()
-    }
-
-    fn users(&self) -> Users {
-        // First: what changes afterwards is looked at again.
-        let seen = self.changes();
-        let opened = self.named.opened();
-        Users { live: opened.holding(), lost: opened.holding_lost(), seen }
+    fn told(&self) -> MutexGuard<'_, Users> {
+        self.told.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Ends every wait through this handle, now and later, with [`ErrorKind::Closed`]. Never blocks.
@@ -130,9 +144,9 @@ impl Counter {
     ///
     /// # Errors
     /// [`ErrorKind::Timeout`] saying the value; [`ErrorKind::Cancelled`]; [`ErrorKind::PeerLost`], naming the node, if one
-    /// dies meanwhile that has the counter open: it may have been the one to add. Whoever can go on without it waits again:
-    /// a death is told to each wait that it falls into, and to no later one. [`ErrorKind::NotInitialized`] after leaving
-    /// and in a forked child.
+    /// died that had the counter open: it may have been the one to add. Whoever can go on without it waits again: a death
+    /// is told once through each handle, to the waits that it falls into or else to the next one that has to wait.
+    /// [`ErrorKind::NotInitialized`] after leaving and in a forked child.
     pub fn wait_until(&self, is_enough: impl FnMut(i64) -> bool, timeout: Duration) -> Result<i64> {
         self.named.check()?;
         let mut is_enough = is_enough;
@@ -140,20 +154,32 @@ impl Counter {
         if is_enough(now) {
             return Ok(now);
         }
-        let mut waiting = Until { counter: self, is_enough, users: self.users() };
+        let users = {
+            let mut told = self.told();
+            if let Some(dead) = told.renew(&self.named) {
+                return Err(self.lost(dead));
+            }
+            told.clone()
+        };
+        let mut waiting = Until { counter: self, is_enough, users };
         match self.named.wait(&mut waiting, self.count().changed(), until(timeout)) {
             Ok(End::Reached(value)) => Ok(value),
             Ok(End::Lost(dead)) => {
-                let what = format!("waiting for {}: a node died that had it open", self.named.described());
-                Err(Error::new(ErrorKind::PeerLost, what)
-                    .with_peer(dead)
-                    .with_remedy("wait again, if the others can bring the number without it"))
+                *self.told() = waiting.users;
+                Err(self.lost(dead))
             }
             Err(stopped) => {
                 let what = format!("waiting for {}, which is {}", self.named.described(), self.count().read());
                 Err(stopped.error(what, "wait longer, or check that whoever is to add still runs"))
             }
         }
+    }
+
+    #[cold]
+    fn lost(&self, dead: NodeId) -> Error {
+        Error::new(ErrorKind::PeerLost, format!("waiting for {}: a node died that had it open", self.named.described()))
+            .with_peer(dead)
+            .with_remedy("wait again, if the others can bring the number without it")
     }
 }
 

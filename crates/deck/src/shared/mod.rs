@@ -51,8 +51,8 @@
 //!   death of any node, the first included, takes none of them away. A segment lives as long as any node has it open, also
 //!   without its home.
 //! * **Death is told.** Whoever locks a mutex after its holder died has it, and is told ([`ErrorKind::OwnerDied`]). A barrier
-//!   that a node had open when it died is broken for good ([`ErrorKind::PeerLost`]). A wait for a counter ends once with
-//!   `PeerLost` if a node dies that has the counter open.
+//!   that a node had open when it died is broken for good ([`ErrorKind::PeerLost`]). The death of a node that
+//!   has a counter open is told once through each handle of it.
 //! * **A stopped process** (SIGSTOP) is not dead: what it holds stays held, waits end at their own deadline, and the error
 //!   says so. When it does not hold anything it holds nobody up for more than a few milliseconds.
 //! * **Waiting** spins for some microseconds and then sleeps; every wait has a timeout and can be cancelled.
