@@ -32,6 +32,8 @@ const OWN: usize = 24;
 /// Bytes of all entries.
 pub(crate) const BYTES: usize = OBJECTS_MAX * ENTRY_WORDS * 8;
 
+// As `docs/layout/job-table.md` says.
+const _: () = assert!(LOST == 2 && HOLDERS == 16 && HOLDER_WORDS == 4 && OWN == 24 && ENTRY_WORDS == 32);
 const _: () = assert!(HOLDERS + HOLDER_WORDS <= OWN && OWN + OBJECT_WORDS == ENTRY_WORDS);
 
 /// What a named thing is. Names of different kinds do not meet.

@@ -13,7 +13,7 @@ use deck_sync::{Error, ErrorKind, Event, NodeId, Result};
 /// `DECK JOB`, first word of a job's table.
 const MAGIC: u64 = u64::from_le_bytes(*b"DECK JOB");
 /// Changes with every change of the table's layout.
-const VERSION: u64 = 2;
+const VERSION: u64 = 3;
 
 mod header {
     pub const MAGIC: usize = 0;
@@ -49,6 +49,10 @@ pub(crate) const NAMES_AT: usize = NODES_AT + NODES_MAX as usize * 8;
 /// Where named things other than mail boxes begin.
 pub(crate) const OBJECTS_AT: usize = NAMES_AT + crate::names::BYTES;
 const BYTES: usize = OBJECTS_AT + crate::objects::BYTES;
+
+// As `docs/layout/job-table.md` says.
+const _: () = assert!(SEATS_AT == 4_096 && NODES_AT == 69_632 && NAMES_AT == 593_920 && OBJECTS_AT == 2_691_072);
+const _: () = assert!(BYTES == 3_739_648);
 
 /// What became of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -13,6 +13,8 @@ const SIZE: usize = 0;
 const ARRIVALS: usize = 1;
 /// The event that is notified when a round is over.
 const OPENED: usize = 2;
+// As `docs/layout/job-table.md` says.
+const _: () = assert!(SIZE == 0 && ARRIVALS == 1 && OPENED == 2);
 
 /// A round of a barrier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,6 +8,8 @@ use deck_sync::{Event, barrier};
 const VALUE: usize = 0;
 /// The event that is notified when it changes.
 const CHANGED: usize = 1;
+// As `docs/layout/job-table.md` says.
+const _: () = assert!(VALUE == 0 && CHANGED == 1);
 
 /// A view of the words of a counter.
 #[derive(Clone, Copy)]

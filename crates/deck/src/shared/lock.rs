@@ -34,6 +34,8 @@ const FREED: usize = 2;
 const THREAD_BITS: u32 = 20;
 const HOLDER_BITS: u32 = THREAD_BITS + 17;
 const SINCE_BITS: u32 = 64 - HOLDER_BITS;
+// As `docs/layout/job-table.md` says.
+const _: () = assert!(LOCK == 0 && TURN == 1 && FREED == 2 && THREAD_BITS == 20 && HOLDER_BITS == 37);
 /// In place of a thread: the thread ended, or gave up, without unlocking.
 const NO_THREAD: u64 = (1 << THREAD_BITS) - 1;
 

@@ -16,6 +16,8 @@ const STATE: usize = 0;
 /// Size in bytes as it was asked for.
 const BYTES: usize = 1;
 const GENERATIONS: u64 = 1 << 30;
+// As `docs/layout/job-table.md` says.
+const _: () = assert!(STATE == 0 && BYTES == 1);
 
 /// What a name stands for now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -22,6 +22,8 @@ const MENDED: usize = 3;
 /// The first of the events that waiters sleep on: a ticket's is the one of its number modulo their count.
 const EVENTS: usize = 4;
 const EVENT_COUNT: u64 = 4;
+// As `docs/layout/job-table.md` says.
+const _: () = assert!(DRAWN == 0 && CALLED == 1 && HOLES == 2 && MENDED == 3 && EVENTS == 4 && EVENT_COUNT == 4);
 
 /// A place in the row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
