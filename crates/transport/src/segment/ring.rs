@@ -158,8 +158,11 @@ impl RingPlace {
 pub type Position = u32;
 
 /// The tag of a position: never 0, and always another than that of the previous lap.
+///
+/// `slots` is a power of two, so the bit that it is tells odd laps from even ones.
+#[inline]
 pub fn tag(position: Position, slots: u32) -> u8 {
-    1 + ((position / slots) & 1) as u8
+    1 + u8::from(position & slots != 0)
 }
 
 #[cfg(all(test, not(loom)))]
