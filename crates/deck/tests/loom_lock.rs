@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use deck::shared::{Attempt, Call, Called, Holder, Lock, Outcome, Since, Taken, Taking, Tickets};
 use deck_segment::Words;
+use deck_sync::atomic::{AtomicU32, Ordering};
 use deck_sync::{Calm, Crowd, Deadline, NodeId, wait};
-use loom::cell::UnsafeCell;
 use loom::thread;
 
 fn bounded(preemptions: usize, run: impl Fn() + Send + Sync + 'static) {
@@ -16,20 +16,16 @@ fn bounded(preemptions: usize, run: impl Fn() + Send + Sync + 'static) {
     builder.check(run);
 }
 
-/// A lock, and what it protects: loom's cell notices two who touch it, or one who does not see what the other did.
+/// A lock, and what it protects: a number that is read and written without any order of its own, so that two who touch it
+/// together, or one who does not see what the other did, lose an addition.
 struct Protected {
     words: Words,
-    value: UnsafeCell<u32>,
+    value: AtomicU32,
 }
-
-// SAFETY: what the models are about: only the holder of the lock touches the value.
-unsafe impl Sync for Protected {}
-// SAFETY: as above.
-unsafe impl Send for Protected {}
 
 impl Protected {
     fn new() -> Arc<Protected> {
-        Arc::new(Protected { words: Words::model(8), value: UnsafeCell::new(0) })
+        Arc::new(Protected { words: Words::model(8), value: AtomicU32::new(0) })
     }
 
     fn lock(&self) -> Lock<'_> {
@@ -37,8 +33,8 @@ impl Protected {
     }
 
     fn add_one(&self) {
-        // SAFETY: the caller holds the lock.
-        self.value.with_mut(|value| unsafe { *value += 1 });
+        let value = self.value.load(Ordering::Relaxed);
+        self.value.store(value + 1, Ordering::Relaxed);
     }
 }
 
@@ -85,8 +81,7 @@ fn one_is_inside_and_nobody_sleeps_beside_a_free_lock() {
             come(0, of.clone())();
             other.join().unwrap();
             assert_eq!(take(&of, thread_of(2), None, &live), Taken::Clean);
-            // SAFETY: the lock is held.
-            of.value.with(|value| assert_eq!(unsafe { *value }, 2));
+            assert_eq!(of.value.load(Ordering::Relaxed), 2);
         });
     }
 }
@@ -146,17 +141,17 @@ fn called(row: &Words, ticket: deck::shared::Ticket) {
 fn a_signal_behind_a_waiter_reaches_it() {
     bounded(3, || {
         let row = Words::model(8);
-        let value = Arc::new(loom::sync::atomic::AtomicU32::new(0));
+        let value = Arc::new(AtomicU32::new(0));
         let ticket = Tickets::new(&row).draw();
         let signaller = {
             let (row, value) = (row.clone(), value.clone());
             thread::spawn(move || {
-                value.store(1, loom::sync::atomic::Ordering::Relaxed);
+                value.store(1, Ordering::Relaxed);
                 Tickets::new(&row).call_one(0);
             })
         };
         called(&row, ticket);
-        assert_eq!(value.load(loom::sync::atomic::Ordering::Relaxed), 1);
+        assert_eq!(value.load(Ordering::Relaxed), 1);
         signaller.join().unwrap();
     });
 }

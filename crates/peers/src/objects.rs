@@ -139,6 +139,7 @@ impl Object {
 
     /// A node that died while it had the thing open, if there was one.
     pub fn lost(&self) -> Option<NodeId> {
+        // Acquire: pairs with: objects/lost.
         let told = self.entries.word(self.index, LOST).load(Ordering::Acquire);
         let told = u32::try_from(told).ok().and_then(|number| number.checked_sub(1)).map(NodeId);
         // Not written down yet: its seat has not been given to anybody else.
@@ -208,7 +209,7 @@ impl Objects {
                 continue;
             }
             if is_lost {
-                // Release: pairs with: objects/holders. Told before the bit that tells it goes.
+                // Release: pairs with: objects/lost. Told before the bit that tells it goes.
                 self.entries.word(index, LOST).store(u64::from(node.0) + 1, Ordering::Release);
             }
             holders.fetch_and(!bit, Ordering::SeqCst);
