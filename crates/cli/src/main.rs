@@ -18,9 +18,9 @@ use usage::Command;
 fn main() -> ExitCode {
     match usage::parse() {
         Ok(Command::Run(options)) => run::run(&options),
-        Ok(Command::Bench { name, json }) => bench::run(name, json),
+        Ok(Command::Bench(options)) => bench::run(&options),
         Ok(Command::Place(command)) => place::run(command),
-        Ok(Command::BenchNode { name }) => bench::node(name),
+        Ok(Command::BenchNode { benchmark, part }) => bench::node(benchmark, &part),
         Err(code) => code,
     }
 }

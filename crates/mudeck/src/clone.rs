@@ -4,14 +4,14 @@ use std::fmt;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use deck_peers::{Depending, MailboxId, Peer};
+use deck_peers::{Depending, Handler, MailboxId, Peer};
 use deck_segment::fabric::Host;
-use deck_sync::atomic::Ordering;
+use deck_sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use deck_sync::{Deadline, Error, ErrorKind, Event, Interrupted, NodeId, Result, Waiting};
 use deck_transport::segment::sender::Ending;
 use deck_transport::{Parcel, Protocol, Refusal, Sender};
 
-use crate::mailbox::{Counters, MailboxStats};
+use crate::mailbox::MailboxStats;
 use crate::message::Message;
 use crate::shared::{NodeShared, lock};
 
@@ -53,7 +53,11 @@ pub(crate) struct Poster {
     pub peer: Option<Arc<Peer>>,
     /// Threads that wait for room.
     hungry: Mutex<u32>,
-    posted: Counters,
+    /// A post that would not wait found no room, and none succeeded since: counts as one more thread that waits, so that the
+    /// next attempt finds what there is by then.
+    is_remembered: AtomicBool,
+    waits: AtomicU64,
+    held_back: AtomicU64,
 }
 
 impl Poster {
@@ -64,7 +68,17 @@ impl Poster {
         ring: u64,
         peer: Option<Arc<Peer>>,
     ) -> Poster {
-        Poster { id, name, sender, ring, peer, hungry: Mutex::new(0), posted: Counters::default() }
+        Poster {
+            id,
+            name,
+            sender,
+            ring,
+            peer,
+            hungry: Mutex::new(0),
+            is_remembered: AtomicBool::new(false),
+            waits: AtomicU64::new(0),
+            held_back: AtomicU64::new(0),
+        }
     }
 
     fn what(&self) -> String {
@@ -85,9 +99,13 @@ impl Poster {
             }
             node.want_ticks();
         }
-        let protocol = self.sender.post(parcel)?;
-        self.posted.count(protocol, parcel.size());
-        Ok(protocol)
+        match self.sender.post(parcel) {
+            Err(Refusal::NeedsBuffer) => {
+                let moved = parcel.in_buffer(node.heap()).map_err(Refusal::Failed)?;
+                self.sender.post(&moved)
+            }
+            posted => posted,
+        }
     }
 
     fn ask_for_room(&self, more: bool) {
@@ -103,17 +121,35 @@ impl Poster {
         }
     }
 
-    /// Ends the ring: nothing more is posted or asked for; returns the position behind the last reservation.
+    /// Asks for room, and for credits that were not told yet: nobody may be retrieving there.
+    fn want_room(&self, node: &NodeShared) {
+        self.ask_for_room(true);
+        match &self.peer {
+            Some(_) => node.membership().want_room(self.id.owner, self.ring),
+            None => node.room_wanted(self.id.owner, self.ring),
+        }
+    }
+
+    #[cold]
+    fn remember(&self, node: &NodeShared) {
+        if !self.is_remembered.swap(true, Ordering::Relaxed) {
+            self.want_room(node);
+        }
+    }
+
+    #[cold]
+    fn forget(&self) {
+        if self.is_remembered.swap(false, Ordering::Relaxed) {
+            self.ask_for_room(false);
+        }
+    }
+
+    /// Ends the ring: nothing more is posted or asked for; returns the position behind the last message posted.
     pub fn end(&self, ending: Ending) -> u32 {
         let tail = self.sender.end(ending);
         // Whoever is asking for room right now is done before this returns.
         drop(lock(&self.hungry));
         tail
-    }
-
-    /// True once no thread is inside a post.
-    pub fn is_finished(&self) -> bool {
-        self.sender.is_finished()
     }
 
     /// Why the ring refuses, as an error.
@@ -127,7 +163,7 @@ impl Poster {
                 Err(error) => error,
                 Ok(()) => Error::new(ErrorKind::Closed, doing).with_peer(self.id.owner),
             },
-            Refusal::Full => Error::new(ErrorKind::Timeout, format!("{doing}: it is full"))
+            Refusal::Full | Refusal::NeedsBuffer => Error::new(ErrorKind::Timeout, format!("{doing}: it is full"))
                 .with_peer(self.id.owner)
                 .with_remedy("wait longer, or give the mail box more room (messages and bytes per node)"),
             Refusal::Budget => {
@@ -140,12 +176,13 @@ impl Poster {
     }
 
     pub fn stats(&self) -> MailboxStats {
-        let ([short, buffered, zero_copy], posted, bytes_posted) = self.posted.read();
+        let traffic = self.sender.traffic();
+        let [short, buffered, zero_copy] = traffic.by_protocol();
         MailboxStats {
-            posted,
-            bytes_posted,
-            waits: self.posted.waits.load(Ordering::Relaxed),
-            held_back: self.posted.held_back.load(Ordering::Relaxed),
+            posted: traffic.messages(),
+            bytes_posted: traffic.bytes(),
+            waits: self.waits.load(Ordering::Relaxed),
+            held_back: self.held_back.load(Ordering::Relaxed),
             short,
             buffered,
             zero_copy,
@@ -183,7 +220,7 @@ impl Waiting for Room<'_> {
     fn look(&mut self) -> Option<Self::Output> {
         if self.is_budget {
             for poster in self.all {
-                poster.sender.reap(u32::MAX);
+                poster.sender.reap();
             }
         }
         match self.poster.try_post(self.node, self.parcel) {
@@ -196,8 +233,8 @@ impl Waiting for Room<'_> {
 
     fn arm(&mut self) {
         if !std::mem::replace(&mut self.has_asked, true) {
-            self.poster.posted.waits.fetch_add(1, Ordering::Relaxed);
-            self.asked().for_each(|poster| poster.ask_for_room(true));
+            self.poster.waits.fetch_add(1, Ordering::Relaxed);
+            self.asked().for_each(|poster| poster.want_room(self.node));
             self.depending = self.poster.peer.as_ref().map(|peer| self.node.membership().depend(peer));
         }
     }
@@ -254,7 +291,12 @@ impl MailboxClone {
     pub fn post_shared(&self, message: &Message, timeout: Duration) -> Result<()> {
         self.node.check()?;
         match self.poster.try_post(&self.node, &message.parcel) {
-            Ok(_) => Ok(()),
+            Ok(_) => {
+                if self.poster.is_remembered.load(Ordering::Relaxed) {
+                    self.poster.forget();
+                }
+                Ok(())
+            }
             Err(refusal) => self.post_later(message, refusal, Deadline::after(timeout)),
         }
     }
@@ -262,10 +304,10 @@ impl MailboxClone {
     #[cold]
     fn post_later(&self, message: &Message, mut refusal: Refusal, deadline: Deadline) -> Result<()> {
         let poster = &*self.poster;
-        poster.posted.held_back.fetch_add(1, Ordering::Relaxed);
+        poster.held_back.fetch_add(1, Ordering::Relaxed);
         loop {
             let is_budget = match refusal {
-                Refusal::Full => false,
+                Refusal::Full | Refusal::NeedsBuffer => false,
                 Refusal::Budget => true,
                 other => return Err(poster.error(&self.node, other)),
             };
@@ -289,6 +331,9 @@ impl MailboxClone {
             // Bytes of the budget may come back by rings that are not there yet: look around again now and then.
             let look_again = Deadline::after(BUDGET_LOOK);
             let until = if is_budget { deadline.min(look_again) } else { deadline };
+            if deadline.is_now() {
+                room.asked().for_each(|poster| poster.remember(&self.node));
+            }
             let waited = deck_sync::wait(&mut room, &events, self.node.membership().crowd(), until);
             match waited {
                 Err(Interrupted::Deadline) if is_budget && !deadline.has_passed() => {}

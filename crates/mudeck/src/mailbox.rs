@@ -3,21 +3,21 @@
 use std::future::Future;
 use std::os::fd::RawFd;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use deck_peers::{Granted, MailboxId, Refused};
 use deck_segment::Region;
 use deck_sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use deck_sync::{Deadline, Error, ErrorKind, Event, Interrupted, NodeId, Result, Waiting};
+use deck_sync::{Biased, Deadline, Error, ErrorKind, Event, Interrupted, NodeId, Result, Waiting};
 use deck_transport::segment::ring::MESSAGES_MAX;
-use deck_transport::{Heaps, Parcel, Protocol, Shape};
+use deck_transport::{Glance, Heaps, Parcel, Protocol, Shape, Traffic};
 
 use crate::clone::{MailboxAddress, MailboxClone, Refused as RefusedMessage};
 use crate::inbox::{Arrival, Ended, Inbox, Ring};
 use crate::message::Message;
-use crate::shared::{NodeShared, lock};
+use crate::shared::NodeShared;
 use crate::watcher::Watch;
 
 /// Limits of a mail box, for each node that posts to it.
@@ -73,40 +73,19 @@ pub struct MailboxStats {
     pub zero_copy: u64,
 }
 
-#[derive(Default)]
-pub(crate) struct Counters {
-    messages: [AtomicU64; 3],
-    bytes: AtomicU64,
-    pub waits: AtomicU64,
-    pub held_back: AtomicU64,
-}
-
-impl Counters {
-    #[inline]
-    pub fn count(&self, protocol: Protocol, bytes: usize) {
-        // Relaxed: statistics.
-        self.messages[protocol as usize].fetch_add(1, Ordering::Relaxed);
-        self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
-    }
-
-    /// Messages by protocol, messages, bytes.
-    pub fn read(&self) -> ([u64; 3], u64, u64) {
-        let by_protocol = [0, 1, 2].map(|index: usize| self.messages[index].load(Ordering::Relaxed));
-        (by_protocol, by_protocol.iter().sum(), self.bytes.load(Ordering::Relaxed))
-    }
-}
-
 /// A mail box of this node, whoever holds it.
 pub(crate) struct Core {
     pub id: MailboxId,
     pub name: Option<String>,
     pub shape: Shape,
-    inbox: Mutex<Inbox>,
+    inbox: Biased<Inbox>,
     /// The same area as the inbox has: for its event, without the lock.
     area: Arc<Region>,
     words: deck_segment::Words,
     is_closed: AtomicBool,
-    retrieved: Counters,
+    /// Counted inside the inbox.
+    retrieved: Traffic,
+    waits: AtomicU64,
     pub watch: Watch,
 }
 
@@ -119,9 +98,10 @@ impl Core {
             shape,
             words: area.words(),
             area,
-            inbox: Mutex::new(inbox),
+            inbox: Biased::new(inbox),
             is_closed: AtomicBool::new(false),
-            retrieved: Counters::default(),
+            retrieved: Traffic::default(),
+            waits: AtomicU64::new(0),
             watch: Watch::default(),
         }
     }
@@ -130,13 +110,22 @@ impl Core {
         self.words.event(0)
     }
 
+    /// As [`Inbox::take_simple`]. A closed mail box has no rings, which is unclear.
+    #[inline]
+    fn take_simple(&self, into: &mut Parcel) -> std::result::Result<NodeId, Glance> {
+        let mut inbox = self.inbox.lock();
+        let from = inbox.take_simple(into)?;
+        self.retrieved.count(Protocol::Short, into.size());
+        Ok(from)
+    }
+
     pub fn is_closed(&self) -> bool {
         self.is_closed.load(Ordering::Acquire)
     }
 
     /// The rings and the area of a mail box that was open; `None` if it was closed already.
     pub fn close(&self) -> Option<(Vec<Ring>, Arc<Region>)> {
-        let mut inbox = lock(&self.inbox);
+        let mut inbox = self.inbox.lock();
         if self.is_closed.swap(true, Ordering::AcqRel) {
             return None;
         }
@@ -148,32 +137,37 @@ impl Core {
 
     /// Adds a ring under the lock; `make` fails or adds it.
     pub fn add_ring(&self, make: impl FnOnce(&mut Inbox) -> Result<Granted, Refused>) -> Result<Granted, Refused> {
-        let mut inbox = lock(&self.inbox);
+        let mut inbox = self.inbox.lock();
         if self.is_closed() { Err(Refused::Closed) } else { make(&mut inbox) }
     }
 
     pub fn sender_gone(&self, from: NodeId, ended: Ended, heaps: &dyn Heaps) {
-        lock(&self.inbox).sender_gone(from, ended, heaps);
+        self.inbox.lock().sender_gone(from, ended, heaps);
         self.event().notify();
     }
 
     /// The poster will not use this ring: a clone that was given up.
     pub fn end_ring(&self, from: NodeId, ring: u64, tail: u32) {
-        lock(&self.inbox).end_ring(from, ring, tail);
+        self.inbox.lock().end_ring(from, ring, tail);
+    }
+
+    /// Tells the sender of a ring that is here all credits.
+    pub fn tell(&self, from: NodeId, ring: u64) {
+        self.inbox.lock().tell(from, ring);
     }
 
     pub fn adopt_of(&self, owner: NodeId, heaps: &dyn Heaps) {
-        lock(&self.inbox).adopt_of(owner, heaps);
+        self.inbox.lock().adopt_of(owner, heaps);
     }
 
     /// True if a retrieve would not wait.
     pub fn has_work(&self) -> bool {
-        self.is_closed() || lock(&self.inbox).has_work()
+        self.is_closed() || self.inbox.lock().has_work()
     }
 
     /// Has posters ring from now on.
     pub fn arm(&self) {
-        lock(&self.inbox).cool();
+        self.inbox.lock().cool();
     }
 
     fn what(&self) -> String {
@@ -193,20 +187,42 @@ struct Retrieving<'a> {
 impl Waiting for Retrieving<'_> {
     type Output = Result<NodeId>;
 
+    #[inline]
     fn look(&mut self) -> Option<Result<NodeId>> {
+        match self.core.take_simple(self.into) {
+            Ok(from) => Some(Ok(from)),
+            Err(Glance::Nothing) => None,
+            Err(_) => self.look_closely(),
+        }
+    }
+
+    fn arm(&mut self) {
+        self.core.waits.fetch_add(1, Ordering::Relaxed);
+        self.core.arm();
+    }
+}
+
+impl Retrieving<'_> {
+    /// Everything but the fast path, which would pay for its stack frame if it were inlined.
+    #[inline(never)]
+    fn look_closely(&mut self) -> Option<Result<NodeId>> {
         if self.core.is_closed() {
             return Some(Err(match self.node.check() {
                 Ok(()) => Error::new(ErrorKind::Closed, format!("retrieving from {}", self.core.what())),
                 Err(error) => error,
             }));
         }
-        let taken = lock(&self.core.inbox).take(self.into, self.node.heap(), self.node);
+        let taken = {
+            let mut inbox = self.core.inbox.lock();
+            let taken = inbox.take(self.into, self.node.heap(), self.node);
+            if let Ok(Some(Arrival::Message(_, protocol))) = &taken {
+                self.core.retrieved.count(*protocol, self.into.size());
+            }
+            taken
+        };
         match taken {
             Ok(None) => None,
-            Ok(Some(Arrival::Message(from, protocol))) => {
-                self.core.retrieved.count(protocol, self.into.size());
-                Some(Ok(from))
-            }
+            Ok(Some(Arrival::Message(from, _))) => Some(Ok(from)),
             Ok(Some(Arrival::Trouble(error, ring))) => {
                 if let Some(ring) = ring {
                     self.node.give_up(*ring, self.core.id, self.core.area.clone());
@@ -215,11 +231,6 @@ impl Waiting for Retrieving<'_> {
             }
             Err(error) => Some(Err(error.context(format!("retrieving from {}", self.core.what())))),
         }
-    }
-
-    fn arm(&mut self) {
-        self.core.retrieved.waits.fetch_add(1, Ordering::Relaxed);
-        self.core.arm();
     }
 }
 
@@ -269,21 +280,29 @@ impl Mailbox {
     pub fn retrieve_into(&self, message: &mut Message, timeout: Duration) -> Result<()> {
         self.node.check()?;
         let core = &*self.core;
-        let mut retrieving = Retrieving { node: &self.node, core, into: &mut message.parcel };
-        let result = match retrieving.look() {
-            Some(result) => Ok(result),
-            // Only now is it worth a look at the clock.
-            None => {
-                let crowd = self.node.membership().crowd();
-                deck_sync::wait(&mut retrieving, &[core.event()], crowd, Deadline::after(timeout))
-            }
+        let result = match core.take_simple(&mut message.parcel) {
+            Ok(from) => Ok(from),
+            Err(_) => self.wait_for_message(&mut message.parcel, timeout),
         };
-        self.pass_on();
-        match result {
-            Ok(from) => {
-                message.received(from?);
-                Ok(())
-            }
+        if core.event().has_sleepers() || core.watch.has_fd() {
+            self.pass_on();
+        }
+        message.received(result?);
+        Ok(())
+    }
+
+    /// Not inlined: the fast path would pay for its stack frame.
+    #[inline(never)]
+    fn wait_for_message(&self, into: &mut Parcel, timeout: Duration) -> Result<NodeId> {
+        let core = &*self.core;
+        let mut retrieving = Retrieving { node: &self.node, core, into };
+        // Only if nothing is there it is worth a look at the clock.
+        if let Some(result) = retrieving.look() {
+            return result;
+        }
+        let crowd = self.node.membership().crowd();
+        match deck_sync::wait(&mut retrieving, &[core.event()], crowd, Deadline::after(timeout)) {
+            Ok(result) => result,
             Err(Interrupted::Deadline) => {
                 Err(Error::new(ErrorKind::Timeout, format!("retrieving from {}: no message", core.what())))
             }
@@ -294,6 +313,7 @@ impl Mailbox {
     }
 
     /// This thread polls no longer: if others sleep on the mail box, one of them takes over, or posters ring.
+    #[cold]
     fn pass_on(&self) {
         let core = &*self.core;
         if core.event().has_sleepers() {
@@ -370,11 +390,10 @@ impl Mailbox {
         let posters = self.node.posters();
         let own = posters.iter().find(|poster| poster.id == self.core.id);
         let mut stats = own.map(|poster| poster.stats()).unwrap_or_default();
-        let (by_protocol, retrieved, bytes) = self.core.retrieved.read();
-        stats.retrieved = retrieved;
-        stats.bytes_retrieved = bytes;
-        stats.waits += self.core.retrieved.waits.load(Ordering::Relaxed);
-        [stats.short, stats.buffered, stats.zero_copy] = by_protocol;
+        let retrieved = &self.core.retrieved;
+        (stats.retrieved, stats.bytes_retrieved) = (retrieved.messages(), retrieved.bytes());
+        stats.waits += self.core.waits.load(Ordering::Relaxed);
+        [stats.short, stats.buffered, stats.zero_copy] = retrieved.by_protocol();
         stats
     }
 

@@ -16,8 +16,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 use deck_segment::Seat;
-use deck_sync::{Error, ErrorKind, NodeId, Result};
+use deck_sync::{Error, ErrorKind, NodeId, Result, point};
 use rustix::event::epoll;
+use rustix::io::Errno;
 
 use crate::fork::ParentOnly;
 use crate::names::Names;
@@ -81,6 +82,8 @@ struct State {
     unmet: Vec<(u64, u64)>,
     next: u64,
     listener: Option<ParentOnly>,
+    /// Held so that a process without descriptors can still refuse, and introduce.
+    spare: [Option<OwnedFd>; 2],
     node: u64,
     network: u64,
 }
@@ -95,6 +98,10 @@ struct Shared {
 pub struct Broker {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
+}
+
+fn spare() -> [Option<OwnedFd>; 2] {
+    [(); 2].map(|()| crate::wakeup::new().ok())
 }
 
 fn watch(epoll: &OwnedFd, fd: impl AsFd, key: u64) -> Result<()> {
@@ -130,6 +137,7 @@ impl Broker {
             unmet: Vec::new(),
             next: FIRST_MEMBER,
             listener: None,
+            spare: spare(),
             node: NO_NODE,
             network: namespace::network(),
         };
@@ -238,7 +246,20 @@ impl State {
         let Some(listener) = &self.listener else { return };
         let flags = rustix::net::SocketFlags::CLOEXEC | rustix::net::SocketFlags::NONBLOCK;
         // One at a time: the listener stays readable while more are waiting.
-        let Ok(fd) = rustix::net::accept_with(listener, flags) else { return };
+        let accepted = match rustix::net::accept_with(listener, flags) {
+            // It would stay readable, and this thread would run in circles: the next one is let in to be sent away.
+            Err(Errno::MFILE | Errno::NFILE) => {
+                self.spare = [const { None }; 2];
+                let refused = rustix::net::accept_with(listener, flags);
+                if let Ok(fd) = refused {
+                    let _ = Socket::new(fd).send(&Frame::Refuse { reason: Refused::Descriptors as u64 }, None);
+                }
+                self.spare = spare();
+                return;
+            }
+            accepted => accepted,
+        };
+        let Ok(fd) = accepted else { return };
         let is_ours = rustix::net::sockopt::socket_peercred(&fd)
             .is_ok_and(|peer| peer.uid.as_raw() == rustix::process::geteuid().as_raw());
         if is_ours {
@@ -283,13 +304,10 @@ impl State {
     /// The process that joins has asked a broker that died. If that one had given it a number, nobody ever heard of it.
     fn forget_unanswered(&mut self, pid: u64) {
         let here = self.nodes();
-        let last = (0..Seat::COUNT as u16).filter_map(|index| self.table.node_on(Seat(index))).max();
         // Numbers are given in order, and the broker died with this one: it is the last.
-        let unanswered = last.filter(|number| {
-            self.table.is_live(*number)
-                && !here.contains(number)
-                && self.table.pid_of(*number).map(u64::from) == Some(pid)
-        });
+        let last = self.table.live().last().copied();
+        let unanswered =
+            last.filter(|number| !here.contains(number) && self.table.pid_of(*number).map(u64::from) == Some(pid));
         if let Some(number) = unanswered {
             self.absent.remove(&number);
             self.depart(u64::MAX, number, false);
@@ -320,10 +338,9 @@ impl State {
                 }
                 watch_process(epoll, member, key);
                 let (number, seat) = (u64::from(number.0), u64::from(seat.0));
+                pass_listener(self.listener.as_ref(), &member.socket);
+                point("broker/seated");
                 let _ = member.socket.send(&Frame::Welcome { number, seat, broker }, Some(self.table.as_fd()));
-                if let Some(listener) = &self.listener {
-                    let _ = member.socket.send(&Frame::Listener {}, Some(listener.as_fd()));
-                }
             }
         }
     }
@@ -348,6 +365,7 @@ impl State {
         member.attempt = attempt;
         member.pid = pid as u32;
         watch_process(epoll, member, key);
+        pass_listener(self.listener.as_ref(), &member.socket);
         let _ = member.socket.send(&Frame::Rejoined {}, None);
         // What it has missed.
         for (gone, departure) in &mut self.departures {
@@ -381,7 +399,13 @@ impl State {
             self.unmet.push((key, to));
             return;
         }
-        let ends = found.and_then(|found| Some((found, pair().ok()?)));
+        let ends = found.and_then(|found| {
+            let ends = pair().or_else(|_| {
+                self.spare = [const { None }; 2];
+                pair()
+            });
+            Some((found, ends.ok()?))
+        });
         let Some(((other, seat), (ours, theirs))) = ends else {
             let _ = member.socket.send(&Frame::Gone { number: to, seat: u64::MAX, lost: 1 }, None);
             return;
@@ -389,7 +413,12 @@ impl State {
         let introduce = |peer: u64, seat: Seat| Frame::Introduce { peer, seat: u64::from(seat.0) };
         // Whoever asked gets its end first; the other end arrives with the other's next look at its socket.
         let _ = member.socket.send(&introduce(to, seat), Some(ours.as_fd()));
+        point("broker/introducing");
         let _ = other.socket.send(&introduce(u64::from(from.0), from_seat), Some(theirs.as_fd()));
+        drop((ours, theirs));
+        if self.spare.iter().any(Option::is_none) {
+            self.spare = spare();
+        }
     }
 
     /// The end of a connection is the end of the node, except where nodes look for a new broker: who had asked one that ended
@@ -556,6 +585,14 @@ impl Broker {
     }
 }
 
+/// Before the welcome: who is in the job can listen for it. One who could not, and is the lowest, would keep the others
+/// waiting for it for ever.
+fn pass_listener(listener: Option<&ParentOnly>, socket: &Socket) {
+    if let Some(listener) = listener {
+        let _ = socket.send(&Frame::Listener {}, Some(listener.as_fd()));
+    }
+}
+
 fn watch_process(epoll: &OwnedFd, member: &mut Member, key: u64) {
     if let Some(process) = process::open(member.pid)
         && watch(epoll, &process, key | PROCESS).is_ok()
@@ -573,6 +610,10 @@ pub(crate) fn refused(reason: u64) -> Error {
         Refused::User => Error::new(ErrorKind::Access, "joining: the job belongs to another user"),
         Refused::Taken => Error::new(ErrorKind::Invalid, "joining: this place in the job is taken by another process")
             .with_remedy("start one node for each place: deck run -n N"),
+        Refused::Descriptors => {
+            Error::new(ErrorKind::NoMemory, "joining: the node that listens for the job has no descriptors left")
+                .with_remedy("raise its limit (ulimit -n), or let it close files")
+        }
         other => Error::new(ErrorKind::Corrupt, format!("joining: the broker refused ({other:?})")),
     }
 }

@@ -60,10 +60,12 @@ pub struct Granted {
 pub trait Handler: Send + Sync {
     /// `peer` has cloned a mail box and asks for a ring; its credit line is at `credit` in its segment.
     fn ring_requested(&self, peer: &Arc<Peer>, mailbox: u32, generation: u32, credit: u64) -> Result<Granted, Refused>;
-    /// The owner has closed the mail box behind `ring`. Returns the position behind the last slot ever reserved, or `None` if
-    /// a thread is still writing: then [`Membership::end_ring`] tells later.
-    fn ring_closed(&self, owner: NodeId, ring: u64) -> Option<u32>;
-    /// The poster has ended `ring`; nothing behind `tail` was ever reserved.
+    /// The owner has closed the mail box behind `ring`. Returns the position behind the last message that was posted; nothing
+    /// is written there any more.
+    fn ring_closed(&self, owner: NodeId, ring: u64) -> u32;
+    /// Threads of the poster wait for room in `ring`: what was retrieved and not told is told now.
+    fn room_wanted(&self, poster: NodeId, ring: u64);
+    /// The poster has ended `ring`; nothing behind `tail` was ever posted.
     fn ring_ended(&self, poster: NodeId, ring: u64, tail: u32);
     /// A node is gone. Before this returns, everything that it had posted here must be taken over.
     fn peer_gone(&self, peer: NodeId, is_lost: bool);
@@ -139,7 +141,7 @@ impl Membership {
         }
         let needs_fences = !barrier::register();
         let Entered { socket, hosted, job, welcomed } = enter(door, u64::from(needs_fences), deadline)?;
-        let Welcomed { number, seat, broker_node, table } = welcomed;
+        let Welcomed { number, seat, broker_node, table, listener } = welcomed;
         point("join/welcomed");
         if table.needs_fences() {
             barrier::use_real_fences();
@@ -165,7 +167,7 @@ impl Membership {
             broker: Mutex::new(socket),
             broker_node: AtomicU64::new(broker_node),
             hosted: Mutex::new(hosted),
-            listener: Mutex::new(None),
+            listener: Mutex::new(listener),
             wake: wakeup::new()?,
             handler: OnceLock::new(),
             has_left: AtomicBool::new(false),
@@ -300,26 +302,34 @@ impl Membership {
     /// # Errors
     /// [`ErrorKind::PeerLost`] naming it, [`ErrorKind::Timeout`] that says so if it is frozen, [`ErrorKind::Cancelled`].
     pub fn meet(&self, node: NodeId, deadline: Deadline) -> Result<Arc<Peer>> {
-        let seat = self.table.seat_of(node).filter(|_| self.table.is_live(node));
-        let Some(seat) = seat else { return Err(self.gone(node)) };
-        let peer = lock(&self.peers).entry(node).or_insert_with(|| Peer::new(node, seat)).clone();
-        if !peer.is_connected() {
-            // Asking twice does no harm: of two introductions both nodes keep the first.
-            let broker = lock(&self.broker).clone();
-            let _ = broker.send(&Frame::Connect { to: u64::from(node.0) }, None);
+        loop {
+            let seat = self.table.seat_of(node).filter(|_| self.table.is_live(node));
+            let Some(seat) = seat else { return Err(self.gone(node)) };
+            let peer = lock(&self.peers).entry(node).or_insert_with(|| Peer::new(node, seat)).clone();
+            if !peer.is_connected() {
+                // Asking twice does no harm: of two introductions both nodes keep the first.
+                let broker = lock(&self.broker).clone();
+                let _ = broker.send(&Frame::Connect { to: u64::from(node.0) }, None);
+            }
+            let _depending = self.depend(&peer);
+            let mut until = Until(|| {
+                let is_over = peer.is_connected() || peer.gone().is_some() || self.has_left.load(Ordering::Relaxed);
+                is_over.then_some(())
+            });
+            let waited = deck_sync::wait(&mut until, &[peer.changed()], &self.crowd, deadline);
+            match waited {
+                Ok(()) if peer.is_connected() => return Ok(peer),
+                // The broker died between telling the one and the other: the introduction is asked for again.
+                Ok(()) if !self.has_left() && !self.knows(&peer) && self.table.is_live(node) => continue,
+                Ok(()) => return Err(self.gone(node)),
+                Err(interrupted) => return Err(self.interrupted(interrupted, "meeting it", &peer)),
+            }
         }
-        let _depending = self.depend(&peer);
-        let mut until = Until(|| {
-            let is_over = peer.is_connected() || peer.gone().is_some() || self.has_left.load(Ordering::Relaxed);
-            is_over.then_some(())
-        });
-        let waited = deck_sync::wait(&mut until, &[peer.changed()], &self.crowd, deadline);
-        match waited {
-            Ok(()) if peer.is_connected() => Ok(peer),
-            Ok(()) if peer.gone().is_some() => Err(self.gone(node)),
-            Ok(()) => Err(left()),
-            Err(interrupted) => Err(self.interrupted(interrupted, "meeting it", &peer)),
-        }
+    }
+
+    /// False once an introduction to `peer` that only this node has heard of was taken back.
+    fn knows(&self, peer: &Arc<Peer>) -> bool {
+        lock(&self.peers).get(&peer.number()).is_some_and(|known| Arc::ptr_eq(known, peer))
     }
 
     /// The error of calls that need a node that is gone: leaving is no loss.
@@ -407,11 +417,11 @@ impl Membership {
         }
     }
 
-    /// The poster tells the owner of a closed mail box that nothing behind `tail` was reserved and nothing more is written.
-    pub fn end_ring(&self, owner: NodeId, ring: u64, tail: u32) {
+    /// A poster tells the owner of a mail box that it waits for room in `ring`.
+    pub fn want_room(&self, owner: NodeId, ring: u64) {
         let peer = lock(&self.peers).get(&owner).cloned();
         if let Some(peer) = peer {
-            let _ = peer.send(&Frame::RingEnded { ring, tail: u64::from(tail) });
+            let _ = peer.send(&Frame::RoomWanted { ring });
         }
     }
 
@@ -491,6 +501,8 @@ struct Welcomed {
     seat: Seat,
     broker_node: u64,
     table: Table,
+    /// The socket that a job joined by name listens on.
+    listener: Option<fork::ParentOnly>,
 }
 
 /// A process that has come into its job.
@@ -556,14 +568,20 @@ fn enter(door: Door, fences: u64, deadline: Deadline) -> Result<Entered> {
 
 /// Waits for the broker's welcome.
 fn welcome(socket: &Socket, deadline: Deadline) -> Result<Welcomed> {
+    let mut listener = None;
     loop {
         match socket.receive() {
+            Received::Frame(Frame::Listener {}, fd) => {
+                listener = fd.map(fork::ParentOnly::new);
+                continue;
+            }
             Received::Frame(Frame::Welcome { number, seat, broker }, Some(fd)) => {
                 let table = Table::adopt(fd)?;
                 let known = u32::try_from(number).ok().zip(u16::try_from(seat).ok());
                 let known = known.filter(|(_, seat)| usize::from(*seat) < Seat::COUNT);
                 let (number, seat) = known.ok_or_else(|| Error::new(ErrorKind::Corrupt, "the broker's welcome"))?;
-                return Ok(Welcomed { number: NodeId(number), seat: Seat(seat), broker_node: broker, table });
+                let (number, seat) = (NodeId(number), Seat(seat));
+                return Ok(Welcomed { number, seat, broker_node: broker, table, listener });
             }
             Received::Frame(Frame::Refuse { reason }, _) => return Err(broker::refused(reason)),
             // Told to whoever had this place in the job before.

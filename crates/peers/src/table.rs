@@ -162,9 +162,12 @@ impl Table {
         if number >= u64::from(NODES_MAX) {
             return Err(Error::new(ErrorKind::NoMemory, format!("a job has at most {NODES_MAX} nodes in its life")));
         }
-        let free =
-            (0..Seat::COUNT).find(|index| self.seat_word(Seat(*index as u16), seat::NODE).load(Ordering::Relaxed) == 0);
-        let Some(index) = free else {
+        // A seat with a number that was never given: a broker died while it gave it.
+        let is_free = |index: &usize| {
+            let given = self.seat_word(Seat(*index as u16), seat::NODE).load(Ordering::Relaxed);
+            given == 0 || given > number
+        };
+        let Some(index) = (0..Seat::COUNT).find(is_free) else {
             return Err(Error::new(ErrorKind::NoMemory, format!("a job has at most {} nodes at a time", Seat::COUNT)));
         };
         if number.is_multiple_of((PAGE / 8) as u64) {
@@ -176,6 +179,7 @@ impl Table {
         self.seat_word(place, seat::KEEPS).store(0, Ordering::Relaxed);
         (0..16).for_each(|word| self.seat_word(place, seat::MASK + word).store(0, Ordering::Relaxed));
         self.seat_word(place, seat::NODE).store(number + 1, Ordering::Release);
+        deck_sync::point("table/seating");
         if needs_fences {
             self.words.get(header::FENCES).store(1, Ordering::SeqCst);
         }

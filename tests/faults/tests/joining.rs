@@ -70,7 +70,7 @@ fn a_job_never_splits_when_the_node_that_listens_dies_while_others_join() {
     let mut nodes: Vec<Process> = job.nodes::<3>().into();
     let mut highest = 2;
     // DECK_STORM asks for more, as for the storm.
-    let rounds = std::env::var("DECK_STORM").ok().and_then(|kills| kills.parse().ok()).unwrap_or(3);
+    let rounds = std::env::var("DECK_STORM").ok().and_then(|kills| kills.parse().ok()).unwrap_or(20);
     for _ in 0..rounds {
         let mut joining = job.start(&[], &[]);
         let pause = Duration::from_micros(chance.below(4000) as u64);
@@ -84,6 +84,77 @@ fn a_job_never_splits_when_the_node_that_listens_dies_while_others_join() {
         nodes.push(joining);
     }
     drop(nodes);
+    job.end();
+}
+
+#[test]
+fn a_node_that_listens_may_die_at_any_step_of_welcoming_another() {
+    // The first time is its own.
+    for point in ["table/seating:2", "broker/seated:2", "table/seating:4", "broker/seated:4"] {
+        let job = Job::by_name(PROGRAM);
+        let listens = job.node_with(&[("DECK_POINT", point)]);
+        let mut others: Vec<Process> = Vec::new();
+        for _ in 0..4 {
+            let mut joining = job.start(&[], &[]);
+            joining.joined().words();
+            others.push(joining);
+        }
+        listens.wait();
+        // Each of them can listen for the others, whoever welcomed it.
+        for round in 0..3 {
+            let newest = job.node();
+            for (index, other) in others.iter().enumerate() {
+                expect_to_meet(other, &newest, &format!("box-{round}-{index}"));
+            }
+            others.remove(0).kill();
+            others.push(newest);
+        }
+        drop((listens, others));
+        job.end();
+    }
+}
+
+#[test]
+fn an_introduction_that_died_with_the_broker_is_made_again() {
+    for (one, other) in [(0, 1), (1, 0)] {
+        let job = Job::by_name(PROGRAM);
+        let listens = job.node_with(&[("DECK_POINT", "broker/introducing")]);
+        let nodes = job.nodes::<2>();
+        nodes[other].mailbox("box");
+        nodes[one].clone_mailbox("box");
+        nodes[one].post("box", 0, 5, 1000);
+        for number in 0..5 {
+            assert_eq!(nodes[other].retrieve("box", SOON).unwrap().number, number);
+        }
+        listens.wait();
+        drop((listens, nodes));
+        job.end();
+    }
+}
+
+#[test]
+fn a_node_that_listens_and_has_no_descriptors_left_says_so() {
+    let job = Job::by_name(PROGRAM);
+    let mut listens = job.start(&["prlimit", "--nofile=64"], &[]);
+    listens.joined().words();
+    let mut others: Vec<Process> = Vec::new();
+    let failure = loop {
+        let mut joining = job.start(&[], &[]);
+        match joining.joined().result {
+            Ok(_) => others.push(joining),
+            Err(failure) => break failure,
+        }
+        assert!(others.len() < 64, "the limit is felt");
+    };
+    assert_eq!(failure.kind, "NoMemory", "{failure}");
+    assert!(failure.text.contains("descriptors"), "{failure}");
+    // Those who came before are served, and room that is made is used.
+    expect_to_meet(&others[0], &others[1], "box");
+    for other in others.drain(..4) {
+        other.kill();
+    }
+    expect_to_meet(&job.node(), &others[0], "later");
+    drop((listens, others));
     job.end();
 }
 

@@ -179,7 +179,6 @@ impl<F: Fabric> Ring<F> {
             receiver: to.number,
             credit: credit_words.clone(),
             region: Some(credit),
-            heap: from.heap.clone(),
             budget: from.budget.clone(),
             thresholds: Thresholds::default(),
         });
@@ -218,6 +217,7 @@ impl<F: Fabric> Ring<F> {
     pub fn drive(&mut self, at: &Node) -> Result<(), Error> {
         self.sender.progress(self.receiver_bytes)?;
         self.receiver.progress(&at.heap)?;
+        self.receiver.tell();
         F::advance(&self.there);
         F::advance(&self.back);
         Ok(())
@@ -247,7 +247,7 @@ impl<F: Fabric> Ring<F> {
         for _ in 0..10 {
             self.drive(at).expect("nobody wrote nonsense");
         }
-        assert!(!self.sender.reap(u32::MAX), "something is still in flight");
+        assert!(!self.sender.reap(), "something is still in flight");
     }
 
     /// Word `word` of the slot of `position`.
