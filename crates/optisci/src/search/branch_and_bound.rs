@@ -61,7 +61,9 @@ impl<'a, B: Below> BranchAndBound<'a, B> {
 
     /// Searches. The result is a lower bound on everything that was not seen: infinite if nothing was left out.
     pub fn run(&mut self, root_rounds: usize) -> f64 {
-        if !self.ascent.raise(self.shape, &mut self.levels[0], self.enough, root_rounds, 0.002) {
+        let below = &mut *self.below;
+        let mut go_on = || below.go_on(0);
+        if !self.ascent.raise(self.shape, &mut self.levels[0], self.enough, (root_rounds, 0.002), &mut go_on) {
             return f64::INFINITY;
         }
         if self.levels[0].bound >= self.enough {
@@ -105,7 +107,8 @@ impl<'a, B: Below> BranchAndBound<'a, B> {
             child.place(self.shape, process, node);
             let rounds = if depth + 2 == self.levels.len() { 1 } else { self.rounds };
             let child = &mut self.levels[depth + 1];
-            if self.ascent.raise(self.shape, child, self.enough, rounds, 0.05) && child.bound < self.enough {
+            let always = &mut || true;
+            if self.ascent.raise(self.shape, child, self.enough, (rounds, 0.05), always) && child.bound < self.enough {
                 open = open.min(self.explore(depth + 1));
             }
         }

@@ -157,12 +157,22 @@ pub struct DualAscent {
 }
 
 impl DualAscent {
-    /// Raises `costs.bound`, in at most `rounds` rounds, until it reaches `enough` or rises by less than the part
-    /// `least_gain` of what is missing. At the end as much as possible stands with the processes, so that
+    /// Raises `costs.bound`, in at most `rounds` rounds, until it reaches `enough`, rises by less than the part
+    /// `least_gain` of what is missing, or `go_on` says no. At the end as much as possible stands with the processes, so that
     /// `bound + process[p][a]` bounds what is below `p` at `a`. False: no placement is possible.
-    pub fn raise(&mut self, shape: &Shape, costs: &mut Costs, enough: f64, rounds: usize, least_gain: f64) -> bool {
+    pub fn raise(
+        &mut self,
+        shape: &Shape,
+        costs: &mut Costs,
+        enough: f64,
+        (rounds, least_gain): (usize, f64),
+        go_on: &mut dyn FnMut() -> bool,
+    ) -> bool {
         let mut slow = 0;
         for round in 0..rounds.max(1) {
+            if !go_on() {
+                break;
+            }
             let before = costs.bound;
             self.rounds += 1;
             if !self.segments(shape, costs, true) || !self.processes(shape, costs, round % 2 == 1) {

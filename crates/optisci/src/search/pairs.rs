@@ -1,13 +1,14 @@
 //! A model as costs of processes, of segments and of pairs of them: the form that [`super::dual_ascent`] bounds.
 //!
 //! What is decided beforehand is folded in: pinned processes and segments, and segments with one user, which go where
-//! that user likes them best. A segment that may have copies is seen through a relaxation: each reader has a copy of its
+//! that user likes them best, and segments that always go with one user ([`super::dominance`]). A segment that may have copies is seen through a relaxation: each reader has a copy of its
 //! own for nothing, all writers share one.
 
 use std::collections::HashMap;
 
+use super::dominance;
 use super::dual_ascent::{Costs, FREE, Pair, Partner, Shape};
-use super::instance::Instance;
+use super::instance::{Instance, Post, Use};
 use super::rounding::Rounding;
 use super::weights::Weights;
 use crate::model::{Op, UNLIMITED};
@@ -20,6 +21,15 @@ pub struct Pairs {
     pub costs: Costs,
     /// How they were rounded.
     pub rounding: Rounding,
+}
+
+/// What two processes pay for.
+#[derive(Clone, Copy)]
+enum Source<'a> {
+    /// Accesses of the first to a segment that goes with the second.
+    Use(&'a Use),
+    /// Messages from the first to the second.
+    Post(&'a Post),
 }
 
 /// What there would be to store: the entries of all tables of pairs.
@@ -55,7 +65,19 @@ impl Pairs {
                 }
             }
         }
-        for number in 0..segments {
+        let mut between: Vec<(u32, u32, Source<'_>)> = Vec::new();
+        for (number, host) in dominance::hosts(instance).into_iter().enumerate() {
+            if let Some(host) = host {
+                for entry in instance.uses_of(number) {
+                    if entry.process == host {
+                        let own = &mut process[host as usize * nodes..][..nodes];
+                        own.iter_mut().enumerate().for_each(|(a, own)| *own += weights.of_use(instance, entry, a, a));
+                    } else {
+                        between.push((entry.process, host, Source::Use(entry)));
+                    }
+                }
+                continue;
+            }
             let bytes = instance.model.segments[number].bytes;
             let uses = instance.uses_of(number);
             let copies = instance.may_have_copies(number);
@@ -77,7 +99,7 @@ impl Pairs {
                 }
             }
             let shared = || uses.iter().filter(|entry| !(copies && entry.op == Op::Read));
-            let free = |entry: &&super::instance::Use| instance.process_pin(entry.process as usize).is_none();
+            let free = |entry: &&Use| instance.process_pin(entry.process as usize).is_none();
             for entry in shared().filter(|entry| !free(entry)) {
                 let pin = instance.process_pin(entry.process as usize).unwrap_or_default();
                 open.iter().for_each(|&v| own[v] += weights.of_use(instance, entry, pin, v));
@@ -105,22 +127,22 @@ impl Pairs {
                 }
             }
         }
-        for post in &instance.posts {
-            let (from, to) = (post.from as usize, post.to as usize);
-            match (instance.process_pin(from), instance.process_pin(to)) {
-                (Some(a), _) => {
-                    (0..nodes).for_each(|b| process[to * nodes + b] += weights.of_post(instance, post, a, b));
-                }
-                (None, Some(b)) => {
-                    (0..nodes).for_each(|a| process[from * nodes + a] += weights.of_post(instance, post, a, b));
-                }
+        between.extend(instance.posts.iter().map(|post| (post.from, post.to, Source::Post(post))));
+        for (from, to, source) in between {
+            let cost = |a: usize, b: usize| match source {
+                Source::Use(entry) => weights.of_use(instance, entry, a, b),
+                Source::Post(post) => weights.of_post(instance, post, a, b),
+            };
+            match (instance.process_pin(from as usize), instance.process_pin(to as usize)) {
+                (Some(a), _) => (0..nodes).for_each(|b| process[to as usize * nodes + b] += cost(a, b)),
+                (None, Some(b)) => (0..nodes).for_each(|a| process[from as usize * nodes + a] += cost(a, b)),
                 (None, None) => {
-                    let (first, second) = (post.from.min(post.to), post.from.max(post.to));
+                    let (first, second) = (from.min(to), from.max(to));
                     let table = table_of(Pair { process: first, partner: Partner::Process(second) }, &mut tables);
                     for a in 0..nodes {
                         for b in 0..nodes {
-                            let entry = if post.from == first { a * nodes + b } else { b * nodes + a };
-                            tables[table * nodes * nodes + entry] += weights.of_post(instance, post, a, b);
+                            let entry = if from == first { a * nodes + b } else { b * nodes + a };
+                            tables[table * nodes * nodes + entry] += cost(a, b);
                         }
                     }
                 }

@@ -45,7 +45,9 @@ struct Search<'g, 'a> {
     go_on: &'g dyn Fn() -> bool,
     nearest: Vec<f64>,
     weights: Vec<(u32, u32)>,
-    weight_values: Vec<f64>,
+    parts: Vec<(usize, f64)>,
+    room_near: Vec<f64>,
+    place_of: Vec<u32>,
     line: Vec<f64>,
 }
 
@@ -129,7 +131,9 @@ impl<'g, 'a> Search<'g, 'a> {
             go_on,
             nearest: Vec::new(),
             weights: Vec::new(),
-            weight_values: Vec::new(),
+            parts: Vec::new(),
+            room_near: Vec::new(),
+            place_of: Vec::new(),
             line: vec![0.0; ground.nodes],
         }
     }
@@ -170,18 +174,21 @@ impl<'g, 'a> Search<'g, 'a> {
             return vec![partial.clone()];
         };
         self.list_weights(partial, process);
+        self.list_room(&partial.room);
         let used: Vec<bool> = (0..nodes as u32).map(|at| partial.node.contains(&at)).collect();
         let orbit = self.symmetry.orbits(&used);
         let root = partial.bound == 0.0;
         let mut children: Vec<Partial> = Vec::new();
         let mut floor = partial.floor.clone();
+        let sum: f64 = floor.iter().sum();
+        let mut room = partial.room.clone();
         for at in (0..nodes).filter(|&at| partial.room[at] > 0 && orbit[at] as usize == at) {
             let paid = partial.paid + ground.messages(partial, process, at);
-            let mut room = partial.room.clone();
+            self.list_nearest(at);
             room[at] -= 1;
-            self.list_nearest(&room);
             let messages = self.message_bound(partial, process, at, &room);
-            let mut bound = paid + messages + partial.floor.iter().sum::<f64>();
+            room[at] += 1;
+            let mut bound = paid + messages + sum;
             floor.clone_from(&partial.floor);
             // Its own segments first: they decide mostly.
             let mut alive = true;
@@ -228,39 +235,67 @@ impl<'g, 'a> Search<'g, 'a> {
         children
     }
 
-    /// Users of each segment that have no node yet, but for `process`: their weights, per table, the heaviest first.
+    /// Users of each segment that have no node yet, but for `process`: their weights, the heaviest first, each with the
+    /// row of `nearest` that it meets.
     fn list_weights(&mut self, partial: &Partial, process: usize) {
+        let depth = self.ground.depth;
         self.weights.clear();
-        self.weight_values.clear();
+        self.parts.clear();
         for users in &self.ground.users {
-            let start = self.weight_values.len() as u32;
-            for &(user, table, weight) in users {
+            let start = self.parts.len() as u32;
+            let (mut last, mut place) = (usize::MAX, 0);
+            for &(user, class, weight) in users {
                 if partial.node[user] == FREE && user != process {
-                    self.weight_values.push(table as f64);
-                    self.weight_values.push(weight);
+                    place = if class == last { place + 1 } else { 0 };
+                    last = class;
+                    self.parts.push((class * depth + place, weight));
                 }
             }
-            self.weights.push((start, self.weight_values.len() as u32));
+            self.weights.push((start, self.parts.len() as u32));
         }
     }
 
-    /// The nearest, second nearest, ... node with room, per table and node: `nearest[(t * depth + i) * nodes + v]`.
-    fn list_nearest(&mut self, room: &[u64]) {
+    /// The nearest, second nearest, ... node with room, one more than are needed: row `class * (depth + 1) + i` of
+    /// `room_near`; and at which `i` each node comes first: row `class * nodes + node` of `place_of`.
+    fn list_room(&mut self, room: &[u64]) {
         let ground = self.ground;
-        let (nodes, depth) = (ground.nodes, ground.depth);
-        self.nearest.resize(ground.classes.len() * depth * nodes, 0.0);
+        let (nodes, most) = (ground.nodes, ground.depth + 1);
+        self.room_near.resize(ground.classes.len() * most * nodes, 0.0);
+        self.place_of.clear();
+        self.place_of.resize(ground.classes.len() * nodes * nodes, u32::MAX);
         for (t, class) in ground.classes.iter().enumerate() {
             for (v, near) in class.near.iter().enumerate() {
                 let mut filled = 0;
                 for &a in near {
-                    let times = room[a as usize].min((depth - filled) as u64) as usize;
-                    for _ in 0..times {
-                        self.nearest[(t * depth + filled) * nodes + v] = class.base[a as usize * nodes + v];
-                        filled += 1;
-                    }
-                    if filled == depth {
+                    let a = a as usize;
+                    if filled == most {
                         break;
                     }
+                    if room[a] > 0 {
+                        self.place_of[(t * nodes + a) * nodes + v] = filled as u32;
+                    }
+                    for _ in 0..room[a].min((most - filled) as u64) {
+                        self.room_near[(t * most + filled) * nodes + v] = class.base[a * nodes + v];
+                        filled += 1;
+                    }
+                }
+            }
+        }
+    }
+
+    /// The nearest nodes once `at` has one place less: row `class * depth + i` of `nearest`.
+    fn list_nearest(&mut self, at: usize) {
+        let ground = self.ground;
+        let (nodes, depth) = (ground.nodes, ground.depth);
+        self.nearest.resize(ground.classes.len() * depth * nodes, 0.0);
+        for t in 0..ground.classes.len() {
+            let place_of = &self.place_of[(t * nodes + at) * nodes..][..nodes];
+            for i in 0..depth {
+                let there = &self.room_near[(t * (depth + 1) + i) * nodes..][..2 * nodes];
+                let (own, next) = there.split_at(nodes);
+                let out = &mut self.nearest[(t * depth + i) * nodes..][..nodes];
+                for (v, out) in out.iter_mut().enumerate() {
+                    *out = if (i as u32) < place_of[v] { own[v] } else { next[v] };
                 }
             }
         }
@@ -269,26 +304,22 @@ impl<'g, 'a> Search<'g, 'a> {
     /// The least that a segment costs with the listed weights on the nearest nodes.
     fn segment_bound(&mut self, partial: &Partial, segment: usize, own: Option<(usize, &Vec<(usize, f64)>)>) -> f64 {
         let ground = self.ground;
-        let (nodes, depth) = (ground.nodes, ground.depth);
-        self.line.copy_from_slice(&partial.sums[segment * nodes..][..nodes]);
+        let nodes = ground.nodes;
+        let line = &mut self.line[..nodes];
+        line.copy_from_slice(&partial.sums[segment * nodes..][..nodes]);
         if let Some((at, parts)) = own {
             parts.iter().for_each(|&(table, factor)| {
-                ground.instance.tables[table].add_row(at, factor, &mut self.line);
+                ground.instance.tables[table].add_row(at, factor, line);
                 let start = &ground.members[table].start;
-                self.line.iter_mut().zip(start).for_each(|(sum, start)| *sum -= factor * start);
+                line.iter_mut().zip(start).for_each(|(sum, start)| *sum -= factor * start);
             });
         }
         let (start, end) = self.weights[segment];
-        let (mut last, mut place) = (usize::MAX, 0);
-        for pair in self.weight_values[start as usize..end as usize].chunks_exact(2) {
-            let table = pair[0] as usize;
-            place = if table == last { place + 1 } else { 0 };
-            last = table;
-            let near = &self.nearest[(table * depth + place) * nodes..][..nodes];
-            let weight = pair[1];
-            self.line.iter_mut().zip(near).for_each(|(sum, near)| *sum += weight * near);
+        for &(row, weight) in &self.parts[start as usize..end as usize] {
+            let near = &self.nearest[row * nodes..][..nodes];
+            line.iter_mut().zip(near).for_each(|(sum, near)| *sum += weight * near);
         }
-        self.line.iter().copied().fold(f64::INFINITY, |x, y| if y < x { y } else { x })
+        line.iter().copied().fold(f64::INFINITY, |x, y| if y < x { y } else { x })
     }
 
     /// What messages still to be paid for cost at least.

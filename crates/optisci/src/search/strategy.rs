@@ -15,7 +15,7 @@ use super::symmetry::Symmetry;
 use super::tabu::Quadratic;
 use super::watch::{PROVED, Watch};
 use super::weights::Weights;
-use super::{both, bounds, embedding, growth, pairs, parallel, rearrangement, transport};
+use super::{both, bounds, dominance, embedding, growth, pairs, parallel, rearrangement, transport};
 use crate::Placement;
 use crate::model::Objective;
 use crate::placement::Home;
@@ -109,16 +109,9 @@ fn capacitated(instance: &Instance<'_>, nodes: &[u32], watch: &mut Watch<'_>, se
     let mut random = Random::new(seed);
     let known = watch.cost() - messages;
     let steps = 3_000;
-    let mut found: Option<Vec<u32>> = None;
-    let (bound, prices) = {
-        let mut offered = None;
-        let result =
-            problem.solve(&mut random, known, PROVED, steps, &mut |_, at| offered = Some(at.to_vec()), &mut |_| {
-                watch.go_on()
-            });
-        found = offered.or(found);
-        result
-    };
+    let mut found = None;
+    let mut offer = |_, at: &[u32]| found = Some(at.to_vec());
+    let (bound, prices) = problem.solve(&mut random, known, PROVED, steps, &mut offer, &mut |_| watch.go_on());
     if let Some(at) = found {
         watch.offer(instance, place(&at));
     }
@@ -234,6 +227,14 @@ fn free(instance: &Instance<'_>, start: &Placement, watch: &mut Watch<'_>, seed:
         return;
     }
     if rearrangement::suits(instance) {
+        // The less there is to decide about segments, the more this is a quadratic assignment problem.
+        let hosts = dominance::hosts(instance);
+        if hosts.iter().flatten().count() * 2 > hosts.len() {
+            prove(instance, watch, &Weights::even(instance));
+        }
+        if watch.proved() || !watch.go_on() {
+            return;
+        }
         watch.method("branch and bound");
         let symmetry = Symmetry::of(instance);
         let cost = watch.cost();
@@ -261,7 +262,11 @@ fn free(instance: &Instance<'_>, start: &Placement, watch: &mut Watch<'_>, seed:
 /// Branch and bound with dual ascent, where tables of pairs are not too large.
 fn prove(instance: &Instance<'_>, watch: &mut Watch<'_>, weights: &Weights) {
     let entries = pairs::entries(instance);
-    if watch.proved() || entries > MOST_ENTRIES || instance.nodes > 64 && instance.objective == Objective::MaxLink {
+    if watch.proved()
+        || !watch.go_on()
+        || entries > MOST_ENTRIES
+        || instance.nodes > 64 && instance.objective == Objective::MaxLink
+    {
         return;
     }
     watch.method("branch and bound");

@@ -19,7 +19,7 @@ pub struct Member {
     pub class: usize,
     /// What its distances are multiplied with.
     pub factor: f64,
-    /// What is added, by the segment's node.
+    /// What is added, by the segment's node; nothing if that is nothing everywhere.
     pub start: Vec<f64>,
 }
 
@@ -53,7 +53,7 @@ pub fn classify(instance: &Instance<'_>) -> (Vec<Class>, Vec<Member>) {
             });
             let near = near.collect();
             classes.push(Class { base: costs, near });
-            Member { class: classes.len() - 1, factor: 1.0, start: vec![0.0; nodes] }
+            Member { class: classes.len() - 1, factor: 1.0, start: Vec::new() }
         });
         members.push(member);
     }

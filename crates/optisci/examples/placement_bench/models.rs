@@ -1,43 +1,9 @@
-//! Times the search on models of the kinds that users have. `cargo run --release -p deck-optisci --example
-//! placement_bench -- NAME [SEEDS] [TIME_LIMIT]`; without NAME it lists them.
-
-use std::time::{Duration, Instant};
+//! Models of the kinds that users have, and the classics of the literature.
 
 use optisci::model::{Access, CostModel, HopBytes, Matrix, Message, Model, Objective, Op, Process, Scipos, Segment};
-use optisci::search::{Control, Options, Progress, solve};
 use optisci::topology::{Topology, Torus};
 
-/// A clock, and when the best was found.
-struct Timed {
-    start: Instant,
-    found: (f64, Duration),
-    verbose: bool,
-}
-
-impl Control for Timed {
-    fn elapsed(&self) -> Duration {
-        self.start.elapsed()
-    }
-
-    fn progress(&mut self, incumbent: Option<&Progress<'_>>) -> bool {
-        if let Some(progress) = incumbent
-            && progress.cost < self.found.0
-        {
-            self.found = (progress.cost, self.start.elapsed());
-            if self.verbose {
-                println!(
-                    "  {:8.3} s {} {} {}",
-                    self.found.1.as_secs_f64(),
-                    progress.cost,
-                    progress.bound,
-                    progress.method
-                );
-            }
-        }
-        true
-    }
-}
-
+/// Numbers that are the same on every machine (G. Steele, D. Lea, C. Flood, "SplitMix", 2014).
 struct Dice(u64);
 
 impl Dice {
@@ -201,9 +167,11 @@ fn halo(seed: u64, dims: &[u32]) -> Model {
     model
 }
 
-type Make = fn(u64) -> Model;
+/// Makes a model of a seed.
+pub type Make = fn(u64) -> Model;
 
-const MODELS: &[(&str, Make)] = &[
+/// All of them, by name.
+pub const MODELS: &[(&str, Make)] = &[
     ("separable-64", |seed| separable(seed, 1_000_000, 64)),
     ("separable-256", |seed| separable(seed, 1_000_000, 256)),
     ("both-10-hops", |seed| both_free(seed, 10, "hops")),
@@ -221,32 +189,3 @@ const MODELS: &[(&str, Make)] = &[
     ("halo-16x16", |seed| halo(seed, &[16, 16])),
     ("halo-64x64", |seed| halo(seed, &[64, 64])),
 ];
-
-fn main() {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let Some((name, make)) = arguments.first().and_then(|name| MODELS.iter().find(|entry| entry.0 == name)) else {
-        println!("placement_bench NAME [SEEDS [TIME_LIMIT]]");
-        MODELS.iter().for_each(|(name, _)| println!("  {name}"));
-        return;
-    };
-    let number = |at: usize| arguments.get(at).map(|word| word.parse::<f64>().expect("a number"));
-    let seeds = number(1).unwrap_or(1.0) as u64;
-    println!("{name}: seed status cost bound gap method, seconds until found, seconds in all");
-    for seed in 1..=seeds {
-        let model = make(seed);
-        let mut control =
-            Timed { start: Instant::now(), found: (f64::INFINITY, Duration::ZERO), verbose: arguments.len() > 3 };
-        let options = Options { objective: None, time_limit: number(2).map(Duration::from_secs_f64), seed };
-        let outcome = solve(&model, &options, &mut control);
-        println!(
-            "{seed:3} {:?} {} {} {:.6} % {} {:.3} s {:.3} s",
-            outcome.status,
-            outcome.cost.unwrap_or(f64::NAN),
-            outcome.bound.unwrap_or(f64::NAN),
-            outcome.gap.unwrap_or(f64::NAN) * 100.0,
-            outcome.method,
-            control.found.1.as_secs_f64(),
-            control.start.elapsed().as_secs_f64()
-        );
-    }
-}
