@@ -4,6 +4,9 @@
 //! placements by a method that suits the model; then the proof, by the strongest method that the size allows; then, if a
 //! time limit leaves time, more attempts. It ends as soon as bound and cost meet.
 
+#[cfg(feature = "highs")]
+use std::time::Duration;
+
 use super::annealing::Annealing;
 use super::follow::Follow;
 use super::homes::{self, Rest};
@@ -128,6 +131,7 @@ fn capacitated(instance: &Instance<'_>, nodes: &[u32], watch: &mut Watch<'_>, se
             watch.offer(instance, placement);
         }
         watch.raise(instance, open.min(watch.cost()));
+        finish(instance, nodes, &rest, watch);
     }
 }
 
@@ -143,8 +147,31 @@ fn homes_of_fixed(instance: &Instance<'_>, nodes: &[u32], start: &Placement, wat
             watch.offer(instance, placement);
         }
         watch.raise(instance, open.min(watch.cost()));
+        finish(instance, nodes, &rest, watch);
     }
 }
+
+/// What is still open of the homes goes to HiGHS. It cannot be interrupted, so it gets longer and longer turns.
+#[cfg(feature = "highs")]
+fn finish(instance: &Instance<'_>, nodes: &[u32], rest: &Rest, watch: &mut Watch<'_>) {
+    watch.method("HiGHS");
+    let mut turn = Duration::from_secs(1);
+    while !watch.proved() && watch.go_on() {
+        let time = watch.left().map_or(turn, |left| left.min(turn));
+        let (placement, bound, finished) = rest.solve_by_highs(nodes, watch.cost(), time);
+        if let Some(placement) = placement {
+            watch.offer(instance, placement);
+        }
+        watch.raise(instance, bound.min(watch.cost()));
+        if finished {
+            return;
+        }
+        turn *= 2;
+    }
+}
+
+#[cfg(not(feature = "highs"))]
+fn finish(_: &Instance<'_>, _: &[u32], _: &Rest, _: &mut Watch<'_>) {}
 
 /// Only messages count: processes onto nodes.
 fn mapping(instance: &Instance<'_>, start: &Placement, watch: &mut Watch<'_>, seed: u64) {
