@@ -29,6 +29,9 @@ const ATTEMPTS: usize = 4;
 /// Entries of tables of pairs up to which [`both`] can bound a model, and search it exhaustively.
 const MOST_ENTRIES: usize = 3_000_000;
 
+/// Costs of all segments on all nodes up to which a search may keep them: about half a gigabyte for four attempts.
+const MOST_COSTS: usize = 16_000_000;
+
 /// Why there is no placement.
 pub enum Failure {
     /// There is none.
@@ -59,7 +62,7 @@ pub fn search(instance: &Instance<'_>, watch: &mut Watch<'_>, seed: u64) -> Resu
     watch.raise(instance, bounds::simple(instance));
     let copies = (0..instance.segments()).any(|segment| instance.may_have_copies(segment));
     match (fixed, instance.objective) {
-        (true, Objective::Sum) if !copies => capacitated(instance, &nodes, watch, seed),
+        (true, Objective::Sum) if !copies && keeps_costs(instance) => capacitated(instance, &nodes, watch, seed),
         (true, _) => homes_of_fixed(instance, &nodes, &start, watch, seed),
         (false, Objective::Sum) if instance.uses.is_empty() => mapping(instance, &start, watch, seed),
         (false, _) => free(instance, &start, watch, seed),
@@ -68,6 +71,11 @@ pub fn search(instance: &Instance<'_>, watch: &mut Watch<'_>, seed: u64) -> Resu
         use_the_time(instance, watch, seed);
     }
     Ok(())
+}
+
+/// Whether a search may keep what each segment costs on each node.
+fn keeps_costs(instance: &Instance<'_>) -> bool {
+    instance.segments().saturating_mul(instance.nodes) <= MOST_COSTS
 }
 
 /// Some placement that obeys all limits.
@@ -241,7 +249,7 @@ fn tabu(
 /// Processes and segments, or any other objective.
 fn free(instance: &Instance<'_>, start: &Placement, watch: &mut Watch<'_>, seed: u64) {
     let separable = homes::are_separable(instance);
-    if separable {
+    if separable && keeps_costs(instance) {
         follow(instance, start, watch, seed, 0, 1);
         let copies = (0..instance.segments()).any(|segment| instance.may_have_copies(segment));
         if copies && !watch.proved() {
@@ -340,7 +348,7 @@ fn use_the_time(instance: &Instance<'_>, watch: &mut Watch<'_>, seed: u64) {
         let Some(best) = watch.best().cloned() else { return };
         let longer = 1 << round.min(6);
         let fixed = (0..instance.processes()).all(|process| instance.process_pin(process).is_some());
-        if homes::are_separable(instance) && !fixed && !instance.uses.is_empty() {
+        if homes::are_separable(instance) && keeps_costs(instance) && !fixed && !instance.uses.is_empty() {
             follow(instance, &best, watch, seed, round, longer);
         } else {
             anneal(instance, &best, watch, seed, round, longer);
