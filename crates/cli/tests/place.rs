@@ -292,8 +292,19 @@ fn the_script_for_numactl_binds_each_process_and_each_segment() {
 /// The blocks of the guide are what the commands print, byte for byte. A line of `...` stands for any lines.
 #[test]
 fn the_guide_shows_what_is_really_printed() {
-    let guide = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/placement.md")).unwrap();
-    let folder = Folder::new("guide");
+    assert!(shown_commands("docs/placement.md") >= 5);
+}
+
+#[test]
+fn the_readme_shows_what_is_really_printed() {
+    assert!(shown_commands("README.md") >= 1);
+}
+
+/// Runs the `deck place` commands of a page and compares; how many there were.
+fn shown_commands(page: &str) -> usize {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let guide = std::fs::read_to_string(root.join(page)).unwrap();
+    let folder = Folder::new(&page.replace('/', "-"));
     for entry in std::fs::read_dir(examples()).unwrap() {
         let entry = entry.unwrap();
         std::fs::copy(entry.path(), folder.0.join(entry.file_name())).unwrap();
@@ -309,11 +320,11 @@ fn the_guide_shows_what_is_really_printed() {
             let words: Vec<&str> = arguments.split_whitespace().collect();
             let ended = deck(&folder.0, &words);
             let printed = String::from_utf8(ended.stdout).unwrap() + &String::from_utf8(ended.stderr).unwrap();
-            assert!(agree(&printed, expected), "$ {line}\nprints:\n{printed}\nthe guide says:\n{expected}");
+            assert!(agree(&printed, expected), "$ {line}\nprints:\n{printed}\n{page} says:\n{expected}");
             blocks += 1;
         }
     }
-    assert!(blocks >= 5, "{blocks} commands in the guide");
+    blocks
 }
 
 fn agree(printed: &str, expected: &str) -> bool {

@@ -16,6 +16,8 @@ mod homes;
 mod instance;
 mod lagrangian;
 mod limits;
+#[cfg(feature = "highs")]
+mod mixed_integer;
 mod pairs;
 mod parallel;
 mod random;

@@ -70,12 +70,14 @@ impl Choice {
         &self.nodes[self.node_start[option] as usize..self.node_start[option + 1] as usize]
     }
 
+    /// Rows and what an option adds to them.
     #[inline]
-    fn adds_of(&self, option: usize) -> &[(u32, f64)] {
+    pub fn adds_of(&self, option: usize) -> &[(u32, f64)] {
         &self.adds[self.add_start[option] as usize..self.add_start[option + 1] as usize]
     }
 
-    fn options(&self, item: usize) -> std::ops::Range<usize> {
+    /// Options of an item.
+    pub fn options(&self, item: usize) -> std::ops::Range<usize> {
         self.start[item] as usize..self.start[item + 1] as usize
     }
 

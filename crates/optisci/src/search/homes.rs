@@ -96,6 +96,25 @@ impl Rest {
         Some(Rest { choice, rounding })
     }
 
+    /// Where everything is if these options are chosen.
+    fn placement(&self, node: &[u32], chosen: &[u32]) -> Placement {
+        let home = |&option: &u32| Home::of(self.choice.nodes_of(option as usize).to_vec());
+        Placement { processes: node.to_vec(), segments: chosen.iter().map(home).collect() }
+    }
+
+    /// What HiGHS makes of it: as [`solve`](Rest::solve), for at most `time`; and whether it is through.
+    #[cfg(feature = "highs")]
+    pub fn solve_by_highs(
+        &self,
+        node: &[u32],
+        expected: f64,
+        time: std::time::Duration,
+    ) -> (Option<Placement>, f64, bool) {
+        let solved = super::mixed_integer::solve(&self.choice, self.rounding.enough(expected), time);
+        let placement = solved.chosen.map(|chosen| self.placement(node, &chosen));
+        (placement, self.rounding.bound(solved.bound), solved.finished)
+    }
+
     /// Weights of rows and prices of limits towards a cost that is hoped for, in ns or bytes, and the bound they give.
     pub fn prices(&self, target: f64, steps: usize) -> (Prices, f64) {
         let (prices, bound) = self.choice.prices(self.rounding.enough(target), steps);
@@ -117,10 +136,7 @@ impl Rest {
             return (None, f64::INFINITY);
         }
         let (found, open) = Chooser::solve(&self.choice, &prices, target, most_visits, go_on);
-        let placement = found.map(|(_, chosen)| Placement {
-            processes: node.to_vec(),
-            segments: chosen.iter().map(|&option| Home::of(self.choice.nodes_of(option as usize).to_vec())).collect(),
-        });
+        let placement = found.map(|(_, chosen)| self.placement(node, &chosen));
         (placement, self.rounding.bound(open.max(bound)))
     }
 }

@@ -1,8 +1,11 @@
-//! Which method for which model, in which order. The table of classes is in `docs/design/032-which-search.md`.
+//! Which method for which model, in which order. The table of classes is in `docs/design/023-which-search.md`.
 //!
 //! Every search goes the same way: can the limits be obeyed at all; some placement; a bound that costs nothing; better
 //! placements by a method that suits the model; then the proof, by the strongest method that the size allows; then, if a
 //! time limit leaves time, more attempts. It ends as soon as bound and cost meet.
+
+#[cfg(feature = "highs")]
+use std::time::Duration;
 
 use super::annealing::Annealing;
 use super::follow::Follow;
@@ -25,6 +28,9 @@ const ATTEMPTS: usize = 4;
 
 /// Entries of tables of pairs up to which [`both`] can bound a model, and search it exhaustively.
 const MOST_ENTRIES: usize = 3_000_000;
+
+/// Costs of all segments on all nodes up to which a search may keep them: about half a gigabyte for four attempts.
+const MOST_COSTS: usize = 16_000_000;
 
 /// Why there is no placement.
 pub enum Failure {
@@ -56,7 +62,7 @@ pub fn search(instance: &Instance<'_>, watch: &mut Watch<'_>, seed: u64) -> Resu
     watch.raise(instance, bounds::simple(instance));
     let copies = (0..instance.segments()).any(|segment| instance.may_have_copies(segment));
     match (fixed, instance.objective) {
-        (true, Objective::Sum) if !copies => capacitated(instance, &nodes, watch, seed),
+        (true, Objective::Sum) if !copies && keeps_costs(instance) => capacitated(instance, &nodes, watch, seed),
         (true, _) => homes_of_fixed(instance, &nodes, &start, watch, seed),
         (false, Objective::Sum) if instance.uses.is_empty() => mapping(instance, &start, watch, seed),
         (false, _) => free(instance, &start, watch, seed),
@@ -65,6 +71,11 @@ pub fn search(instance: &Instance<'_>, watch: &mut Watch<'_>, seed: u64) -> Resu
         use_the_time(instance, watch, seed);
     }
     Ok(())
+}
+
+/// Whether a search may keep what each segment costs on each node.
+fn keeps_costs(instance: &Instance<'_>) -> bool {
+    instance.segments().saturating_mul(instance.nodes) <= MOST_COSTS
 }
 
 /// Some placement that obeys all limits.
@@ -128,6 +139,7 @@ fn capacitated(instance: &Instance<'_>, nodes: &[u32], watch: &mut Watch<'_>, se
             watch.offer(instance, placement);
         }
         watch.raise(instance, open.min(watch.cost()));
+        finish(instance, nodes, &rest, watch);
     }
 }
 
@@ -143,8 +155,31 @@ fn homes_of_fixed(instance: &Instance<'_>, nodes: &[u32], start: &Placement, wat
             watch.offer(instance, placement);
         }
         watch.raise(instance, open.min(watch.cost()));
+        finish(instance, nodes, &rest, watch);
     }
 }
+
+/// What is still open of the homes goes to HiGHS. It cannot be interrupted, so it gets longer and longer turns.
+#[cfg(feature = "highs")]
+fn finish(instance: &Instance<'_>, nodes: &[u32], rest: &Rest, watch: &mut Watch<'_>) {
+    watch.method("HiGHS");
+    let mut turn = Duration::from_secs(1);
+    while !watch.proved() && watch.go_on() {
+        let time = watch.left().map_or(turn, |left| left.min(turn));
+        let (placement, bound, finished) = rest.solve_by_highs(nodes, watch.cost(), time);
+        if let Some(placement) = placement {
+            watch.offer(instance, placement);
+        }
+        watch.raise(instance, bound.min(watch.cost()));
+        if finished {
+            return;
+        }
+        turn *= 2;
+    }
+}
+
+#[cfg(not(feature = "highs"))]
+fn finish(_: &Instance<'_>, _: &[u32], _: &Rest, _: &mut Watch<'_>) {}
 
 /// Only messages count: processes onto nodes.
 fn mapping(instance: &Instance<'_>, start: &Placement, watch: &mut Watch<'_>, seed: u64) {
@@ -214,7 +249,7 @@ fn tabu(
 /// Processes and segments, or any other objective.
 fn free(instance: &Instance<'_>, start: &Placement, watch: &mut Watch<'_>, seed: u64) {
     let separable = homes::are_separable(instance);
-    if separable {
+    if separable && keeps_costs(instance) {
         follow(instance, start, watch, seed, 0, 1);
         let copies = (0..instance.segments()).any(|segment| instance.may_have_copies(segment));
         if copies && !watch.proved() {
@@ -313,7 +348,7 @@ fn use_the_time(instance: &Instance<'_>, watch: &mut Watch<'_>, seed: u64) {
         let Some(best) = watch.best().cloned() else { return };
         let longer = 1 << round.min(6);
         let fixed = (0..instance.processes()).all(|process| instance.process_pin(process).is_some());
-        if homes::are_separable(instance) && !fixed && !instance.uses.is_empty() {
+        if homes::are_separable(instance) && keeps_costs(instance) && !fixed && !instance.uses.is_empty() {
             follow(instance, &best, watch, seed, round, longer);
         } else {
             anneal(instance, &best, watch, seed, round, longer);
