@@ -64,7 +64,6 @@ impl Session {
             objective: Some(request.objective),
             time_limit: Some(Duration::from_secs_f64(request.seconds.clamp(0.0, 86_400.0))),
             seed: request.seed,
-            ..Options::default()
         };
         let mut reporter = Reporter { now_ms, report, start_ms: now_ms(), last: None };
         let outcome = search::solve(&self.model, &options, &mut reporter);
