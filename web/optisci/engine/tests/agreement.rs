@@ -65,7 +65,7 @@ fn close(a: f64, b: f64) -> bool {
 fn placement(model: &Model, seed: &[u32]) -> Placement {
     let nodes = model.nodes() as u32;
     let at = |index: usize| seed[index % seed.len()] % nodes;
-    let home = |index: usize| match model.segments[index].replicable && seed[index % seed.len()] % 3 == 0 {
+    let home = |index: usize| match model.segments[index].replicable && seed[index % seed.len()].is_multiple_of(3) {
         true => Home::of([at(index + 4), at(index + 9)]),
         false => Home::One(at(index + 4)),
     };
