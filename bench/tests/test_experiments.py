@@ -27,6 +27,12 @@ class Experiments(unittest.TestCase):
         self.assertAlmostEqual(ratio.median, 1 / 0.99)
         self.assertAlmostEqual(ratio.high, ratio.low)
 
+    def test_disturbed_runs_do_not_count(self) -> None:
+        found = records({(DECK, "16"): 1.0, (MPI, "16"): 1.0})
+        disturbed = [Record("mandelbrot", "16", 9, DECK, 50.0, 0.3), Record("mandelbrot", "16", 9, MPI, 1.0, 0.0)]
+        _, ratio, _ = next(iter(judging.versus(found + disturbed, MANDELBROT)))
+        self.assertEqual((ratio.high, ratio.count), (1.0, 9))
+
     def test_too_slow_is_missed_and_what_was_not_measured_is_no_verdict(self) -> None:
         found = records({(DECK, "16"): 1.03, (MPI, "16"): 1.0})
         verdicts = {point: verdict for point, _, verdict in judging.versus(found, MANDELBROT)}
