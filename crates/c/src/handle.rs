@@ -68,19 +68,47 @@ pub enum Kind {
     Message = 3,
     /// A `deck_mbox_t`.
     Mailbox = 4,
+    /// A `deck_segment_t`.
+    Segment = 8,
+    /// A `deck_mutex_t`.
+    Mutex = 9,
+    /// A `deck_cond_t`.
+    Condition = 10,
+    /// A `deck_barrier_t`.
+    Barrier = 11,
+    /// A `deck_counter_t`.
+    Counter = 12,
 }
 
 impl Kind {
+    const ALL: [Kind; 9] = [
+        Kind::Thread,
+        Kind::Semaphore,
+        Kind::Message,
+        Kind::Mailbox,
+        Kind::Segment,
+        Kind::Mutex,
+        Kind::Condition,
+        Kind::Barrier,
+        Kind::Counter,
+    ];
+
     fn from_number(number: u64) -> Option<Kind> {
-        [Kind::Thread, Kind::Semaphore, Kind::Message, Kind::Mailbox].into_iter().find(|kind| *kind as u64 == number)
+        Kind::ALL.into_iter().find(|kind| *kind as u64 == number)
     }
 
-    fn words(self) -> &'static str {
+    /// What it is called.
+    pub fn words(self) -> &'static str {
         match self {
             Kind::Thread => "thread",
             Kind::Semaphore => "semaphore",
             Kind::Message => "message",
             Kind::Mailbox => "mail box",
+            Kind::Segment => "segment",
+            Kind::Mutex => "mutex",
+            Kind::Condition => "condition variable",
+            Kind::Barrier => "barrier",
+            Kind::Counter => "counter",
         }
     }
 }

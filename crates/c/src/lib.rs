@@ -7,6 +7,7 @@
 //! | `handle` | what C holds is an index with a generation, looked up without a lock; a bad one is never a crash |
 //! | `error` | one code per kind of failure, one sentence per thread, no panic leaves the library |
 //! | `node` | the process is one node at most; a session ends with `deck_done`, and at once in a forked child |
+//! | `named` | shared segments, mutexes, condition variables, barriers, counters: opened by name, closed by handle |
 //! | `message`, `mailbox`, `semaphore`, `thread`, `log` | the calls, one file per object |
 //!
 //! Every function is `extern "C"`, runs inside `error::answer` and looks at its arguments in this order: is the process
@@ -17,6 +18,7 @@ mod handle;
 mod log;
 mod mailbox;
 mod message;
+mod named;
 mod node;
 mod semaphore;
 mod thread;

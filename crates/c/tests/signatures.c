@@ -43,6 +43,31 @@ static int (*const deck_mbox_select_)(deck_mbox_t *const *boxes, size_t n, size_
 static int (*const deck_mbox_fd_)(deck_mbox_t *b) = deck_mbox_fd;
 static int (*const deck_mbox_stats_)(const deck_mbox_t *b, deck_mbox_stats_t *s) = deck_mbox_stats;
 static int (*const deck_mbox_destroy_)(deck_mbox_t *b) = deck_mbox_destroy;
+static int (*const deck_segment_create_)(deck_segment_t **s, const char *name, size_t bytes, int home_node) =
+  deck_segment_create;
+static int (*const deck_segment_open_)(deck_segment_t **s, const char *name, int timeout_ms) = deck_segment_open;
+static void *(*const deck_segment_data_)(deck_segment_t *s) = deck_segment_data;
+static size_t (*const deck_segment_size_)(const deck_segment_t *s) = deck_segment_size;
+static int (*const deck_segment_home_)(const deck_segment_t *s) = deck_segment_home;
+static int (*const deck_segment_close_)(deck_segment_t *s) = deck_segment_close;
+static int (*const deck_mutex_open_)(deck_mutex_t **m, const char *name) = deck_mutex_open;
+static int (*const deck_mutex_lock_)(deck_mutex_t *m, int timeout_ms) = deck_mutex_lock;
+static int (*const deck_mutex_unlock_)(deck_mutex_t *m) = deck_mutex_unlock;
+static int (*const deck_mutex_close_)(deck_mutex_t *m) = deck_mutex_close;
+static int (*const deck_cond_open_)(deck_cond_t **c, const char *name) = deck_cond_open;
+static int (*const deck_cond_wait_)(deck_cond_t *c, deck_mutex_t *m, int timeout_ms) = deck_cond_wait;
+static int (*const deck_cond_signal_)(deck_cond_t *c) = deck_cond_signal;
+static int (*const deck_cond_broadcast_)(deck_cond_t *c) = deck_cond_broadcast;
+static int (*const deck_cond_close_)(deck_cond_t *c) = deck_cond_close;
+static int (*const deck_barrier_open_)(deck_barrier_t **b, const char *name, unsigned size) = deck_barrier_open;
+static int (*const deck_barrier_wait_)(deck_barrier_t *b, int timeout_ms) = deck_barrier_wait;
+static int (*const deck_barrier_close_)(deck_barrier_t *b) = deck_barrier_close;
+static int (*const deck_counter_open_)(deck_counter_t **c, const char *name) = deck_counter_open;
+static int (*const deck_counter_add_)(deck_counter_t *c, int64_t amount, int64_t *value) = deck_counter_add;
+static int (*const deck_counter_read_)(deck_counter_t *c, int64_t *value) = deck_counter_read;
+static int (*const deck_counter_wait_)(deck_counter_t *c, int64_t at_least, int64_t *value, int timeout_ms) =
+  deck_counter_wait;
+static int (*const deck_counter_close_)(deck_counter_t *c) = deck_counter_close;
 
 int main(void) {
   const void *const calls[] = {
@@ -53,6 +78,11 @@ int main(void) {
     &deck_msg_capacity_, &deck_msg_resize_, &deck_msg_clear_, &deck_msg_sender_, &deck_msg_destroy_,
     &deck_mbox_create_, &deck_mbox_create_with_, &deck_mbox_clone_, &deck_mbox_post_, &deck_mbox_retrv_,
     &deck_mbox_select_, &deck_mbox_fd_, &deck_mbox_stats_, &deck_mbox_destroy_,
+    &deck_segment_create_, &deck_segment_open_, &deck_segment_data_, &deck_segment_size_, &deck_segment_home_,
+    &deck_segment_close_, &deck_mutex_open_, &deck_mutex_lock_, &deck_mutex_unlock_, &deck_mutex_close_,
+    &deck_cond_open_, &deck_cond_wait_, &deck_cond_signal_, &deck_cond_broadcast_, &deck_cond_close_,
+    &deck_barrier_open_, &deck_barrier_wait_, &deck_barrier_close_, &deck_counter_open_, &deck_counter_add_,
+    &deck_counter_read_, &deck_counter_wait_, &deck_counter_close_,
   };
   size_t count = sizeof calls / sizeof calls[0];
   for (size_t i = 0; i < count; i++) {

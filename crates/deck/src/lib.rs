@@ -67,4 +67,7 @@
 //! Collectives, shared segments and job-wide locks will be modules of this crate. They do not exist yet.
 #![forbid(unsafe_code)]
 
+pub mod shared;
+
+#[cfg(not(loom))]
 pub use deck_mudeck::*;

@@ -19,6 +19,7 @@ mod event;
 pub mod fork;
 mod futex;
 mod node_id;
+mod patience;
 mod point;
 mod thread;
 mod visitor;

@@ -7,6 +7,7 @@
 #![deny(unsafe_code)]
 
 pub mod answer;
+pub mod application;
 mod calls;
 pub mod chance;
 pub mod content;
@@ -16,6 +17,7 @@ mod fork;
 pub mod job;
 pub mod leftovers;
 mod memory_group;
+mod named;
 pub mod process;
 pub mod program;
 mod watchdog;

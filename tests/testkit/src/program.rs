@@ -20,6 +20,7 @@
 //! | `fork NAME` | forks a child that calls DECK, with that mail box and its clone; the child's process, and in the lane `child` how its calls failed |
 //! | `exchange ...` | see the `exchange` module |
 //! | `begin COMMAND ...` | a note, then the command |
+//! | | shared segments and what keeps order in them: see the `named` module |
 
 use std::collections::HashMap;
 use std::io::{BufRead, Write};
@@ -33,6 +34,7 @@ use deck_mudeck::{Error, Mailbox, MailboxClone, MailboxOptions, Message, Node, N
 use crate::answer::{Answer, Failure};
 use crate::content::{self, Identity};
 use crate::exchange::Exchange;
+use crate::named::Named;
 
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -45,9 +47,10 @@ struct Program {
     clones: Mutex<HashMap<String, MailboxClone>>,
     kept: Mutex<Vec<Message>>,
     exchange: Mutex<Option<Arc<Exchange>>>,
+    named: Named,
 }
 
-type Outcome = Result<String, Failure>;
+pub(crate) type Outcome = Result<String, Failure>;
 
 /// Runs until the input ends. Exit code 3 if the job could not be joined.
 pub fn run() -> ExitCode {
@@ -62,6 +65,7 @@ pub fn run() -> ExitCode {
         clones: Mutex::default(),
         kept: Mutex::default(),
         exchange: Mutex::default(),
+        named: Named::default(),
     });
     let mut lanes: HashMap<String, Sender<String>> = HashMap::new();
     for line in std::io::stdin().lock().lines().map_while(Result::ok) {
@@ -165,10 +169,15 @@ impl Program {
                 *lock(&self.exchange) = Some(exchange);
                 Ok(String::new())
             }
-            other => match lock(&self.exchange).clone() {
-                Some(exchange) => exchange.obey(other, &mut words),
-                None => Err(Failure::finding(format!("no command {other}"))),
-            },
+            other => {
+                if let Some(answer) = self.named.obey(&self.node, other, &mut words, note)? {
+                    return Ok(answer);
+                }
+                match lock(&self.exchange).clone() {
+                    Some(exchange) => exchange.obey(other, &mut words),
+                    None => Err(Failure::finding(format!("no command {other}"))),
+                }
+            }
         }
     }
 

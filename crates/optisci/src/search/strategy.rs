@@ -1,4 +1,4 @@
-//! Which method for which model, in which order. The table of classes is in `docs/design/032-which-search.md`.
+//! Which method for which model, in which order. The table of classes is in `docs/design/023-which-search.md`.
 //!
 //! Every search goes the same way: can the limits be obeyed at all; some placement; a bound that costs nothing; better
 //! placements by a method that suits the model; then the proof, by the strongest method that the size allows; then, if a

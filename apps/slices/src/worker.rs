@@ -5,17 +5,16 @@
 //! means that the picture is finished (or that the master ended with an error of its own, which it tells itself):
 //! nothing to complain of.
 
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use deck::{Error, ErrorKind, Mailbox, MailboxClone, Message, Node, NodeId, NodeState, Result, Thread};
 
-use crate::kernel;
-use crate::problem::Problem;
-use crate::protocol::{self, MASTER, ToWorker};
+use crate::protocol::{self, ToWorker};
 use crate::slices::WorkerId;
+use crate::work::{Failure, Work};
 
 /// The node that the master runs in.
 pub const MASTER_NODE: NodeId = NodeId(0);
@@ -36,12 +35,12 @@ impl Crew {
     ///
     /// # Errors
     /// Those of [`Thread::spawn`]; threads that were started before go on.
-    pub fn start(node: &Node, master: &MailboxClone, count: u32) -> Result<Crew> {
+    pub fn start<W: Work>(node: &Node, master: &MailboxClone, count: u32) -> Result<Crew> {
         let mut crew = Crew { threads: Vec::new(), at_work: Arc::new(()) };
         for _ in 0..count {
             let (node, master, at_work) = (node.clone(), master.clone(), crew.at_work.clone());
             crew.threads.push(Thread::spawn(move || {
-                let end = Worker::start(&node, master).and_then(Worker::work);
+                let end = Worker::start(&node, master).and_then(Worker::work::<W>);
                 drop(at_work);
                 end
             })?);
@@ -69,10 +68,10 @@ impl Crew {
 ///
 /// # Errors
 /// [`ErrorKind::PeerLost`] if the master's node died, [`ErrorKind::Timeout`] if there is no master within `timeout`.
-pub fn find_master(node: &Node, timeout: Duration) -> Result<Option<MailboxClone>> {
+pub fn find_master<W: Work>(node: &Node, timeout: Duration) -> Result<Option<MailboxClone>> {
     let start = Instant::now();
     loop {
-        let error = match node.clone_mailbox(MASTER, LOOK.min(timeout)) {
+        let error = match node.clone_mailbox(&protocol::master_name::<W>(), LOOK.min(timeout)) {
             Ok(master) => return Ok(Some(master)),
             Err(error) => error,
         };
@@ -99,26 +98,44 @@ impl Worker<'_> {
         Ok(Worker { node, master, replies: node.anonymous_mailbox()? })
     }
 
-    fn work(self) -> Result<()> {
-        let mut task: Option<(WorkerId, Problem)> = None;
-        let mut post = protocol::hello(self.node, self.replies.address())?;
+    fn work<W: Work>(self) -> Result<()> {
+        let mut task: Option<(WorkerId, W)> = None;
+        if self.post(protocol::hello(self.node, self.replies.address())?)?.is_break() {
+            return Ok(());
+        }
         loop {
-            if self.post(post)?.is_break() {
-                return Ok(());
-            }
-            let slice = loop {
-                match self.retrieve()? {
-                    Some(ToWorker::Welcome(worker, problem)) => task = Some((worker, problem)),
-                    Some(ToWorker::Compute(slice)) => break slice,
-                    Some(ToWorker::Done) | None => return Ok(()),
+            let slice = match self.retrieve::<W>()? {
+                Some(ToWorker::Welcome(worker, work)) => {
+                    task = Some((worker, work));
+                    continue;
                 }
+                Some(ToWorker::Compute(slice)) => slice,
+                Some(ToWorker::Done) | None => return Ok(()),
             };
-            let (worker, problem) = task.filter(|(_, problem)| slice < problem.slices()).ok_or_else(|| {
+            let (worker, work) = task.as_ref().filter(|(_, work)| slice < work.cut().slices()).ok_or_else(|| {
                 let error = Error::new(ErrorKind::Corrupt, format!("asked for slice {slice}, which does not exist"));
                 error.with_peer(self.master.owner())
             })?;
-            let counts = kernel::counts(&problem, problem.rows(slice));
-            post = protocol::result(self.node, worker, slice, &counts)?;
+            let mut lines = Lines { conversation: &self, worker: *worker, slice, work };
+            match work.compute(work.cut().rows(slice), &mut lines) {
+                Ok(ControlFlow::Continue(())) => {}
+                Ok(ControlFlow::Break(())) => return Ok(()),
+                Err(failure) => {
+                    self.tell_failure(*worker, slice, &failure);
+                    return match failure {
+                        // The master says it, once for all.
+                        Failure::Impossible { .. } => Ok(()),
+                        Failure::Worker(error) => Err(error),
+                    };
+                }
+            }
+        }
+    }
+
+    /// The master may be what failed, or be gone: nothing can be done about that here.
+    fn tell_failure(&self, worker: WorkerId, slice: u32, failure: &Failure) {
+        if let Ok(message) = protocol::failed(self.node, worker, slice, failure) {
+            let _ = self.post(message);
         }
     }
 
@@ -140,27 +157,84 @@ impl Worker<'_> {
     }
 
     /// The master's next word, or `None` if its mail box is gone.
-    fn retrieve(&self) -> Result<Option<ToWorker>> {
+    fn retrieve<W: Work>(&self) -> Result<Option<ToWorker<W>>> {
         loop {
             match self.replies.retrieve(SILENCE) {
                 Ok(mut message) => return protocol::open_to_worker(&mut message).map(Some),
                 Err(error) if error.kind() == ErrorKind::Timeout => {}
                 Err(error) => return Err(lost(error)),
             }
-            match self.master.post(protocol::still_there(self.node)?, Duration::ZERO) {
-                Ok(()) => {}
-                // A stopped master reads nothing, and its mail box fills.
-                Err(refused) if refused.error.kind() == ErrorKind::Timeout => {}
-                Err(refused) if refused.error.kind() == ErrorKind::Closed => return Ok(None),
-                Err(refused) => return Err(lost(refused.error)),
+            if self.look_for_master()?.is_break() {
+                return Ok(None);
             }
+        }
+    }
+
+    /// Whether the master's mail box is still there.
+    fn look_for_master(&self) -> Result<ControlFlow<()>> {
+        match self.master.post(protocol::still_there(self.node)?, Duration::ZERO) {
+            Ok(()) => Ok(ControlFlow::Continue(())),
+            Err(refused) => match refused.error.kind() {
+                // A stopped master reads nothing, and its mail box fills.
+                ErrorKind::Timeout => Ok(ControlFlow::Continue(())),
+                ErrorKind::Closed => Ok(ControlFlow::Break(())),
+                _ => Err(lost(refused.error)),
+            },
         }
     }
 
     /// Whether the master's last word is waiting: a master that died after it owes nothing.
     fn is_done(&self) -> bool {
         std::iter::from_fn(|| self.replies.retrieve(Duration::ZERO).ok())
-            .any(|mut message| matches!(protocol::open_to_worker(&mut message), Ok(ToWorker::Done)))
+            .any(|mut message| protocol::is_done(&mut message))
+    }
+}
+
+/// Where a computing thread delivers the lines of its slice.
+pub struct Lines<'a, W: Work> {
+    conversation: &'a Worker<'a>,
+    worker: WorkerId,
+    slice: u32,
+    work: &'a W,
+}
+
+impl<W: Work> Lines<'_, W> {
+    /// Delivers rows of the slice that are ready, for people who look on; rows that are delivered again take the place of
+    /// the older ones. Waits for room however long the master lives. `Break`: nobody wants the rest.
+    ///
+    /// # Errors
+    /// [`ErrorKind::PeerLost`] with the master, [`ErrorKind::NoMemory`].
+    ///
+    /// # Panics
+    /// If there are more or fewer values than the rows have.
+    pub fn deliver(&mut self, rows: Range<u32>, values: &[W::Value]) -> Result<ControlFlow<()>> {
+        self.send(rows, values, false)
+    }
+
+    /// As [`Lines::deliver`], and says that all rows of the slice were delivered; there may be none left.
+    ///
+    /// # Errors
+    /// As [`Lines::deliver`].
+    ///
+    /// # Panics
+    /// As [`Lines::deliver`].
+    pub fn finish(&mut self, rows: Range<u32>, values: &[W::Value]) -> Result<ControlFlow<()>> {
+        self.send(rows, values, true)
+    }
+
+    /// Looks whether the master is still there, without waiting: for computations that deliver nothing for a long time.
+    /// `Break`: nobody wants the rest.
+    ///
+    /// # Errors
+    /// [`ErrorKind::PeerLost`] with the master.
+    pub fn look(&self) -> Result<ControlFlow<()>> {
+        self.conversation.look_for_master()
+    }
+
+    fn send(&mut self, rows: Range<u32>, values: &[W::Value], is_last: bool) -> Result<ControlFlow<()>> {
+        assert_eq!(values.len(), rows.len() * self.work.cut().width() as usize * W::VALUES, "values of {rows:?}");
+        let Lines { conversation, worker, slice, .. } = *self;
+        conversation.post(protocol::lines::<W>(conversation.node, worker, slice, rows, values, is_last)?)
     }
 }
 
