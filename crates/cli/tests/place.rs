@@ -184,6 +184,30 @@ fn solve_prints_one_json_object_and_writes_what_cost_confirms() {
     }
 }
 
+/// The search asks how many processors it may use: one of them, or all.
+#[test]
+fn the_same_seed_gives_the_same_bytes_on_one_processor_and_on_all() {
+    let folder = Folder::new("processors");
+    let slots = optisci::table1::SCHEDULER.replace("[1, 1, 1, 1]", "[2, 1, 2, 1]");
+    folder.file("model.json", &slots);
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let allowed = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap().trim();
+    let first = allowed.split(['-', ',']).next().unwrap();
+    for objective in ["sum", "makespan", "max_link"] {
+        let solve = |processors: &str| {
+            let mut command = Command::new("taskset");
+            command.args(["-c", processors, env!("CARGO_BIN_EXE_deck"), "place", "solve", "model.json", "--json"]);
+            let ended =
+                command.args(["--seed", "9", "--objective", objective]).current_dir(&folder.0).output().unwrap();
+            let mut outcome: Value = serde_json::from_str(&stdout(&ended)).unwrap();
+            outcome.as_object_mut().unwrap().remove("seconds");
+            outcome.to_string()
+        };
+        assert_eq!(solve(first), solve(allowed));
+        assert_eq!(solve(allowed), solve(allowed));
+    }
+}
+
 #[test]
 fn a_model_that_allows_nothing_is_answered_with_the_reason() {
     let folder = Folder::new("infeasible");

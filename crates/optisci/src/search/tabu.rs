@@ -14,8 +14,80 @@ const MOST_NODES: usize = 160;
 /// Flows and distances; flow 0 for processes that are only there to hold a node.
 pub struct Quadratic {
     nodes: usize,
-    classes: Vec<(Vec<f64>, Vec<f64>)>,
+    classes: Vec<Class>,
     movable: Vec<bool>,
+}
+
+struct Class {
+    flow: Square,
+    distance: Square,
+    /// Both are the same from either side.
+    symmetric: bool,
+}
+
+/// A square of numbers by rows and by columns, each padded with zeros to whole groups of [`LANES`].
+#[derive(Clone)]
+struct Square {
+    width: usize,
+    rows: Vec<f64>,
+    columns: Vec<f64>,
+}
+
+/// Numbers that a processor adds at once.
+const LANES: usize = 4;
+
+impl Square {
+    fn new(nodes: usize, entry: impl Fn(usize, usize) -> f64) -> Square {
+        let width = nodes.next_multiple_of(LANES);
+        let mut square = Square { width, rows: vec![0.0; nodes * width], columns: vec![0.0; nodes * width] };
+        for row in 0..nodes {
+            for column in 0..nodes {
+                square.rows[row * width + column] = entry(row, column);
+                square.columns[column * width + row] = entry(row, column);
+            }
+        }
+        square
+    }
+
+    fn at(&self, row: usize, column: usize) -> f64 {
+        self.rows[row * self.width + column]
+    }
+
+    fn row(&self, row: usize) -> &[f64] {
+        &self.rows[row * self.width..][..self.width]
+    }
+
+    fn column(&self, column: usize) -> &[f64] {
+        &self.columns[column * self.width..][..self.width]
+    }
+
+    /// Exchanges two rows and the two columns of the same numbers.
+    fn exchange(&mut self, r: usize, s: usize) {
+        let width = self.width;
+        for lines in [&mut self.rows, &mut self.columns] {
+            (0..width).for_each(|at| lines.swap(r * width + at, s * width + at));
+            lines.chunks_exact_mut(width).for_each(|line| line.swap(r, s));
+        }
+    }
+}
+
+impl Class {
+    fn new(flow: Square, distance: Square) -> Class {
+        let symmetric = [&flow, &distance].iter().all(|square| square.rows == square.columns);
+        Class { flow, distance, symmetric }
+    }
+}
+
+/// The sum of `(x[k] - y[k]) * (v[k] - u[k])`.
+fn product(x: &[f64], y: &[f64], u: &[f64], v: &[f64]) -> f64 {
+    let mut sums = [0.0; LANES];
+    let groups = |line| <[f64]>::chunks_exact(line, LANES);
+    for ((x, y), (u, v)) in groups(x).zip(groups(y)).zip(groups(u).zip(groups(v))) {
+        for (lane, sum) in sums.iter_mut().enumerate() {
+            *sum += (x[lane] - y[lane]) * (v[lane] - u[lane]);
+        }
+    }
+    sums.iter().sum()
 }
 
 impl Quadratic {
@@ -51,8 +123,8 @@ impl Quadratic {
                 }
             }
             let table = &instance.tables[number as usize];
-            let cost = |at: usize| if at / nodes == at % nodes { 0.0 } else { table.at(at / nodes, at % nodes) };
-            (flow, (0..nodes * nodes).map(cost).collect())
+            let cost = |a: usize, b: usize| if a == b { 0.0 } else { table.at(a, b) };
+            Class::new(Square::new(nodes, |from, to| flow[from * nodes + to]), Square::new(nodes, cost))
         });
         let classes = classes.collect();
         let movable =
@@ -79,26 +151,30 @@ impl Quadratic {
 
     fn cost(&self, node: &[u32]) -> f64 {
         let n = self.nodes;
-        let pairs = |flow: &[f64], distance: &[f64]| -> f64 {
-            (0..n * n).map(|at| flow[at] * distance[node[at / n] as usize * n + node[at % n] as usize]).sum()
+        let pairs = |class: &Class| -> f64 {
+            let pair = |at: usize| {
+                let (from, to) = (at / n, at % n);
+                class.flow.at(from, to) * class.distance.at(node[from] as usize, node[to] as usize)
+            };
+            (0..n * n).map(pair).sum()
         };
-        self.classes.iter().map(|(flow, distance)| pairs(flow, distance)).sum::<f64>()
+        self.classes.iter().map(pairs).sum::<f64>()
     }
 
-    fn difference(&self, node: &[u32], r: usize, s: usize) -> f64 {
-        let n = self.nodes;
-        let (a, b) = (node[r] as usize, node[s] as usize);
+    /// What it changes if `r` and `s` exchange their nodes; `ways` are the distances between processes.
+    fn difference(&self, ways: &[Square], r: usize, s: usize) -> f64 {
         let mut sum = 0.0;
-        for (f, d) in &self.classes {
-            sum += f[r * n + r] * (d[b * n + b] - d[a * n + a])
-                + f[r * n + s] * (d[b * n + a] - d[a * n + b])
-                + f[s * n + r] * (d[a * n + b] - d[b * n + a])
-                + f[s * n + s] * (d[a * n + a] - d[b * n + b]);
-            for k in (0..n).filter(|&k| k != r && k != s) {
-                let c = node[k] as usize;
-                sum += (f[k * n + r] - f[k * n + s]) * (d[c * n + b] - d[c * n + a])
-                    + (f[r * n + k] - f[s * n + k]) * (d[b * n + c] - d[a * n + c]);
+        for (Class { flow: f, symmetric, .. }, w) in self.classes.iter().zip(ways) {
+            let rows = product(f.row(r), f.row(s), w.row(r), w.row(s));
+            sum += rows;
+            sum += if *symmetric { rows } else { product(f.column(r), f.column(s), w.column(r), w.column(s)) };
+            // With each other the two are not as with all others.
+            for k in [r, s] {
+                sum -= (f.at(r, k) - f.at(s, k)) * (w.at(s, k) - w.at(r, k))
+                    + (f.at(k, r) - f.at(k, s)) * (w.at(k, s) - w.at(k, r));
             }
+            sum += (f.at(r, r) - f.at(s, s)) * (w.at(s, s) - w.at(r, r))
+                + (f.at(r, s) - f.at(s, r)) * (w.at(s, r) - w.at(r, s));
         }
         sum
     }
@@ -114,11 +190,14 @@ impl Quadratic {
         let n = self.nodes;
         let mut cost = self.cost(&node);
         let mut best = (cost, node.clone());
+        let between =
+            |class: &Class| Square::new(n, |from, to| class.distance.at(node[from] as usize, node[to] as usize));
+        let mut ways: Vec<Square> = self.classes.iter().map(between).collect();
         let mut differences = vec![0.0; n * n];
         let movable: Vec<usize> = (0..n).filter(|&process| self.movable[process]).collect();
         for (at, &u) in movable.iter().enumerate() {
             for &v in &movable[at + 1..] {
-                differences[u * n + v] = self.difference(&node, u, v);
+                differences[u * n + v] = self.difference(&ways, u, v);
             }
         }
         let mut until = vec![0u64; n * n];
@@ -148,44 +227,41 @@ impl Quadratic {
             until[r * n + node[r] as usize] = step + tenure(random);
             until[s * n + node[s] as usize] = step + tenure(random);
             node.swap(r, s);
+            ways.iter_mut().for_each(|ways| ways.exchange(r, s));
             cost += difference;
             if cost < best.0 * (1.0 - 1e-12) {
                 best = (cost, node.clone());
             }
-            self.update(&node, &movable, r, s, &mut differences);
+            self.update(&ways, &movable, r, s, &mut differences);
         }
         (best.0, best.1)
     }
 
     /// Differences after `r` and `s` were exchanged.
-    fn update(&self, node: &[u32], movable: &[usize], r: usize, s: usize, differences: &mut [f64]) {
+    fn update(&self, ways: &[Square], movable: &[usize], r: usize, s: usize, differences: &mut [f64]) {
         let n = self.nodes;
-        for (at, &u) in movable.iter().enumerate() {
-            for &v in &movable[at + 1..] {
-                if u == r || u == s || v == r || v == s {
-                    differences[u * n + v] = self.difference(node, u, v);
+        let less = |x: &[f64], y: &[f64]| x.iter().zip(y).map(|(x, y)| x - y).collect::<Vec<f64>>();
+        for (Class { flow, symmetric, .. }, ways) in self.classes.iter().zip(ways) {
+            let sides = [
+                (less(flow.row(r), flow.row(s)), less(ways.row(s), ways.row(r))),
+                (less(flow.column(r), flow.column(s)), less(ways.column(s), ways.column(r))),
+            ];
+            // Both sides are the same: one of them, twice.
+            let (sides, times) = if *symmetric { (&sides[..1], 2.0) } else { (&sides[..], 1.0) };
+            for (flows, ways) in sides {
+                for &u in movable {
+                    let (flow, way) = (flows[u] * times, ways[u]);
+                    let line = &mut differences[u * n..][u + 1..n];
+                    for (difference, (other, to)) in line.iter_mut().zip(flows[u + 1..].iter().zip(&ways[u + 1..])) {
+                        *difference += (flow - times * other) * (way - to);
+                    }
                 }
             }
         }
-        let (pr, ps) = (node[r] as usize, node[s] as usize);
-        for (f, d) in &self.classes {
-            let (fr, fs) = (&f[r * n..][..n], &f[s * n..][..n]);
-            let (dr, ds) = (&d[pr * n..][..n], &d[ps * n..][..n]);
-            for (at, &u) in movable.iter().enumerate() {
-                if u == r || u == s {
-                    continue;
-                }
-                let pu = node[u] as usize;
-                let (flow_to, flow_from) = (fr[u] - fs[u], f[u * n + r] - f[u * n + s]);
-                let (way_to, way_from) = (ds[pu] - dr[pu], d[pu * n + ps] - d[pu * n + pr]);
-                for &v in &movable[at + 1..] {
-                    if v == r || v == s {
-                        continue;
-                    }
-                    let pv = node[v] as usize;
-                    differences[u * n + v] += (flow_to - fr[v] + fs[v]) * (way_to + dr[pv] - ds[pv])
-                        + (flow_from - f[v * n + r] + f[v * n + s]) * (way_from + d[pv * n + pr] - d[pv * n + ps]);
-                }
+        for &other in movable {
+            for own in [r, s].into_iter().filter(|&own| own != other) {
+                let (u, v) = (own.min(other), own.max(other));
+                differences[u * n + v] = self.difference(ways, u, v);
             }
         }
     }
@@ -193,16 +269,20 @@ impl Quadratic {
 
 #[cfg(test)]
 mod tests {
-    use super::Quadratic;
+    use super::{Class, Quadratic, Square};
     use crate::search::random::Random;
 
     #[test]
     fn differences_that_are_kept_up_lead_to_the_cost_that_is_computed_anew() {
         let mut random = Random::new(3);
         let n = 9;
-        let mut square = || (0..n * n).map(|_| random.below(20) as f64).collect::<Vec<f64>>();
-        let classes = vec![(square(), square()), (square(), square())];
-        let quadratic = Quadratic { nodes: n, classes, movable: vec![true; n] };
+        let mut square = |symmetric: bool| {
+            let numbers: Vec<f64> = (0..n * n).map(|_| random.below(20) as f64).collect();
+            Square::new(n, |a, b| if symmetric { numbers[a.min(b) * n + a.max(b)] } else { numbers[a * n + b] })
+        };
+        let classes = [false, true, false].map(|symmetric| Class::new(square(symmetric), square(symmetric)));
+        assert_eq!(classes.each_ref().map(|class| class.symmetric), [false, true, false]);
+        let quadratic = Quadratic { nodes: n, classes: classes.into(), movable: vec![true; n] };
         for seed in 0..20 {
             let mut random = Random::new(seed);
             let start = quadratic.shuffled(&[], &mut random);
