@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use deck_launch::Place;
-use deck_peers::{Door, NodeState};
+use deck_peers::{Door, Membership, NodeState};
 use deck_sync::{Deadline, Error, ErrorKind, NodeId, Result};
 
 use crate::clone::MailboxClone;
@@ -174,6 +174,12 @@ impl Node {
         log::say(LogLevel::Info, || format!("{} leaves job \"{}\"", self.number(), self.job));
         self.shared.leave();
         Ok(())
+    }
+
+    /// Its membership: what services above µDECK are built on, not for programs.
+    #[doc(hidden)]
+    pub fn membership(&self) -> &Arc<Membership> {
+        self.shared.membership()
     }
 
     /// True once the node has left.

@@ -9,6 +9,7 @@
 
 mod blocks;
 mod buffer;
+mod content;
 mod extents;
 pub mod fabric;
 mod heap;
