@@ -2,7 +2,7 @@
 //!
 //! A program is a set of *nodes* (processes) of one *job*; each node runs as many threads as it likes. Any thread creates a
 //! mail box, gives it a name, and retrieves from it. Any thread of any node that knows the name *clones* the mail box and
-//! posts to it. This is the crate that programs name; today it is [µDECK](deck_mudeck) as a whole.
+//! posts to it. This is the crate that programs name: [µDECK](deck_mudeck) as a whole, and the services on top of it.
 //!
 //! ```
 //! use std::time::Duration;
@@ -53,6 +53,7 @@
 //! | fill and read messages | [`Message`]: typed ([`pack`](Message::pack), [`unpack`](Message::unpack)) or as bytes ([`resize`](Message::resize), [`edit`](Message::edit), [`as_bytes`](Message::as_bytes)) |
 //! | be answered without a name | [`Message::pack_mailbox`] and [`Message::unpack_mailbox`] |
 //! | start threads whose waits can be cancelled, count permits | [`Thread`], [`Semaphore`] |
+//! | meet other threads: barrier, broadcast, reduction and the like | [`Group`], [`group`] |
 //! | know what went wrong and what to do | [`Error`], [`ErrorKind`] |
 //!
 //! # What always holds
@@ -64,7 +65,10 @@
 //! * **Death**: if a node dies, waits that need it end with [`ErrorKind::PeerLost`], which names it; all others go on.
 //! * **Manners**: the library prints nothing (unless `DECK_LOG` asks), ends no process and installs no signal handler.
 //!
-//! Collectives, shared segments and job-wide locks will be modules of this crate. They do not exist yet.
+//! Shared segments and job-wide locks will be modules of this crate. They do not exist yet.
 #![forbid(unsafe_code)]
 
+pub mod group;
+
 pub use deck_mudeck::*;
+pub use group::{Group, Operation};
