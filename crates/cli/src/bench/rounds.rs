@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use deck::{Mailbox, MailboxClone, Message};
 
 use super::nodes::LOST;
+use super::stream::Window;
 
 /// Rounds between two looks at the clock.
 const STRIDE: u64 = 16;
@@ -45,6 +46,27 @@ pub fn ping(
     message.resize(bytes + 1)?;
     to.post_shared(message, LOST)?;
     Ok(round / 2.0)
+}
+
+/// Plays with one that [answers](answer) until the window is over, and stops it. Returns messages a second, both ways together.
+pub fn ping_in_company(
+    message: &mut Message,
+    inbox: &Mailbox,
+    to: &MailboxClone,
+    mut window: Window,
+) -> deck::Result<f64> {
+    let bytes = message.size();
+    let mut rounds = 0;
+    while !window.look(rounds, Instant::now()) {
+        for _ in 0..STRIDE {
+            to.post_shared(message, LOST)?;
+            inbox.retrieve_into(message, LOST)?;
+        }
+        rounds += STRIDE;
+    }
+    message.resize(bytes + 1)?;
+    to.post_shared(message, LOST)?;
+    Ok(2.0 * window.rate())
 }
 
 /// Answers messages of the size that `message` has until one of another size comes.

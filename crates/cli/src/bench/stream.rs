@@ -6,7 +6,7 @@
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use deck::{Mailbox, MailboxClone, Node};
+use deck::{Mailbox, MailboxClone, Message, Node};
 
 use super::nodes::LOST;
 
@@ -56,58 +56,87 @@ impl Stream {
     /// Counts until `senders` streams have ended. Returns messages per second.
     pub fn receive(&self, node: &Node, inbox: &Mailbox, senders: usize) -> deck::Result<f64> {
         let mut message = node.message();
-        let mut ended = 0;
-        let mut window = Window { warm_up: self.warm_up, time: self.time, from: None, to: None };
-        let mut count = 0u64;
-        while ended < senders {
-            inbox.retrieve_into(&mut message, LOST)?;
+        inbox.retrieve_into(&mut message, LOST)?;
+        self.receive_since(Instant::now(), message, inbox, senders)
+    }
+
+    /// As [`Stream::receive`], with a warm-up that began at `begin`: threads that begin together have the same window, and
+    /// their rates can be added up.
+    pub fn receive_in_company(&self, begin: Instant, node: &Node, inbox: &Mailbox) -> deck::Result<f64> {
+        let mut message = node.message();
+        inbox.retrieve_into(&mut message, LOST)?;
+        self.receive_since(begin, message, inbox, 1)
+    }
+
+    fn receive_since(
+        &self,
+        begin: Instant,
+        mut message: Message,
+        inbox: &Mailbox,
+        senders: usize,
+    ) -> deck::Result<f64> {
+        let mut window = Window::new(begin, self.warm_up, self.time);
+        let (mut count, mut ended) = (0u64, 0);
+        loop {
             if message.size() == self.end() {
                 ended += 1;
                 // The others have less company from here on.
                 window.close(count, Instant::now());
-                continue;
+                if ended == senders {
+                    return Ok(window.rate());
+                }
+            } else {
+                if self.is_touched {
+                    black_box(super::pingpong::sum(black_box(message.as_bytes())));
+                    message.clear();
+                }
+                count += 1;
+                if count.is_multiple_of(self.stride()) {
+                    window.look(count, Instant::now());
+                }
             }
-            if self.is_touched {
-                black_box(super::pingpong::sum(black_box(message.as_bytes())));
-                message.clear();
-            }
-            if count.is_multiple_of(self.stride()) {
-                window.look(count, Instant::now());
-            }
-            count += 1;
+            inbox.retrieve_into(&mut message, LOST)?;
         }
-        Ok(window.rate())
     }
 }
 
-/// The time in which messages count. It ends when somebody looks, not when it should: a thread that was not running then has
-/// the time in which it was not running in its rate.
-struct Window {
-    warm_up: Duration,
-    time: Duration,
-    from: Option<(u64, Instant)>,
-    to: Option<(u64, Instant)>,
+/// The time in which things count: the same for all threads that begin together, whether or not they were running.
+pub struct Window {
+    begin: Instant,
+    end: Instant,
+    from: Option<u64>,
+    to: Option<u64>,
 }
 
 impl Window {
-    fn look(&mut self, count: u64, now: Instant) {
-        let (_, start) = *self.from.get_or_insert((count, now));
-        if count > 0 && !self.warm_up.is_zero() && now - start >= self.warm_up {
-            // From here on it counts.
-            self.from = Some((count, now));
-            self.warm_up = Duration::ZERO;
-        } else if self.warm_up.is_zero() && now - start >= self.time {
-            self.close(count, now);
+    /// The window of `time` behind a warm-up that begins at `begin`.
+    pub fn new(begin: Instant, warm_up: Duration, time: Duration) -> Window {
+        Window { begin: begin + warm_up, end: begin + warm_up + time, from: None, to: None }
+    }
+
+    /// Tells how many there have been until now. True once the window is over.
+    pub fn look(&mut self, count: u64, now: Instant) -> bool {
+        if now >= self.begin {
+            self.from.get_or_insert(count);
+        }
+        if now >= self.end {
+            self.to.get_or_insert(count);
+        }
+        self.to.is_some()
+    }
+
+    /// There will be no more: the window ends here, unless it is over.
+    pub fn close(&mut self, count: u64, now: Instant) {
+        if !self.look(count, now) {
+            self.end = now;
+            self.to = Some(count);
         }
     }
 
-    fn close(&mut self, count: u64, now: Instant) {
-        self.to.get_or_insert((count, now));
-    }
-
-    fn rate(&self) -> f64 {
-        let (Some((first, start)), Some((last, end))) = (self.from, self.to) else { return 0.0 };
-        (last - first) as f64 / (end - start).as_secs_f64().max(1e-9)
+    /// How many a second.
+    pub fn rate(&self) -> f64 {
+        let (Some(from), Some(to)) = (self.from, self.to) else { return 0.0 };
+        (to - from) as f64 / (self.end - self.begin).as_secs_f64().max(1e-9)
     }
 }
 
@@ -115,25 +144,34 @@ impl Window {
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_window_counts_after_the_warm_up_and_includes_a_stall_at_its_end() {
-        let [warm_up, time] = [2, 10].map(Duration::from_secs);
-        let mut window = Window { warm_up, time, from: None, to: None };
+    fn rate(looks: &[(u64, u64)], closed: (u64, u64)) -> f64 {
         let start = Instant::now();
+        let mut window = Window::new(start, Duration::from_secs(2), Duration::from_secs(10));
         let at = |seconds| start + Duration::from_secs(seconds);
-        for (count, seconds) in [(0, 0), (64, 1), (128, 2), (192, 7), (528, 22), (9999, 23)] {
+        for &(count, seconds) in looks {
             window.look(count, at(seconds));
         }
-        window.close(99_999, at(30));
-        assert_eq!(window.rate(), 20.0);
+        window.close(closed.0, at(closed.1));
+        window.rate()
+    }
+
+    #[test]
+    fn a_window_counts_from_the_end_of_the_warm_up_to_its_own_end() {
+        assert_eq!(rate(&[(64, 1), (100, 2), (192, 7), (400, 12), (9999, 13)], (99_999, 30)), 30.0);
+    }
+
+    #[test]
+    fn a_thread_that_hardly_ran_has_a_low_rate_over_the_same_window() {
+        assert_eq!(rate(&[(64, 11), (164, 40)], (164, 50)), 10.0);
     }
 
     #[test]
     fn a_stream_that_ends_early_counts_up_to_its_end() {
-        let mut window = Window { warm_up: Duration::ZERO, time: Duration::from_secs(10), from: None, to: None };
-        let start = Instant::now();
-        window.look(0, start);
-        window.close(30, start + Duration::from_secs(3));
-        assert_eq!(window.rate(), 10.0);
+        assert_eq!(rate(&[(0, 2)], (30, 5)), 10.0);
+    }
+
+    #[test]
+    fn a_stream_that_ends_before_the_window_counts_nothing() {
+        assert_eq!(rate(&[(64, 1)], (64, 1)), 0.0);
     }
 }

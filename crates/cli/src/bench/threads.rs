@@ -4,12 +4,12 @@
 //! slowest thread is told as a share of the mean: 1 is fair.
 
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use deck::{Mailbox, MailboxClone};
 
 use super::nodes::{LOST, Part, Placement};
-use super::stream::Stream;
+use super::stream::{Stream, Window};
 use super::{Benchmark, rounds};
 
 pub const BENCHMARK: Benchmark = Benchmark {
@@ -35,14 +35,20 @@ fn part(part: &Part) -> deck::Result<()> {
 
     let half = part.time() / 2;
     let stream = Stream { bytes: 8, is_touched: false, warm_up: part.warm_up() / 2, time: half };
+    let begin = Instant::now();
     let streamed = each(&inboxes, &outboxes, |inbox, to| {
-        if part.role == 0 { stream.receive(&node, inbox, 1) } else { stream.send(&node, to).map(|()| 0.0) }
+        if part.role == 0 {
+            stream.receive_in_company(begin, &node, inbox)
+        } else {
+            stream.send(&node, to).map(|()| 0.0)
+        }
     })?;
+    let begin = Instant::now();
     let played = each(&inboxes, &outboxes, |inbox, to| {
         let mut message = node.message();
         message.resize(8)?;
         if part.role == 0 {
-            rounds::ping(&mut message, inbox, to, part.warm_up() / 2, half).map(|one_way| 1e9 / one_way)
+            rounds::ping_in_company(&mut message, inbox, to, Window::new(begin, part.warm_up() / 2, half))
         } else {
             rounds::answer(&mut message, inbox, to).map(|()| 0.0)
         }
@@ -52,7 +58,8 @@ fn part(part: &Part) -> deck::Result<()> {
             let sum: f64 = rates.iter().sum();
             let slowest = rates.iter().copied().fold(f64::INFINITY, f64::min);
             part.tell(what, "messages/s", sum)?;
-            part.tell(&format!("{what}, slowest"), "of mean", slowest * rates.len() as f64 / sum)?;
+            let share = if sum > 0.0 { slowest * rates.len() as f64 / sum } else { 0.0 };
+            part.tell(&format!("{what}, slowest"), "of mean", share)?;
         }
     }
     drop((inboxes, outboxes));
