@@ -43,8 +43,9 @@ static void stream_send(int to, MPI_Comm comm, uint64_t time_ns, int at_a_time) 
   }
 }
 
-static double stream_receive(int from, MPI_Comm comm, uint64_t time_ns, int senders, int at_a_time) {
-  window_t window = window_of(time_ns);
+/* The window begins at the first messages, or at begin_ns if that is given. */
+static double stream_receive(int from, MPI_Comm comm, uint64_t begin_ns, uint64_t time_ns, int senders, int at_a_time) {
+  window_t window = window_of(begin_ns, time_ns);
   uint64_t what[STRIDE], count = 0, ends = 0;
   MPI_Request requests[STRIDE];
   while (ends < (uint64_t)senders * STRIDE) {
@@ -56,9 +57,11 @@ static double stream_receive(int from, MPI_Comm comm, uint64_t time_ns, int send
     }
     if (at_a_time) check(MPI_Waitall(STRIDE, requests, MPI_STATUSES_IGNORE), "MPI_Waitall");
     for (int i = 0; i < STRIDE; i++) ends += what[i] == END;
+    uint64_t now = now_ns();
+    if (count == 0 && begin_ns == 0) window = window_of(now, time_ns);
     count += STRIDE;
-    if (ends > 0) window_close(&window, count, now_ns());
-    window_look(&window, count);
+    if (ends > 0) window_close(&window, count, now);
+    window_look(&window, count, now);
   }
   return window_rate(&window);
 }
@@ -67,7 +70,7 @@ static void rate(const options_t *options, int at_a_time) {
   for (int i = 0; i < options->points; i++) {
     if (options->at[i] != 8) continue;
     if (rank == 0)
-      tell(8, "stream", "messages/s", stream_receive(1, MPI_COMM_WORLD, options->time_ns, 1, at_a_time));
+      tell(8, "stream", "messages/s", stream_receive(1, MPI_COMM_WORLD, 0, options->time_ns, 1, at_a_time));
     else
       stream_send(0, MPI_COMM_WORLD, options->time_ns, at_a_time);
   }
@@ -75,7 +78,7 @@ static void rate(const options_t *options, int at_a_time) {
 
 static void fan_in(const options_t *options) {
   if (rank == 0) {
-    double found = stream_receive(MPI_ANY_SOURCE, MPI_COMM_WORLD, options->time_ns, size - 1, 0);
+    double found = stream_receive(MPI_ANY_SOURCE, MPI_COMM_WORLD, 0, options->time_ns, size - 1, 0);
     tell((size_t)size - 1, "all senders together", "messages/s", found);
   } else {
     stream_send(0, MPI_COMM_WORLD, options->time_ns, 0);
@@ -84,14 +87,14 @@ static void fan_in(const options_t *options) {
 
 typedef struct {
   MPI_Comm comm;
-  uint64_t time_ns;
+  uint64_t begin_ns, time_ns;
   double rate;
 } thread_t;
 
 static void *stream_thread(void *argument) {
   thread_t *thread = argument;
   if (rank == 0)
-    thread->rate = stream_receive(1, thread->comm, thread->time_ns, 1, 0);
+    thread->rate = stream_receive(1, thread->comm, thread->begin_ns, thread->time_ns, 1, 0);
   else
     stream_send(0, thread->comm, thread->time_ns, 0);
   return NULL;
@@ -99,25 +102,23 @@ static void *stream_thread(void *argument) {
 
 static void *pingpong_thread(void *argument) {
   thread_t *thread = argument;
-  uint64_t what = GO_ON, rounds = 0, begin = now_ns(), start = 0, from = 0, warm_up = thread->time_ns / 5;
+  window_t window = window_of(thread->begin_ns, thread->time_ns);
+  uint64_t what = GO_ON, rounds = 0;
   while (rank != 0 && what == GO_ON) {
     receive_from(0, thread->comm, &what, sizeof what);
     if (what == GO_ON) send_to(0, thread->comm, &what, sizeof what);
   }
-  while (rank == 0 && what == GO_ON) {
+  if (rank != 0) return NULL;
+  while (!window_look(&window, rounds, now_ns())) {
     for (int i = 0; i < 16; i++) {
       send_to(1, thread->comm, &what, sizeof what);
       receive_from(1, thread->comm, &what, sizeof what);
     }
     rounds += 16;
-    uint64_t now = now_ns();
-    if (start == 0 && now - begin >= warm_up) start = now, from = rounds;
-    if (start != 0 && rounds > from && now - begin >= warm_up + thread->time_ns) {
-      thread->rate = 2.0 * (double)(rounds - from) * 1e9 / (double)(now - start);
-      what = END;
-      send_to(1, thread->comm, &what, sizeof what);
-    }
   }
+  what = END;
+  send_to(1, thread->comm, &what, sizeof what);
+  thread->rate = 2 * window_rate(&window);
   return NULL;
 }
 
@@ -125,6 +126,8 @@ static void each_thread(size_t count, thread_t *threads, void *(*run)(void *), c
   pthread_t running[THREADS_MAX];
   double rates[THREADS_MAX];
   check(MPI_Barrier(MPI_COMM_WORLD), "MPI_Barrier");
+  uint64_t begin = now_ns();
+  for (size_t i = 0; i < count; i++) threads[i].begin_ns = begin;
   for (size_t i = 0; i < count; i++) need(pthread_create(&running[i], NULL, run, &threads[i]) == 0, "pthread_create");
   for (size_t i = 0; i < count; i++) {
     need(pthread_join(running[i], NULL) == 0, "pthread_join");

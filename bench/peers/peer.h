@@ -105,31 +105,33 @@ static inline void check_sum(const unsigned char *bytes, size_t count, unsigned 
 /* A stream is posted 64 messages at a time between two looks at the clock. */
 #define STRIDE 64
 
-/* The time in which messages of a stream count: begins after a warm-up, and ends when somebody looks. */
+/* The time in which things count, behind a warm-up: the same for all threads that begin together, whether they run or not. */
 typedef struct {
-  uint64_t warm_up_ns, time_ns, from_ns, to_ns, from, to;
+  uint64_t begin_ns, end_ns, from, to;
+  int has_from, has_to;
 } window_t;
 
-static inline window_t window_of(uint64_t time_ns) { return (window_t){.warm_up_ns = time_ns / 5, .time_ns = time_ns}; }
-
-static inline void window_close(window_t *window, uint64_t count, uint64_t now) {
-  if (window->to_ns == 0) window->to = count, window->to_ns = now;
+static inline window_t window_of(uint64_t begin_ns, uint64_t time_ns) {
+  return (window_t){.begin_ns = begin_ns + time_ns / 5, .end_ns = begin_ns + time_ns / 5 + time_ns};
 }
 
-static inline void window_look(window_t *window, uint64_t count) {
-  uint64_t now = now_ns();
-  if (window->from_ns == 0) {
-    window->from = count, window->from_ns = now;
-  } else if (window->warm_up_ns > 0) {
-    if (now - window->from_ns >= window->warm_up_ns) window->from = count, window->from_ns = now, window->warm_up_ns = 0;
-  } else if (now - window->from_ns >= window->time_ns) {
-    window_close(window, count, now);
-  }
+/* True once the window is over. */
+static inline int window_look(window_t *window, uint64_t count, uint64_t now) {
+  if (!window->has_from && now >= window->begin_ns) window->from = count, window->has_from = 1;
+  if (!window->has_to && now >= window->end_ns) window->to = count, window->has_to = 1;
+  return window->has_to;
+}
+
+static inline void window_close(window_t *window, uint64_t count, uint64_t now) {
+  if (window_look(window, count, now)) return;
+  window->end_ns = now;
+  window->to = count;
+  window->has_to = 1;
 }
 
 static inline double window_rate(const window_t *window) {
-  if (window->from_ns == 0 || window->to_ns <= window->from_ns) return 0;
-  return (double)(window->to - window->from) * 1e9 / (double)(window->to_ns - window->from_ns);
+  if (!window->has_from || !window->has_to || window->end_ns <= window->begin_ns) return 0;
+  return (double)(window->to - window->from) * 1e9 / (double)(window->end_ns - window->begin_ns);
 }
 
 /* How long a sender streams: longer than the receiver counts, whoever began first. */

@@ -28,7 +28,7 @@ typedef struct {
   uint64_t arrived, taken, ends;
   unsigned char held[HELD][EAGER_MAX];
   int is_stream;
-  uint64_t time_ns;
+  uint64_t begin_ns, time_ns;
   double rate;
 } side_t;
 
@@ -165,8 +165,9 @@ static void stream_send(side_t *side) {
   finish(side, ucp_ep_flush_nbx(side->to, &parameters), "ucp_ep_flush_nbx");
 }
 
+/* The window begins at the first messages, or at the begin that is given. */
 static double stream_receive(side_t *side, uint64_t senders) {
-  window_t window = window_of(side->time_ns);
+  window_t window = window_of(side->begin_ns, side->time_ns);
   uint64_t what[STRIDE], count = 0, ends = 0, next_look = 0;
   ucs_status_ptr_t requests[STRIDE];
   while (ends < senders * STRIDE) {
@@ -183,9 +184,12 @@ static double stream_receive(side_t *side, uint64_t senders) {
       ends = side->ends;
     }
     if (count < next_look && ends == 0) continue;
+    if (count == 0) continue;
+    uint64_t now = now_ns();
+    if (next_look == 0 && side->begin_ns == 0) window = window_of(now, side->time_ns);
     next_look = count + STRIDE;
-    if (ends > 0) window_close(&window, count, now_ns());
-    if (count > 0) window_look(&window, count);
+    if (ends > 0) window_close(&window, count, now);
+    window_look(&window, count, now);
   }
   side->is_stream = 0;
   side->arrived = side->taken = side->ends = 0;
@@ -201,31 +205,31 @@ static void *stream_thread(void *argument) {
 
 static void *pingpong_thread(void *argument) {
   side_t *side = argument;
-  uint64_t what = GO_ON, rounds = 0, begin = now_ns(), start = 0, from = 0, warm_up = side->time_ns / 5;
+  window_t window = window_of(side->begin_ns, side->time_ns);
+  uint64_t what = GO_ON, rounds = 0;
   while (role != 0 && what == GO_ON) {
     receive_on(side, &what, sizeof what);
     if (what == GO_ON) send_on(side, &what, sizeof what);
   }
-  while (role == 0 && what == GO_ON) {
+  if (role != 0) return NULL;
+  while (!window_look(&window, rounds, now_ns())) {
     for (int i = 0; i < 16; i++) {
       send_on(side, &what, sizeof what);
       receive_on(side, &what, sizeof what);
     }
     rounds += 16;
-    uint64_t now = now_ns();
-    if (start == 0 && now - begin >= warm_up) start = now, from = rounds;
-    if (start != 0 && rounds > from && now - begin >= warm_up + side->time_ns) {
-      side->rate = 2.0 * (double)(rounds - from) * 1e9 / (double)(now - start);
-      what = END;
-      send_on(side, &what, sizeof what);
-    }
   }
+  what = END;
+  send_on(side, &what, sizeof what);
+  side->rate = 2 * window_rate(&window);
   return NULL;
 }
 
 static void each_thread(size_t count, void *(*run)(void *), const char *what) {
   pthread_t running[THREADS_MAX];
   double rates[THREADS_MAX];
+  uint64_t begin = now_ns();
+  for (size_t i = 0; i < count; i++) sides[i].begin_ns = begin;
   for (size_t i = 0; i < count; i++) need(pthread_create(&running[i], NULL, run, &sides[i]) == 0, "pthread_create");
   for (size_t i = 0; i < count; i++) {
     need(pthread_join(running[i], NULL) == 0, "pthread_join");

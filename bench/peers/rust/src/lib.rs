@@ -78,41 +78,44 @@ pub fn check_sum(bytes: &[u8], value: u8) {
     );
 }
 
-/// The time in which messages of a stream count: begins after a warm-up, and ends when somebody looks.
+/// The time in which things count, behind a warm-up: the same for all threads that begin together, whether they run or not.
 pub struct Window {
-    warm_up: Duration,
-    time: Duration,
-    from: Option<(u64, Instant)>,
-    to: Option<(u64, Instant)>,
+    begin: Instant,
+    end: Instant,
+    from: Option<u64>,
+    to: Option<u64>,
 }
 
 impl Window {
-    /// A window of `time`.
-    pub fn of(time: Duration) -> Window {
-        Window { warm_up: time / 5, time, from: None, to: None }
+    /// A window of `time` behind a warm-up that begins at `begin`.
+    pub fn of(begin: Instant, time: Duration) -> Window {
+        Window { begin: begin + time / 5, end: begin + time / 5 + time, from: None, to: None }
     }
 
-    /// Called every [`STRIDE`] messages.
-    pub fn look(&mut self, count: u64) {
+    /// Called every [`STRIDE`] messages. True once the window is over.
+    pub fn look(&mut self, count: u64) -> bool {
         let now = Instant::now();
-        let (_, start) = *self.from.get_or_insert((count, now));
-        if count > 0 && !self.warm_up.is_zero() && now - start >= self.warm_up {
-            self.from = Some((count, now));
-            self.warm_up = Duration::ZERO;
-        } else if self.warm_up.is_zero() && now - start >= self.time {
-            self.close(count);
+        if now >= self.begin {
+            self.from.get_or_insert(count);
         }
+        if now >= self.end {
+            self.to.get_or_insert(count);
+        }
+        self.to.is_some()
     }
 
     /// Ends the window, if it has not ended yet.
     pub fn close(&mut self, count: u64) {
-        self.to.get_or_insert((count, Instant::now()));
+        if !self.look(count) {
+            self.end = Instant::now();
+            self.to = Some(count);
+        }
     }
 
-    /// Messages a second.
+    /// How many a second.
     pub fn rate(&self) -> f64 {
-        let (Some((first, start)), Some((last, end))) = (self.from, self.to) else { return 0.0 };
-        (last - first) as f64 / (end - start).as_secs_f64().max(1e-9)
+        let (Some(from), Some(to)) = (self.from, self.to) else { return 0.0 };
+        if self.end <= self.begin { 0.0 } else { (to - from) as f64 / (self.end - self.begin).as_secs_f64() }
     }
 }
 

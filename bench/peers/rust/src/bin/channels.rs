@@ -46,13 +46,15 @@ where
             ponged();
         });
         ping(END);
-        let mut window = Window::of(time);
         let mut count = 0;
-        while streamed() == GO_ON {
+        let mut what = streamed();
+        let mut window = Window::of(Instant::now(), time);
+        while what == GO_ON {
+            count += 1;
             if count % STRIDE == 0 {
                 window.look(count);
             }
-            count += 1;
+            what = streamed();
         }
         window.close(count);
         other.join().expect("the other thread does not panic")?;

@@ -12,7 +12,7 @@ use std::process::{Command, ExitCode};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use bench_peers::{Options, STRIDE, Window, check_sum, mean_ns, stay, stream_time, tell, tell_threads};
+use bench_peers::{Options, STRIDE, Window, check_sum, stay, stream_time, tell, tell_threads};
 use iceoryx2::port::publisher::Publisher;
 use iceoryx2::port::subscriber::Subscriber;
 use iceoryx2::prelude::*;
@@ -190,10 +190,12 @@ impl Side {
         &self,
         from: &Subscriber<ipc::Service, [u8], ()>,
         senders: usize,
+        begin: Option<Instant>,
         time: Duration,
     ) -> Result<f64, Failure> {
-        let mut window = Window::of(time);
-        let (mut count, mut ended) = (0, 0);
+        let (mut count, mut ended) = (1, 0);
+        receive(from, self.is_yielding, |_| ())?;
+        let mut window = Window::of(begin.unwrap_or_else(Instant::now), time);
         while ended < senders {
             if receive(from, self.is_yielding, |content| content[0])? == END {
                 ended += 1;
@@ -211,7 +213,7 @@ impl Side {
     fn stream(&self, senders: usize, what: &str) -> Result<(), Failure> {
         let way = self.way("stream", 8, 64);
         if self.role == 0 {
-            let rate = self.stream_receive(&way.subscriber()?, senders, self.options.time)?;
+            let rate = self.stream_receive(&way.subscriber()?, senders, None, self.options.time)?;
             tell(if senders == 1 && what == "stream" { 8 } else { senders }, what, "messages/s", rate);
             Ok(())
         } else {
@@ -221,25 +223,32 @@ impl Side {
 
     fn threads(&self, count: usize) -> Result<(), Failure> {
         let time = self.options.time / 2;
+        let begin = Instant::now();
         let streams = self.each(count, |thread| {
             let way = self.way(&format!("{count}/stream/{thread}"), 8, 64);
             if self.role == 0 {
-                self.stream_receive(&way.subscriber()?, 1, time)
+                self.stream_receive(&way.subscriber()?, 1, Some(begin), time)
             } else {
                 self.stream_send(&way.publisher()?, time).map(|()| 0.0)
             }
         })?;
         let names = if self.role == 0 { ["ping", "pong"] } else { ["pong", "ping"] };
+        let begin = Instant::now();
         let played = self.each(count, |thread| {
             let from = self.way(&format!("{count}/{}/{thread}", names[1]), 8, 2).subscriber::<u8>()?;
             let to = self.way(&format!("{count}/{}/{thread}", names[0]), 8, 2).publisher::<u8>()?;
             if self.role == 0 {
-                let round = mean_ns(time, || {
-                    send(&to, 8, GO_ON).expect("a loan of eight bytes");
-                    receive(&from, self.is_yielding, |_| ()).expect("an answer");
-                });
+                let mut window = Window::of(begin, time);
+                let mut rounds = 0;
+                while !window.look(rounds) {
+                    for _ in 0..16 {
+                        send(&to, 8, GO_ON)?;
+                        receive(&from, self.is_yielding, |_| ())?;
+                    }
+                    rounds += 16;
+                }
                 send(&to, 8, END)?;
-                Ok(2e9 / round)
+                Ok(2.0 * window.rate())
             } else {
                 while receive(&from, self.is_yielding, |content| content[0])? == GO_ON {
                     send(&to, 8, GO_ON)?;
