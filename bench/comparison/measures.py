@@ -37,14 +37,14 @@ EXPERIMENTS = (
         MPI + ("iceoryx2", "ucx-tag"),
     ),
     Experiment(
-        "rate", "8-byte stream, one pair", "rate", (8,), UCX + MPI + ("openmpi-isend", "intelmpi-isend", "iceoryx2"), 0.5
+        "rate", "8-byte stream, one pair", "rate", (8,), UCX + MPI + ("openmpi-isend", "openmpi-ob1", "intelmpi-isend", "iceoryx2"), 0.5
     ),
     Experiment(
         "fan-in",
         "8-byte streams from several nodes into one",
         "fan-in",
         (3, 7),
-        MPI + ("ucx-tag", "ucx-tag-yield", "ucx-am-yield", "iceoryx2-yield"),
+        MPI + ("openmpi-ob1", "ucx-tag-yield", "ucx-am-yield", "iceoryx2-yield"),
         0.7,
     ),
     Experiment(
@@ -52,7 +52,7 @@ EXPERIMENTS = (
         "1 to 8 threads in each of two processes",
         "threads",
         (1, 2, 4, 8),
-        MPI + ("openmpi-yield", "ucx-am", "ucx-am-yield", "ucx-tag-yield", "iceoryx2", "iceoryx2-yield"),
+        MPI + ("openmpi-yield", "openmpi-ob1-yield", "ucx-am", "ucx-am-yield", "ucx-tag-yield", "iceoryx2", "iceoryx2-yield"),
         1.0,
     ),
     Experiment(

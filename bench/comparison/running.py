@@ -18,6 +18,8 @@ from comparison.participants import Figure, Participant, figures_of, is_one_by_o
 
 # Probes of a pair that are further apart say that the machine changed.
 STEADY = 1.3
+# A probe over so many nanoseconds says that somebody else had one of the processors.
+QUIET = 1000
 # Peers between two runs of DECK.
 GROUP = 3
 # A participant that fails so often in a row is left alone.
@@ -51,7 +53,7 @@ class Pair:
     def is_steady(self) -> bool:
         probes = [probe for record in (self.deck, self.peer) for probe in (record.before, record.after)]
         known = [probe for probe in probes if probe]
-        return not known or max(known) <= STEADY * min(known)
+        return not known or max(known) <= min(STEADY * min(known), QUIET)
 
 
 def pairs(records: list[Record], experiment: str, peer: str) -> list[Pair]:
@@ -86,6 +88,8 @@ class Runner:
             first = len(self.records)
             for name in _order(peers, number):
                 if self._failures.get((experiment.name, name), 0) < PATIENCE:
+                    if sys.stderr.isatty():
+                        print(f"\r\x1b[K{experiment.name}: round {number + 1}, {name}", end="", file=sys.stderr, flush=True)
                     self._one(experiment, number, name)
             last = self._probe()
             for record, following in zip(self.records[first:], self.records[first + 1 :], strict=False):
@@ -122,7 +126,7 @@ class Runner:
             command = participant.command(experiment.benchmark, self.cpus, seconds, points)
             # Idle waits for as many seconds as its point says, whatever the time per point.
             waiting = max(points) if experiment.benchmark == "idle" else 0
-            limit = 20 + waiting + 10 * len(points) * seconds
+            limit = 60 + waiting + 10 * len(points) * seconds
             output, failure = run_limited(command, participant.environment, limit)
             if failure:
                 return figures, failure
@@ -143,7 +147,7 @@ class Runner:
         words = [
             f"{experiment.name}: round {done} of {rounds}",
             f"{self._steady(experiment, peers)} steady" if peers else "",
-            f"bare ring {probe:.0f} ns" if probe else "",
+            f"bare ring {probe:.0f} ns" if probe and probe <= QUIET else "others at work",
             f"about {left:.0f} s left" if left else "",
         ]
         line = ", ".join(word for word in words if word)
@@ -182,8 +186,8 @@ def run_limited(command: list[str], environment: dict[str, str], limit: float) -
         _end(process)
         raise
     if process.returncode != 0:
-        said = errors.strip().splitlines()
-        return output, f"status {process.returncode}: {said[-1] if said else 'it said nothing'}"
+        said = [line.strip() for line in (errors + output).splitlines() if any(map(str.isalpha, line))]
+        return output, f"status {process.returncode}: {' '.join(said[:3]) or 'it said nothing'}"
     return output, None
 
 

@@ -11,8 +11,12 @@ from comparison.measures import EXPERIMENTS, Experiment
 from comparison.running import Record
 
 
-def write(folder: Path, records: list[Record], described: dict[str, str], versions: dict[str, str],
-          missing: dict[str, str]) -> list[Judgement]:
+Texts = dict[str, str]
+
+
+def write(
+    folder: Path, records: list[Record], described: Texts, versions: Texts, missing: Texts
+) -> list[Judgement]:
     """Writes everything but the plots."""
     folder.mkdir(parents=True, exist_ok=True)
     judgements = judge(records)
@@ -69,8 +73,9 @@ def _ratio(judgement: Judgement) -> str:
     return f"{middle} ({low} to {high}{', range' if found.is_range else ''})"
 
 
-def _page(records: list[Record], judgements: list[Judgement], described: dict[str, str], versions: dict[str, str],
-          missing: dict[str, str]) -> str:
+def _page(
+    records: list[Record], judgements: list[Judgement], described: Texts, versions: Texts, missing: Texts
+) -> str:
     text = [f"# {described['date']}, {described['processor']}", ""]
     text += [f"* {name}: {what}" for name, what in described.items()]
     text += [f"* {name}: {what}" for name, what in versions.items()]
@@ -103,7 +108,7 @@ def _page(records: list[Record], judgements: list[Judgement], described: dict[st
         f"{record.participant} in {record.experiment}": record.failure for record in records if record.failure is not None
     }
     text += [f"* {name}: {reason}" for name, reason in {**missing, **failures}.items()] or ["Nothing."]
-    text += ["* ZeroMQ, nng: two orders of magnitude slower on one host than everything here, since each message wakes a thread."]
+    text += ["* ZeroMQ and nng are not measured: a message between processes wakes a thread there."]
     return "\n".join(text) + "\n"
 
 
