@@ -4,14 +4,14 @@ use std::fmt;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use deck_peers::{Depending, MailboxId, Peer};
+use deck_peers::{Depending, Handler, MailboxId, Peer};
 use deck_segment::fabric::Host;
-use deck_sync::atomic::Ordering;
+use deck_sync::atomic::{AtomicU64, Ordering};
 use deck_sync::{Deadline, Error, ErrorKind, Event, Interrupted, NodeId, Result, Waiting};
 use deck_transport::segment::sender::Ending;
 use deck_transport::{Parcel, Protocol, Refusal, Sender};
 
-use crate::mailbox::{Counters, MailboxStats};
+use crate::mailbox::MailboxStats;
 use crate::message::Message;
 use crate::shared::{NodeShared, lock};
 
@@ -53,7 +53,8 @@ pub(crate) struct Poster {
     pub peer: Option<Arc<Peer>>,
     /// Threads that wait for room.
     hungry: Mutex<u32>,
-    posted: Counters,
+    waits: AtomicU64,
+    held_back: AtomicU64,
 }
 
 impl Poster {
@@ -64,7 +65,16 @@ impl Poster {
         ring: u64,
         peer: Option<Arc<Peer>>,
     ) -> Poster {
-        Poster { id, name, sender, ring, peer, hungry: Mutex::new(0), posted: Counters::default() }
+        Poster {
+            id,
+            name,
+            sender,
+            ring,
+            peer,
+            hungry: Mutex::new(0),
+            waits: AtomicU64::new(0),
+            held_back: AtomicU64::new(0),
+        }
     }
 
     fn what(&self) -> String {
@@ -85,9 +95,13 @@ impl Poster {
             }
             node.want_ticks();
         }
-        let protocol = self.sender.post(parcel)?;
-        self.posted.count(protocol, parcel.size());
-        Ok(protocol)
+        match self.sender.post(parcel) {
+            Err(Refusal::NeedsBuffer) => {
+                let moved = parcel.in_buffer(node.heap()).map_err(Refusal::Failed)?;
+                self.sender.post(&moved)
+            }
+            posted => posted,
+        }
     }
 
     fn ask_for_room(&self, more: bool) {
@@ -103,7 +117,7 @@ impl Poster {
         }
     }
 
-    /// Ends the ring: nothing more is posted or asked for; returns the position behind the last reservation.
+    /// Ends the ring: nothing more is posted or asked for; returns the position behind the last message posted.
     pub fn end(&self, ending: Ending) -> u32 {
         let tail = self.sender.end(ending);
         // Whoever is asking for room right now is done before this returns.
@@ -112,10 +126,6 @@ impl Poster {
     }
 
     /// True once no thread is inside a post.
-    pub fn is_finished(&self) -> bool {
-        self.sender.is_finished()
-    }
-
     /// Why the ring refuses, as an error.
     #[cold]
     fn error(&self, node: &NodeShared, refusal: Refusal) -> Error {
@@ -127,7 +137,7 @@ impl Poster {
                 Err(error) => error,
                 Ok(()) => Error::new(ErrorKind::Closed, doing).with_peer(self.id.owner),
             },
-            Refusal::Full => Error::new(ErrorKind::Timeout, format!("{doing}: it is full"))
+            Refusal::Full | Refusal::NeedsBuffer => Error::new(ErrorKind::Timeout, format!("{doing}: it is full"))
                 .with_peer(self.id.owner)
                 .with_remedy("wait longer, or give the mail box more room (messages and bytes per node)"),
             Refusal::Budget => {
@@ -140,12 +150,13 @@ impl Poster {
     }
 
     pub fn stats(&self) -> MailboxStats {
-        let ([short, buffered, zero_copy], posted, bytes_posted) = self.posted.read();
+        let traffic = self.sender.traffic();
+        let [short, buffered, zero_copy] = traffic.by_protocol();
         MailboxStats {
-            posted,
-            bytes_posted,
-            waits: self.posted.waits.load(Ordering::Relaxed),
-            held_back: self.posted.held_back.load(Ordering::Relaxed),
+            posted: traffic.messages(),
+            bytes_posted: traffic.bytes(),
+            waits: self.waits.load(Ordering::Relaxed),
+            held_back: self.held_back.load(Ordering::Relaxed),
             short,
             buffered,
             zero_copy,
@@ -183,7 +194,7 @@ impl Waiting for Room<'_> {
     fn look(&mut self) -> Option<Self::Output> {
         if self.is_budget {
             for poster in self.all {
-                poster.sender.reap(u32::MAX);
+                poster.sender.reap();
             }
         }
         match self.poster.try_post(self.node, self.parcel) {
@@ -196,8 +207,13 @@ impl Waiting for Room<'_> {
 
     fn arm(&mut self) {
         if !std::mem::replace(&mut self.has_asked, true) {
-            self.poster.posted.waits.fetch_add(1, Ordering::Relaxed);
+            self.poster.waits.fetch_add(1, Ordering::Relaxed);
             self.asked().for_each(|poster| poster.ask_for_room(true));
+            // Credits may be told late, and nobody may be retrieving there.
+            self.asked().for_each(|poster| match &poster.peer {
+                Some(_) => self.node.membership().want_room(poster.id.owner, poster.ring),
+                None => self.node.room_wanted(poster.id.owner, poster.ring),
+            });
             self.depending = self.poster.peer.as_ref().map(|peer| self.node.membership().depend(peer));
         }
     }
@@ -262,10 +278,10 @@ impl MailboxClone {
     #[cold]
     fn post_later(&self, message: &Message, mut refusal: Refusal, deadline: Deadline) -> Result<()> {
         let poster = &*self.poster;
-        poster.posted.held_back.fetch_add(1, Ordering::Relaxed);
+        poster.held_back.fetch_add(1, Ordering::Relaxed);
         loop {
             let is_budget = match refusal {
-                Refusal::Full => false,
+                Refusal::Full | Refusal::NeedsBuffer => false,
                 Refusal::Budget => true,
                 other => return Err(poster.error(&self.node, other)),
             };

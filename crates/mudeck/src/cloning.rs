@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use deck_peers::{Granted, MailboxId, NodeState, Peer, Refused};
 use deck_segment::fabric::Host;
-use deck_segment::layout::LINE;
 use deck_segment::{HeapMemory, Region};
 use deck_sync::atomic::Ordering;
 use deck_sync::{Deadline, Error, ErrorKind, Event, Interrupted, NodeId, Result, Waiting};
@@ -117,7 +116,7 @@ impl NodeShared {
         let peer = self.membership.meet(id.owner, deadline)?;
         let heap =
             peer.heap().ok_or_else(|| Error::new(ErrorKind::PeerLost, "meeting it").with_peer(id.owner))?.clone();
-        let credit = self.heap().region(LINE)?;
+        let credit = self.heap().region(Shape::MAPPED_CREDIT_BYTES)?;
         let granted = match self.membership.request_ring(&peer, id, credit.offset() as u64, deadline) {
             Ok(granted) => granted,
             Err(error) => {
@@ -157,7 +156,6 @@ impl NodeShared {
             receiver,
             credit: credit.words(),
             region: Some(credit),
-            heap: self.heap().clone(),
             budget: self.budget.clone(),
             thresholds: self.settings.thresholds,
         })
@@ -207,16 +205,15 @@ impl NodeShared {
             .collect()
     }
 
-    /// Ends the poster to `id`, if there is one, and tells the position behind its last reservation.
-    pub fn end_poster(&self, id: MailboxId, ending: Ending) -> Option<(Arc<Poster>, u32)> {
+    /// Ends the poster to `id`, if there is one, and tells the position behind the last message that it posted.
+    pub fn end_poster(&self, id: MailboxId, ending: Ending) -> Option<u32> {
         let mut posters = lock(&self.posters);
         // A clone under way has posted nothing yet, and will notice by itself.
         let Some(Cloning::Ready(poster)) = posters.get(&id) else { return None };
         let poster = poster.clone();
         posters.remove(&id);
         drop(posters);
-        let tail = poster.end(ending);
-        Some((poster, tail))
+        Some(poster.end(ending))
     }
 }
 

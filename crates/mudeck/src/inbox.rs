@@ -115,6 +115,14 @@ impl Inbox {
         }
     }
 
+    /// Tells the sender of a ring all credits.
+    pub fn tell(&mut self, from: NodeId, id: u64) {
+        let is_it = |ring: &&mut Ring| ring.id == id && ring.receiver.from() == from && ring.ended.is_none();
+        if let Some(ring) = self.rings.iter_mut().flatten().find(is_it) {
+            ring.receiver.tell();
+        }
+    }
+
     /// The sender will not use a ring any more: it goes if nothing is in it.
     pub fn end_ring(&mut self, from: NodeId, id: u64, tail: u32) {
         for index in 0..self.rings.len() {
@@ -166,10 +174,8 @@ impl Inbox {
         self.hear_bells();
         (0..self.hot.len()).any(|place| {
             let Some(ring) = &mut self.rings[self.hot[place]] else { return false };
-            // A node that left in order tells nothing; what it had posted may lie behind slots that it never wrote.
-            ring.receiver.has_next()
-                || ring.ended == Some(Ended::Lost)
-                || (ring.ended.is_some() && ring.receiver.skip_unwritten())
+            // A node that left in order tells nothing.
+            ring.receiver.has_next() || ring.ended == Some(Ended::Lost)
         })
     }
 
@@ -232,8 +238,6 @@ impl Inbox {
                     }
                     return Ok(None);
                 }
-                // Slots that the dead node had reserved and never written are passed over.
-                Some(_) if !ring.receiver.has_next() && ring.receiver.skip_unwritten() => {}
                 // It is there, but names a heap that cannot be had any more: lost with its sender.
                 Some(_) if ring.receiver.has_next() => ring.receiver.skip_one(),
                 Some(ended) => {

@@ -3,21 +3,21 @@
 use std::future::Future;
 use std::os::fd::RawFd;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use deck_peers::{Granted, MailboxId, Refused};
 use deck_segment::Region;
 use deck_sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use deck_sync::{Deadline, Error, ErrorKind, Event, Interrupted, NodeId, Result, Waiting};
+use deck_sync::{Biased, Deadline, Error, ErrorKind, Event, Interrupted, NodeId, Result, Waiting};
 use deck_transport::segment::ring::MESSAGES_MAX;
-use deck_transport::{Heaps, Parcel, Protocol, Shape};
+use deck_transport::{Heaps, Parcel, Shape, Traffic};
 
 use crate::clone::{MailboxAddress, MailboxClone, Refused as RefusedMessage};
 use crate::inbox::{Arrival, Ended, Inbox, Ring};
 use crate::message::Message;
-use crate::shared::{NodeShared, lock};
+use crate::shared::NodeShared;
 use crate::watcher::Watch;
 
 /// Limits of a mail box, for each node that posts to it.
@@ -73,40 +73,19 @@ pub struct MailboxStats {
     pub zero_copy: u64,
 }
 
-#[derive(Default)]
-pub(crate) struct Counters {
-    messages: [AtomicU64; 3],
-    bytes: AtomicU64,
-    pub waits: AtomicU64,
-    pub held_back: AtomicU64,
-}
-
-impl Counters {
-    #[inline]
-    pub fn count(&self, protocol: Protocol, bytes: usize) {
-        // Relaxed: statistics.
-        self.messages[protocol as usize].fetch_add(1, Ordering::Relaxed);
-        self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
-    }
-
-    /// Messages by protocol, messages, bytes.
-    pub fn read(&self) -> ([u64; 3], u64, u64) {
-        let by_protocol = [0, 1, 2].map(|index: usize| self.messages[index].load(Ordering::Relaxed));
-        (by_protocol, by_protocol.iter().sum(), self.bytes.load(Ordering::Relaxed))
-    }
-}
-
 /// A mail box of this node, whoever holds it.
 pub(crate) struct Core {
     pub id: MailboxId,
     pub name: Option<String>,
     pub shape: Shape,
-    inbox: Mutex<Inbox>,
+    inbox: Biased<Inbox>,
     /// The same area as the inbox has: for its event, without the lock.
     area: Arc<Region>,
     words: deck_segment::Words,
     is_closed: AtomicBool,
-    retrieved: Counters,
+    /// Counted inside the inbox.
+    retrieved: Traffic,
+    waits: AtomicU64,
     pub watch: Watch,
 }
 
@@ -119,9 +98,10 @@ impl Core {
             shape,
             words: area.words(),
             area,
-            inbox: Mutex::new(inbox),
+            inbox: Biased::new(inbox),
             is_closed: AtomicBool::new(false),
-            retrieved: Counters::default(),
+            retrieved: Traffic::default(),
+            waits: AtomicU64::new(0),
             watch: Watch::default(),
         }
     }
@@ -136,7 +116,7 @@ impl Core {
 
     /// The rings and the area of a mail box that was open; `None` if it was closed already.
     pub fn close(&self) -> Option<(Vec<Ring>, Arc<Region>)> {
-        let mut inbox = lock(&self.inbox);
+        let mut inbox = self.inbox.lock();
         if self.is_closed.swap(true, Ordering::AcqRel) {
             return None;
         }
@@ -148,32 +128,37 @@ impl Core {
 
     /// Adds a ring under the lock; `make` fails or adds it.
     pub fn add_ring(&self, make: impl FnOnce(&mut Inbox) -> Result<Granted, Refused>) -> Result<Granted, Refused> {
-        let mut inbox = lock(&self.inbox);
+        let mut inbox = self.inbox.lock();
         if self.is_closed() { Err(Refused::Closed) } else { make(&mut inbox) }
     }
 
     pub fn sender_gone(&self, from: NodeId, ended: Ended, heaps: &dyn Heaps) {
-        lock(&self.inbox).sender_gone(from, ended, heaps);
+        self.inbox.lock().sender_gone(from, ended, heaps);
         self.event().notify();
     }
 
     /// The poster will not use this ring: a clone that was given up.
     pub fn end_ring(&self, from: NodeId, ring: u64, tail: u32) {
-        lock(&self.inbox).end_ring(from, ring, tail);
+        self.inbox.lock().end_ring(from, ring, tail);
+    }
+
+    /// Tells the sender of a ring that is here all credits.
+    pub fn tell(&self, from: NodeId, ring: u64) {
+        self.inbox.lock().tell(from, ring);
     }
 
     pub fn adopt_of(&self, owner: NodeId, heaps: &dyn Heaps) {
-        lock(&self.inbox).adopt_of(owner, heaps);
+        self.inbox.lock().adopt_of(owner, heaps);
     }
 
     /// True if a retrieve would not wait.
     pub fn has_work(&self) -> bool {
-        self.is_closed() || lock(&self.inbox).has_work()
+        self.is_closed() || self.inbox.lock().has_work()
     }
 
     /// Has posters ring from now on.
     pub fn arm(&self) {
-        lock(&self.inbox).cool();
+        self.inbox.lock().cool();
     }
 
     fn what(&self) -> String {
@@ -200,13 +185,17 @@ impl Waiting for Retrieving<'_> {
                 Err(error) => error,
             }));
         }
-        let taken = lock(&self.core.inbox).take(self.into, self.node.heap(), self.node);
+        let taken = {
+            let mut inbox = self.core.inbox.lock();
+            let taken = inbox.take(self.into, self.node.heap(), self.node);
+            if let Ok(Some(Arrival::Message(_, protocol))) = &taken {
+                self.core.retrieved.count(*protocol, self.into.size());
+            }
+            taken
+        };
         match taken {
             Ok(None) => None,
-            Ok(Some(Arrival::Message(from, protocol))) => {
-                self.core.retrieved.count(protocol, self.into.size());
-                Some(Ok(from))
-            }
+            Ok(Some(Arrival::Message(from, _))) => Some(Ok(from)),
             Ok(Some(Arrival::Trouble(error, ring))) => {
                 if let Some(ring) = ring {
                     self.node.give_up(*ring, self.core.id, self.core.area.clone());
@@ -218,7 +207,7 @@ impl Waiting for Retrieving<'_> {
     }
 
     fn arm(&mut self) {
-        self.core.retrieved.waits.fetch_add(1, Ordering::Relaxed);
+        self.core.waits.fetch_add(1, Ordering::Relaxed);
         self.core.arm();
     }
 }
@@ -370,11 +359,10 @@ impl Mailbox {
         let posters = self.node.posters();
         let own = posters.iter().find(|poster| poster.id == self.core.id);
         let mut stats = own.map(|poster| poster.stats()).unwrap_or_default();
-        let (by_protocol, retrieved, bytes) = self.core.retrieved.read();
-        stats.retrieved = retrieved;
-        stats.bytes_retrieved = bytes;
-        stats.waits += self.core.retrieved.waits.load(Ordering::Relaxed);
-        [stats.short, stats.buffered, stats.zero_copy] = by_protocol;
+        let retrieved = &self.core.retrieved;
+        (stats.retrieved, stats.bytes_retrieved) = (retrieved.messages(), retrieved.bytes());
+        stats.waits += self.core.waits.load(Ordering::Relaxed);
+        [stats.short, stats.buffered, stats.zero_copy] = retrieved.by_protocol();
         stats
     }
 

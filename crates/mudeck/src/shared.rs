@@ -3,17 +3,15 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
-use std::time::Duration;
 
 use deck_peers::{Door, Granted, Handler, MailboxId, Membership, Options, Peer, Refused, fork};
 use deck_segment::layout::LINE;
 use deck_segment::{HeapMemory, Region};
-use deck_sync::atomic::{AtomicBool, AtomicU64, Ordering, yield_now};
+use deck_sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use deck_sync::{Deadline, Error, ErrorKind, NodeId, Result};
 use deck_transport::segment::sender::Ending;
 use deck_transport::{Budget, Heaps};
 
-use crate::clone::Poster;
 use crate::cloning::Cloning;
 use crate::inbox::{Ended, Inbox, Ring};
 use crate::log::{self, LogLevel};
@@ -24,9 +22,6 @@ use crate::watcher::Watcher;
 /// Lines of a ring's area for buffered messages: 2 KiB, so that a ring stays under 8 KiB.
 const AREA_LINES: u32 = 32;
 
-/// How long leaving waits for threads that are inside a post: a few instructions, unless they are kept from running.
-const FINISH_WITHIN: Duration = Duration::from_millis(200);
-
 /// What all objects of a node share.
 pub(crate) struct NodeShared {
     pub membership: Arc<Membership>,
@@ -36,8 +31,6 @@ pub(crate) struct NodeShared {
     pub posters: Mutex<HashMap<MailboxId, Cloning>>,
     /// Rings of closed mail boxes whose memory somebody may still write.
     dying: Mutex<Vec<Dying>>,
-    /// Posters of closed mail boxes whose owners are still to be told that nothing more is written.
-    ending: Mutex<Vec<(Arc<Poster>, u32)>>,
     /// Credit lines of clones that were given up before the owner answered.
     pub abandoned: Mutex<Vec<Region>>,
     pub next_ring: AtomicU64,
@@ -56,10 +49,8 @@ struct Dying {
     ring: Ring,
     /// The bells of the mail box, which the poster may still write.
     _area: Arc<Region>,
-    /// Position behind the last slot that was ever reserved, once the poster has told.
+    /// Position behind the last message that was ever posted, once the poster has told.
     tail: Option<u32>,
-    /// The poster, if it is one of this node.
-    poster: Option<Arc<Poster>>,
 }
 
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -83,7 +74,6 @@ impl NodeShared {
             boxes: Mutex::default(),
             posters: Mutex::default(),
             dying: Mutex::default(),
-            ending: Mutex::default(),
             abandoned: Mutex::default(),
             next_ring: AtomicU64::new(1),
             watcher: OnceLock::new(),
@@ -94,7 +84,7 @@ impl NodeShared {
         shared.heap().set_reserve(Box::new(move || {
             // Messages that were retrieved since the last post still hold their buffers.
             weak.upgrade().iter().flat_map(|shared| shared.posters()).for_each(|poster| {
-                poster.sender.reap(u32::MAX);
+                poster.sender.try_reap();
             });
         }));
         let handler: Weak<dyn Handler> = Arc::downgrade(&(shared.clone() as Arc<dyn Handler>));
@@ -213,24 +203,20 @@ impl NodeShared {
             return;
         }
         let from = ring.receiver.from();
-        let (mut tail, mut poster) = (None, None);
-        if from == self.number() {
-            poster = self.end_poster(id, Ending::Closed);
+        let tail = if from == self.number() {
             // A clone under way has posted nothing and never will.
-            tail = Some(poster.as_ref().map_or(0, |(_, tail)| *tail));
+            Some(self.end_poster(id, Ending::Closed).unwrap_or(0))
         } else {
             self.membership.close_ring(from, ring.id);
-        }
-        lock(&self.dying).push(Dying { ring, _area: area, tail, poster: poster.map(|(poster, _)| poster) });
+            None
+        };
+        lock(&self.dying).push(Dying { ring, _area: area, tail });
     }
 
     /// Frees the rings of closed mail boxes that nobody writes any more; true if some are left.
     fn bury(&self) -> bool {
         let mut dying = lock(&self.dying);
-        dying.retain_mut(|dying| {
-            let is_finished = dying.poster.as_ref().is_none_or(|poster| poster.is_finished());
-            !(is_finished && dying.tail.is_some_and(|tail| dying.ring.receiver.is_quiet(tail)))
-        });
+        dying.retain_mut(|dying| !dying.tail.is_some_and(|tail| dying.ring.receiver.is_quiet(tail)));
         dying.iter().any(|dying| dying.tail.is_some())
     }
 
@@ -259,15 +245,8 @@ impl NodeShared {
             return;
         }
         self.all_boxes().iter().for_each(|core| self.close(core));
-        let posters = self.posters();
-        for poster in &posters {
-            poster.sender.stop(Ending::Closed);
-        }
         // Threads that are inside a post right now get to its end before the receivers are told.
-        let deadline = Deadline::after(FINISH_WITHIN);
-        while !posters.iter().all(|poster| poster.is_finished()) && !deadline.has_passed() {
-            yield_now();
-        }
+        self.posters().iter().for_each(|poster| poster.sender.stop(Ending::Closed));
         self.membership.leave();
         for cloning in std::mem::take(&mut *lock(&self.posters)).into_values() {
             if let Cloning::UnderWay(event) = cloning {
@@ -275,7 +254,6 @@ impl NodeShared {
             }
         }
         lock(&self.dying).clear();
-        lock(&self.ending).clear();
     }
 }
 
@@ -290,18 +268,14 @@ impl Handler for NodeShared {
         self.add_ring(&core, heap, peer.number(), credit)
     }
 
-    fn ring_closed(&self, owner: NodeId, ring: u64) -> Option<u32> {
+    fn ring_closed(&self, owner: NodeId, ring: u64) -> u32 {
         let found = self.posters().into_iter().find(|poster| poster.id.owner == owner && poster.ring == ring);
         // Unknown: a clone under way, which has posted nothing and never will.
-        let Some((poster, tail)) = found.and_then(|poster| self.end_poster(poster.id, Ending::Closed)) else {
-            return Some(0);
-        };
-        if poster.is_finished() {
-            return Some(tail);
-        }
-        lock(&self.ending).push((poster, tail));
-        self.want_ticks();
-        None
+        found.and_then(|poster| self.end_poster(poster.id, Ending::Closed)).unwrap_or(0)
+    }
+
+    fn room_wanted(&self, poster: NodeId, ring: u64) {
+        self.all_boxes().iter().for_each(|core| core.tell(poster, ring));
     }
 
     fn ring_ended(&self, poster: NodeId, ring: u64, tail: u32) {
@@ -341,17 +315,8 @@ impl Handler for NodeShared {
         self.is_ticking.store(false, Ordering::Relaxed);
         let mut has_more = self.bury();
         for poster in self.posters() {
-            has_more |= poster.sender.reap(u32::MAX);
+            has_more |= poster.sender.reap();
         }
-        let mut ending = lock(&self.ending);
-        ending.retain(|(poster, tail)| {
-            let is_finished = poster.is_finished();
-            if is_finished {
-                self.membership.end_ring(poster.id.owner, poster.ring, *tail);
-            }
-            !is_finished
-        });
-        has_more |= !ending.is_empty();
         if has_more {
             self.is_ticking.store(true, Ordering::Relaxed);
         }

@@ -18,6 +18,7 @@ use std::thread::JoinHandle;
 use deck_segment::Seat;
 use deck_sync::{Error, ErrorKind, NodeId, Result, point};
 use rustix::event::epoll;
+use rustix::io::Errno;
 
 use crate::fork::ParentOnly;
 use crate::names::Names;
@@ -81,6 +82,8 @@ struct State {
     unmet: Vec<(u64, u64)>,
     next: u64,
     listener: Option<ParentOnly>,
+    /// Held so that a process without descriptors can still refuse, and introduce.
+    spare: [Option<OwnedFd>; 2],
     node: u64,
     network: u64,
 }
@@ -95,6 +98,10 @@ struct Shared {
 pub struct Broker {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
+}
+
+fn spare() -> [Option<OwnedFd>; 2] {
+    [(); 2].map(|()| crate::wakeup::new().ok())
 }
 
 fn watch(epoll: &OwnedFd, fd: impl AsFd, key: u64) -> Result<()> {
@@ -130,6 +137,7 @@ impl Broker {
             unmet: Vec::new(),
             next: FIRST_MEMBER,
             listener: None,
+            spare: spare(),
             node: NO_NODE,
             network: namespace::network(),
         };
@@ -238,7 +246,20 @@ impl State {
         let Some(listener) = &self.listener else { return };
         let flags = rustix::net::SocketFlags::CLOEXEC | rustix::net::SocketFlags::NONBLOCK;
         // One at a time: the listener stays readable while more are waiting.
-        let Ok(fd) = rustix::net::accept_with(listener, flags) else { return };
+        let accepted = match rustix::net::accept_with(listener, flags) {
+            // It would stay readable, and this thread would run in circles: the next one is let in to be sent away.
+            Err(Errno::MFILE | Errno::NFILE) => {
+                self.spare = [const { None }; 2];
+                let refused = rustix::net::accept_with(listener, flags);
+                if let Ok(fd) = refused {
+                    let _ = Socket::new(fd).send(&Frame::Refuse { reason: Refused::Descriptors as u64 }, None);
+                }
+                self.spare = spare();
+                return;
+            }
+            accepted => accepted,
+        };
+        let Ok(fd) = accepted else { return };
         let is_ours = rustix::net::sockopt::socket_peercred(&fd)
             .is_ok_and(|peer| peer.uid.as_raw() == rustix::process::geteuid().as_raw());
         if is_ours {
@@ -378,7 +399,13 @@ impl State {
             self.unmet.push((key, to));
             return;
         }
-        let ends = found.and_then(|found| Some((found, pair().ok()?)));
+        let ends = found.and_then(|found| {
+            let ends = pair().or_else(|_| {
+                self.spare = [const { None }; 2];
+                pair()
+            });
+            Some((found, ends.ok()?))
+        });
         let Some(((other, seat), (ours, theirs))) = ends else {
             let _ = member.socket.send(&Frame::Gone { number: to, seat: u64::MAX, lost: 1 }, None);
             return;
@@ -388,6 +415,10 @@ impl State {
         let _ = member.socket.send(&introduce(to, seat), Some(ours.as_fd()));
         point("broker/introducing");
         let _ = other.socket.send(&introduce(u64::from(from.0), from_seat), Some(theirs.as_fd()));
+        drop((ours, theirs));
+        if self.spare.iter().any(Option::is_none) {
+            self.spare = spare();
+        }
     }
 
     /// The end of a connection is the end of the node, except where nodes look for a new broker: who had asked one that ended
@@ -579,6 +610,10 @@ pub(crate) fn refused(reason: u64) -> Error {
         Refused::User => Error::new(ErrorKind::Access, "joining: the job belongs to another user"),
         Refused::Taken => Error::new(ErrorKind::Invalid, "joining: this place in the job is taken by another process")
             .with_remedy("start one node for each place: deck run -n N"),
+        Refused::Descriptors => {
+            Error::new(ErrorKind::NoMemory, "joining: the node that listens for the job has no descriptors left")
+                .with_remedy("raise its limit (ulimit -n), or let it close files")
+        }
         other => Error::new(ErrorKind::Corrupt, format!("joining: the broker refused ({other:?})")),
     }
 }

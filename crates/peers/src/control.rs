@@ -358,10 +358,13 @@ impl Control {
             }
             Frame::RingClose { ring } => {
                 if let Some(handler) = handler {
-                    // Otherwise some thread is still writing, and it is told later.
-                    if let Some(tail) = handler.ring_closed(peer.number(), ring) {
-                        let _ = peer.send(&Frame::RingEnded { ring, tail: u64::from(tail) });
-                    }
+                    let tail = handler.ring_closed(peer.number(), ring);
+                    let _ = peer.send(&Frame::RingEnded { ring, tail: u64::from(tail) });
+                }
+            }
+            Frame::RoomWanted { ring } => {
+                if let Some(handler) = handler {
+                    handler.room_wanted(peer.number(), ring);
                 }
             }
             Frame::RingEnded { ring, tail } => {

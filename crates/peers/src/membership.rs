@@ -60,10 +60,12 @@ pub struct Granted {
 pub trait Handler: Send + Sync {
     /// `peer` has cloned a mail box and asks for a ring; its credit line is at `credit` in its segment.
     fn ring_requested(&self, peer: &Arc<Peer>, mailbox: u32, generation: u32, credit: u64) -> Result<Granted, Refused>;
-    /// The owner has closed the mail box behind `ring`. Returns the position behind the last slot ever reserved, or `None` if
-    /// a thread is still writing: then [`Membership::end_ring`] tells later.
-    fn ring_closed(&self, owner: NodeId, ring: u64) -> Option<u32>;
-    /// The poster has ended `ring`; nothing behind `tail` was ever reserved.
+    /// The owner has closed the mail box behind `ring`. Returns the position behind the last message that was posted; nothing
+    /// is written there any more.
+    fn ring_closed(&self, owner: NodeId, ring: u64) -> u32;
+    /// Threads of the poster wait for room in `ring`: what was retrieved and not told is told now.
+    fn room_wanted(&self, poster: NodeId, ring: u64);
+    /// The poster has ended `ring`; nothing behind `tail` was ever posted.
     fn ring_ended(&self, poster: NodeId, ring: u64, tail: u32);
     /// A node is gone. Before this returns, everything that it had posted here must be taken over.
     fn peer_gone(&self, peer: NodeId, is_lost: bool);
@@ -415,11 +417,11 @@ impl Membership {
         }
     }
 
-    /// The poster tells the owner of a closed mail box that nothing behind `tail` was reserved and nothing more is written.
-    pub fn end_ring(&self, owner: NodeId, ring: u64, tail: u32) {
+    /// A poster tells the owner of a mail box that it waits for room in `ring`.
+    pub fn want_room(&self, owner: NodeId, ring: u64) {
         let peer = lock(&self.peers).get(&owner).cloned();
         if let Some(peer) = peer {
-            let _ = peer.send(&Frame::RingEnded { ring, tail: u64::from(tail) });
+            let _ = peer.send(&Frame::RoomWanted { ring });
         }
     }
 

@@ -73,7 +73,9 @@ frames! {
     RingRefuse = 23 { request, reason };
     /// Owner to poster: the mail box is closed; post no more.
     RingClose = 24 { ring };
-    /// Poster to owner: nothing behind `tail` was ever reserved.
+    /// Poster to owner: threads wait for room, and credits may not have been told yet.
+    RoomWanted = 30 { ring };
+    /// Poster to owner: nothing behind `tail` was ever posted.
     RingEnded = 25 { ring, tail };
     /// With a third node's heap, whose buffers will be handed over.
     Heap = 26 { number, seat };
@@ -105,6 +107,8 @@ pub enum Refused {
     Nonsense = 7,
     /// The node to talk to is gone.
     Gone = 8,
+    /// The node that listens has no descriptors left.
+    Descriptors = 9,
 }
 
 impl Refused {
@@ -118,6 +122,7 @@ impl Refused {
             Refused::User,
             Refused::Taken,
             Refused::Gone,
+            Refused::Descriptors,
         ]
         .into_iter()
         .find(|reason| *reason as u64 == word)

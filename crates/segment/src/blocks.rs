@@ -8,10 +8,10 @@ use std::sync::Arc;
 
 use deck_sync::{Error, ErrorKind, Result};
 
-use crate::Segment;
 use crate::extents::Extents;
 use crate::heap::HeapUse;
 use crate::layout::{BUFFERS, DATA, HOLDERS, LINE, PAGE};
+use crate::{Segment, limits};
 
 /// Buffers above this are whole pages and not kept in classes.
 const LARGE: usize = 1 << 20;
@@ -214,8 +214,8 @@ impl Blocks {
     }
 
     fn exhausted(&self, bytes: usize) -> Error {
-        let size = (self.segment.bytes() - DATA) >> 20;
-        Error::new(ErrorKind::NoMemory, format!("no {bytes} bytes in a row are left in this node's heap of {size} MiB"))
+        let size = limits::size((self.segment.bytes() - DATA) as u64);
+        Error::new(ErrorKind::NoMemory, format!("no {bytes} bytes in a row are left in this node's heap of {size}"))
             .with_remedy("free messages, or set DECK_HEAP to more than that")
     }
 

@@ -29,6 +29,9 @@ pub trait Remote: Send + Sync + 'static {
     /// others.
     fn write_line(&self, offset: usize, line: &Line);
 
+    /// A line at a multiple of 64 will be written soon: fetches it where that helps.
+    fn expect_line(&self, _offset: usize) {}
+
     /// Writes one word at a multiple of 8; on host memory with release.
     fn write_word(&self, offset: usize, value: u64);
 

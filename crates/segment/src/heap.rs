@@ -15,7 +15,7 @@ use crate::blocks::Blocks;
 use crate::buffer::{Buffer, BufferName};
 use crate::holders::{self, Holder};
 use crate::layout::{self, BUFFERS, DATA, LINE, LINE_WORDS, header, holder};
-use crate::{Seat, Segment, Words};
+use crate::{Seat, Segment, Words, limits};
 
 /// A node's segment with its buffers, as its owner or another node sees it.
 pub struct HeapMemory {
@@ -78,8 +78,10 @@ impl HeapMemory {
     /// [`ErrorKind::NoMemory`] with the remedy. Never blocks.
     pub fn create(owner: NodeId, seat: Seat, bytes: usize) -> Result<Arc<HeapMemory>> {
         if bytes < DATA + (1 << 20) {
-            return Err(Error::new(ErrorKind::Invalid, format!("a heap of {bytes} bytes is too small"))
-                .with_remedy(format!("set DECK_HEAP to at least {} MiB", (DATA >> 20) + 1)));
+            // The tables come on top of what the user asks for.
+            let heap = limits::size(bytes.saturating_sub(DATA) as u64);
+            return Err(Error::new(ErrorKind::Invalid, format!("a heap of {heap} is too small"))
+                .with_remedy("set DECK_HEAP to at least 1M"));
         }
         let segment = Segment::create("deck-node", bytes)?;
         segment.allocate(0, layout::HOLDERS)?;
@@ -204,7 +206,7 @@ impl HeapMemory {
         }
         let size = self.segment.bytes() - DATA;
         if bytes > size {
-            let what = format!("{bytes} bytes are more than this node's heap of {} MiB", size >> 20);
+            let what = format!("{bytes} bytes are more than this node's heap of {}", limits::size(size as u64));
             return Err(Error::new(ErrorKind::NoMemory, what).with_remedy("send it in parts, or set DECK_HEAP to more"));
         }
         Ok(())

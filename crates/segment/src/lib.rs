@@ -14,8 +14,14 @@ pub mod fabric;
 mod heap;
 pub mod holders;
 pub mod layout;
+#[cfg_attr(miri, allow(dead_code, reason = "Miri's memory has no limits"))]
 mod limits;
+#[cfg(not(miri))]
 mod memory;
+#[cfg(miri)]
+#[path = "memory/interpreted.rs"]
+mod memory;
+mod prefetch;
 mod words;
 
 pub use buffer::{Buffer, BufferName, Kept};

@@ -17,6 +17,20 @@ struct Room {
     remedy: &'static str,
 }
 
+/// A number of bytes in words, in the largest unit of which it has at least one. A fraction is given as far as it can decide
+/// whether something fits: one digit, rounded down.
+pub fn size(bytes: u64) -> String {
+    for (unit, shift) in [("GiB", 30), ("MiB", 20), ("KiB", 10)] {
+        let (whole, tenth) = (bytes >> shift, (((bytes >> (shift - 10)) & 1023) * 10) >> 10);
+        match (whole, tenth) {
+            (0, _) => {}
+            (1..100, 1..) => return format!("{whole}.{tenth} {unit}"),
+            _ => return format!("{whole} {unit}"),
+        }
+    }
+    format!("{bytes} bytes")
+}
+
 /// Fails if `bytes` more are not to be had.
 pub fn check_memory(bytes: usize) -> Result<()> {
     match tightest() {
@@ -27,17 +41,16 @@ pub fn check_memory(bytes: usize) -> Result<()> {
 
 /// The error for `bytes` that were refused, by us or by the kernel with `errno`.
 pub fn refused(bytes: usize, errno: Option<i32>) -> Error {
-    let mib = |bytes: u64| bytes.div_ceil(1 << 20);
     let (text, remedy) = match tightest() {
-        Some(room) => (format!("{} MiB are left of {}", mib(room.available), room.whose), room.remedy),
+        Some(room) => (format!("{} are left of {}", size(room.available), room.whose), room.remedy),
         None => ("how much is left is unknown".to_string(), "free memory on this machine"),
     };
-    let error = Error::new(ErrorKind::NoMemory, format!("wanted {} MiB of shared memory, {text}", mib(bytes as u64)))
-        .with_remedy(remedy);
+    let text = format!("wanted {} of shared memory, {text}", size(bytes as u64));
     match errno {
-        Some(errno) => error.with_os(errno),
-        None => error,
+        Some(errno) => Error::new(ErrorKind::NoMemory, text).with_os(errno),
+        None => Error::new(ErrorKind::NoMemory, format!("{text}, and the last {} are not touched", size(RESERVE))),
     }
+    .with_remedy(remedy)
 }
 
 /// Fails where a file size limit would turn the sizing of a segment into a signal.
@@ -46,7 +59,7 @@ pub fn check_file_size(bytes: usize) -> Result<()> {
     match limit {
         Some(limit) if (bytes as u64) > limit => Err(Error::new(
             ErrorKind::NoMemory,
-            format!("wanted a segment of {} MiB, but files are limited to {} MiB", bytes >> 20, limit >> 20),
+            format!("wanted a segment of {}, but files are limited to {}", size(bytes as u64), size(limit)),
         )
         .with_remedy("raise the limit of file size (ulimit -f unlimited)")),
         _ => Ok(()),
@@ -123,4 +136,28 @@ pub fn machine_total() -> u64 {
         Some(line.split_whitespace().nth(1)?.parse::<u64>().ok()? << 10)
     };
     read().unwrap_or(1 << 30)
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_told_in_a_unit_that_shows_them() {
+        let told = [
+            (0, "0 bytes"),
+            (1023, "1023 bytes"),
+            (1024, "1 KiB"),
+            (8192, "8 KiB"),
+            (1536, "1.5 KiB"),
+            (262_144, "256 KiB"),
+            (1_000_000, "976 KiB"),
+            ((3 << 20) + (1 << 19), "3.5 MiB"),
+            ((1 << 30) - 1, "1023 MiB"),
+            (24 << 30, "24 GiB"),
+        ];
+        for (bytes, words) in told {
+            assert_eq!(size(bytes), words);
+        }
+    }
 }

@@ -70,6 +70,18 @@ impl Words {
         &self.words.0[index]
     }
 
+    /// Has the line of word `index` fetched, which will be read soon. Nothing happens if there is no such word.
+    #[inline]
+    pub fn prefetch(&self, index: usize) {
+        #[cfg(not(any(loom, miri)))]
+        if index < self.count {
+            // SAFETY: inside the run.
+            crate::prefetch::to_read(unsafe { self.first.add(index) }.as_ptr().cast());
+        }
+        #[cfg(any(loom, miri))]
+        let _ = index;
+    }
+
     /// How many words.
     pub fn count(&self) -> usize {
         #[cfg(not(loom))]

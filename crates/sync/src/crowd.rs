@@ -52,6 +52,19 @@ impl Crowd for Alone {
     }
 }
 
+/// The crowd of a model: loom's threads have no cores to share.
+#[cfg(loom)]
+pub struct Calm;
+
+#[cfg(loom)]
+impl Crowd for Calm {
+    fn resume(&self) {}
+    fn rest(&self) {}
+    fn is_crowded(&self) -> bool {
+        false
+    }
+}
+
 /// The cores this process may run on, a bit each, for the first 1,024.
 pub fn core_mask() -> [u64; 16] {
     let mut mask = [0u64; 16];

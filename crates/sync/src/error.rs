@@ -236,6 +236,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "Miri has its own words for the errors of a system")]
     fn display_says_what_why_who_and_what_to_do() {
         let error = Error::system("connecting", 2).with_peer(NodeId(7)).with_remedy("plug it in").context("post");
         assert_eq!(

@@ -10,6 +10,8 @@
 
 pub mod atomic;
 pub mod barrier;
+mod biased;
+mod cell;
 mod crowd;
 mod deadline;
 mod error;
@@ -19,8 +21,12 @@ mod futex;
 mod node_id;
 mod point;
 mod thread;
+mod visitor;
 mod wait;
 
+pub use biased::{Biased, Inside};
+#[cfg(loom)]
+pub use crowd::Calm;
 pub use crowd::{Alone, Crowd, core_mask, cores_in_quota};
 pub use deadline::{Deadline, FOREVER, now_ns};
 pub use error::{Error, ErrorKind, Result, Scope};

@@ -7,19 +7,8 @@
 use std::sync::Arc;
 
 use deck_sync::atomic::{AtomicU64, Ordering};
-use deck_sync::{Crowd, Deadline, Event, Waiting, barrier, wait};
+use deck_sync::{Calm, Crowd, Deadline, Event, Waiting, barrier, wait};
 use loom::thread;
-
-/// Loom's threads have no cores to share.
-struct Calm;
-
-impl Crowd for Calm {
-    fn resume(&self) {}
-    fn rest(&self) {}
-    fn is_crowded(&self) -> bool {
-        false
-    }
-}
 
 /// What is waited for, and whether whoever brings it has to ring: the two words of every handshake in DECK.
 struct Door {

@@ -11,9 +11,11 @@
 pub mod parcel;
 pub mod protocol;
 pub mod segment;
+pub mod traffic;
 
 pub use parcel::Parcel;
 pub use protocol::{Budget, Protocol, Thresholds};
 pub use segment::receiver::{Heaps, Receiver};
 pub use segment::ring::{RingPlace, Shape};
 pub use segment::sender::{Refusal, Sender};
+pub use traffic::Traffic;

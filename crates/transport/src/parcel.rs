@@ -13,6 +13,7 @@
 use std::ptr::NonNull;
 use std::sync::Arc;
 
+use deck_segment::fabric::Line;
 use deck_segment::{Buffer, HeapMemory};
 use deck_sync::{Error, ErrorKind, Result};
 
@@ -29,7 +30,7 @@ pub const BYTES: u8 = 1;
 
 #[derive(Clone, Debug)]
 #[repr(align(64))]
-struct Inline([u8; 64]);
+struct Inline(Line);
 
 #[derive(Clone, Debug)]
 enum Store {
@@ -69,7 +70,7 @@ impl Run {
 
 impl Default for Parcel {
     fn default() -> Parcel {
-        Parcel { store: Store::Inline(Inline([0; 64])), size: 0, element: BYTES, runs: 0 }
+        Parcel { store: Store::Inline(Inline([0; 8])), size: 0, element: BYTES, runs: 0 }
     }
 }
 
@@ -86,16 +87,25 @@ impl Parcel {
         Ok(parcel)
     }
 
-    /// Content of up to [`INLINE`] bytes of one type.
-    pub(crate) fn set_inline(&mut self, content: &[u8], element: u8) {
-        let Store::Inline(inline) = &mut self.store else {
-            self.store = Store::Inline(Inline([0; 64]));
-            return self.set_inline(content, element);
-        };
-        inline.0[..content.len()].copy_from_slice(content);
-        self.size = content.len();
-        self.element = element;
-        self.runs = 0;
+    /// Content of up to [`INLINE`] bytes of one type, as it lies in a slot.
+    #[inline]
+    pub(crate) fn set_line(&mut self, line: &Line, size: usize, element: u8) {
+        if let Store::Buffer(_) = self.store {
+            self.store = Store::Inline(Inline([0; 8]));
+        }
+        if let Store::Inline(inline) = &mut self.store {
+            inline.0 = *line;
+        }
+        (self.size, self.element, self.runs) = (size, element, 0);
+    }
+
+    /// Inline content as it would lie in a slot; what is behind [`Parcel::size`] is anything.
+    #[inline]
+    pub(crate) fn inline_line(&self) -> Option<&Line> {
+        match &self.store {
+            Store::Inline(inline) => Some(&inline.0),
+            Store::Buffer(_) => None,
+        }
     }
 
     /// A buffer that was handed over.
@@ -180,7 +190,7 @@ impl Parcel {
     pub fn clear(&mut self) {
         // A buffer of another node goes back to it.
         if self.buffer().is_some_and(|buffer| buffer.is_shared() || !buffer.is_own()) {
-            self.store = Store::Inline(Inline([0; 64]));
+            self.store = Store::Inline(Inline([0; 8]));
         }
         (self.size, self.element, self.runs) = (0, BYTES, 0);
     }
@@ -196,7 +206,7 @@ impl Parcel {
         };
         if !reusable {
             self.store =
-                if bytes <= INLINE { Store::Inline(Inline([0; 64])) } else { Store::Buffer(heap.allocate(bytes)?) };
+                if bytes <= INLINE { Store::Inline(Inline([0; 8])) } else { Store::Buffer(heap.allocate(bytes)?) };
         }
         (self.size, self.element, self.runs) = (bytes, BYTES, 0);
         Ok(())
@@ -313,22 +323,15 @@ impl Parcel {
         Ok(())
     }
 
-    /// The words of the runs in the order in which they lie in memory: the last run first.
-    pub(crate) fn run_words(&self) -> impl Iterator<Item = u64> + '_ {
-        (0..self.runs).rev().map(|index| {
+    /// Writes content and, at the next multiple of 8, runs in the order in which they lie in memory.
+    pub(crate) fn collect(&self, into: &mut [u8]) {
+        into[..self.size].copy_from_slice(self.bytes());
+        let from = self.size.next_multiple_of(8);
+        for (place, index) in (0..self.runs).rev().enumerate() {
             // SAFETY: as in `run`.
-            unsafe { self.run_address(index).read() }
-        })
-    }
-
-    /// Content and runs that travelled together in a slot.
-    pub(crate) fn set_collected(&mut self, label: &Label, bytes: &[u8], heap: &Arc<HeapMemory>) -> Result<()> {
-        if label.runs == 0 {
-            self.set_inline(&bytes[..label.size as usize], label.element);
-            return Ok(());
+            let word = unsafe { self.run_address(index).read() };
+            into[from + 8 * place..from + 8 * place + 8].copy_from_slice(&word.to_ne_bytes());
         }
-        // SAFETY: `Packet::read` has checked that content and runs lie in `bytes`.
-        unsafe { self.copy_collected(label, bytes.as_ptr(), heap) }
     }
 
     /// Copies content and runs that travelled together, into memory of this node.
@@ -345,6 +348,16 @@ impl Parcel {
         heap: &Arc<HeapMemory>,
     ) -> Result<()> {
         let (size, runs) = (label.size as usize, label.runs as usize);
+        if let Store::Buffer(buffer) = &self.store
+            && runs == 0
+            && size <= buffer.capacity()
+            && !buffer.is_shared()
+        {
+            // SAFETY: the buffer has room for `size` bytes and is nobody else's; `data` is readable (caller) and other memory.
+            unsafe { std::ptr::copy_nonoverlapping(data, buffer.data().as_ptr(), size) };
+            (self.size, self.element, self.runs) = (size, label.element, 0);
+            return Ok(());
+        }
         // What was in the parcel is replaced: only its memory is of use, and only if nobody shares it.
         let mut target = Parcel::default();
         if self.buffer().is_some_and(|buffer| !buffer.is_shared()) {
@@ -372,7 +385,7 @@ impl Parcel {
     ///
     /// # Errors
     /// [`ErrorKind::NoMemory`].
-    pub(crate) fn in_buffer(&self, heap: &Arc<HeapMemory>) -> Result<Parcel> {
+    pub fn in_buffer(&self, heap: &Arc<HeapMemory>) -> Result<Parcel> {
         let mut copy = Parcel { store: Store::Buffer(heap.allocate(INLINE + 1)?), ..Parcel::default() };
         let mut from = 0;
         for index in 0..self.run_count() {

@@ -8,23 +8,12 @@ mod loom_memory;
 
 use std::sync::Arc;
 
-use deck_sync::{Crowd, Deadline, Event, Waiting, wait};
+use deck_sync::{Calm, Crowd, Deadline, Event, Waiting, wait};
 use deck_transport::{Parcel, Sender};
 use loom::sync::Mutex;
 use loom::thread;
 
 use loom_memory::{Ends, Memory, bounded, message, number};
-
-/// Loom's threads have no cores to share.
-struct Calm;
-
-impl Crowd for Calm {
-    fn resume(&self) {}
-    fn rest(&self) {}
-    fn is_crowded(&self) -> bool {
-        false
-    }
-}
 
 fn crowd() -> Arc<dyn Crowd> {
     Arc::new(Calm)

@@ -59,7 +59,7 @@ fn heap() -> Arc<HeapMemory> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 10 } else { 200 }, ..ProptestConfig::default() })]
 
     #[test]
     fn any_sequence_of_changes_is_seen_by_the_parcel_it_was_made_on_only(steps in prop::collection::vec(step(), 1..60)) {

@@ -133,6 +133,32 @@ fn an_introduction_that_died_with_the_broker_is_made_again() {
 }
 
 #[test]
+fn a_node_that_listens_and_has_no_descriptors_left_says_so() {
+    let job = Job::by_name(PROGRAM);
+    let mut listens = job.start(&["prlimit", "--nofile=64"], &[]);
+    listens.joined().words();
+    let mut others: Vec<Process> = Vec::new();
+    let failure = loop {
+        let mut joining = job.start(&[], &[]);
+        match joining.joined().result {
+            Ok(_) => others.push(joining),
+            Err(failure) => break failure,
+        }
+        assert!(others.len() < 64, "the limit is felt");
+    };
+    assert_eq!(failure.kind, "NoMemory", "{failure}");
+    assert!(failure.text.contains("descriptors"), "{failure}");
+    // Those who came before are served, and room that is made is used.
+    expect_to_meet(&others[0], &others[1], "box");
+    for other in others.drain(..4) {
+        other.kill();
+    }
+    expect_to_meet(&job.node(), &others[0], "later");
+    drop((listens, others));
+    job.end();
+}
+
+#[test]
 fn processes_started_all_at_once_form_exactly_one_job() {
     for _ in 0..5 {
         let job = Job::by_name(PROGRAM);

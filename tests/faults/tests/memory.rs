@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use deck_testkit::{Job, Process, SOON};
+use deck_testkit::{Job, MemoryGroup, Process, SOON};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_deck-faults-node");
 
@@ -72,6 +72,68 @@ fn a_node_finds_room_in_little_address_space_if_it_is_told_to() {
     let mut node = job.start(&["prlimit", "--as=2000000000"], &[("DECK_HEAP", "64M")]);
     node.joined().words();
     fill_up(&node, 1_000_000);
+    drop(node);
+    job.end();
+}
+
+/// A group with `bytes` of memory; says why not if there can be none.
+fn memory_group(name: &str, bytes: u64) -> Option<MemoryGroup> {
+    MemoryGroup::new(name, bytes).map_err(|why| println!("skipped: {why}")).ok()
+}
+
+/// The error of a growth for which the group has too little memory.
+#[track_caller]
+fn expect_what_was_wanted_and_what_to_do(failure: &deck_testkit::Failure) {
+    println!("{failure}");
+    assert_eq!(failure.kind, "NoMemory", "{failure}");
+    for word in ["wanted ", "are left of the memory limit of control group", "raise the memory limit", "[D0204]"] {
+        assert!(failure.text.contains(word), "it does not say {word:?}: {failure}");
+    }
+}
+
+#[test]
+fn a_message_too_large_for_the_control_group_is_refused_before_any_page_is_touched() {
+    let Some(group) = memory_group("deck-little", 96 << 20) else { return };
+    let job = Job::launched(PROGRAM);
+    let wrapper = group.wrapper();
+    let wrapper: Vec<&str> = wrapper.iter().map(String::as_str).collect();
+    let mut node = job.start(&wrapper, &[("DECK_HEAP", "4G"), ("DECK_BUDGET", "4G")]);
+    node.joined().words();
+    node.done(&format!("mailbox box 64 {}", 1 << 30));
+    node.clone_mailbox("box");
+    // One that is larger than the whole group, and one for which it is large enough but not any more.
+    for size in [1 << 30, 90 << 20] {
+        let (posted, end) = node.try_post("box", 0, 1, size, SOON);
+        assert_eq!(posted, 0);
+        expect_what_was_wanted_and_what_to_do(&end.unwrap_err());
+    }
+    // Many that fit, until no further one does; and then room is made by retrieving.
+    let (posted, end) = node.try_post("box", 0, 64, 3 << 20, Duration::from_millis(100));
+    let failure = end.expect_err("the group is smaller than 64 such messages");
+    assert!(posted > 5, "{posted} messages of 3 MiB in 96 MiB: {failure}");
+    expect_what_was_wanted_and_what_to_do(&failure);
+    for number in 0..posted {
+        assert_eq!(node.retrieve("box", SOON).unwrap().number, number);
+    }
+    node.post("box", 0, 1, 3 << 20);
+    assert_eq!(node.retrieve("box", SOON).unwrap().number, 0);
+    assert_eq!(group.kills(), 0, "the kernel killed a process of the group");
+    assert!(node.end().success(), "it was ended by a signal");
+    drop(node);
+    job.end();
+}
+
+#[test]
+fn a_node_for_which_the_control_group_is_too_small_is_told_when_it_joins() {
+    // Enough for the program itself, which touches little more than its own code, and not for the reserve that is left alone.
+    let Some(group) = memory_group("deck-least", 12 << 20) else { return };
+    let job = Job::alone(PROGRAM);
+    let wrapper = group.wrapper();
+    let wrapper: Vec<&str> = wrapper.iter().map(String::as_str).collect();
+    let mut node = job.start(&wrapper, &[]);
+    expect_what_was_wanted_and_what_to_do(&node.joined().failure());
+    assert_eq!(node.wait().code(), Some(3), "it was ended by a signal");
+    assert_eq!(group.kills(), 0, "the kernel killed a process of the group");
     drop(node);
     job.end();
 }

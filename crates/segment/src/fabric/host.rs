@@ -56,6 +56,11 @@ impl Remote for Host {
     }
 
     #[inline]
+    fn expect_line(&self, offset: usize) {
+        crate::prefetch::to_write(self.at(offset, size_of::<Line>(), size_of::<Line>()).as_ptr());
+    }
+
+    #[inline]
     fn write_word(&self, offset: usize, value: u64) {
         // Release: pairs with: ring/credit.
         self.word(offset).store(value, Ordering::Release);

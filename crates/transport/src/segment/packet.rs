@@ -6,14 +6,14 @@
 //! byte 63        bits 0-5 length of the payload (63: the payload is an announcement), bits 6-7 tag of the lap
 //! ```
 //!
-//! An announcement tells where the content is. Everything in a slot is written by another process: [`Packet::read`]
+//! An announcement tells in bytes 56 and 57 of what kind and type it is. Everything in a slot is written by another process: [`Packet::read`]
 //! refuses what cannot be.
 
 use deck_segment::BufferName;
 use deck_segment::fabric::Line;
 
 use super::ring::{Position, tag};
-use crate::parcel::{BYTES, MIXED};
+use crate::parcel::{BYTES, MIXED, Parcel};
 
 /// Payload bytes of a slot.
 pub const PAYLOAD: usize = 62;
@@ -92,44 +92,46 @@ pub struct Nonsense(pub &'static str);
 
 impl Packet {
     /// The line of this packet at `position`.
+    ///
+    /// Lines are made and read as words: bytes written one by one and read as a word make the processor wait for its own stores.
+    #[inline]
     pub fn write(&self, position: Position, slots: u32) -> Line {
-        let mut bytes = [0u8; 64];
-        let length = match self {
-            Packet::Short { bytes: content, size } => {
-                bytes[..PAYLOAD].copy_from_slice(content);
-                *size
+        let announcement = |kind: u8, label: &Label| {
+            let last = u64::from(kind) | u64::from(label.element) << 8 | control(ANNOUNCEMENT, position, slots);
+            [u64::from(label.runs) << 32, label.size, 0, 0, 0, 0, 0, last]
+        };
+        match self {
+            Packet::Short { bytes, size } => {
+                let mut content = [0u8; 64];
+                content[..PAYLOAD].copy_from_slice(bytes);
+                short_line(&to_line(&content), usize::from(*size), position, slots)
             }
-            Packet::Typed { label, bytes: content } => {
-                bytes[..6].copy_from_slice(&[kind::TYPED, label.element, label.size as u8, label.runs as u8, 0, 0]);
-                bytes[6..PAYLOAD].copy_from_slice(content);
-                ANNOUNCEMENT
+            Packet::Typed { label, bytes } => {
+                let mut content = [0u8; 64];
+                content[..TYPED].copy_from_slice(bytes);
+                let mut line = typed_line(&to_line(&content), label, position, slots);
+                line[7] |= u64::from(label.runs as u8) << 24;
+                line
             }
             Packet::Buffered { label, line, area_end } => {
-                write_label(&mut bytes, kind::BUFFERED, label);
-                bytes[16..20].copy_from_slice(&line.to_le_bytes());
-                bytes[20..24].copy_from_slice(&area_end.to_le_bytes());
-                ANNOUNCEMENT
+                let mut packet = announcement(kind::BUFFERED, label);
+                packet[2] = u64::from(*line) | u64::from(*area_end) << 32;
+                packet
             }
             Packet::HandOver { label, name } => {
-                write_label(&mut bytes, kind::HAND_OVER, label);
-                bytes[16..20].copy_from_slice(&name.owner.to_le_bytes());
-                bytes[20..22].copy_from_slice(&name.seat.to_le_bytes());
-                bytes[24..28].copy_from_slice(&name.index.to_le_bytes());
-                bytes[32..40].copy_from_slice(&name.offset.to_le_bytes());
-                bytes[40..48].copy_from_slice(&name.capacity.to_le_bytes());
-                ANNOUNCEMENT
+                let mut packet = announcement(kind::HAND_OVER, label);
+                packet[2] = u64::from(name.owner) | u64::from(name.seat) << 32;
+                packet[3] = u64::from(name.index);
+                packet[4] = name.offset;
+                packet[5] = name.capacity;
+                packet
             }
-            Packet::Request { label } => {
-                write_label(&mut bytes, kind::REQUEST, label);
-                ANNOUNCEMENT
-            }
-        };
-        bytes[62] = position as u8;
-        bytes[63] = length | tag(position, slots) << 6;
-        to_line(&bytes)
+            Packet::Request { label } => announcement(kind::REQUEST, label),
+        }
     }
 
     /// Whether the last word of a slot says that `position` has arrived.
+    #[inline]
     pub fn has_arrived(last: u64, position: Position, slots: u32) -> bool {
         (last >> 62) as u8 == tag(position, slots)
     }
@@ -138,40 +140,36 @@ impl Packet {
     ///
     /// # Errors
     /// [`Nonsense`] for a wrong sequence, kind, length or count: a corrupt peer.
+    #[inline]
     pub fn read(line: &Line, position: Position) -> Result<Packet, Nonsense> {
-        let bytes = to_bytes(line);
-        if bytes[62] != position as u8 {
+        let last = line[7];
+        if (last >> 48) as u8 != position as u8 {
             return Err(Nonsense("the sequence number is not the next one"));
         }
-        let length = bytes[63] & 63;
+        let length = (last >> 56) as u8 & 63;
         if length != ANNOUNCEMENT {
-            let content = array(&bytes, 0);
-            return Ok(Packet::Short { bytes: content, size: length });
+            return Ok(Packet::Short { bytes: array(&to_bytes(line)), size: length });
         }
-        if bytes[0] == kind::TYPED {
-            let label = Label { element: bytes[1], size: u64::from(bytes[2]), runs: u32::from(bytes[3]) };
+        let (kind, element) = (last as u8, (last >> 8) as u8);
+        if kind == kind::TYPED {
+            let label = Label { element, size: last >> 16 & 255, runs: (last >> 24) as u32 & 255 };
             check(&label)?;
-            if crate::Parcel::needed(label.size as usize, label.runs as usize) > TYPED {
+            if Parcel::needed(label.size as usize, label.runs as usize) > TYPED {
                 return Err(Nonsense("a short message is longer than a slot"));
             }
-            return Ok(Packet::Typed { label, bytes: array(&bytes, 6) });
+            return Ok(Packet::Typed { label, bytes: array(&to_bytes(line)) });
         }
-        let label = Label {
-            element: bytes[1],
-            runs: u32::from_le_bytes(array(&bytes, 4)),
-            size: u64::from_le_bytes(array(&bytes, 8)),
-        };
+        let label = Label { element, runs: (line[0] >> 32) as u32, size: line[1] };
         check(&label)?;
-        let word = |at: usize| u32::from_le_bytes(array(&bytes, at));
-        match bytes[0] {
-            kind::BUFFERED => Ok(Packet::Buffered { label, line: word(16), area_end: word(20) }),
+        match kind {
+            kind::BUFFERED => Ok(Packet::Buffered { label, line: line[2] as u32, area_end: (line[2] >> 32) as u32 }),
             kind::HAND_OVER => {
                 let name = BufferName {
-                    owner: word(16),
-                    seat: u16::from_le_bytes(array(&bytes, 20)),
-                    index: word(24),
-                    offset: u64::from_le_bytes(array(&bytes, 32)),
-                    capacity: u64::from_le_bytes(array(&bytes, 40)),
+                    owner: line[2] as u32,
+                    seat: (line[2] >> 32) as u16,
+                    index: line[3] as u32,
+                    offset: line[4],
+                    capacity: line[5],
                 };
                 if needed(&label) > name.capacity {
                     return Err(Nonsense("a message is larger than its buffer"));
@@ -202,27 +200,65 @@ fn check(label: &Label) -> Result<(), Nonsense> {
     Ok(())
 }
 
-fn write_label(bytes: &mut [u8; 64], kind: u8, label: &Label) {
-    bytes[0] = kind;
-    bytes[1] = label.element;
-    bytes[4..8].copy_from_slice(&label.runs.to_le_bytes());
-    bytes[8..16].copy_from_slice(&label.size.to_le_bytes());
-}
-
-fn array<const N: usize>(bytes: &[u8; 64], at: usize) -> [u8; N] {
+/// The first `N` bytes.
+fn array<const N: usize>(bytes: &[u8; 64]) -> [u8; N] {
     let mut out = [0; N];
-    out.copy_from_slice(&bytes[at..at + N]);
+    out.copy_from_slice(&bytes[..N]);
     out
 }
 
-/// The line of a short message: the hot path's only encoding.
+/// Length, sequence and tag of the lap, in the last word of a line.
 #[inline]
-pub fn short_line(content: &[u8], position: Position, slots: u32) -> Line {
-    let mut bytes = [0u8; 64];
-    bytes[..content.len()].copy_from_slice(content);
-    bytes[62] = position as u8;
-    bytes[63] = content.len() as u8 | tag(position, slots) << 6;
-    to_line(&bytes)
+fn control(length: u8, position: Position, slots: u32) -> u64 {
+    u64::from(position as u8) << 48 | u64::from(length | tag(position, slots) << 6) << 56
+}
+
+/// The line of raw bytes: `content` as a parcel has it, `size` bytes of it in use.
+#[inline]
+pub fn short_line(content: &Line, size: usize, position: Position, slots: u32) -> Line {
+    let mut line = *content;
+    line[7] = line[7] & (u64::MAX >> 16) | control(size as u8, position, slots);
+    line
+}
+
+/// The line of up to [`TYPED`] bytes of one type: `content` as a parcel has it.
+#[inline]
+pub fn typed_line(content: &Line, label: &Label, position: Position, slots: u32) -> Line {
+    let mut line = *content;
+    let kind = u64::from(kind::TYPED) | u64::from(label.element) << 8 | label.size << 16;
+    line[7] = kind | control(ANNOUNCEMENT, position, slots);
+    line
+}
+
+/// The line of content that is not as a slot has it: in a buffer, or with runs.
+#[cold]
+pub fn collected_line(parcel: &Parcel, position: Position, slots: u32) -> Line {
+    let label = Label { element: parcel.element(), size: parcel.size() as u64, runs: parcel.runs() as u32 };
+    if label.element == BYTES {
+        let mut bytes = [0; PAYLOAD];
+        parcel.collect(&mut bytes);
+        return Packet::Short { bytes, size: label.size as u8 }.write(position, slots);
+    }
+    let mut bytes = [0; TYPED];
+    parcel.collect(&mut bytes);
+    Packet::Typed { label, bytes }.write(position, slots)
+}
+
+/// Size and element type of a line that has arrived at `position`, if all of its content is in it and of one type: what the hot
+/// path decodes. Anything else is for [`Packet::read`].
+#[inline]
+pub fn simple(line: &Line, position: Position) -> Option<(usize, u8)> {
+    let last = line[7];
+    if (last >> 48) as u8 != position as u8 {
+        return None;
+    }
+    let length = (last >> 56) as u8 & 63;
+    if length != ANNOUNCEMENT {
+        return Some((usize::from(length), BYTES));
+    }
+    let (element, size, runs) = ((last >> 8) as u8, (last >> 16) as u8, (last >> 24) as u8);
+    let is_simple = last as u8 == kind::TYPED && runs == 0 && usize::from(size) <= TYPED;
+    (is_simple && element != 0 && element != MIXED).then_some((usize::from(size), element))
 }
 
 fn to_line(bytes: &[u8; 64]) -> Line {
@@ -289,6 +325,21 @@ mod tests {
             prop_assert!(!Packet::has_arrived(line[7], position.wrapping_add(64), 64));
             prop_assert_eq!(Packet::read(&line, position), Ok(packet));
             prop_assert!(Packet::read(&line, position.wrapping_add(1)).is_err());
+        }
+
+        #[test]
+        fn the_hot_path_decodes_what_the_general_one_does(line: [u64; 8], position: u32, kind in 0u64..3, length in 61u64..64) {
+            let mut line = line;
+            line[7] = line[7] & !(255 << 56 | 255 << 48 | 255) | length << 56 | u64::from(position as u8) << 48 | kind;
+            if let Some((size, element)) = simple(&line, position) {
+                match Packet::read(&line, position) {
+                    Ok(Packet::Short { size: length, .. }) => prop_assert_eq!((usize::from(length), BYTES), (size, element)),
+                    Ok(Packet::Typed { label, .. }) => {
+                        prop_assert_eq!((label.size as usize, label.element, label.runs), (size, element, 0));
+                    }
+                    other => prop_assert!(false, "{other:?}"),
+                }
+            }
         }
 
         #[test]

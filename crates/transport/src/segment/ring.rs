@@ -79,8 +79,11 @@ impl Shape {
 
     /// Offset of the words in which the receiver tells where a zero-copy write may go, two for each slot.
     pub fn answers(&self) -> usize {
-        LINE
+        Shape::MAPPED_CREDIT_BYTES
     }
+
+    /// Bytes of the credits at the sender where the two nodes can read each other's pages.
+    pub const MAPPED_CREDIT_BYTES: usize = 2 * LINE;
 
     /// Bytes of the credits at the sender.
     pub fn credit_bytes(&self) -> usize {
@@ -88,24 +91,26 @@ impl Shape {
     }
 }
 
-/// Words of the credit line, in the sender's segment, written by the receiver.
+/// Words of the credit lines, in the sender's segment, written by the receiver. What changes with the messages is on the first
+/// line, what a sender looks at with every message on the second.
 pub mod credit {
     /// Position up to which slots (low half) and area lines (high half) are free again.
     pub const RETIRED: usize = 0;
     /// Bytes retired by protocol 3, in all.
     pub const BYTES: usize = 1;
     /// 1 while the receiver polls the ring by itself; otherwise the sender has to ring.
-    pub const HOT: usize = 2;
+    pub const HOT: usize = 8;
     /// 1 once the mail box is closed.
-    pub const CLOSED: usize = 3;
+    pub const CLOSED: usize = 9;
     /// The [`deck_sync::Event`] that threads waiting for room sleep on.
-    pub const ROOM: usize = 4;
+    pub const ROOM: usize = 10;
 }
 
-const _: () = assert!(credit::ROOM < deck_segment::layout::LINE_WORDS);
+const _: () =
+    assert!(credit::BYTES < deck_segment::layout::LINE_WORDS && credit::ROOM < 2 * deck_segment::layout::LINE_WORDS);
 // docs/layout/ring.md
-const _: () = assert!(credit::RETIRED == 0 && credit::BYTES == 1 && credit::HOT == 2);
-const _: () = assert!(credit::CLOSED == 3 && credit::ROOM == 4);
+const _: () = assert!(credit::RETIRED == 0 && credit::BYTES == 1 && credit::HOT == 8);
+const _: () = assert!(credit::CLOSED == 9 && credit::ROOM == 10);
 
 /// Where the parts of a ring that a sender writes lie, as byte offsets in the receiver's segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -156,9 +161,9 @@ mod tests {
     #[test]
     fn parts_lie_where_the_layout_page_says() {
         assert_eq!((DEFAULT.area(), DEFAULT.hungry(), DEFAULT.done()), (4096, 6144, 6208));
-        assert_eq!((DEFAULT.ring_bytes(), DEFAULT.credit_bytes()), (6208, 64));
+        assert_eq!((DEFAULT.ring_bytes(), DEFAULT.credit_bytes()), (6208, 128));
         let unmapped = Shape { is_mapped: false, ..DEFAULT };
-        assert_eq!((unmapped.ring_bytes(), unmapped.answers(), unmapped.credit_bytes()), (6208 + 512, 64, 64 + 1024));
+        assert_eq!((unmapped.ring_bytes(), unmapped.answers(), unmapped.credit_bytes()), (6208 + 512, 128, 128 + 1024));
     }
 
     #[test]

@@ -1,27 +1,27 @@
-//! The sending end of a ring: reserve a slot, write it, ring if the receiver sleeps.
+//! The sending end of a ring: take a slot, write it, ring if the receiver sleeps.
 //!
-//! Many threads of the sending node share it. A reservation is one compare-and-swap of a word that is private to this
-//! process: it takes the credit (which may be refused) and the slot (which then cannot fail) at once; after it, threads
-//! publish independently, in any order. The receiver takes slots in order of position, so messages of one thread arrive
-//! in the order posted.
+//! The threads of the sending node share it, one at a time: nearly always it is one thread that posts again and again, and
+//! it enters without a locked operation ([`Biased`]). A thread that finds others posting here gets a ring of its own (see the
+//! mudeck crate). The receiver takes slots in order of position, so messages of one thread arrive in the order posted.
 //!
-//! Hot path of a short message: one load of the credit line (ours, written by the receiver now and then), one
-//! compare-and-swap, one 64-byte line written, one load of `HOT`. No allocation, no system call, no lock.
+//! Hot path of a short message: what is known of the credits (a look at the credit line only when they run out), one
+//! 64-byte line written, one load of `HOT`, which changes seldom. No locked operation, no allocation, no system call.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use deck_segment::layout::LINE;
-use deck_segment::{BufferName, HeapMemory, Kept, Region, Remote, Words};
-use deck_sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use deck_sync::{Error, ErrorKind, Event, NodeId, barrier, point};
+use deck_segment::{BufferName, Kept, Region, Remote, Words};
+use deck_sync::atomic::{AtomicU32, Ordering};
+use deck_sync::{Biased, Error, ErrorKind, Event, NodeId, barrier, point};
 
-use super::packet::{Label, Packet, TYPED, short_line};
+use super::packet::{self, Label, Packet};
 use super::ring::{Position, RingPlace, Shape, credit, tag};
 use crate::parcel::{BYTES, Parcel};
 use crate::protocol::{Budget, Protocol, Thresholds, choose};
+use crate::traffic::Traffic;
 
-/// Set in the reservation word once nothing more may be reserved.
-const ENDED: u64 = 1 << 63;
+/// How many slots ahead of the one that is written next a line is taken from the receiver's core.
+const EXPECT: u32 = 4;
 const AREA_MASK: u32 = (1 << 31) - 1;
 
 /// Why a message was not posted. It is still the caller's.
@@ -31,6 +31,8 @@ pub enum Refusal {
     Full,
     /// No room now: this node's budget, shared by all its rings.
     Budget,
+    /// No room to copy it, and it is in no buffer that could be handed over: post [`Parcel::in_buffer`] instead.
+    NeedsBuffer,
     /// The mail box was closed.
     Closed,
     /// Its node died.
@@ -49,18 +51,8 @@ pub enum Ending {
     Lost = 2,
 }
 
-/// The part of a sender that its threads fight for, on a line of its own.
-#[repr(align(128))]
-struct Reserved {
-    /// Position (low half) and area lines (high half) behind the last reservation, and [`ENDED`].
-    word: AtomicU64,
-    /// Posts that are over, bell included: equal to the position when no thread is inside a post.
-    finished: AtomicU32,
-}
-
 /// The sending end of one ring.
 pub struct Sender<R: Remote> {
-    reserved: Reserved,
     remote: R,
     place: RingPlace,
     shape: Shape,
@@ -68,14 +60,28 @@ pub struct Sender<R: Remote> {
     receiver: NodeId,
     credit: Words,
     thresholds: Thresholds,
-    heap: Arc<HeapMemory>,
     budget: Arc<Budget>,
-    bytes: AtomicU64,
+    /// Read without entering; written inside.
     ended: AtomicU32,
-    in_flight: Box<[Mutex<Option<InFlight>>]>,
-    in_flight_count: AtomicU32,
-    reaped: AtomicU32,
+    /// Zero-copy messages that were not retrieved when somebody last looked. Read without entering; written inside.
+    in_flight: AtomicU32,
+    traffic: Traffic,
+    posting: Biased<Posting>,
     _region: Option<Region>,
+}
+
+/// What only the thread that posts touches.
+struct Posting {
+    position: Position,
+    /// Lines of the area used, of all times, 31 bits.
+    area: u32,
+    /// The credits as they were last read: position and area lines.
+    retired: u64,
+    /// Bytes posted by protocol 3, of all times.
+    bytes: u64,
+    in_flight: Box<[Option<InFlight>]>,
+    /// Up to where in-flight messages were let go of.
+    reaped: Position,
 }
 
 /// A zero-copy message that the receiver has not given the credit back for.
@@ -88,17 +94,6 @@ struct InFlight {
     awaits_address: bool,
 }
 
-struct Slot {
-    position: Position,
-    line: u32,
-    area_end: u32,
-}
-
-enum NoSlot {
-    Refused(Refusal),
-    NoArea,
-}
-
 /// What a sender is made of.
 pub struct SenderParts<R: Remote> {
     /// The receiver's segment.
@@ -109,12 +104,10 @@ pub struct SenderParts<R: Remote> {
     pub shape: Shape,
     /// The node that receives.
     pub receiver: NodeId,
-    /// The credit line and what follows, in this node's segment.
+    /// The credit lines and what follows, in this node's segment.
     pub credit: Words,
-    /// Keeps the credit line allocated.
+    /// Keeps them allocated.
     pub region: Option<Region>,
-    /// This node's heap.
-    pub heap: Arc<HeapMemory>,
     /// This node's budget.
     pub budget: Arc<Budget>,
     /// Sizes at which protocols change.
@@ -125,8 +118,8 @@ impl<R: Remote> Sender<R> {
     /// A sender for a new, empty ring.
     pub fn new(parts: SenderParts<R>) -> Sender<R> {
         let slots = parts.shape.slots();
+        let in_flight = (0..slots).map(|_| None).collect();
         Sender {
-            reserved: Reserved { word: AtomicU64::new(0), finished: AtomicU32::new(0) },
             remote: parts.remote,
             place: parts.place,
             shape: parts.shape,
@@ -134,25 +127,22 @@ impl<R: Remote> Sender<R> {
             receiver: parts.receiver,
             credit: parts.credit,
             thresholds: parts.thresholds,
-            heap: parts.heap,
             budget: parts.budget,
-            bytes: AtomicU64::new(0),
             ended: AtomicU32::new(0),
-            in_flight: (0..slots).map(|_| Mutex::new(None)).collect(),
-            in_flight_count: AtomicU32::new(0),
-            reaped: AtomicU32::new(0),
+            in_flight: AtomicU32::new(0),
+            traffic: Traffic::default(),
+            posting: Biased::new(Posting { position: 0, area: 0, retired: 0, bytes: 0, in_flight, reaped: 0 }),
             _region: parts.region,
         }
     }
 
-    /// For tests: begins with counters of positions and area lines near their overflow. The receiver has to be told the
-    /// same before the first message.
+    /// For tests: begins with counters of positions and area lines near their overflow. The receiver has to tell the same
+    /// before the first message.
     #[doc(hidden)]
     pub fn begin_at(&mut self, position: Position, area: u32) {
-        let reserved = u64::from(area & AREA_MASK) << 32 | u64::from(position);
-        self.reserved.word.store(reserved, Ordering::Relaxed);
-        self.reserved.finished.store(position, Ordering::Relaxed);
-        self.reaped.store(position, Ordering::Relaxed);
+        let mut posting = self.posting.lock();
+        (posting.position, posting.reaped, posting.area) = (position, position, area & AREA_MASK);
+        posting.retired = u64::from(area & AREA_MASK) << 32 | u64::from(position);
     }
 
     /// The node that receives.
@@ -160,59 +150,65 @@ impl<R: Remote> Sender<R> {
         self.receiver
     }
 
-    /// Posts `parcel` now or says why not. Never waits, never talks to anybody.
-    pub fn post(&self, parcel: &Parcel) -> Result<Protocol, Refusal> {
-        match choose(parcel, &self.thresholds, self.shape.area_max()) {
-            Protocol::Short if parcel.element() == BYTES => {
-                let slot = self.reserve_slot()?;
-                self.publish(slot.position, &short_line(parcel.bytes(), slot.position, self.slots));
-                Ok(Protocol::Short)
-            }
-            Protocol::Short => self.post_typed(parcel),
-            Protocol::Buffered => match self.reserve(lines_of(parcel)) {
-                Ok(slot) => self.post_buffered(parcel, slot),
-                Err(NoSlot::NoArea) => self.post_zero_copy(parcel),
-                Err(NoSlot::Refused(refusal)) => Err(refusal),
-            },
-            Protocol::ZeroCopy => self.post_zero_copy(parcel),
-        }
+    /// What was posted here.
+    pub fn traffic(&self) -> &Traffic {
+        &self.traffic
     }
 
-    fn post_typed(&self, parcel: &Parcel) -> Result<Protocol, Refusal> {
-        let mut bytes = [0u8; TYPED];
-        collect(parcel, &mut bytes);
-        let slot = self.reserve_slot()?;
-        let packet = Packet::Typed { label: label(parcel), bytes };
-        self.publish(slot.position, &packet.write(slot.position, self.slots));
+    /// Posts `parcel` now or says why not. Never talks to anybody; waits for another thread of this node that is inside a
+    /// post to the same ring, for as long as that takes.
+    #[inline]
+    pub fn post(&self, parcel: &Parcel) -> Result<Protocol, Refusal> {
+        let protocol = choose(parcel, &self.thresholds, self.shape.area_max());
+        let posting = &mut *self.posting.lock();
+        let posted = match protocol {
+            Protocol::Short => self.post_short(posting, parcel),
+            Protocol::Buffered => self.post_buffered(posting, parcel),
+            Protocol::ZeroCopy => self.post_zero_copy(posting, parcel),
+        }?;
+        self.traffic.count(posted, parcel.size());
+        Ok(posted)
+    }
+
+    #[inline]
+    fn post_short(&self, posting: &mut Posting, parcel: &Parcel) -> Result<Protocol, Refusal> {
+        self.check_slot(posting)?;
+        let line = match parcel.inline_line() {
+            Some(line) if parcel.element() == BYTES => {
+                packet::short_line(line, parcel.size(), posting.position, self.slots)
+            }
+            Some(line) if parcel.runs() == 0 => packet::typed_line(line, &label(parcel), posting.position, self.slots),
+            _ => packet::collected_line(parcel, posting.position, self.slots),
+        };
+        self.publish(posting, &line);
         Ok(Protocol::Short)
     }
 
-    fn post_buffered(&self, parcel: &Parcel, slot: Slot) -> Result<Protocol, Refusal> {
-        let offset = self.place.ring + self.shape.area() + slot.line as usize * LINE;
+    fn post_buffered(&self, posting: &mut Posting, parcel: &Parcel) -> Result<Protocol, Refusal> {
+        self.check_slot(posting)?;
+        let needed = Parcel::needed(parcel.size(), parcel.runs());
+        let Some((line, area_end)) = self.find_area(posting, needed.div_ceil(LINE) as u32) else {
+            return self.post_zero_copy(posting, parcel);
+        };
+        let offset = self.place.ring + self.shape.area() + line as usize * LINE;
         if parcel.runs() == 0 {
             // SAFETY: the parcel's content is readable for its size.
             unsafe { self.remote.write_bytes(offset, parcel.data().as_ptr(), parcel.size()) };
         } else {
-            let mut bytes = vec![0u8; Parcel::needed(parcel.size(), parcel.runs())];
-            collect(parcel, &mut bytes);
+            let mut bytes = vec![0u8; needed];
+            parcel.collect(&mut bytes);
             // SAFETY: the vector is readable for its length.
             unsafe { self.remote.write_bytes(offset, bytes.as_ptr(), bytes.len()) };
         }
         self.remote.flush();
-        let packet = Packet::Buffered { label: label(parcel), line: slot.line, area_end: slot.area_end };
-        self.publish(slot.position, &packet.write(slot.position, self.slots));
+        posting.area = area_end;
+        let packet = Packet::Buffered { label: label(parcel), line, area_end };
+        self.publish(posting, &packet.write(posting.position, self.slots));
         Ok(Protocol::Buffered)
     }
 
-    fn post_zero_copy(&self, parcel: &Parcel) -> Result<Protocol, Refusal> {
-        let moved;
-        let parcel = if parcel.buffer().is_some() {
-            parcel
-        } else {
-            moved = parcel.in_buffer(&self.heap).map_err(Refusal::Failed)?;
-            &moved
-        };
-        let Some(buffer) = parcel.buffer() else { unreachable!("it was just put into a buffer") };
+    fn post_zero_copy(&self, posting: &mut Posting, parcel: &Parcel) -> Result<Protocol, Refusal> {
+        let Some(buffer) = parcel.buffer() else { return Err(Refusal::NeedsBuffer) };
         let label = label(parcel);
         let bytes = Parcel::needed(parcel.size(), parcel.runs()) as u64;
         if bytes > self.budget.limit() {
@@ -220,186 +216,156 @@ impl<R: Remote> Sender<R> {
             let what = format!("a message of {bytes} bytes can never be posted with a budget of {limit} bytes");
             return Err(Refusal::Failed(Error::new(ErrorKind::TooLarge, what)));
         }
-        self.reap(4);
-        self.look_for_room(bytes)?;
+        self.reap_some(posting, 4);
+        self.check_slot(posting)?;
+        if !self.has_bytes(posting, bytes) {
+            return Err(self.closed_or(Refusal::Full));
+        }
         if !self.budget.take(bytes) {
-            self.reap(self.slots);
+            self.reap_some(posting, self.slots);
             if !self.budget.take(bytes) {
                 return Err(Refusal::Budget);
             }
         }
-        let slot = self.take_bytes(bytes).and_then(|()| {
-            self.reserve_slot().inspect_err(|_| {
-                self.bytes.fetch_sub(bytes, Ordering::Relaxed);
-                // Another thread took the slot that was there. A third may have found our bytes in the way and gone to sleep.
-                self.room().notify();
-            })
-        });
-        let slot = slot.inspect_err(|_| self.budget.give(bytes))?;
         // From here on nothing fails. A kill anywhere before the line is written leaves nothing that others count on.
+        posting.bytes = posting.bytes.wrapping_add(bytes);
         let name: BufferName = buffer.name();
         buffer.add_share();
         let entry = InFlight {
-            position: slot.position,
+            position: posting.position,
             kept: buffer.keep(),
             label,
             capacity: buffer.capacity(),
             awaits_address: !R::IS_MAPPED,
         };
-        self.remember(entry);
-        point("post/held");
-        let packet = if R::IS_MAPPED { Packet::HandOver { label, name } } else { Packet::Request { label } };
-        self.publish(slot.position, &packet.write(slot.position, self.slots));
-        Ok(Protocol::ZeroCopy)
-    }
-
-    fn remember(&self, entry: InFlight) {
-        let index = (entry.position & (self.slots - 1)) as usize;
-        let mut place = self.in_flight[index].lock().unwrap_or_else(PoisonError::into_inner);
+        if self.in_flight.load(Ordering::Relaxed) == 0 {
+            posting.reaped = posting.position;
+        }
         // The credit for this slot proves that what was here a lap ago has been retired.
-        let old = place.replace(entry);
-        drop(place);
-        self.in_flight_count.fetch_add(1, Ordering::Relaxed);
+        let old = posting.in_flight[self.index(posting.position)].replace(entry);
+        self.add_in_flight(1);
         if let Some(old) = old {
             self.forget(old);
         }
+        point("post/held");
+        let packet = if R::IS_MAPPED { Packet::HandOver { label, name } } else { Packet::Request { label } };
+        self.publish(posting, &packet.write(posting.position, self.slots));
+        Ok(Protocol::ZeroCopy)
+    }
+
+    fn index(&self, position: Position) -> usize {
+        (position & (self.slots - 1)) as usize
+    }
+
+    /// Only one thread at a time writes it.
+    fn add_in_flight(&self, change: i32) {
+        let count = self.in_flight.load(Ordering::Relaxed);
+        self.in_flight.store(count.wrapping_add_signed(change), Ordering::Relaxed);
     }
 
     fn forget(&self, entry: InFlight) {
-        self.in_flight_count.fetch_sub(1, Ordering::Relaxed);
-        self.budget.give(super::packet::needed(&entry.label));
+        self.add_in_flight(-1);
+        self.budget.give(packet::needed(&entry.label));
         if !R::IS_MAPPED {
             // The receiver has a buffer of its own; the share in this one ends here.
             entry.kept.undelivered();
         }
     }
 
-    /// Lets go of up to `most` buffers whose messages were retrieved. True if others are still in flight.
-    pub fn reap(&self, most: u32) -> bool {
-        let mut looked = 0;
-        while looked < most && self.in_flight_count.load(Ordering::Relaxed) > 0 {
-            let position = self.reaped.load(Ordering::Relaxed);
-            // Acquire: pairs with: ring/credit. The receiver has its own hold before it gives the credit back.
-            let retired = self.credit.get(credit::RETIRED).load(Ordering::Acquire) as u32;
-            let behind = retired.wrapping_sub(position);
-            if behind == 0 || behind > u32::MAX / 2 {
-                break;
-            }
-            // The last lap visits every place, and finds there also what is older.
-            let next = if behind > self.slots { retired.wrapping_sub(self.slots) } else { position.wrapping_add(1) };
-            if self.reaped.compare_exchange(position, next, Ordering::Relaxed, Ordering::Relaxed).is_err() {
-                continue;
-            }
-            if behind <= self.slots {
-                let mut place = self.place_of(position);
-                let entry = place.take_if(|entry| position.wrapping_sub(entry.position) < u32::MAX / 2);
-                drop(place);
-                if let Some(entry) = entry {
-                    self.forget(entry);
-                }
-                looked += 1;
-            }
+    /// Lets go of all buffers whose messages were retrieved. True if others are still in flight.
+    pub fn reap(&self) -> bool {
+        self.in_flight.load(Ordering::Relaxed) > 0 && self.reap_some(&mut self.posting.lock(), self.slots)
+    }
+
+    /// As [`Sender::reap`], unless a thread is inside a post right now, this one included.
+    pub fn try_reap(&self) {
+        if self.in_flight.load(Ordering::Relaxed) > 0
+            && let Some(mut posting) = self.posting.try_lock()
+        {
+            self.reap_some(&mut posting, self.slots);
         }
-        self.in_flight_count.load(Ordering::Relaxed) > 0
     }
 
-    fn place_of(&self, position: Position) -> std::sync::MutexGuard<'_, Option<InFlight>> {
-        let index = (position & (self.slots - 1)) as usize;
-        self.in_flight[index].lock().unwrap_or_else(PoisonError::into_inner)
+    /// Lets go of up to `most` of them.
+    fn reap_some(&self, posting: &mut Posting, most: u32) -> bool {
+        if self.in_flight.load(Ordering::Relaxed) == 0 {
+            return false;
+        }
+        // Acquire: pairs with: ring/credit. The receiver has its own hold before it gives the credit back.
+        let retired = self.credit.get(credit::RETIRED).load(Ordering::Acquire) as u32;
+        // A lap visits every place, and finds there also what is older. A receiver that tells nonsense is found out by whoever takes a slot.
+        if posting.position.wrapping_sub(retired) > self.shape.limit() {
+            return true;
+        }
+        if retired.wrapping_sub(posting.reaped) > self.slots {
+            posting.reaped = retired.wrapping_sub(self.slots);
+        }
+        for _ in 0..most.min(retired.wrapping_sub(posting.reaped)) {
+            let position = posting.reaped;
+            let entry = posting.in_flight[self.index(position)]
+                .take_if(|entry| position.wrapping_sub(entry.position) < u32::MAX / 2);
+            if let Some(entry) = entry {
+                self.forget(entry);
+            }
+            posting.reaped = position.wrapping_add(1);
+        }
+        self.in_flight.load(Ordering::Relaxed) > 0
     }
 
-    /// True if `bytes` more may be in flight after `posted` of all times; an empty ring takes any number.
-    fn has_bytes(&self, posted: u64, bytes: u64) -> bool {
+    /// True if `bytes` more may be in flight; an empty ring takes any number.
+    fn has_bytes(&self, posting: &Posting, bytes: u64) -> bool {
+        // Acquire: pairs with: ring/credit.
         let retired = self.credit.get(credit::BYTES).load(Ordering::Acquire);
-        let out = posted.wrapping_sub(retired);
+        let out = posting.bytes.wrapping_sub(retired);
         out == 0 || out >= u64::MAX / 2 || out.saturating_add(bytes) <= self.shape.bytes
     }
 
-    /// Takes `bytes` of what the ring may have in flight.
-    fn take_bytes(&self, bytes: u64) -> Result<(), Refusal> {
-        let mut posted = self.bytes.load(Ordering::Relaxed);
-        loop {
-            if !self.has_bytes(posted, bytes) {
-                return Err(Refusal::Full);
-            }
-            match self.bytes.compare_exchange_weak(
-                posted,
-                posted.wrapping_add(bytes),
-                Ordering::Relaxed,
-                Ordering::Relaxed,
-            ) {
-                Ok(_) => return Ok(()),
-                Err(now) => posted = now,
-            }
+    /// Makes sure that there is a slot for the next message.
+    #[inline]
+    fn check_slot(&self, posting: &mut Posting) -> Result<(), Refusal> {
+        if posting.position.wrapping_sub(posting.retired as u32) >= self.shape.limit() {
+            self.read_credits(posting)?;
         }
+        if self.credit.get(credit::CLOSED).load(Ordering::Relaxed) != 0 {
+            return Err(Refusal::Closed);
+        }
+        if self.ended.load(Ordering::Relaxed) != 0 { Err(self.ending()) } else { Ok(()) }
     }
 
-    /// Refuses what has no room now, so that bytes and budget are taken and given back only where a race was lost.
-    fn look_for_room(&self, bytes: u64) -> Result<(), Refusal> {
-        let reserved = self.reserved.word.load(Ordering::Relaxed);
-        if reserved & ENDED != 0 {
+    #[cold]
+    fn read_credits(&self, posting: &mut Posting) -> Result<(), Refusal> {
+        if self.ended.load(Ordering::Relaxed) != 0 {
             return Err(self.ending());
         }
-        let retired = self.credit.get(credit::RETIRED).load(Ordering::Relaxed) as u32;
-        let is_full = (reserved as u32).wrapping_sub(retired) == self.shape.limit();
-        if is_full || !self.has_bytes(self.bytes.load(Ordering::Relaxed), bytes) {
-            return Err(self.closed_or(Refusal::Full));
+        // Acquire: pairs with: ring/credit. The receiver is done with the slot before it gives the credit back.
+        let retired = self.credit.get(credit::RETIRED).load(Ordering::Acquire);
+        let used = posting.position.wrapping_sub(retired as u32);
+        if used > self.shape.limit() {
+            let what = "its credits are ahead of what was posted";
+            return Err(Refusal::Failed(Error::new(ErrorKind::Corrupt, what).with_peer(self.receiver)));
         }
-        Ok(())
+        posting.retired = retired;
+        if used == self.shape.limit() { Err(self.closed_or(Refusal::Full)) } else { Ok(()) }
     }
 
-    fn reserve_slot(&self) -> Result<Slot, Refusal> {
-        self.reserve(0).map_err(|refused| match refused {
-            NoSlot::Refused(refusal) => refusal,
-            NoSlot::NoArea => Refusal::Full,
-        })
-    }
-
-    /// Takes a credit, the next slot and `lines` lines of the area in one step.
-    fn reserve(&self, lines: u32) -> Result<Slot, NoSlot> {
-        let mut reserved = self.reserved.word.load(Ordering::Relaxed);
-        loop {
-            if reserved & ENDED != 0 {
-                return Err(NoSlot::Refused(self.ending()));
-            }
-            let (position, area) = (reserved as u32, (reserved >> 32) as u32 & AREA_MASK);
-            // Acquire: pairs with: ring/credit. The receiver is done with the slot before it gives the credit back.
+    /// Where `lines` lines of the area are free, and how far it is used with them.
+    fn find_area(&self, posting: &mut Posting, lines: u32) -> Option<(u32, u32)> {
+        let mask = self.shape.area_lines - 1;
+        let begin = posting.area & mask;
+        let skip = if begin + lines > self.shape.area_lines { self.shape.area_lines - begin } else { 0 };
+        let has_room = |retired: u64| {
+            let used = posting.area.wrapping_sub((retired >> 32) as u32) & AREA_MASK;
+            used + skip + lines <= self.shape.area_lines
+        };
+        if !has_room(posting.retired) {
+            // Acquire: pairs with: ring/credit.
             let retired = self.credit.get(credit::RETIRED).load(Ordering::Acquire);
-            let used = position.wrapping_sub(retired as u32);
-            if used >= self.shape.limit() {
-                let now = self.reserved.word.load(Ordering::Relaxed);
-                if now != reserved {
-                    reserved = now;
-                    continue;
-                }
-                if used > self.shape.limit() {
-                    let what = "its credits are ahead of what was posted";
-                    let error = Error::new(ErrorKind::Corrupt, what).with_peer(self.receiver);
-                    return Err(NoSlot::Refused(Refusal::Failed(error)));
-                }
-                return Err(NoSlot::Refused(self.closed_or(Refusal::Full)));
+            if posting.position.wrapping_sub(retired as u32) > self.shape.limit() || !has_room(retired) {
+                return None;
             }
-            if self.credit.get(credit::CLOSED).load(Ordering::Relaxed) != 0 {
-                return Err(NoSlot::Refused(Refusal::Closed));
-            }
-            let mask = self.shape.area_lines - 1;
-            let skip = if lines > 0 && (area & mask) + lines > self.shape.area_lines {
-                self.shape.area_lines - (area & mask)
-            } else {
-                0
-            };
-            let area_used = area.wrapping_sub((retired >> 32) as u32) & AREA_MASK;
-            if lines > 0 && area_used + skip + lines > self.shape.area_lines {
-                return Err(NoSlot::NoArea);
-            }
-            let area_end = area.wrapping_add(skip + lines) & AREA_MASK;
-            let next = u64::from(area_end) << 32 | u64::from(position.wrapping_add(1));
-            // Relaxed: the word orders nothing but itself; the slot's tag publishes.
-            match self.reserved.word.compare_exchange_weak(reserved, next, Ordering::Relaxed, Ordering::Relaxed) {
-                Ok(_) => return Ok(Slot { position, line: area.wrapping_add(skip) & mask, area_end }),
-                Err(now) => reserved = now,
-            }
+            posting.retired = retired;
         }
+        Some((posting.area.wrapping_add(skip) & mask, posting.area.wrapping_add(skip + lines) & AREA_MASK))
     }
 
     fn closed_or(&self, refusal: Refusal) -> Refusal {
@@ -407,36 +373,32 @@ impl<R: Remote> Sender<R> {
     }
 
     fn ending(&self) -> Refusal {
-        if self.ended.load(Ordering::Acquire) == Ending::Lost as u32 { Refusal::Lost } else { Refusal::Closed }
+        if self.ended() == Some(Ending::Lost) { Refusal::Lost } else { Refusal::Closed }
     }
 
-    fn publish(&self, position: Position, line: &deck_segment::fabric::Line) {
+    #[inline]
+    fn publish(&self, posting: &mut Posting, line: &deck_segment::fabric::Line) {
         point("post/reserved");
-        let index = (position & (self.slots - 1)) as usize;
-        self.remote.write_line(self.place.ring + index * LINE, line);
+        self.remote.write_line(self.place.ring + self.index(posting.position) * LINE, line);
+        posting.position = posting.position.wrapping_add(1);
         if !R::IS_MAPPED {
             self.remote.flush();
         }
+        self.remote.expect_line(self.place.ring + self.index(posting.position.wrapping_add(EXPECT)) * LINE);
         point("post/published");
         // Pairs with: ring/cold. Either the receiver, after marking the ring cold, sees this slot, or we see the mark.
         barrier::light();
         if self.credit.get(credit::HOT).load(Ordering::Relaxed) == 0 {
-            // Release (in the fabric): pairs with: ring/bell.
-            self.remote.write_word(self.place.bell, 1);
-            point("post/rung");
-            self.remote.interrupt(self.place.event);
+            self.ring_bell();
         }
-        // Left out of the models: one more step in each post multiplies what they explore, and nothing that they prove depends
-        // on it.
-        #[cfg(not(loom))]
-        // Release: pairs with: ring/finished.
-        self.reserved.finished.fetch_add(1, Ordering::Release);
     }
 
-    /// True once no thread is inside a post: then nothing more is written to the receiver's memory after [`Sender::end`].
-    pub fn is_finished(&self) -> bool {
-        // Acquire: pairs with: ring/finished.
-        self.reserved.finished.load(Ordering::Acquire) == self.reserved.word.load(Ordering::Acquire) as u32
+    #[cold]
+    fn ring_bell(&self) {
+        // Release (in the fabric): pairs with: ring/bell.
+        self.remote.write_word(self.place.bell, 1);
+        point("post/rung");
+        self.remote.interrupt(self.place.event);
     }
 
     /// The event that tells of room, in this node's memory.
@@ -453,37 +415,43 @@ impl<R: Remote> Sender<R> {
     }
 
     /// Ends the ring because its receiver is gone: nothing more is posted, what was posted and not retrieved is given up,
-    /// waiting threads are told. Returns the position behind the last slot that was ever reserved.
+    /// waiting threads are told. Returns the position behind the last message that was ever posted; nothing is written to
+    /// the receiver's memory afterwards.
     pub fn end(&self, ending: Ending) -> Position {
-        let reserved = self.stop(ending);
-        for place in &self.in_flight {
-            let entry = place.lock().unwrap_or_else(PoisonError::into_inner).take();
-            if let Some(entry) = entry {
-                let bytes = super::packet::needed(&entry.label);
-                let retired = self.credit.get(credit::RETIRED).load(Ordering::Acquire) as u32;
-                if !R::IS_MAPPED || entry.position.wrapping_sub(retired) < u32::MAX / 2 {
-                    entry.kept.undelivered();
-                }
-                self.in_flight_count.fetch_sub(1, Ordering::Relaxed);
-                self.budget.give(bytes);
+        let mut posting = self.posting.lock();
+        self.note_ending(ending);
+        // Acquire: pairs with: ring/credit.
+        let retired = self.credit.get(credit::RETIRED).load(Ordering::Acquire) as u32;
+        for entry in posting.in_flight.iter_mut().filter_map(Option::take) {
+            let bytes = packet::needed(&entry.label);
+            if !R::IS_MAPPED || entry.position.wrapping_sub(retired) < u32::MAX / 2 {
+                entry.kept.undelivered();
             }
+            self.add_in_flight(-1);
+            self.budget.give(bytes);
         }
+        let tail = posting.position;
+        drop(posting);
         self.room().notify();
-        reserved
+        tail
     }
 
     /// Nothing more is posted and waiting threads are told, but what was posted stays in flight: this node leaves its job,
     /// and the receiver is still to retrieve it.
-    pub fn stop(&self, ending: Ending) -> Position {
-        let _ = self.ended.compare_exchange(0, ending as u32, Ordering::AcqRel, Ordering::Relaxed);
-        let reserved = self.reserved.word.fetch_or(ENDED, Ordering::AcqRel);
+    pub fn stop(&self, ending: Ending) {
+        let posting = self.posting.lock();
+        self.note_ending(ending);
+        drop(posting);
         self.room().notify();
-        reserved as u32
+    }
+
+    fn note_ending(&self, ending: Ending) {
+        let _ = self.ended.compare_exchange(0, ending as u32, Ordering::Relaxed, Ordering::Relaxed);
     }
 
     /// How the ring ended, if it did.
     pub fn ended(&self) -> Option<Ending> {
-        match self.ended.load(Ordering::Acquire) {
+        match self.ended.load(Ordering::Relaxed) {
             1 => Some(Ending::Closed),
             2 => Some(Ending::Lost),
             _ => None,
@@ -496,14 +464,12 @@ impl<R: Remote> Sender<R> {
     /// # Errors
     /// [`ErrorKind::Corrupt`] if the address cannot be.
     pub fn progress(&self, segment_bytes: usize) -> Result<(), Error> {
-        if R::IS_MAPPED || self.in_flight_count.load(Ordering::Relaxed) == 0 {
+        if R::IS_MAPPED || self.in_flight.load(Ordering::Relaxed) == 0 {
             return Ok(());
         }
-        for place in &self.in_flight {
-            let mut place = place.lock().unwrap_or_else(PoisonError::into_inner);
-            if let Some(entry) = place.as_mut().filter(|entry| entry.awaits_address) {
-                self.write_to_address(entry, segment_bytes)?;
-            }
+        let mut posting = self.posting.lock();
+        for entry in posting.in_flight.iter_mut().flatten().filter(|entry| entry.awaits_address) {
+            self.write_to_address(entry, segment_bytes)?;
         }
         Ok(())
     }
@@ -517,7 +483,7 @@ impl<R: Remote> Sender<R> {
             return Ok(());
         }
         let (offset, capacity) = ((answer & !63) as usize, self.credit.get(word + 1).load(Ordering::Relaxed) as usize);
-        let needed = super::packet::needed(&entry.label) as usize;
+        let needed = packet::needed(&entry.label) as usize;
         let inside = offset.checked_add(capacity).is_some_and(|end| end <= segment_bytes);
         if !inside || capacity < needed || !capacity.is_multiple_of(8) {
             let what = format!("an impossible address for {needed} bytes: {capacity} bytes at {offset}");
@@ -550,13 +516,12 @@ impl<R: Remote> Sender<R> {
 impl<R: Remote> Drop for Sender<R> {
     /// What is still in flight was posted by a node that has left: it is delivered all the same.
     fn drop(&mut self) {
-        for place in &mut self.in_flight {
-            if let Some(entry) = place.get_mut().unwrap_or_else(PoisonError::into_inner).take() {
-                self.budget.give(super::packet::needed(&entry.label));
-                let retired = self.credit.get(credit::RETIRED).load(Ordering::Acquire) as u32;
-                if entry.position.wrapping_sub(retired) < u32::MAX / 2 {
-                    entry.kept.abandon();
-                }
+        // Acquire: pairs with: ring/credit.
+        let retired = self.credit.get(credit::RETIRED).load(Ordering::Acquire) as u32;
+        for entry in self.posting.lock().in_flight.iter_mut().filter_map(Option::take) {
+            self.budget.give(packet::needed(&entry.label));
+            if entry.position.wrapping_sub(retired) < u32::MAX / 2 {
+                entry.kept.abandon();
             }
         }
     }
@@ -564,17 +529,4 @@ impl<R: Remote> Drop for Sender<R> {
 
 fn label(parcel: &Parcel) -> Label {
     Label { element: parcel.element(), size: parcel.size() as u64, runs: parcel.runs() as u32 }
-}
-
-fn lines_of(parcel: &Parcel) -> u32 {
-    Parcel::needed(parcel.size(), parcel.runs()).div_ceil(LINE) as u32
-}
-
-/// Content and, at the next multiple of 8, runs in the order in which they lie in memory.
-fn collect(parcel: &Parcel, into: &mut [u8]) {
-    into[..parcel.size()].copy_from_slice(parcel.bytes());
-    let from = parcel.size().next_multiple_of(8);
-    for (place, word) in parcel.run_words().enumerate() {
-        into[from + 8 * place..from + 8 * place + 8].copy_from_slice(&word.to_ne_bytes());
-    }
 }

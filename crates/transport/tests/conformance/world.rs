@@ -179,7 +179,6 @@ impl<F: Fabric> Ring<F> {
             receiver: to.number,
             credit: credit_words.clone(),
             region: Some(credit),
-            heap: from.heap.clone(),
             budget: from.budget.clone(),
             thresholds: Thresholds::default(),
         });
@@ -247,7 +246,7 @@ impl<F: Fabric> Ring<F> {
         for _ in 0..10 {
             self.drive(at).expect("nobody wrote nonsense");
         }
-        assert!(!self.sender.reap(u32::MAX), "something is still in flight");
+        assert!(!self.sender.reap(), "something is still in flight");
     }
 
     /// Word `word` of the slot of `position`.

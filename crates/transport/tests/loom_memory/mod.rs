@@ -83,7 +83,6 @@ pub fn ring(messages: u32) -> (Sender<Memory>, Ends) {
         receiver: NodeId(1),
         credit: credit.clone(),
         region: None,
-        heap: heap.clone(),
         budget: Budget::new(1),
         thresholds: Thresholds::default(),
     });

@@ -1,0 +1,277 @@
+//! A lock that costs its only user nothing.
+//!
+//! Most locks of DECK have one user for a long time: the thread that posts through a ring, the thread that retrieves from a
+//! mail box. Such a thread becomes the *favourite*: it enters with two plain stores and two plain loads, without a locked
+//! operation, which would have to wait until its earlier stores (a slot that another core still owns) are visible
+//! everywhere. Somebody else who comes takes the right away: it says so, has the kernel run a fence everywhere
+//! ([`crate::barrier::heavy`]), and waits until the favourite is outside. That costs microseconds, so a thread becomes the
+//! favourite only after it was alone for a while, and each time it turns out wrong that while grows.
+//!
+//! The idea is biased locking (Kawachiya, Koseki, Onodera: "Lock reservation", OOPSLA 2002) with membarrier in place of
+//! stopping the favourite. `tests/loom_biased.rs` is the model.
+
+use std::ops::{Deref, DerefMut};
+
+#[cfg(loom)]
+use loom::sync::{Mutex, MutexGuard};
+#[cfg(not(loom))]
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
+
+use crate::atomic::{self, AtomicUsize, Ordering};
+use crate::barrier;
+use crate::cell::{Cell, Touch};
+use crate::visitor::Visitor;
+
+/// How often in a row a thread has to come before it is the favourite; times 8 whenever it was wrong. Models of what is built
+/// on this lock have no favourites: the lock has models of its own.
+const ALONE_FIRST: u32 = if cfg!(loom) { u32::MAX } else { 2 };
+const ALONE_LAST: u32 = 1 << 16;
+/// Looks at a favourite that is inside before the core is given to another thread.
+const LOOKS: u32 = 64;
+
+/// A value that one thread at a time uses, made for one that comes again and again.
+///
+/// A thread must not enter twice: that panics or never ends, as with [`std::sync::Mutex`].
+pub struct Biased<T> {
+    /// The token of the thread that enters without a locked operation; 0 if there is none.
+    favourite: AtomicUsize,
+    others: Mutex<History>,
+    value: Cell<T>,
+}
+
+struct History {
+    /// Whose right was taken away while it was inside: whoever enters waits for it.
+    former: usize,
+    last: usize,
+    in_a_row: u32,
+    needed: u32,
+}
+
+// SAFETY: at most one thread is inside at a time, as the model shows; the value moves between threads like one in a mutex.
+unsafe impl<T: Send> Send for Biased<T> {}
+// SAFETY: as above.
+unsafe impl<T: Send> Sync for Biased<T> {}
+
+/// The calling thread is inside.
+pub struct Inside<'a, T> {
+    lock: &'a Biased<T>,
+    touch: Option<Touch<T>>,
+    entered: Entered<'a>,
+}
+
+enum Entered<'a> {
+    AsFavourite(&'static Visitor, usize),
+    AsOther(MutexGuard<'a, History>),
+}
+
+impl<T> Biased<T> {
+    /// A lock around `value` that has no favourite yet.
+    pub fn new(value: T) -> Biased<T> {
+        let history = History { former: 0, last: 0, in_a_row: 0, needed: ALONE_FIRST };
+        Biased { favourite: AtomicUsize::new(0), others: Mutex::new(history), value: Cell::new(value) }
+    }
+
+    /// A lock whose favourite is whoever was inside last, for its models.
+    #[cfg(loom)]
+    pub fn eager(value: T) -> Biased<T> {
+        let lock = Biased::new(value);
+        lock.others.lock().unwrap().needed = 0;
+        lock
+    }
+
+    fn address(&self) -> usize {
+        std::ptr::from_ref(self).addr()
+    }
+
+    /// Enters. Waits while somebody else is inside.
+    #[inline]
+    pub fn lock(&self) -> Inside<'_, T> {
+        match self.enter_as_favourite() {
+            Some(inside) => inside,
+            None => self.enter(),
+        }
+    }
+
+    /// Enters if nobody is inside, the calling thread included. Never waits for others (but may have a fence run).
+    pub fn try_lock(&self) -> Option<Inside<'_, T>> {
+        if Visitor::here().is_some_and(|here| here.is_inside(self.address())) {
+            return None;
+        }
+        if let Some(inside) = self.enter_as_favourite() {
+            return Some(inside);
+        }
+        let mut history = self.try_lock_others()?;
+        self.take_from_favourite(&mut history);
+        (!self.is_former_inside(&mut history)).then(|| self.inside(Entered::AsOther(history)))
+    }
+
+    #[inline]
+    fn enter_as_favourite(&self) -> Option<Inside<'_, T>> {
+        let here = Visitor::here()?;
+        let me = here.token();
+        // Relaxed: only this thread sets it to this value.
+        if self.favourite.load(Ordering::Relaxed) != me {
+            return None;
+        }
+        debug_assert!(!here.is_inside(self.address()), "a thread enters a lock twice");
+        let place = here.free_place()?;
+        here.enter(place, self.address());
+        // Pairs with: biased/take. Either we see that the right is gone, or whoever took it sees us inside.
+        barrier::light();
+        if self.favourite.load(Ordering::Relaxed) == me {
+            return Some(self.inside(Entered::AsFavourite(here, place)));
+        }
+        here.leave(place);
+        None
+    }
+
+    #[cold]
+    fn enter(&self) -> Inside<'_, T> {
+        let mut history = self.lock_others();
+        self.take_from_favourite(&mut history);
+        let mut looks = 0;
+        while self.is_former_inside(&mut history) {
+            looks += 1;
+            if looks < LOOKS { atomic::pause() } else { atomic::yield_now() }
+        }
+        self.inside(Entered::AsOther(history))
+    }
+
+    fn take_from_favourite(&self, history: &mut History) {
+        let favourite = self.favourite.load(Ordering::Relaxed);
+        if favourite != 0 {
+            history.former = favourite;
+            self.favourite.store(0, Ordering::Relaxed);
+            // Pairs with: biased/take.
+            barrier::heavy();
+        }
+    }
+
+    fn is_former_inside(&self, history: &mut History) -> bool {
+        let is_inside = Visitor::of(history.former).is_some_and(|former| former.is_inside(self.address()));
+        if !is_inside {
+            history.former = 0;
+        }
+        is_inside
+    }
+
+    #[inline]
+    fn inside<'a>(&'a self, entered: Entered<'a>) -> Inside<'a, T> {
+        Inside { lock: self, touch: Some(self.value.touch()), entered }
+    }
+
+    fn lock_others(&self) -> MutexGuard<'_, History> {
+        #[cfg(loom)]
+        return self.others.lock().unwrap();
+        #[cfg(not(loom))]
+        self.others.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn try_lock_others(&self) -> Option<MutexGuard<'_, History>> {
+        #[cfg(loom)]
+        return self.others.try_lock().ok();
+        #[cfg(not(loom))]
+        match self.others.try_lock() {
+            Ok(others) => Some(others),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+
+    /// Before the mutex is left: the calling thread may be the favourite from now on.
+    #[cold]
+    fn note(&self, history: &mut History) {
+        let Some(me) = Visitor::here().map(Visitor::token) else { return };
+        if history.last != me {
+            // Whoever had been the favourite was not alone.
+            if !cfg!(loom) && history.last != 0 && history.in_a_row >= history.needed {
+                history.needed = (history.needed * 8).clamp(1, ALONE_LAST);
+            }
+            (history.last, history.in_a_row) = (me, 0);
+        }
+        history.in_a_row = history.in_a_row.saturating_add(1);
+        if history.in_a_row >= history.needed {
+            self.favourite.store(me, Ordering::Relaxed);
+        }
+    }
+}
+
+impl<T> Drop for Inside<'_, T> {
+    #[inline]
+    fn drop(&mut self) {
+        self.touch = None;
+        match &mut self.entered {
+            Entered::AsFavourite(here, place) => here.leave(*place),
+            Entered::AsOther(history) => self.lock.note(history),
+        }
+    }
+}
+
+impl<T> Deref for Inside<'_, T> {
+    type Target = T;
+
+    #[inline]
+    fn deref(&self) -> &T {
+        // SAFETY: the thread is inside until this is dropped, alone; the lock is borrowed.
+        unsafe { self.touch.as_ref().expect("only dropping ends it").get() }
+    }
+}
+
+impl<T> DerefMut for Inside<'_, T> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut T {
+        // SAFETY: as in `deref`, and this is borrowed exclusively.
+        unsafe { self.touch.as_ref().expect("only dropping ends it").get_mut() }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_lost_between_threads_that_come_in_turns_and_alone() {
+        barrier::register();
+        let lock = Biased::new(0u64);
+        std::thread::scope(|scope| {
+            for stretch in [1, 10, 1000] {
+                let lock = &lock;
+                scope.spawn(move || {
+                    for round in 0..3000 {
+                        *lock.lock() += 1;
+                        if round % stretch == 0 {
+                            atomic::yield_now();
+                        }
+                    }
+                });
+            }
+        });
+        assert_eq!(*lock.lock(), 9000);
+    }
+
+    #[test]
+    fn one_that_is_inside_is_not_entered_by_trying() {
+        barrier::register();
+        let lock = Biased::new(0u64);
+        for _ in 0..10 {
+            let inside = lock.lock();
+            assert!(lock.try_lock().is_none());
+            std::thread::scope(|scope| drop(scope.spawn(|| assert!(lock.try_lock().is_none()))));
+            drop(inside);
+            *lock.try_lock().expect("nobody is inside") += 1;
+        }
+        assert_eq!(*lock.lock(), 10);
+    }
+
+    #[test]
+    #[cfg(debug_assertions)]
+    #[should_panic(expected = "twice")]
+    fn a_favourite_that_enters_twice_panics_instead_of_sharing() {
+        let lock = Biased::new(());
+        for _ in 0..10 {
+            drop(lock.lock());
+        }
+        let _first = lock.lock();
+        let _second = lock.lock();
+    }
+}

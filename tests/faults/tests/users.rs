@@ -1,0 +1,172 @@
+//! A job belongs to one user: others with the same job name have a job of their own, and whoever gets at the job's socket
+//! all the same is refused by both ends.
+//!
+//! These tests start processes of another user, so they run as root only; otherwise they say that they were skipped.
+
+use std::fs;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use deck_peers::Refused;
+use deck_peers::wire::Frame;
+use deck_testkit::{Job, SOON};
+use rustix::net::{AddressFamily, RecvFlags, SocketAddrUnix, SocketType};
+use rustix::process::Uid;
+use rustix::thread::set_thread_res_uid;
+
+/// `nobody` on most systems; that it has no name elsewhere does not matter.
+const OTHER_USER: u32 = 65534;
+const AS_OTHER: [&str; 4] = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"];
+/// In a user namespace of its own the other user takes itself for root, as in a container: with the network namespace of
+/// the host it then comes to the very socket of root's job.
+const AS_FALSE_ROOT: [&str; 7] =
+    ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "unshare", "--user", "--map-root-user"];
+
+/// The nodes' program where every user may execute it: the folder that it was built in need not be open to others.
+struct OpenProgram(PathBuf);
+
+impl OpenProgram {
+    fn new(test: &str) -> OpenProgram {
+        let copy = std::env::temp_dir().join(format!("deck-users-{test}-{}", std::process::id()));
+        fs::copy(env!("CARGO_BIN_EXE_deck-faults-node"), &copy).expect("the temporary folder can be written");
+        OpenProgram(copy)
+    }
+
+    fn path(&self) -> &str {
+        self.0.to_str().expect("a plain path")
+    }
+}
+
+impl Drop for OpenProgram {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+/// True if `wrapper` starts programs here; says why not otherwise.
+fn can_start(wrapper: &[&str], program: &OpenProgram) -> bool {
+    if !rustix::process::geteuid().is_root() {
+        println!("skipped: only root can start processes of another user");
+        return false;
+    }
+    // Any program will do, but it must be one that lies where the real one does.
+    let probe = program.0.with_extension("probe");
+    fs::copy(Path::new("/bin/true"), &probe).expect("the temporary folder can be written");
+    let output = Command::new(wrapper[0]).args(&wrapper[1..]).arg(&probe).output();
+    let _ = fs::remove_file(&probe);
+    match output {
+        Ok(output) if output.status.success() => true,
+        Ok(output) => {
+            println!("skipped: {wrapper:?} does not work here: {}", String::from_utf8_lossy(&output.stderr).trim());
+            false
+        }
+        Err(error) => {
+            println!("skipped: no {}: {error}", wrapper[0]);
+            false
+        }
+    }
+}
+
+#[test]
+fn two_users_with_the_same_job_name_have_a_job_each() {
+    let program = OpenProgram::new("same-name");
+    if !can_start(&AS_OTHER, &program) {
+        return;
+    }
+    let job = Job::by_name(program.path());
+    let mine = job.node();
+    let mut theirs = job.start(&AS_OTHER, &[]);
+    assert_eq!(theirs.joined().words(), "0", "the other user's node is the first of a job");
+    for node in [&mine, &theirs] {
+        node.mailbox("box");
+        assert_eq!(node.done("count"), "1");
+    }
+    drop((mine, theirs));
+    job.end();
+}
+
+#[test]
+fn a_node_of_another_user_that_comes_to_the_socket_of_a_job_is_refused() {
+    let program = OpenProgram::new("comes");
+    if !can_start(&AS_FALSE_ROOT, &program) {
+        return;
+    }
+    let job = Job::by_name(program.path());
+    let first = job.node();
+    let mut stranger = job.start(&AS_FALSE_ROOT, &[]);
+    let failure = stranger.joined().failure();
+    assert_eq!(failure.kind, "Access", "{failure}");
+    assert!(failure.text.contains("held by user") && failure.text.contains("[D0106]"), "{failure}");
+    assert_eq!(stranger.wait().code(), Some(3));
+    // The job goes on, and no number went to the stranger.
+    let second = job.node();
+    assert_eq!(second.number().0, 1);
+    second.mailbox("box");
+    first.clone_mailbox("box");
+    first.post("box", 0, 1, 1000);
+    assert_eq!(second.retrieve("box", SOON).unwrap().sender, first.number());
+    drop((first, second, stranger));
+    job.end();
+}
+
+#[test]
+fn nobody_joins_a_job_that_another_user_opened_in_their_name() {
+    let program = OpenProgram::new("opened");
+    if !can_start(&AS_FALSE_ROOT, &program) {
+        return;
+    }
+    let job = Job::by_name(program.path());
+    let mut stranger = job.start(&AS_FALSE_ROOT, &[]);
+    stranger.joined().words();
+    let mut mine = job.start(&[], &[]);
+    let failure = mine.joined().failure();
+    assert_eq!(failure.kind, "Access", "{failure}");
+    let holder = format!("held by user {OTHER_USER}");
+    assert!(failure.text.contains(&holder) && failure.text.contains("another job name"), "{failure}");
+    assert_eq!(mine.wait().code(), Some(3));
+    drop((mine, stranger));
+    job.end();
+}
+
+/// Connects to the socket of root's job `name` as the other user; a program that does not check who holds the job.
+fn dial_as_other(name: &str) -> OwnedFd {
+    let address = SocketAddrUnix::new_abstract_name(format!("deck/0/{name}").as_bytes()).expect("a short name");
+    let dial = || {
+        // The user of this thread only: a system call of the kernel, below what threads of the C library share.
+        let other = Uid::from_raw(OTHER_USER);
+        set_thread_res_uid(other, other, other).expect("root may become anybody");
+        let socket = rustix::net::socket(AddressFamily::UNIX, SocketType::SEQPACKET, None).expect("a socket");
+        rustix::net::connect(&socket, &address).expect("the job's node listens");
+        socket
+    };
+    std::thread::scope(|scope| scope.spawn(dial).join().expect("it connects"))
+}
+
+#[test]
+fn the_node_that_listens_refuses_another_user_whatever_is_sent() {
+    let program = OpenProgram::new("listens");
+    if !can_start(&AS_OTHER, &program) {
+        return;
+    }
+    let job = Job::by_name(program.path());
+    let first = job.node();
+    for _ in 0..3 {
+        let socket = dial_as_other(job.name());
+        let join = Frame::Join { pid: u64::from(std::process::id()), network: 0, fences: 0, retries: 0 };
+        // It may have hung up already.
+        let _ = rustix::net::send(&socket, &join.encode(), rustix::net::SendFlags::NOSIGNAL);
+        let mut bytes = [0u8; 256];
+        let mut receive = || rustix::net::recv(&socket, &mut bytes[..], RecvFlags::empty()).map(|(_, bytes)| bytes);
+        // That its own words were not read is told before the answer, once.
+        let received = receive().or_else(|_| receive()).expect("an answer");
+        let answer = Frame::decode(&bytes[..received]);
+        assert_eq!(answer, Some(Frame::Refuse { reason: Refused::User as u64 }));
+        // Nothing further: no table, no number.
+        assert!(matches!(rustix::net::recv(&socket, &mut bytes[..], RecvFlags::empty()), Ok((_, 0)) | Err(_)));
+    }
+    let second = job.node();
+    assert_eq!(second.number().0, 1);
+    drop((first, second));
+    job.end();
+}
