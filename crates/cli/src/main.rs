@@ -17,8 +17,8 @@ use usage::Command;
 fn main() -> ExitCode {
     match usage::parse() {
         Ok(Command::Run(options)) => run::run(&options),
-        Ok(Command::Bench { name, json }) => bench::run(name, json),
-        Ok(Command::BenchNode { name }) => bench::node(name),
+        Ok(Command::Bench(options)) => bench::run(&options),
+        Ok(Command::BenchNode { benchmark, part }) => bench::node(benchmark, &part),
         Err(code) => code,
     }
 }

@@ -2,15 +2,16 @@
 
 use std::ffi::OsString;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Parser, Subcommand};
 
-use crate::bench;
+use crate::bench::{self, Benchmark};
 use crate::run::Options;
 
 const RUN: &str = "deck run -n N [--job NAME] [--tag] [--kill-on-failure] [--] PROGRAM [ARG...]";
-const BENCH: &str = "deck bench NAME [--json]";
+const BENCH: &str = "deck bench NAME [--json] [--at N,...] [--time SECONDS]";
 
 /// DECK: threads own mail boxes, messages move by hand-over.
 #[derive(Parser)]
@@ -47,20 +48,31 @@ enum Subcommands {
         command: Vec<OsString>,
     },
     /// Measure this machine, now
-    #[command(override_usage = BENCH)]
+    ///
+    /// Starts the nodes that it needs, shows on a terminal how far it is, and prints a table. Each point is measured several
+    /// times with fresh nodes; what counts is the median. docs/benchmarks.md tells what each figure means.
+    #[command(override_usage = BENCH, after_help = benchmarks())]
     Bench {
-        /// What to measure: pingpong
-        #[arg(value_parser = bench_name)]
-        name: bench::Name,
+        /// What to measure, see below
+        #[arg(value_name = "NAME", value_parser = benchmark)]
+        benchmark: &'static Benchmark,
         /// Print one JSON object and nothing else
         #[arg(long)]
         json: bool,
+        /// Measure at these points only: sizes in bytes, or numbers of threads or nodes; K and M mean 2^10 and 2^20
+        #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = point)]
+        at: Option<Vec<usize>>,
+        /// Measure each point for so long
+        #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+        time: Option<Duration>,
     },
     /// A node of a benchmark, which `deck bench` starts
     #[command(hide = true)]
     BenchNode {
-        #[arg(value_parser = bench_name)]
-        name: bench::Name,
+        #[arg(value_parser = benchmark)]
+        benchmark: &'static Benchmark,
+        #[command(flatten)]
+        part: bench::Part,
     },
 }
 
@@ -77,16 +89,13 @@ pub enum Command {
     /// `deck run`
     Run(Options),
     /// `deck bench`
-    Bench {
-        /// Which one.
-        name: bench::Name,
-        /// Whether the result is for a program.
-        json: bool,
-    },
+    Bench(bench::Options),
     /// A node that `deck bench` has started.
     BenchNode {
         /// Which benchmark.
-        name: bench::Name,
+        benchmark: &'static Benchmark,
+        /// What it does there.
+        part: bench::Part,
     },
 }
 
@@ -97,8 +106,10 @@ pub fn parse() -> Result<Command, ExitCode> {
             Subcommands::Run { nodes, job, tag, kill_on_failure, command } => {
                 Command::Run(Options { nodes, job, tag, kill_on_failure, command })
             }
-            Subcommands::Bench { name, json } => Command::Bench { name, json },
-            Subcommands::BenchNode { name } => Command::BenchNode { name },
+            Subcommands::Bench { benchmark, json, at, time } => {
+                Command::Bench(bench::Options { benchmark, json, points: at, time })
+            }
+            Subcommands::BenchNode { benchmark, part } => Command::BenchNode { benchmark, part },
         }),
         Err(error) if !error.use_stderr() => {
             // Help into a closed pipe is nobody's problem.
@@ -152,6 +163,28 @@ fn job_name(text: &str) -> Result<String, String> {
     deck_launch::check_job_name(text.as_ref()).map(str::to_owned).map_err(|error| error.remedy().to_owned())
 }
 
-fn bench_name(text: &str) -> Result<bench::Name, String> {
-    bench::Name::of(text).ok_or_else(|| format!("this version can measure: {}", bench::Name::ALL.join(", ")))
+fn benchmarks() -> String {
+    format!(
+        "Benchmarks:{}\n\nExamples:\n  deck bench pingpong --at 8,64,1M\n  deck bench threads --at 1,4 --time 10 --json",
+        bench::list()
+    )
+}
+
+fn benchmark(text: &str) -> Result<&'static Benchmark, String> {
+    bench::of(text).ok_or_else(|| format!("this version can measure: {}", bench::names()))
+}
+
+fn point(text: &str) -> Result<usize, String> {
+    let (digits, unit) = match text.strip_suffix(['K', 'k']) {
+        Some(digits) => (digits, 1 << 10),
+        None => text.strip_suffix(['M', 'm']).map_or((text, 1), |digits| (digits, 1 << 20)),
+    };
+    let number: Option<usize> = digits.parse().ok();
+    number.and_then(|number| number.checked_mul(unit)).ok_or_else(|| "give a number such as 8, 64K or 16M".to_owned())
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    let possible = Duration::from_millis(1)..=Duration::from_secs(3600);
+    seconds.filter(|time| possible.contains(time)).ok_or_else(|| "give 0.001 to 3600 seconds".to_owned())
 }

@@ -4,17 +4,23 @@ use std::process::Command;
 
 use serde_json::Value;
 
-#[test]
-fn pingpong_prints_one_json_object_with_every_size_and_nothing_else() {
-    let ended = Command::new(env!("CARGO_BIN_EXE_deck")).args(["bench", "pingpong", "--json"]).output().unwrap();
+#[track_caller]
+fn bench(arguments: &[&str]) -> Value {
+    let ended = Command::new(env!("CARGO_BIN_EXE_deck")).arg("bench").args(arguments).arg("--json").output().unwrap();
     let errors = String::from_utf8_lossy(&ended.stderr);
-    assert!(ended.status.success() && errors.is_empty(), "{}: {errors}", ended.status);
+    assert!(ended.status.success() && errors.is_empty(), "deck bench {arguments:?}: {}: {errors}", ended.status);
 
     let report: Value = serde_json::from_slice(&ended.stdout).unwrap();
-    assert_eq!((&report["benchmark"], &report["version"]), (&"pingpong".into(), &env!("CARGO_PKG_VERSION").into()));
-    assert!(report["pinned"].is_boolean() && report["machine"]["cores"].as_u64().unwrap() > 0);
+    assert_eq!((&report["benchmark"], &report["version"]), (&arguments[0].into(), &env!("CARGO_PKG_VERSION").into()));
+    assert!(report["cpus"].is_array() && report["machine"]["cores"].as_u64().unwrap() > 0);
     assert!(report["machine"]["cpu"].is_string() && report["machine"]["kernel"].is_string());
+    report
+}
 
+#[test]
+fn pingpong_prints_one_json_object_with_every_size_and_nothing_else() {
+    let report = bench(&["pingpong", "--time", "0.1"]);
+    assert!(report["pinned"].is_boolean());
     let sizes = report["sizes"].as_array().unwrap();
     let bytes: Vec<u64> = sizes.iter().map(|row| row["bytes"].as_u64().unwrap()).collect();
     assert_eq!(bytes, [0, 8, 62, 64, 1024, 4096, 65_536, 1 << 20, 16 << 20]);
@@ -25,4 +31,92 @@ fn pingpong_prints_one_json_object_with_every_size_and_nothing_else() {
         rounds += times["rounds"].as_u64().unwrap();
     }
     assert_eq!(report["rounds"], rounds);
+}
+
+/// Runs a benchmark at one point; each of `expected` has to be measured there, with a positive value.
+#[track_caller]
+fn measures(name: &str, at: &str, time: &str, axis: &str, expected: &[(&str, &str)]) {
+    let report = bench(&[name, "--at", at, "--time", time]);
+    assert!(report["axis"] == axis && report["places"].is_string(), "{report}");
+    let figures = report["figures"].as_array().unwrap();
+    let found: Vec<(&str, &str)> =
+        figures.iter().map(|figure| (figure["what"].as_str().unwrap(), figure["unit"].as_str().unwrap())).collect();
+    assert_eq!(found, expected);
+    for figure in figures {
+        let [min, median, max] = ["min", "median", "max"].map(|name| figure[name].as_f64().unwrap());
+        assert!(0.0 <= min && min <= median && median <= max, "{figure}");
+        assert!(median > 0.0 || figure["unit"] == "of mean", "{figure}");
+        assert!(figure["at"].as_u64() == at.parse().ok() && figure["repetitions"].as_u64().unwrap() > 0, "{figure}");
+    }
+}
+
+#[test]
+fn rate_counts_a_stream() {
+    measures("rate", "8", "0.2", "bytes", &[("stream", "messages/s")]);
+}
+
+#[test]
+fn bandwidth_counts_bytes_and_hand_overs() {
+    measures("bandwidth", "4096", "0.2", "bytes", &[("written and read", "GB/s"), ("handed over", "messages/s")]);
+}
+
+#[test]
+fn threads_tells_streams_ping_pong_and_how_fair_they_are() {
+    let expected = [
+        ("streams", "messages/s"),
+        ("streams, slowest", "of mean"),
+        ("ping-pong", "messages/s"),
+        ("ping-pong, slowest", "of mean"),
+    ];
+    measures("threads", "2", "0.4", "threads", &expected);
+}
+
+#[test]
+fn fan_in_counts_all_senders() {
+    measures("fan-in", "3", "0.2", "senders", &[("all senders together", "messages/s")]);
+}
+
+#[test]
+fn oversubscribed_times_a_token_and_a_barrier() {
+    measures("oversubscribed", "4", "0.4", "nodes", &[("token, one hop", "ns"), ("barrier", "ns")]);
+}
+
+#[test]
+fn channels_times_two_threads_of_one_node() {
+    measures("channels", "8", "0.2", "bytes", &[("ping-pong, one way", "ns"), ("stream", "messages/s")]);
+}
+
+#[test]
+fn shared_counts_all_threads() {
+    measures("shared", "2", "0.2", "threads", &[("all threads together", "messages/s")]);
+}
+
+#[test]
+fn silent_talks_beside_rings_of_several_processes() {
+    measures("silent", "130", "0.1", "rings", &[("ping-pong, one way", "ns")]);
+}
+
+#[test]
+fn idle_tells_processor_time() {
+    measures("idle", "1", "1", "seconds", &[("processor time", "ms")]);
+}
+
+#[test]
+fn wake_times_a_sleeper() {
+    measures("wake", "5", "0.2", "ms apart", &[("median", "ns"), ("p90", "ns")]);
+}
+
+#[test]
+fn memory_counts_node_mail_box_and_both_ends_of_a_ring() {
+    let report = bench(&["memory", "--at", "500"]);
+    let figures = report["figures"].as_array().unwrap();
+    let mut found: Vec<&str> = figures.iter().map(|figure| figure["what"].as_str().unwrap()).collect();
+    found.sort_unstable();
+    assert_eq!(found, ["mail box", "node", "ring, at the owner", "ring, at the poster"]);
+    assert!(figures.iter().all(|figure| figure["median"].as_f64().unwrap() > 0.0), "{report}");
+}
+
+#[test]
+fn start_times_the_meeting_of_all() {
+    measures("start", "8", "1", "nodes", &[("all have met", "ms")]);
 }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use deck_peers::{Depending, MailboxId, Peer};
+use deck_peers::{Depending, Handler, MailboxId, Peer};
 use deck_segment::fabric::Host;
 use deck_sync::atomic::{AtomicU64, Ordering};
 use deck_sync::{Deadline, Error, ErrorKind, Event, Interrupted, NodeId, Result, Waiting};
@@ -209,6 +209,11 @@ impl Waiting for Room<'_> {
         if !std::mem::replace(&mut self.has_asked, true) {
             self.poster.waits.fetch_add(1, Ordering::Relaxed);
             self.asked().for_each(|poster| poster.ask_for_room(true));
+            // Credits may be told late, and nobody may be retrieving there.
+            self.asked().for_each(|poster| match &poster.peer {
+                Some(_) => self.node.membership().want_room(poster.id.owner, poster.ring),
+                None => self.node.room_wanted(poster.id.owner, poster.ring),
+            });
             self.depending = self.poster.peer.as_ref().map(|peer| self.node.membership().depend(peer));
         }
     }

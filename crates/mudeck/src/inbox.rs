@@ -115,6 +115,14 @@ impl Inbox {
         }
     }
 
+    /// Tells the sender of a ring all credits.
+    pub fn tell(&mut self, from: NodeId, id: u64) {
+        let is_it = |ring: &&mut Ring| ring.id == id && ring.receiver.from() == from && ring.ended.is_none();
+        if let Some(ring) = self.rings.iter_mut().flatten().find(is_it) {
+            ring.receiver.tell();
+        }
+    }
+
     /// The sender will not use a ring any more: it goes if nothing is in it.
     pub fn end_ring(&mut self, from: NodeId, id: u64, tail: u32) {
         for index in 0..self.rings.len() {

@@ -142,6 +142,11 @@ impl Core {
         self.inbox.lock().end_ring(from, ring, tail);
     }
 
+    /// Tells the sender of a ring that is here all credits.
+    pub fn tell(&self, from: NodeId, ring: u64) {
+        self.inbox.lock().tell(from, ring);
+    }
+
     pub fn adopt_of(&self, owner: NodeId, heaps: &dyn Heaps) {
         self.inbox.lock().adopt_of(owner, heaps);
     }

@@ -274,6 +274,10 @@ impl Handler for NodeShared {
         found.and_then(|poster| self.end_poster(poster.id, Ending::Closed)).unwrap_or(0)
     }
 
+    fn room_wanted(&self, poster: NodeId, ring: u64) {
+        self.all_boxes().iter().for_each(|core| core.tell(poster, ring));
+    }
+
     fn ring_ended(&self, poster: NodeId, ring: u64, tail: u32) {
         self.all_boxes().iter().for_each(|core| core.end_ring(poster, ring, tail));
         for dying in lock(&self.dying).iter_mut() {

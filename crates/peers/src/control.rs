@@ -362,6 +362,11 @@ impl Control {
                     let _ = peer.send(&Frame::RingEnded { ring, tail: u64::from(tail) });
                 }
             }
+            Frame::RoomWanted { ring } => {
+                if let Some(handler) = handler {
+                    handler.room_wanted(peer.number(), ring);
+                }
+            }
             Frame::RingEnded { ring, tail } => {
                 if let (Some(handler), Ok(tail)) = (handler, u32::try_from(tail)) {
                     handler.ring_ended(peer.number(), ring, tail);

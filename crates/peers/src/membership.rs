@@ -63,6 +63,8 @@ pub trait Handler: Send + Sync {
     /// The owner has closed the mail box behind `ring`. Returns the position behind the last message that was posted; nothing
     /// is written there any more.
     fn ring_closed(&self, owner: NodeId, ring: u64) -> u32;
+    /// Threads of the poster wait for room in `ring`: what was retrieved and not told is told now.
+    fn room_wanted(&self, poster: NodeId, ring: u64);
     /// The poster has ended `ring`; nothing behind `tail` was ever posted.
     fn ring_ended(&self, poster: NodeId, ring: u64, tail: u32);
     /// A node is gone. Before this returns, everything that it had posted here must be taken over.
@@ -412,6 +414,14 @@ impl Membership {
         let peer = lock(&self.peers).get(&poster).cloned();
         if let Some(peer) = peer {
             let _ = peer.send(&Frame::RingClose { ring });
+        }
+    }
+
+    /// A poster tells the owner of a mail box that it waits for room in `ring`.
+    pub fn want_room(&self, owner: NodeId, ring: u64) {
+        let peer = lock(&self.peers).get(&owner).cloned();
+        if let Some(peer) = peer {
+            let _ = peer.send(&Frame::RoomWanted { ring });
         }
     }
 

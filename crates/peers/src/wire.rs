@@ -73,6 +73,8 @@ frames! {
     RingRefuse = 23 { request, reason };
     /// Owner to poster: the mail box is closed; post no more.
     RingClose = 24 { ring };
+    /// Poster to owner: threads wait for room, and credits may not have been told yet.
+    RoomWanted = 30 { ring };
     /// Poster to owner: nothing behind `tail` was ever posted.
     RingEnded = 25 { ring, tail };
     /// With a third node's heap, whose buffers will be handed over.

@@ -348,6 +348,16 @@ impl Parcel {
         heap: &Arc<HeapMemory>,
     ) -> Result<()> {
         let (size, runs) = (label.size as usize, label.runs as usize);
+        if let Store::Buffer(buffer) = &self.store
+            && runs == 0
+            && size <= buffer.capacity()
+            && !buffer.is_shared()
+        {
+            // SAFETY: the buffer has room for `size` bytes and is nobody else's; `data` is readable (caller) and other memory.
+            unsafe { std::ptr::copy_nonoverlapping(data, buffer.data().as_ptr(), size) };
+            (self.size, self.element, self.runs) = (size, label.element, 0);
+            return Ok(());
+        }
         // What was in the parcel is replaced: only its memory is of use, and only if nobody shares it.
         let mut target = Parcel::default();
         if self.buffer().is_some_and(|buffer| !buffer.is_shared()) {

@@ -23,13 +23,20 @@ impl Moved {
         Ok(Moved(sched_getaffinity(None)?))
     }
 
-    /// Keeps the calling thread on `cpu`, and with it what it starts from now on: processes with all their threads, from
+    /// Keeps the calling thread on `cpus`, and with it what it starts from now on: processes with all their threads, from
     /// their very beginning.
-    pub fn to(&self, cpu: usize) -> io::Result<()> {
+    pub fn to(&self, cpus: &[usize]) -> io::Result<()> {
         let mut only = CpuSet::new();
-        only.set(cpu);
+        cpus.iter().for_each(|cpu| only.set(*cpu));
         Ok(sched_setaffinity(None, &only)?)
     }
+}
+
+/// Keeps the calling thread on `cpu` for good.
+pub fn stay(cpu: usize) -> io::Result<()> {
+    let mut only = CpuSet::new();
+    only.set(cpu);
+    Ok(sched_setaffinity(None, &only)?)
 }
 
 impl Drop for Moved {
@@ -80,7 +87,7 @@ mod tests {
         let here = sched_getaffinity(None).unwrap();
         let last = (0..CpuSet::MAX_CPU).rfind(|&cpu| here.is_set(cpu)).unwrap();
         let moved = Moved::not_yet().unwrap();
-        moved.to(last).unwrap();
+        moved.to(&[last]).unwrap();
         let started = std::process::Command::new("grep").args(["Cpus_allowed_list", "/proc/self/status"]).output();
         drop(moved);
         assert_eq!(String::from_utf8(started.unwrap().stdout).unwrap(), format!("Cpus_allowed_list:\t{last}\n"));

@@ -1,27 +1,100 @@
 //! `deck bench`: what this machine does, measured now.
+//!
+//! A benchmark is a line in [`ALL`]: how many nodes it takes, where they run, what each of them does. It is measured at
+//! some *points* (sizes, threads, nodes), at each several times with fresh nodes; what counts is the median.
 
+mod bandwidth;
+mod channels;
 mod cpus;
+mod fan_in;
+mod figure;
+mod idle;
+mod memory;
+mod nodes;
+mod oversubscribed;
 mod pingpong;
+mod rate;
+mod rounds;
+mod shared;
+mod silent;
+mod start;
+mod stream;
+mod threads;
+mod wake;
 
+use std::io::Write;
 use std::process::ExitCode;
+use std::time::Duration;
 
+use deck::Error;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
 
-/// A benchmark that this version has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Name {
-    /// One message to and fro between two nodes.
-    Pingpong,
+pub use nodes::Part;
+use nodes::{Nodes, Placement};
+
+/// What a benchmark consists of.
+pub struct Benchmark {
+    /// What users call it.
+    pub name: &'static str,
+    /// What it measures, in one line.
+    pub about: &'static str,
+    /// What its points are.
+    axis: &'static str,
+    points: &'static [usize],
+    /// How many nodes a point takes.
+    nodes: fn(usize) -> u32,
+    placement: Placement,
+    /// How often each point is measured, with fresh nodes.
+    repetitions: u32,
+    /// How long each point is measured if nobody says otherwise; all repetitions together.
+    time: Duration,
+    /// What each node does.
+    part: fn(&Part) -> deck::Result<()>,
 }
 
-impl Name {
-    /// What users call them.
-    pub const ALL: &'static [&'static str] = &["pingpong"];
+/// All that this version has.
+pub const ALL: &[Benchmark] = &[
+    pingpong::BENCHMARK,
+    bandwidth::BENCHMARK,
+    rate::BENCHMARK,
+    threads::BENCHMARK,
+    fan_in::BENCHMARK,
+    oversubscribed::BENCHMARK,
+    channels::BENCHMARK,
+    shared::BENCHMARK,
+    silent::BENCHMARK,
+    idle::BENCHMARK,
+    wake::BENCHMARK,
+    memory::BENCHMARK,
+    start::BENCHMARK,
+];
 
-    /// The benchmark that users call `text`.
-    pub fn of(text: &str) -> Option<Name> {
-        (text == "pingpong").then_some(Name::Pingpong)
-    }
+/// The names of all, as a sentence lists them.
+pub fn names() -> String {
+    ALL.iter().map(|benchmark| benchmark.name).collect::<Vec<_>>().join(", ")
+}
+
+/// All with what they measure, one a line.
+pub fn list() -> String {
+    ALL.iter().map(|Benchmark { name, about, .. }| format!("\n  {name:<15}{about}")).collect()
+}
+
+/// The benchmark that users call `name`.
+pub fn of(name: &str) -> Option<&'static Benchmark> {
+    ALL.iter().find(|benchmark| benchmark.name == name)
+}
+
+/// What the user wants.
+pub struct Options {
+    /// Which.
+    pub benchmark: &'static Benchmark,
+    /// Whether the result is for a program.
+    pub json: bool,
+    /// Points instead of the usual ones.
+    pub points: Option<Vec<usize>>,
+    /// How long each point is measured.
+    pub time: Option<Duration>,
 }
 
 /// The machine that was measured.
@@ -44,20 +117,34 @@ impl Machine {
     }
 }
 
-/// Measures and prints: a table, or with `json` one object.
-pub fn run(name: Name, json: bool) -> ExitCode {
-    let result = match name {
-        Name::Pingpong => pingpong::run(json),
+/// Measures, shows on a terminal how far it is, and prints: a table, or one JSON object.
+pub fn run(options: &Options) -> ExitCode {
+    let benchmark = options.benchmark;
+    let points = options.points.as_deref().unwrap_or(benchmark.points);
+    let steps = points.len() as u64 * u64::from(benchmark.repetitions);
+    let bar = ProgressBar::with_draw_target(Some(steps), ProgressDrawTarget::stderr());
+    let style = format!("{} {{bar:36}} {{msg}}", benchmark.name);
+    bar.set_style(ProgressStyle::with_template(&style).expect("a template that was tried"));
+
+    let nodes = Nodes::of(benchmark, options.time.unwrap_or(benchmark.time) / benchmark.repetitions);
+    let result = if benchmark.name == pingpong::BENCHMARK.name {
+        pingpong::report(&nodes, points, options.json, &bar)
+    } else {
+        figure::report(&nodes, points, options.json, &bar)
     };
-    status("deck bench", result)
+    bar.finish_and_clear();
+    status("deck bench", result.and_then(|text| print(&text)))
 }
 
 /// Takes part in a measurement, as a node that [`run`] has started.
-pub fn node(name: Name) -> ExitCode {
-    let result = match name {
-        Name::Pingpong => pingpong::node(),
-    };
-    status("deck bench, in one of its nodes", result)
+pub fn node(benchmark: &Benchmark, part: &Part) -> ExitCode {
+    status("deck bench, in one of its nodes", (benchmark.part)(part))
+}
+
+fn print(line: &str) -> deck::Result<()> {
+    writeln!(std::io::stdout(), "{line}").map_err(|error| {
+        Error::system("printing the result", error.raw_os_error().unwrap_or(libc::EIO)).with_remedy("print elsewhere")
+    })
 }
 
 fn status(who: &str, result: deck::Result<()>) -> ExitCode {

@@ -2,35 +2,38 @@
 //!
 //! *Untouched* is the hand-over alone: one message is posted again and again, and comes back as it is. *Touched* is what a
 //! program does with it: the sender writes every byte, the receiver adds up every byte. Node 0 keeps the time. It tells
-//! node 1 how many rounds of which kind come next, so that nothing but the message itself moves in between; a round is
-//! timed from the end of the one before, which reads the clock once per round, and that reading is part of the result.
+//! node 1 how many rounds of which kind come next, so that nothing but the message itself moves in between. Rounds are timed
+//! in groups of some microseconds (large messages one by one), so that reading the clock is no part of the result.
 
-use std::fs::File;
 use std::hint::black_box;
-use std::io::{self, BufRead, BufReader, Write};
-use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use deck::{Error, ErrorKind, Mailbox, MailboxClone, Message, Node, NodeId};
-use deck_launch::{Launch, Started, Stream};
-use deck_peers::Broker;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use rustix::process::{Pid, WaitOptions, waitpid};
+use deck::{Error, ErrorKind, Mailbox, MailboxClone, Message};
+use indicatif::ProgressBar;
 use serde::{Deserialize, Serialize};
 
-use super::{Machine, cpus};
+use super::figure::not_understood;
+use super::nodes::{LOST, Nodes, Part, Placement};
+use super::{Benchmark, Machine};
 
-const SIZES: [usize; 9] = [0, 8, 62, 64, 1 << 10, 4 << 10, 64 << 10, 1 << 20, 16 << 20];
+pub const BENCHMARK: Benchmark = Benchmark {
+    name: "pingpong",
+    about: "one message to and fro between two nodes, untouched and touched",
+    axis: "bytes",
+    points: &[0, 8, 62, 64, 1 << 10, 4 << 10, 64 << 10, 1 << 20, 16 << 20],
+    nodes: |_| 2,
+    placement: Placement::Apart,
+    repetitions: 1,
+    time: Duration::from_millis(1200),
+    part,
+};
 
-/// How long each size is measured, in each of the two ways, and run before that.
-const MEASURE: Duration = Duration::from_millis(600);
-const WARM_UP: Duration = Duration::from_millis(100);
 /// About how long the two nodes run without a word about how to go on.
 const BATCH: Duration = Duration::from_millis(20);
-/// A hand-over that takes so long is lost.
-const LOST: Duration = Duration::from_secs(10);
-/// The most rounds that are kept for one result.
-const SAMPLES: usize = 4 << 20;
+/// A group of rounds takes at least so long: reading the clock is then less than a hundredth of it.
+const GROUP: Duration = Duration::from_micros(4);
+/// The most groups that are kept for one result.
+const SAMPLES: usize = 1 << 20;
 
 /// One-way times of one size, in nanoseconds: half a round trip each.
 #[derive(Debug, Serialize, Deserialize)]
@@ -49,109 +52,53 @@ struct Row {
 }
 
 #[derive(Debug, Serialize)]
-struct Report {
+struct Report<'a> {
     benchmark: &'static str,
     version: &'static str,
     machine: Machine,
     pinned: bool,
-    cpus: Vec<usize>,
+    cpus: &'a [usize],
     rounds: u64,
     sizes: Vec<Row>,
 }
 
-/// Measures, shows how far it is on a terminal, and prints the result.
-pub fn run(json: bool) -> deck::Result<()> {
-    let cpus = cpus::pair().map(Vec::from).unwrap_or_default();
-    let bar = ProgressBar::with_draw_target(Some(2 * SIZES.len() as u64), ProgressDrawTarget::stderr());
-    bar.set_style(ProgressStyle::with_template("pingpong {bar:36} {msg}").expect("a template that was tried"));
-    let sizes = measure(&cpus, &bar)?;
-    bar.finish_and_clear();
-
+/// Measures all sizes.
+pub fn report(nodes: &Nodes, sizes: &[usize], json: bool, bar: &ProgressBar) -> deck::Result<String> {
+    let mut rows = Vec::new();
+    for &bytes in sizes {
+        bar.set_message(in_bytes(bytes));
+        let mut results: Vec<Times> = Vec::new();
+        nodes.run(bytes, |line| {
+            results.push(serde_json::from_str(line).map_err(|error| not_understood(line, &error))?);
+            Ok(())
+        })?;
+        let [untouched, touched] = results.try_into().map_err(|results: Vec<Times>| {
+            Error::new(ErrorKind::Corrupt, format!("{} results instead of 2 at {bytes} bytes", results.len()))
+        })?;
+        rows.push(Row { bytes, untouched, touched });
+        bar.inc(1);
+    }
     let report = Report {
-        benchmark: "pingpong",
+        benchmark: BENCHMARK.name,
         version: deck::VERSION,
         machine: Machine::here(),
-        pinned: !cpus.is_empty(),
-        cpus,
-        rounds: sizes.iter().map(|row| row.untouched.rounds + row.touched.rounds).sum(),
-        sizes,
+        pinned: !nodes.cpus.is_empty(),
+        cpus: &nodes.cpus,
+        rounds: rows.iter().map(|row| row.untouched.rounds + row.touched.rounds).sum(),
+        sizes: rows,
     };
-    let text = if json {
+    Ok(if json {
         serde_json::to_string(&report).expect("a report is plain numbers and text")
     } else {
-        in_words(&report)
-    };
-    writeln!(std::io::stdout(), "{text}").map_err(|error| {
-        Error::system("printing the result", error.raw_os_error().unwrap_or(libc::EIO)).with_remedy("print elsewhere")
+        in_words(&report, &nodes.places())
     })
 }
 
-fn measure(cpus: &[usize], bar: &ProgressBar) -> deck::Result<Vec<Row>> {
-    let broker = Broker::start("bench-pingpong", 2)?;
-    let program = std::env::current_exe()
-        .map_err(|error| Error::system("finding the deck command itself", error.raw_os_error().unwrap_or(libc::EIO)))?;
-    let mut launch = Launch::new(program, ["bench-node".into(), "pingpong".into()], 2);
-    launch.stdout = Stream::Piped;
-    let pinning = |error: io::Error| Error::system("pinning", error.raw_os_error().unwrap_or(libc::EIO));
-    // Nodes are on their processors before they join: that is when they look how many others share them.
-    let moved = cpus::Moved::not_yet().map_err(pinning)?;
-    let mut cpus = cpus.iter();
-    let mut started = launch.start(|| {
-        cpus.next().map_or(Ok(()), |cpu| moved.to(*cpu)).map_err(pinning)?;
-        broker.invite()
-    })?;
-    drop(moved);
-
-    let (tell, told) = mpsc::channel();
-    for process in &mut started {
-        let tell = tell.clone();
-        let lines = BufReader::new(File::from(process.stdout.take().expect("asked for")));
-        std::thread::spawn(move || lines.lines().map_while(Result::ok).all(|line| tell.send(line).is_ok()));
-    }
-    drop(tell);
-    let mut results: Vec<Times> = Vec::new();
-    for line in told {
-        let times = serde_json::from_str(&line).map_err(|error| {
-            Error::new(ErrorKind::Corrupt, format!("a node of the benchmark printed {line:?} ({error})"))
-        })?;
-        results.push(times);
-        bar.inc(1);
-        bar.set_message(SIZES.get(results.len() / 2).map(|&bytes| in_bytes(bytes)).unwrap_or_default());
-    }
-    succeeded(&started)?;
-    // Each size gives two results, untouched first.
-    let mut results = results.into_iter();
-    let rows =
-        SIZES.iter().map_while(|&bytes| Some(Row { bytes, untouched: results.next()?, touched: results.next()? }));
-    let rows: Vec<Row> = rows.collect();
-    if rows.len() == SIZES.len() {
-        return Ok(rows);
-    }
-    Err(Error::new(ErrorKind::Corrupt, format!("only {} of {} sizes were measured", rows.len(), SIZES.len())))
-}
-
-fn succeeded(started: &[Started]) -> deck::Result<()> {
-    let mut all = true;
-    for process in started {
-        let ended = waitpid(Pid::from_raw(process.pid as i32), WaitOptions::empty());
-        all &= matches!(ended, Ok(Some((_, status))) if status.exit_status() == Some(0));
-    }
-    if all {
-        return Ok(());
-    }
-    let error = Error::new(ErrorKind::PeerLost, "a node of the benchmark did not reach its end");
-    Err(error.with_remedy("see what it printed above, and try again"))
-}
-
-fn in_words(report: &Report) -> String {
-    let where_ = match report.cpus.as_slice() {
-        [one, other] => format!("one node on processor {one}, the other on {other}"),
-        _ => "nodes not pinned: there is one processor".to_owned(),
-    };
+fn in_words(report: &Report, places: &str) -> String {
     let Machine { cpu, cores, kernel } = &report.machine;
     let mut text = format!(
         "pingpong: one way between two nodes, half of a round trip ({} rounds)\n\
-         {cpu}, {cores} cores, Linux {kernel}, deck {}; {where_}\n\n\
+         {cpu}, {cores} cores, Linux {kernel}, deck {}; {places}\n\n\
          {:>8}  {:^32}      {}\n{:>8}",
         report.rounds, report.version, "", "handed over untouched", "each byte written and read", "size"
     );
@@ -166,7 +113,8 @@ fn in_words(report: &Report) -> String {
     text
 }
 
-fn in_bytes(bytes: usize) -> String {
+/// A size as people write it.
+pub fn in_bytes(bytes: usize) -> String {
     match bytes {
         0..1024 => format!("{bytes} B"),
         1024..1_048_576 => format!("{} KiB", bytes >> 10),
@@ -192,19 +140,14 @@ struct Batch {
 }
 
 /// One node of the two.
-pub fn node() -> deck::Result<()> {
-    let node = Node::join()?;
-    let NodeId(number) = node.number();
-    let (own, other) = match number {
-        0 => ("bench.ping", "bench.pong"),
-        1 => ("bench.pong", "bench.ping"),
-        _ => return Err(Error::new(ErrorKind::Invalid, format!("{} is one too many", node.number()))),
-    };
+fn part(part: &Part) -> deck::Result<()> {
+    let node = part.join()?;
+    let (own, other) = if part.role == 0 { ("bench.ping", "bench.pong") } else { ("bench.pong", "bench.ping") };
     {
         let inbox = node.mailbox(own)?;
         let to = node.clone_mailbox(other, LOST)?;
         let mut side = Side { inbox, to, sent: node.message(), received: node.message() };
-        if number == 0 { side.keep_time() } else { side.answer() }?;
+        if part.role == 0 { side.keep_time(part) } else { side.answer() }?;
     }
     node.leave()
 }
@@ -217,42 +160,40 @@ struct Side {
 }
 
 impl Side {
-    fn keep_time(&mut self) -> deck::Result<()> {
-        let mut samples: Vec<u32> = Vec::with_capacity(SAMPLES);
-        for bytes in SIZES {
-            for is_touched in [false, true] {
-                let round = self.repeat(is_touched, bytes, BATCH, WARM_UP, &mut samples)?;
-                self.repeat(is_touched, bytes, round, MEASURE, &mut samples)?;
-                let line = serde_json::to_string(&summary(&mut samples)).expect("numbers");
-                // If nobody reads this any more, nobody needs the rest.
-                writeln!(std::io::stdout(), "{line}")
-                    .map_err(|error| Error::system("telling the result", error.raw_os_error().unwrap_or(libc::EIO)))?;
-            }
+    fn keep_time(&mut self, part: &Part) -> deck::Result<()> {
+        let mut samples = Samples { group: 1, times: Vec::with_capacity(SAMPLES) };
+        let bytes = part.at;
+        for is_touched in [false, true] {
+            samples.group = 1;
+            let round = self.repeat(is_touched, bytes, BATCH, part.warm_up() / 2, &mut samples)?;
+            samples.group = group(round);
+            self.repeat(is_touched, bytes, round, part.time() / 2, &mut samples)?;
+            super::print(&serde_json::to_string(&summary(&mut samples)).expect("numbers"))?;
         }
         self.announce(Batch { is_touched: false, bytes: 0, rounds: 0 })
     }
 
-    /// Runs rounds for as long as `time`; `round` is about what one takes. Leaves the round trips in `samples`, and
-    /// returns their mean.
+    /// Runs rounds for as long as `time`; `round` is about what one takes. Leaves the times of groups in `samples`, and
+    /// returns the mean of a round.
     fn repeat(
         &mut self,
         is_touched: bool,
         bytes: usize,
         mut round: Duration,
         time: Duration,
-        samples: &mut Vec<u32>,
+        samples: &mut Samples,
     ) -> deck::Result<Duration> {
-        samples.clear();
+        samples.times.clear();
         let start = Instant::now();
-        while start.elapsed() < time && samples.len() < SAMPLES {
-            let rounds = BATCH.as_nanos() / round.as_nanos().max(1);
-            let rounds = (rounds as usize).clamp(1, SAMPLES - samples.len());
+        while start.elapsed() < time && samples.times.len() < SAMPLES {
+            let groups = BATCH.as_nanos() / (round.as_nanos().max(1) * samples.group as u128);
+            let rounds = (groups as usize).clamp(1, SAMPLES - samples.times.len()) * samples.group;
             let batch = Batch { is_touched, bytes, rounds };
             self.announce(batch)?;
-            let first = samples.len();
+            let first = samples.times.len();
             self.ping(batch, samples)?;
-            let total: u64 = samples[first..].iter().map(|&ns| u64::from(ns)).sum();
-            round = Duration::from_nanos(total / rounds as u64);
+            let total: Duration = samples.times[first..].iter().sum();
+            round = total / rounds as u32;
         }
         Ok(round)
     }
@@ -263,10 +204,10 @@ impl Side {
         self.to.post_shared(&self.sent, LOST)
     }
 
-    fn ping(&mut self, batch: Batch, samples: &mut Vec<u32>) -> deck::Result<()> {
+    fn ping(&mut self, batch: Batch, samples: &mut Samples) -> deck::Result<()> {
         self.sent.resize(batch.bytes)?;
         let mut before = Instant::now();
-        for round in 0..batch.rounds {
+        for round in 1..=batch.rounds {
             if batch.is_touched {
                 self.write(batch.bytes, round as u8)?;
             }
@@ -275,9 +216,11 @@ impl Side {
             if batch.is_touched {
                 self.read(batch.bytes, round as u8)?;
             }
-            let now = Instant::now();
-            samples.push((now - before).as_nanos().try_into().unwrap_or(u32::MAX));
-            before = now;
+            if round.is_multiple_of(samples.group) {
+                let now = Instant::now();
+                samples.times.push(now - before);
+                before = now;
+            }
         }
         Ok(())
     }
@@ -296,7 +239,7 @@ impl Side {
     }
 
     fn pong(&mut self, batch: Batch) -> deck::Result<()> {
-        for round in 0..batch.rounds {
+        for round in 1..=batch.rounds {
             self.inbox.retrieve_into(&mut self.received, LOST)?;
             if batch.is_touched {
                 self.read(batch.bytes, round as u8)?;
@@ -329,7 +272,7 @@ impl Side {
 }
 
 /// Adds up words of eight bytes, and single ones at the end: as fast as memory can be read, unlike byte by byte.
-fn sum(bytes: &[u8]) -> u64 {
+pub fn sum(bytes: &[u8]) -> u64 {
     let (words, rest) = bytes.as_chunks::<8>();
     let words = words.iter().fold(0u64, |sum, word| sum.wrapping_add(u64::from_ne_bytes(*word)));
     rest.iter().fold(words, |sum, byte| sum.wrapping_add(u64::from(*byte)))
@@ -341,13 +284,27 @@ fn expected_sum(bytes: usize, value: u8) -> u64 {
     words.wrapping_add(u64::from(value) * (bytes % 8) as u64)
 }
 
-/// Sums up round trips as one-way times.
-fn summary(round_trips: &mut [u32]) -> Times {
+/// How many rounds of this length make a group.
+fn group(round: Duration) -> usize {
+    GROUP.as_nanos().div_ceil(round.as_nanos().max(1)) as usize
+}
+
+/// Times of groups of round trips.
+struct Samples {
+    /// Round trips in each.
+    group: usize,
+    times: Vec<Duration>,
+}
+
+/// Sums up groups of round trips as one-way times.
+fn summary(samples: &mut Samples) -> Times {
+    let Samples { group, times } = samples;
     let mut at = |share: f64| {
-        let index = ((round_trips.len() - 1) as f64 * share).round() as usize;
-        f64::from(*round_trips.select_nth_unstable(index).1) / 2.0
+        let index = ((times.len() - 1) as f64 * share).round() as usize;
+        times.select_nth_unstable(index).1.as_nanos() as f64 / (2 * *group) as f64
     };
-    Times { median_ns: at(0.5), p99_ns: at(0.99), min_ns: at(0.0), rounds: round_trips.len() as u64 }
+    let [median_ns, p99_ns, min_ns] = [0.5, 0.99, 0.0].map(&mut at);
+    Times { median_ns, p99_ns, min_ns, rounds: (times.len() * *group) as u64 }
 }
 
 #[cfg(test)]
@@ -355,10 +312,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_summary_halves_round_trips() {
-        let mut round_trips: Vec<u32> = (1..=101).map(|number| number * 10).rev().collect();
-        let times = summary(&mut round_trips);
-        assert_eq!((times.min_ns, times.median_ns, times.p99_ns, times.rounds), (5.0, 255.0, 500.0, 101));
+    fn a_summary_halves_round_trips_and_divides_by_the_group() {
+        let times = (1..=101).map(|number| Duration::from_nanos(number * 40)).rev().collect();
+        let times = summary(&mut Samples { group: 4, times });
+        assert_eq!((times.min_ns, times.median_ns, times.p99_ns, times.rounds), (5.0, 255.0, 500.0, 404));
+    }
+
+    #[test]
+    fn short_rounds_are_timed_together_and_long_ones_alone() {
+        assert_eq!([1, 260, 4000, 5_000_000].map(|ns| group(Duration::from_nanos(ns))), [4000, 16, 1, 1]);
     }
 
     #[test]

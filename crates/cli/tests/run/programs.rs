@@ -79,6 +79,8 @@ fn a_usage_error_is_one_line_that_says_what_to_type() {
         &["bench"],
         &["bench", "no-such-benchmark"],
         &["bench", "pingpong", "--frobnicate"],
+        &["bench", "rate", "--at", "8,many"],
+        &["bench", "rate", "--time", "0"],
     ];
     for line in lines {
         let ended = Job::command(line).ended();
@@ -86,7 +88,7 @@ fn a_usage_error_is_one_line_that_says_what_to_type() {
         assert_eq!(ended.errors().lines().count(), 1, "{line:?}: {}", ended.errors());
         assert!(ended.errors().contains("type: deck "), "{line:?}: {}", ended.errors());
     }
-    assert!(Job::command(&["bench", "bandwidth"]).ended().errors().contains("pingpong"));
+    assert!(Job::command(&["bench", "no-such-benchmark"]).ended().errors().contains("pingpong"));
 }
 
 #[test]

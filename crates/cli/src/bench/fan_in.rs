@@ -1,0 +1,31 @@
+//! Streams from several nodes into one mail box.
+
+use std::time::Duration;
+
+use super::Benchmark;
+use super::nodes::{LOST, Part, Placement};
+use super::stream::Stream;
+
+pub const BENCHMARK: Benchmark = Benchmark {
+    name: "fan-in",
+    about: "8-byte streams from several nodes into one mail box, all on two processors",
+    axis: "senders",
+    points: &[1, 3, 7],
+    nodes: |senders| senders as u32 + 1,
+    placement: Placement::Together,
+    repetitions: 5,
+    time: Duration::from_secs(2),
+    part,
+};
+
+fn part(part: &Part) -> deck::Result<()> {
+    let node = part.join()?;
+    let stream = Stream { bytes: 8, is_touched: false, warm_up: part.warm_up(), time: part.time() };
+    if part.role == 0 {
+        let inbox = node.mailbox("bench.fan-in")?;
+        part.tell("all senders together", "messages/s", stream.receive(&node, &inbox, part.at)?)?;
+    } else {
+        stream.send(&node, &node.clone_mailbox("bench.fan-in", LOST)?)?;
+    }
+    node.leave()
+}

@@ -1,0 +1,163 @@
+//! What a benchmark found out: figures, each the median of some repetitions, as a table or as one JSON object.
+
+use std::fmt::Write;
+
+use deck::{Error, ErrorKind};
+use indicatif::ProgressBar;
+use serde::{Deserialize, Serialize};
+
+use super::nodes::Nodes;
+use super::pingpong::in_bytes;
+use super::{Benchmark, Machine};
+
+/// What a node tells: one value.
+#[derive(Debug, Serialize, Deserialize)]
+struct Told {
+    what: String,
+    unit: String,
+    value: f64,
+}
+
+/// The line with which a node tells a value.
+pub fn told(what: &str, unit: &str, value: f64) -> String {
+    serde_json::to_string(&Told { what: what.to_owned(), unit: unit.to_owned(), value }).expect("text and a number")
+}
+
+/// One result at one point.
+#[derive(Debug, PartialEq, Serialize)]
+struct Figure {
+    at: usize,
+    what: String,
+    unit: String,
+    median: f64,
+    min: f64,
+    max: f64,
+    repetitions: usize,
+}
+
+#[derive(Debug, Serialize)]
+struct Report<'a> {
+    benchmark: &'a str,
+    version: &'static str,
+    machine: Machine,
+    places: String,
+    cpus: &'a [usize],
+    axis: &'a str,
+    figures: Vec<Figure>,
+}
+
+/// Measures at all points.
+pub fn report(nodes: &Nodes, points: &[usize], json: bool, bar: &ProgressBar) -> deck::Result<String> {
+    let Benchmark { name, axis, repetitions, .. } = nodes.benchmark;
+    let mut figures = Vec::new();
+    for &at in points {
+        bar.set_message(format!("{axis}: {}", point(axis, at)));
+        let mut all: Vec<Told> = Vec::new();
+        for _ in 0..*repetitions {
+            let before = all.len();
+            nodes.run(at, |line| {
+                all.push(serde_json::from_str(line).map_err(|error| not_understood(line, &error))?);
+                Ok(())
+            })?;
+            if all.len() == before {
+                return Err(Error::new(ErrorKind::Corrupt, format!("the nodes of {name} measured nothing at {at}")));
+            }
+            bar.inc(1);
+        }
+        figures.append(&mut merged(at, &all));
+    }
+    let report = Report {
+        benchmark: name,
+        version: deck::VERSION,
+        machine: Machine::here(),
+        places: nodes.places(),
+        cpus: &nodes.cpus,
+        axis,
+        figures,
+    };
+    Ok(if json { serde_json::to_string(&report).expect("plain numbers and text") } else { in_words(&report) })
+}
+
+/// The error for a line that is not what nodes say.
+pub fn not_understood(line: &str, error: &serde_json::Error) -> Error {
+    Error::new(ErrorKind::Corrupt, format!("a node of the benchmark printed {line:?} ({error})"))
+}
+
+/// One figure for each thing that was told, in the order in which they were told first.
+fn merged(at: usize, all: &[Told]) -> Vec<Figure> {
+    let mut figures: Vec<Figure> = Vec::new();
+    for Told { what, unit, .. } in all {
+        if figures.iter().any(|figure| figure.what == *what) {
+            continue;
+        }
+        let mut values: Vec<f64> = all.iter().filter(|told| told.what == *what).map(|told| told.value).collect();
+        values.sort_by(f64::total_cmp);
+        figures.push(Figure {
+            at,
+            what: what.clone(),
+            unit: unit.clone(),
+            median: values[values.len() / 2],
+            min: values[0],
+            max: values[values.len() - 1],
+            repetitions: values.len(),
+        });
+    }
+    figures
+}
+
+fn in_words(report: &Report) -> String {
+    let Machine { cpu, cores, kernel } = &report.machine;
+    let repetitions = report.figures.iter().map(|figure| figure.repetitions).max().unwrap_or(0);
+    let mut text = format!(
+        "{}: median of {repetitions}, smallest and largest\n{cpu}, {cores} cores, Linux {kernel}, deck {}; {}\n",
+        report.benchmark, report.version, report.places
+    );
+    let _ = write!(text, "\n{:>8}  {:<24} {:>14} {:>14} {:>14}", report.axis, "", "median", "min", "max");
+    let mut last = None;
+    for figure in &report.figures {
+        let shown =
+            if last.replace(figure.at) == Some(figure.at) { String::new() } else { point(report.axis, figure.at) };
+        let _ = write!(text, "\n{shown:>8}  {:<24}", figure.what);
+        for value in [figure.median, figure.min, figure.max] {
+            let _ = write!(text, " {:>14}", in_unit(value, &figure.unit));
+        }
+    }
+    text
+}
+
+fn point(axis: &str, at: usize) -> String {
+    if axis == "bytes" { in_bytes(at) } else { at.to_string() }
+}
+
+fn in_unit(value: f64, unit: &str) -> String {
+    match (unit, value) {
+        ("ns", 1e7..) => format!("{:.1} ms", value / 1e6),
+        ("ns", 1e4..) => format!("{:.1} us", value / 1e3),
+        ("messages/s", 1e6..) => format!("{:.2} M/s", value / 1e6),
+        ("messages/s", _) => format!("{:.1} k/s", value / 1e3),
+        ("bytes", 1e5..) => format!("{:.0} KiB", value / 1024.0),
+        ("bytes" | "ns", _) => format!("{value:.0} {}", unit.replace("bytes", "B")),
+        _ => format!("{value:.2} {unit}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_figure_is_the_median_of_what_was_told() {
+        let told = |what: &str, value| Told { what: what.to_owned(), unit: "ns".to_owned(), value };
+        let figures = merged(4, &[told("token", 3.0), told("barrier", 9.0), told("token", 1.0), told("token", 2.0)]);
+        assert_eq!(figures.iter().map(|figure| figure.what.as_str()).collect::<Vec<_>>(), ["token", "barrier"]);
+        let Figure { at, median, min, max, repetitions, .. } = &figures[0];
+        assert_eq!((*at, *median, *min, *max, *repetitions), (4, 2.0, 1.0, 3.0, 3));
+    }
+
+    #[test]
+    fn values_are_shown_in_units_that_people_read() {
+        let shown =
+            [in_unit(140.2, "ns"), in_unit(25e6, "ns"), in_unit(17.51e6, "messages/s"), in_unit(5120.0, "bytes")];
+        assert_eq!(shown, ["140 ns", "25.0 ms", "17.51 M/s", "5120 B"]);
+    }
+}

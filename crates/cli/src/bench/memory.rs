@@ -1,0 +1,96 @@
+//! What a node, a mail box and a ring occupy: pages that the kernel counts, before and after making many of them.
+//!
+//! Counted are the process's own pages (anonymous ones) and the pages of the job's segments that it has touched
+//! (`/proc/self/smaps`). A ring's memory lies with the mail box's owner; what the posting node keeps for it is told apart.
+
+use std::fs;
+use std::time::Duration;
+
+use deck::{Error, Mailbox, MailboxClone};
+
+use super::Benchmark;
+use super::nodes::{LOST, Part, Placement};
+
+pub const BENCHMARK: Benchmark = Benchmark {
+    name: "memory",
+    about: "bytes per node, mail box and ring",
+    axis: "boxes",
+    points: &[1000],
+    nodes: |_| 2,
+    placement: Placement::Together,
+    repetitions: 3,
+    time: Duration::from_secs(1),
+    part,
+};
+
+fn part(part: &Part) -> deck::Result<()> {
+    let alone = occupied()?;
+    let node = part.join()?;
+    let joined = occupied()?;
+    let each = |bytes: u64| bytes as f64 / part.at as f64;
+    if part.role == 0 {
+        part.tell("node", "bytes", joined.saturating_sub(alone) as f64)?;
+        let inbox = node.mailbox("bench.done")?;
+        let without = occupied()?;
+        let boxes: Vec<Mailbox> =
+            (0..part.at).map(|number| node.mailbox(&format!("bench.{number}"))).collect::<deck::Result<_>>()?;
+        let with = occupied()?;
+        part.tell("mail box", "bytes", each(with.saturating_sub(without)))?;
+        // The other node posts here when it has cloned them all, and has posted to each.
+        node.mailbox("bench.ready")?.retrieve(LOST * 6)?;
+        part.tell("ring, at the owner", "bytes", each(occupied()?.saturating_sub(with)))?;
+        node.clone_mailbox("bench.end", LOST)?.post_shared(&node.message(), LOST)?;
+        drop((boxes, inbox));
+    } else {
+        let end = node.mailbox("bench.end")?;
+        let ready = node.clone_mailbox("bench.ready", LOST)?;
+        let mut clones: Vec<MailboxClone> = Vec::with_capacity(part.at);
+        let without = occupied()?;
+        for number in 0..part.at {
+            let clone = node.clone_mailbox(&format!("bench.{number}"), LOST)?;
+            clone.post_shared(&node.message(), LOST)?;
+            clones.push(clone);
+        }
+        part.tell("ring, at the poster", "bytes", each(occupied()?.saturating_sub(without)))?;
+        ready.post_shared(&node.message(), LOST)?;
+        end.retrieve(LOST)?;
+        drop((end, ready, clones));
+    }
+    node.leave()
+}
+
+/// Bytes of memory that this process keeps occupied: its anonymous pages and those of memfds that it has touched.
+fn occupied() -> deck::Result<u64> {
+    let maps = fs::read_to_string("/proc/self/smaps")
+        .map_err(|error| Error::system("reading /proc/self/smaps", error.raw_os_error().unwrap_or(libc::EIO)))?;
+    Ok(counted(&maps))
+}
+
+fn counted(maps: &str) -> u64 {
+    let mut is_segment = false;
+    let mut kib = 0;
+    for line in maps.lines() {
+        let value = |name: &str| line.strip_prefix(name)?.trim().strip_suffix(" kB")?.parse::<u64>().ok();
+        if let Some(rss) = value("Rss:") {
+            kib += if is_segment { rss } else { 0 };
+        } else if let Some(anonymous) = value("Anonymous:") {
+            kib += if is_segment { 0 } else { anonymous };
+        } else if line.split_once(' ').is_some_and(|(range, _)| range.contains('-')) {
+            is_segment = line.contains("/memfd:");
+        }
+    }
+    kib << 10
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn segments_count_by_what_is_resident_and_all_else_by_anonymous_pages() {
+        let maps = "\
+7f00-7f10 rw-s 00000000 00:01 7 /memfd:deck (deleted)\nSize: 64 kB\nRss:      12 kB\nAnonymous:   0 kB
+7f20-7f30 r-xp 00000000 00:01 7 /usr/lib/libc.so.6\nRss:     900 kB\nAnonymous:   4 kB\n";
+        assert_eq!(counted(maps), 16 << 10);
+    }
+}

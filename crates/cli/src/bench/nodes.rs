@@ -1,0 +1,155 @@
+//! The nodes of a benchmark: starting them where they belong, and what each of them is told.
+//!
+//! Every node is this very command again. It is told its *role*, which says what it does and on which processor it is;
+//! its number in the job is another thing, since numbers are given in order of joining.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use clap::Args;
+use deck::{Error, ErrorKind, Node};
+use deck_launch::{Launch, Stream};
+use deck_peers::Broker;
+use rustix::process::{Pid, WaitOptions, waitpid};
+use rustix::time::{ClockId, clock_gettime};
+
+use super::{Benchmark, cpus, figure};
+
+/// A call that takes so long will not come back.
+pub const LOST: Duration = Duration::from_secs(10);
+
+/// On which processors the nodes run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Placement {
+    /// Role 0 on one processor of a pair, all others on the other.
+    Apart,
+    /// All on both processors of a pair, as the system likes.
+    Together,
+    /// Wherever this command may run.
+    Anywhere,
+}
+
+/// What one node is told.
+#[derive(Args, Clone, Debug)]
+pub struct Part {
+    /// Which of them it is, from 0
+    pub role: u32,
+    /// How many there are
+    pub nodes: u32,
+    /// The point that is measured
+    pub at: usize,
+    /// How long to measure, in nanoseconds
+    pub time_ns: u64,
+    /// When the first of them was about to be started: nanoseconds of the monotonic clock
+    pub started_ns: u64,
+}
+
+impl Part {
+    /// Joins the job.
+    pub fn join(&self) -> deck::Result<Node> {
+        Node::join()
+    }
+
+    /// How long to measure.
+    pub fn time(&self) -> Duration {
+        Duration::from_nanos(self.time_ns)
+    }
+
+    /// How long to run before that: caches, page tables and the other side are then as they will be.
+    pub fn warm_up(&self) -> Duration {
+        self.time() / 5
+    }
+
+    /// Tells a result to the command that started this node.
+    pub fn tell(&self, what: &str, unit: &str, value: f64) -> deck::Result<()> {
+        super::print(&figure::told(what, unit, value))
+    }
+}
+
+/// Nanoseconds of the clock that all processes share.
+pub fn now_ns() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+/// Starts the nodes of one benchmark, again and again.
+pub struct Nodes {
+    pub benchmark: &'static Benchmark,
+    /// The two processors for [`Placement::Apart`] and [`Placement::Together`]; none if there is only one.
+    pub cpus: Vec<usize>,
+    time: Duration,
+}
+
+impl Nodes {
+    /// For a benchmark that is measured for `time` in each repetition.
+    pub fn of(benchmark: &'static Benchmark, time: Duration) -> Nodes {
+        let pair = if benchmark.placement == Placement::Anywhere { None } else { cpus::pair() };
+        Nodes { benchmark, cpus: pair.map(Vec::from).unwrap_or_default(), time }
+    }
+
+    /// Where the nodes run, in words.
+    pub fn places(&self) -> String {
+        match (self.benchmark.placement, self.cpus.as_slice()) {
+            (Placement::Apart, [one, other]) => format!("node 0 on processor {one}, all others on {other}"),
+            (Placement::Together, [one, other]) => format!("all nodes on processors {one} and {other}"),
+            (Placement::Anywhere, _) => "nodes not pinned".to_owned(),
+            _ => "nodes not pinned: there is one processor".to_owned(),
+        }
+    }
+
+    /// Runs the nodes once and hands every line that they print to `take`.
+    pub fn run(&self, at: usize, mut take: impl FnMut(&str) -> deck::Result<()>) -> deck::Result<()> {
+        let count = (self.benchmark.nodes)(at);
+        let broker = Broker::start(&format!("bench-{}", self.benchmark.name), count)?;
+        let program = std::env::current_exe().map_err(|error| system("finding the deck command itself", &error))?;
+        let started_ns = now_ns();
+        let mut started = Vec::new();
+        // Nodes are on their processors before they join: that is when they look how many others share them.
+        let moved = cpus::Moved::not_yet().map_err(|error| system("pinning", &error))?;
+        for role in 0..count {
+            match (self.benchmark.placement, self.cpus.as_slice()) {
+                (Placement::Apart, [one, other]) => moved.to(&[if role == 0 { *one } else { *other }]),
+                (Placement::Together, pair @ [_, _]) => moved.to(pair),
+                _ => Ok(()),
+            }
+            .map_err(|error| system("pinning", &error))?;
+            let numbers = [role.into(), count.into(), at as u64, self.time.as_nanos() as u64, started_ns];
+            let told = numbers.iter().map(|number| number.to_string().into());
+            let words = ["bench-node".into(), self.benchmark.name.into()];
+            let mut launch = Launch::new(&program, words.into_iter().chain(told), 1);
+            launch.stdout = Stream::Piped;
+            started.append(&mut launch.start(|| broker.invite())?);
+        }
+        drop(moved);
+
+        let (tell, told) = mpsc::channel();
+        for process in &mut started {
+            let tell = tell.clone();
+            let lines = BufReader::new(File::from(process.stdout.take().expect("asked for")));
+            std::thread::spawn(move || lines.lines().map_while(Result::ok).all(|line| tell.send(line).is_ok()));
+        }
+        drop(tell);
+        let taken = told.iter().try_for_each(|line| take(&line));
+        let pids = started.iter().map(|process| process.pid);
+        succeeded(pids).and(taken)
+    }
+}
+
+fn system(doing: &str, error: &io::Error) -> Error {
+    Error::system(doing, error.raw_os_error().unwrap_or(libc::EIO))
+}
+
+fn succeeded(pids: impl Iterator<Item = u32>) -> deck::Result<()> {
+    let mut all = true;
+    for pid in pids {
+        let ended = waitpid(Pid::from_raw(pid as i32), WaitOptions::empty());
+        all &= matches!(ended, Ok(Some((_, status))) if status.exit_status() == Some(0));
+    }
+    if all {
+        return Ok(());
+    }
+    let error = Error::new(ErrorKind::PeerLost, "a node of the benchmark did not reach its end");
+    Err(error.with_remedy("see what it printed above, and try again"))
+}

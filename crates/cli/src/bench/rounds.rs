@@ -1,0 +1,82 @@
+//! Rounds, one after the other: what one takes in the mean, after a warm-up.
+
+use std::time::{Duration, Instant};
+
+use deck::{Mailbox, MailboxClone, Message};
+
+use super::nodes::LOST;
+use super::stream::Window;
+
+/// Rounds between two looks at the clock.
+const STRIDE: u64 = 16;
+
+/// The mean time of `round` in nanoseconds.
+pub fn mean_ns(warm_up: Duration, time: Duration, mut round: impl FnMut() -> deck::Result<()>) -> deck::Result<f64> {
+    let begin = Instant::now();
+    let (mut count, mut first) = (0u64, None);
+    loop {
+        for _ in 0..STRIDE {
+            round()?;
+        }
+        count += STRIDE;
+        let now = Instant::now();
+        if now - begin < warm_up {
+            continue;
+        }
+        let (from, start) = *first.get_or_insert((count, now));
+        if now - begin >= warm_up + time && count > from {
+            return Ok((now - start).as_nanos() as f64 / (count - from) as f64);
+        }
+    }
+}
+
+/// Plays with one that [answers](answer) and stops it. Returns the mean time of one way, half a round, in nanoseconds.
+pub fn ping(
+    message: &mut Message,
+    inbox: &Mailbox,
+    to: &MailboxClone,
+    warm_up: Duration,
+    time: Duration,
+) -> deck::Result<f64> {
+    let bytes = message.size();
+    let round = mean_ns(warm_up, time, || {
+        to.post_shared(message, LOST)?;
+        inbox.retrieve_into(message, LOST)
+    })?;
+    message.resize(bytes + 1)?;
+    to.post_shared(message, LOST)?;
+    Ok(round / 2.0)
+}
+
+/// Plays with one that [answers](answer) until the window is over, and stops it. Returns messages a second, both ways together.
+pub fn ping_in_company(
+    message: &mut Message,
+    inbox: &Mailbox,
+    to: &MailboxClone,
+    mut window: Window,
+) -> deck::Result<f64> {
+    let bytes = message.size();
+    let mut rounds = 0;
+    while !window.look(rounds, Instant::now()) {
+        for _ in 0..STRIDE {
+            to.post_shared(message, LOST)?;
+            inbox.retrieve_into(message, LOST)?;
+        }
+        rounds += STRIDE;
+    }
+    message.resize(bytes + 1)?;
+    to.post_shared(message, LOST)?;
+    Ok(2.0 * window.rate())
+}
+
+/// Answers messages of the size that `message` has until one of another size comes.
+pub fn answer(message: &mut Message, inbox: &Mailbox, to: &MailboxClone) -> deck::Result<()> {
+    let bytes = message.size();
+    loop {
+        inbox.retrieve_into(message, LOST)?;
+        if message.size() != bytes {
+            return Ok(());
+        }
+        to.post_shared(message, LOST)?;
+    }
+}

@@ -1,0 +1,36 @@
+//! Several threads of one node post to one mail box: what sharing the way there costs.
+
+use std::thread;
+use std::time::Duration;
+
+use super::Benchmark;
+use super::nodes::{LOST, Part, Placement};
+use super::stream::Stream;
+
+pub const BENCHMARK: Benchmark = Benchmark {
+    name: "shared",
+    about: "8-byte streams from several threads of one node into one mail box of another",
+    axis: "threads",
+    points: &[1, 2, 4, 8],
+    nodes: |_| 2,
+    placement: Placement::Together,
+    repetitions: 5,
+    time: Duration::from_secs(2),
+    part,
+};
+
+fn part(part: &Part) -> deck::Result<()> {
+    let node = part.join()?;
+    let stream = Stream { bytes: 8, is_touched: false, warm_up: part.warm_up(), time: part.time() };
+    if part.role == 0 {
+        let inbox = node.mailbox("bench.shared")?;
+        part.tell("all threads together", "messages/s", stream.receive(&node, &inbox, part.at)?)?;
+    } else {
+        let to = node.clone_mailbox("bench.shared", LOST)?;
+        thread::scope(|scope| {
+            let sending: Vec<_> = (0..part.at).map(|_| scope.spawn(|| stream.send(&node, &to))).collect();
+            sending.into_iter().try_for_each(|thread| thread.join().expect("a sender does not panic"))
+        })?;
+    }
+    node.leave()
+}
