@@ -7,13 +7,20 @@
 use crate::Segment;
 
 impl Segment {
+    /// Where `content` lies in this segment, in bytes from its begin; `None` if it is other memory. Never blocks.
+    pub fn offset_of(&self, content: &[u8]) -> Option<usize> {
+        let begin = self.at(0, 0)?.addr().get();
+        let offset = content.as_ptr().addr().checked_sub(begin)?;
+        self.at(offset, content.len()).map(|_| offset)
+    }
+
     /// Copies the bytes at `offset` into `into`; `None` unless they lie inside. Never blocks.
     #[must_use]
     pub fn read(&self, offset: usize, into: &mut [u8]) -> Option<()> {
         let from = self.at(offset, into.len())?;
-        // SAFETY: `from` is inside the live mapping for `into.len()` bytes; `into` is borrowed exclusively, so it is other
-        // memory; that nobody writes meanwhile is the protocol's matter, and a peer that does spoils content only.
-        unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), into.as_mut_ptr(), into.len()) };
+        // SAFETY: `from` is inside the live mapping for `into.len()` bytes; `into` is borrowed exclusively; `copy` because
+        // that may be a part of this segment, such as the content of a message; that nobody writes meanwhile is the protocol's matter, and a peer that does spoils content only.
+        unsafe { std::ptr::copy(from.as_ptr(), into.as_mut_ptr(), into.len()) };
         Some(())
     }
 
@@ -21,8 +28,8 @@ impl Segment {
     #[must_use]
     pub fn write(&self, offset: usize, from: &[u8]) -> Option<()> {
         let to = self.at(offset, from.len())?;
-        // SAFETY: as in `read`; no reference into a segment exists that `from` could be.
-        unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), to.as_ptr(), from.len()) };
+        // SAFETY: as in `read`; `copy` because `from` may be content of this segment too, such as that of a message.
+        unsafe { std::ptr::copy(from.as_ptr(), to.as_ptr(), from.len()) };
         Some(())
     }
 }
@@ -41,5 +48,6 @@ mod tests {
         assert_eq!(&read, b"hello");
         assert_eq!(segment.write(4092, b"hello"), None);
         assert_eq!(segment.read(usize::MAX, &mut read), None);
+        assert_eq!(segment.offset_of(&read), None);
     }
 }

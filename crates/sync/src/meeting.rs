@@ -1,56 +1,77 @@
-//! Phases that a fixed number of members pass together, counted on two levels.
+//! Phases that a fixed number of members pass together.
 //!
-//! Members are divided into parties (the threads of one node). Whoever arrives adds one to its party's count; the last of
-//! a party adds one to the count of parties; the last of all opens the phase and wakes who sleeps. Nobody is a leader by
-//! name: with more members than cores no arrival waits for one certain thread to get a core, so a phase costs each member
-//! one turn. Counts only grow, so that nothing is ever reset while a late member looks at it. The combining of arrivals is
-//! that of a software combining tree (Yew, Tzeng, Lawrie, 1987) with two levels; the release is the one word of a
-//! central barrier (Mellor-Crummey, Scott, 1991), whose phase number takes the place of a sense.
+//! Members are divided into parties. Each party has a flag, which tells the last phase that the whole party has reached;
+//! everybody looks at all flags. A party of one raises its flag itself: a single store into a line of its own, which may
+//! carry what the member has to say as well. In a larger party the members count themselves first, and the last one raises
+//! the flag. Nobody is a leader by name: with more members than cores no arrival waits for one certain thread to get a
+//! core, so a phase costs each member one turn. Flags and counts only grow, so that nothing is ever reset while a late
+//! member looks at it. Counting in parties is the combining of arrivals of Yew, Tzeng and Lawrie (1987) with two levels;
+//! flags that all look at are the all-to-all form of the dissemination barrier (Hensgen, Finkel, Manber, 1988).
+//!
+//! Arriving costs no locked operation for a party of one. A member that goes to sleep announces itself at the event, passes
+//! a heavy fence and looks again; whoever arrives passes a light fence and looks for sleepers, and wakes them if nobody
+//! else is missing.
 
 use crate::Event;
-use crate::atomic::{AtomicU64, Ordering};
+use crate::atomic::{AtomicU64, Ordering, fence};
+use crate::barrier;
 
 /// The words of a meeting, in memory that all members reach.
 #[derive(Clone, Copy, Debug)]
-pub struct Meeting<'a> {
-    /// Arrivals in the caller's party, of all phases.
-    pub party: &'a AtomicU64,
-    /// Members of that party.
-    pub party_members: u64,
-    /// Arrivals of whole parties, of all phases.
-    pub arrived: &'a AtomicU64,
+pub struct Meeting<'a, F> {
+    /// The flag of a party for a phase: one word for all phases, or one for the odd and one for the even.
+    pub flag: F,
     /// How many parties there are.
-    pub parties: u64,
-    /// The last phase that is complete.
-    pub complete: &'a AtomicU64,
-    /// Notified when a phase is complete.
+    pub parties: usize,
+    /// The caller's.
+    pub own: usize,
+    /// Arrivals in the caller's party, of all phases, and how many members it has; `None` for a party of one.
+    pub counter: Option<(&'a AtomicU64, u64)>,
+    /// What members sleep on.
     pub changed: &'a Event,
 }
 
-impl Meeting<'_> {
+impl<'a, F: Fn(usize, u64) -> &'a AtomicU64> Meeting<'a, F> {
     /// The caller arrives at `phase`: the first is 1, and each member arrives at each phase once, after the one before is
-    /// complete. True for the one that completes it. Never blocks.
-    pub fn arrive(&self, phase: u64) -> bool {
-        // AcqRel: pairs with: meeting/arrive. Whoever comes last has seen all that the others wrote before they arrived.
-        let in_party = self.party.fetch_add(1, Ordering::AcqRel).wrapping_add(1);
-        if in_party != phase.wrapping_mul(self.party_members) {
-            return false;
+    /// complete. Never blocks.
+    #[inline]
+    pub fn arrive(&self, phase: u64) {
+        if let Some((counter, members)) = self.counter {
+            // AcqRel: pairs with: meeting/counter. Whoever comes last has seen all that the others wrote before.
+            let arrived = counter.fetch_add(1, Ordering::AcqRel).wrapping_add(1);
+            if arrived != phase.wrapping_mul(members) {
+                return;
+            }
         }
-        // AcqRel: pairs with: meeting/arrive.
-        let of_parties = self.arrived.fetch_add(1, Ordering::AcqRel).wrapping_add(1);
-        if of_parties != phase.wrapping_mul(self.parties) {
-            return false;
+        // Release: pairs with: meeting/flag.
+        (self.flag)(self.own, phase).store(phase, Ordering::Release);
+        // Pairs with: the heavy fence of a member that goes to sleep.
+        barrier::light();
+        if self.changed.has_sleepers() {
+            self.wake(phase);
         }
-        // Release: pairs with: meeting/complete.
-        self.complete.store(phase, Ordering::Release);
-        self.changed.notify();
-        true
     }
 
-    /// True once every member has arrived at `phase`: all that they wrote before is visible then.
+    #[cold]
+    fn wake(&self, phase: u64) {
+        // Of two that arrive at the same time and see sleepers, at least one sees both flags.
+        fence(Ordering::SeqCst);
+        if self.is_complete(phase, &mut 0) {
+            self.changed.notify();
+        }
+    }
+
+    /// True once every member has arrived at `phase`: all that they wrote before is visible then. `seen` is 0 at first and
+    /// remembers how far the looks at this phase have come.
     #[inline]
-    pub fn is_complete(&self, phase: u64) -> bool {
-        // Acquire: pairs with: meeting/complete.
-        self.complete.load(Ordering::Acquire) >= phase
+    pub fn is_complete(&self, phase: u64, seen: &mut usize) -> bool {
+        while *seen < self.parties {
+            // Acquire: pairs with: meeting/flag.
+            if (self.flag)(*seen, phase).load(Ordering::Acquire) < phase {
+                return false;
+            }
+            *seen += 1;
+        }
+        true
     }
 }

@@ -34,6 +34,12 @@ pub trait Waiting {
     /// Looks whether it is there; called very often, must be cheap and must not block.
     fn look(&mut self) -> Option<Self::Output>;
 
+    /// Looks before the first yield, where more threads want to run than there are cores. Fewer are right for whoever waits
+    /// for several others: one of them is likely to want this very core.
+    fn looks_in_crowd(&self) -> u32 {
+        LOOKS_IN_CROWD
+    }
+
     /// Asks whoever makes it true to notify the event from now on. Called before each sleep; after it comes a heavy fence
     /// and another look.
     fn arm(&mut self) {}
@@ -90,8 +96,9 @@ fn stay_awake<W: Waiting>(
     let start = now_ns();
     let mut crowded = crowd.is_crowded();
     let mut looks = 0u32;
+    let looks_in_crowd = waiting.looks_in_crowd();
     loop {
-        if crowded && looks >= LOOKS_IN_CROWD {
+        if crowded && looks >= looks_in_crowd {
             atomic::yield_now();
         } else {
             atomic::pause();
@@ -100,7 +107,7 @@ fn stay_awake<W: Waiting>(
             return Some(Ok(output));
         }
         looks = looks.saturating_add(1);
-        if (crowded && looks >= LOOKS_IN_CROWD) || looks.is_multiple_of(LOOKS_PER_CLOCK) {
+        if (crowded && looks >= looks_in_crowd) || looks.is_multiple_of(LOOKS_PER_CLOCK) {
             if thread::take_cancellation() {
                 return Some(Err(Interrupted::Cancelled));
             }

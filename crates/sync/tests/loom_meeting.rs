@@ -1,73 +1,110 @@
-//! Whoever passes a phase sees what every member wrote before it arrived, on both levels, and exactly one completes it.
+//! Whoever passes a phase sees what every member wrote before it arrived, and no member sleeps for ever: a lost wake-up shows
+//! as a deadlock.
 //!
-//! Three members in two parties, two phases, counters as they are in a new meeting. Waiting is a loop of looks: the wait
-//! loop has a model of its own.
+//! Two or three members, alone and in parties of two, flags as they are in a new meeting. Seen to fail: without the release
+//! of the flag; with a relaxed count; without the fence before whoever arrives looks for sleepers.
 #![cfg(loom)]
 
+use std::sync::Arc;
+
 use deck_sync::atomic::{AtomicU64, Ordering, pause};
-use deck_sync::{Event, Meeting};
-use loom::sync::Arc;
+use deck_sync::{Calm, Crowd, Deadline, Event, Meeting, Waiting, wait};
 use loom::thread;
 
 struct Shared {
-    parties: [AtomicU64; 2],
-    arrived: AtomicU64,
-    complete: AtomicU64,
+    /// Of each party: for odd phases and for even ones.
+    flags: [[AtomicU64; 2]; 3],
+    counters: [AtomicU64; 3],
     changed: Event,
     written: [AtomicU64; 3],
-    completed: AtomicU64,
 }
 
-const PARTY_OF: [usize; 3] = [0, 0, 1];
+/// Which party each member is in.
+type Parties = &'static [usize];
 
-fn attend(shared: &Shared, member: usize, phases: u64) {
-    let party = PARTY_OF[member];
-    let meeting = Meeting {
-        party: &shared.parties[party],
-        party_members: [2, 1][party],
-        arrived: &shared.arrived,
-        parties: 2,
-        complete: &shared.complete,
+fn meeting<'a>(
+    shared: &'a Shared,
+    parties: Parties,
+    member: usize,
+) -> Meeting<'a, impl Fn(usize, u64) -> &'a AtomicU64> {
+    let own = parties[member];
+    let members = parties.iter().filter(|party| **party == own).count() as u64;
+    Meeting {
+        flag: |party: usize, phase: u64| &shared.flags[party][(phase % 2) as usize],
+        parties: parties.iter().max().unwrap() + 1,
+        own,
+        counter: (members > 1).then(|| (&shared.counters[own], members)),
         changed: &shared.changed,
-    };
+    }
+}
+
+struct Phase<'a, F> {
+    meeting: Meeting<'a, F>,
+    phase: u64,
+    seen: usize,
+}
+
+impl<'a, F: Fn(usize, u64) -> &'a AtomicU64> Waiting for Phase<'a, F> {
+    type Output = ();
+
+    fn look(&mut self) -> Option<()> {
+        self.meeting.is_complete(self.phase, &mut self.seen).then_some(())
+    }
+}
+
+fn attend(shared: &Shared, parties: Parties, member: usize, phases: u64, sleeps: bool) {
     for phase in 1..=phases {
         shared.written[member].store(phase, Ordering::Relaxed);
-        if meeting.arrive(phase) {
-            shared.completed.fetch_add(1, Ordering::Relaxed);
+        let meeting = meeting(shared, parties, member);
+        meeting.arrive(phase);
+        if sleeps {
+            let crowd: Arc<dyn Crowd> = Arc::new(Calm);
+            wait(&mut Phase { meeting, phase, seen: 0 }, &[&shared.changed], &crowd, Deadline::NEVER).unwrap();
+        } else {
+            let mut seen = 0;
+            while !meeting.is_complete(phase, &mut seen) {
+                pause();
+            }
         }
-        while !meeting.is_complete(phase) {
-            pause();
-        }
-        for other in &shared.written {
+        for other in &shared.written[..parties.len()] {
             assert!(other.load(Ordering::Relaxed) >= phase);
         }
     }
 }
 
-fn model(phases: u64) {
+fn model(parties: Parties, phases: u64, sleeps: bool) {
     loom::model(move || {
-        let zero = || AtomicU64::new(0);
-        let shared = Arc::new(Shared {
-            parties: [zero(), zero()],
-            arrived: zero(),
-            complete: zero(),
-            changed: Event::new(),
-            written: [zero(), zero(), zero()],
-            completed: zero(),
-        });
-        let others: Vec<_> = [1, 2]
+        let zeros = || [AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0)];
+        let pair = || [AtomicU64::new(0), AtomicU64::new(0)];
+        let flags = [pair(), pair(), pair()];
+        let shared = Arc::new(Shared { flags, counters: zeros(), changed: Event::new(), written: zeros() });
+        let others: Vec<_> = (1..parties.len())
             .map(|member| {
                 let shared = Arc::clone(&shared);
-                thread::spawn(move || attend(&shared, member, phases))
+                thread::spawn(move || attend(&shared, parties, member, phases, sleeps))
             })
-            .into();
-        attend(&shared, 0, phases);
+            .collect();
+        attend(&shared, parties, 0, phases, sleeps);
         others.into_iter().for_each(|other| other.join().unwrap());
-        assert_eq!(shared.completed.load(Ordering::Relaxed), phases);
     });
 }
 
 #[test]
 fn all_that_was_written_before_a_phase_is_seen_after_it() {
-    model(1);
+    model(&[0, 1], 2, false);
+}
+
+#[test]
+fn the_last_of_a_party_speaks_for_all_of_it() {
+    model(&[0, 0, 1], 1, false);
+}
+
+#[test]
+fn a_member_that_went_to_sleep_is_woken() {
+    model(&[0, 1], 2, true);
+}
+
+#[test]
+fn sleepers_are_woken_by_the_last_of_several() {
+    model(&[0, 1, 2], 1, true);
 }

@@ -4,12 +4,11 @@
 //! write the same one):
 //!
 //! ```text
-//! line 0        hash of the name, size, lock, state, event of joining, members that left, incarnation
-//! line 1        the last complete phase and its event: what waiting members look at
-//! line 2        parties (nodes) that have arrived
-//! 3 + 3 i       member i: state and node; arrivals of its party, if it is the first member of its node
-//! 4 + 3 i       what member i said in its last even phase
-//! 5 + 3 i       ... and in its last odd phase
+//! line 0        hash of the name, size, lock, state, event of joining, incarnation
+//! line 1        members that left; the event that waiting members sleep on
+//! 2 + 3 i       member i: state and node; arrivals and flag of its party, if it is the first of one
+//! 3 + 3 i       what member i said in its last even phase; the phase, written last, is the flag of a party of one
+//! 4 + 3 i       ... and in its last odd phase
 //! ```
 //!
 //! Who joins and leaves is changed under the lock only, which holds no longer than a few stores. Its word is the number of
@@ -22,8 +21,8 @@ use std::sync::Arc;
 use deck_mudeck::{Error, ErrorKind, NodeId, Result};
 use deck_peers::Membership;
 use deck_segment::{Segment, Words};
-use deck_sync::atomic::Ordering;
-use deck_sync::{Deadline, Event, Interrupted, Meeting, Waiting};
+use deck_sync::atomic::{AtomicU64, Ordering};
+use deck_sync::{Deadline, Event, Interrupted, Waiting};
 
 /// How many members a group can have.
 pub const MEMBERS_MAX: u32 = 1024;
@@ -31,7 +30,7 @@ pub const MEMBERS_MAX: u32 = 1024;
 pub const INLINE: usize = 32;
 
 const LINE_WORDS: usize = 8;
-const HEAD_LINES: usize = 3;
+const HEAD_LINES: usize = 2;
 const MEMBER_LINES: usize = 3;
 
 mod head {
@@ -40,16 +39,15 @@ mod head {
     pub const LOCK: usize = 2;
     pub const STATE: usize = 3;
     pub const JOINING: usize = 4;
-    pub const DEPARTED: usize = 5;
-    pub const INCARNATION: usize = 6;
-    pub const COMPLETE: usize = 8;
+    pub const INCARNATION: usize = 5;
+    pub const DEPARTED: usize = 8;
     pub const CHANGED: usize = 9;
-    pub const ARRIVED: usize = 16;
 }
 
 mod member {
     pub const STATE: usize = 0;
-    pub const PARTY: usize = 1;
+    pub const ARRIVED: usize = 1;
+    pub const FLAG: usize = 2;
 }
 
 /// Words of what a member says in a phase.
@@ -137,8 +135,7 @@ impl Board {
 
     /// Makes it the empty board of a new group. Under the lock.
     pub fn reset(&self, name: u64, size: u32) {
-        (head::COMPLETE..self.words.count()).for_each(|word| self.store(word, 0));
-        self.store(head::DEPARTED, 0);
+        (head::DEPARTED..self.words.count()).for_each(|word| self.store(word, 0));
         self.store(head::INCARNATION, self.load(head::INCARNATION).wrapping_add(1));
         self.store(head::SIZE, u64::from(size));
         self.store(head::NAME, name);
@@ -200,7 +197,7 @@ impl Board {
         self.words.event(head::JOINING)
     }
 
-    /// Notified when a phase is complete and when a member leaves.
+    /// What members sleep on: notified when a phase is complete and when a member leaves.
     pub fn changed(&self) -> &Event {
         self.words.event(head::CHANGED)
     }
@@ -218,22 +215,27 @@ impl Board {
         self.joining().notify();
     }
 
-    /// Where the members of a party meet whose first member is `first`.
-    pub fn meeting(&self, first: u32, party_members: u64, parties: u64) -> Meeting<'_> {
-        Meeting {
-            party: self.words.get(Board::line(first, 0) + member::PARTY),
-            party_members,
-            arrived: self.words.get(head::ARRIVED),
-            parties,
-            complete: self.words.get(head::COMPLETE),
-            changed: self.changed(),
-        }
+    /// Arrivals in the party whose first member is `first`.
+    pub fn counter(&self, first: u32) -> &AtomicU64 {
+        self.words.get(Board::line(first, 0) + member::ARRIVED)
     }
 
-    /// Member `index` says `said` in `phase`, with `content` if that is short. It is read after all have arrived.
+    /// The flag of a larger party whose first member is `first`, for all phases.
+    pub fn flag(&self, first: u32) -> &AtomicU64 {
+        self.words.get(Board::line(first, 0) + member::FLAG)
+    }
+
+    /// The last odd or even phase, as `phase` is, in which member `index` has said something: the flag of a party of one.
+    #[inline]
+    pub fn told(&self, index: u32, phase: u64) -> &AtomicU64 {
+        self.words.get(Board::line(index, 1 + (phase % 2) as usize) + said::PHASE)
+    }
+
+    /// Member `index` says `said` in `phase`, with `content` if that is short. It is read after all have arrived; that it was
+    /// said is told by [`Board::told`].
     pub fn say(&self, index: u32, phase: u64, said: &Said, content: &[u8]) {
         let line = Board::line(index, 1 + (phase % 2) as usize);
-        // Relaxed: arriving publishes (meeting/arrive).
+        // Relaxed: arriving publishes (meeting/flag, meeting/counter).
         let set = |word: usize, value: u64| self.words.get(line + word).store(value, Ordering::Relaxed);
         set(said::CALL, said.call);
         set(said::LENGTH, said.length);
@@ -243,8 +245,6 @@ impl Board {
             padded[..bytes.len()].copy_from_slice(bytes);
             set(said::CONTENT + word, u64::from_ne_bytes(padded));
         }
-        // Last: whoever looks why a phase does not come to its end reads it without having met the writer.
-        set(said::PHASE, phase);
     }
 
     /// What member `index` said in `phase`, which is complete.
@@ -269,8 +269,7 @@ impl Board {
 
     /// True if member `index` has said something in `phase`.
     pub fn has_said(&self, index: u32, phase: u64) -> bool {
-        let line = Board::line(index, 1 + (phase % 2) as usize);
-        self.words.get(line + said::PHASE).load(Ordering::Relaxed) == phase
+        self.told(index, phase).load(Ordering::Relaxed) == phase
     }
 
     /// Locks the board for who joins and leaves. Blocks until the deadline.

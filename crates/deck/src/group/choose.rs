@@ -1,16 +1,18 @@
-//! Which algorithm carries a collective: one function of kind, bytes and members, the same in every member.
+//! Which algorithm carries a collective: all choices by kind, bytes and members, the same in every member.
 //!
 //! All of them are made of *rounds*. In a round each member that has something to give puts it where all can read it (in
-//! its line of the board, or in memory beside it), all meet once, and each reads what it needs straight from whoever gave
-//! it: one copy in, one copy out, and no member in the middle.
+//! its line of the board, in memory beside it, or it lies there already), all meet once, and each reads what it needs
+//! straight from whoever gave it, with no member in the middle.
 //!
 //! * **Direct**: one round for each piece. Whoever needs a reduction folds all contributions itself: with few bytes that
 //!   costs less than meeting twice.
 //! * **Shared work** (reductions of many bytes): two rounds for each piece. Each member folds one block of the piece over
 //!   all members (a reduce-scatter), and in the second round the blocks are collected (an allgather), as Rabenseifner (2004)
 //!   does it with messages; here every block is read where it was made.
+//! * **In place**: long blocks that lie in library memory are not copied to be given. Where that holds for all that is
+//!   given, pieces are large; one more round keeps everybody until all have read.
 //!
-//! The order of folding is that of the indexes in both, for every element: the bits do not depend on the choice.
+//! The order of folding is that of the indexes in all, for every element: the bits do not depend on the choice.
 
 use super::call::Kind;
 
@@ -22,14 +24,24 @@ const PIECE_MIN: usize = 16 << 10;
 const PIECES_TOGETHER: usize = 4 << 20;
 /// Reductions of more bytes share the work.
 const SHARED_FROM: usize = 16 << 10;
+/// What is longer is read in place if it can be: below, copying costs less than one more round.
+const IN_PLACE_FROM: usize = 16 << 10;
+/// The most bytes of a piece whose inputs are read in place: results of shared work still need memory.
+const IN_PLACE_PIECE: usize = 4 << 20;
+/// With more members than these, the threads of a node count themselves before they tell the other nodes.
+const ALONE_UP_TO: usize = 16;
 
 /// How a collective is carried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Choice {
     /// The most bytes of one block in a round: a multiple of 64.
     pub piece: usize,
+    /// The same where all that is given is read in place.
+    pub piece_in_place: usize,
     /// True for two rounds for each piece.
     pub is_shared: bool,
+    /// True if what lies in library memory is read there.
+    pub may_be_in_place: bool,
 }
 
 /// Chooses for `bytes` in a block (the same in every member; without meaning for the kinds with counts) of `members`.
@@ -37,7 +49,17 @@ pub fn choose(kind: Kind, bytes: usize, members: usize) -> Choice {
     let contribution = (PIECES_TOGETHER / members).clamp(PIECE_MIN, PIECE_MAX);
     let piece = if kind.gives_parts() { (contribution / members).max(64) } else { contribution };
     let is_shared = kind.is_reduction() && members > 1 && bytes > SHARED_FROM;
-    Choice { piece: piece / 64 * 64, is_shared }
+    Choice {
+        piece: piece / 64 * 64,
+        piece_in_place: if is_shared { IN_PLACE_PIECE } else { usize::MAX / 64 * 64 },
+        is_shared,
+        may_be_in_place: bytes > IN_PLACE_FROM && members > 1 && !kind.has_counts(),
+    }
+}
+
+/// Do the threads of a node meet among themselves first?
+pub fn counts_parties(members: usize) -> bool {
+    members > ALONE_UP_TO
 }
 
 #[cfg(test)]

@@ -5,11 +5,13 @@ use std::sync::Arc;
 use deck_mudeck::{Error, ErrorKind, Node, NodeId, NodeState, Result};
 use deck_peers::{Membership, fork};
 use deck_segment::{Region, Segment};
+use deck_sync::atomic::{AtomicU64, Ordering};
 use deck_sync::{Deadline, Meeting, Waiting, point};
 
 use super::absent::{self, Absent};
 use super::board::{Board, INLINE, Place, Said};
 use super::call::Kind;
+use super::choose::counts_parties;
 use super::join::{self, Joined};
 use super::retired;
 
@@ -26,11 +28,11 @@ pub struct Member {
     pub index: u32,
     pub nodes: Vec<NodeId>,
     segments: Vec<Arc<Segment>>,
-    /// The first member of this node, and how many there are.
-    party: (u32, u64),
-    parties: u64,
+    parties: Parties,
     /// The last phase at which this member arrived.
     phase: u64,
+    /// How far the looks at that phase have come.
+    looked: AtomicU64,
     /// What this member contributed in the last even and in the last odd phase, where that was long.
     contributions: [Option<Region>; 2],
     /// Members that had left, and nodes that had come or gone, at the last look.
@@ -43,11 +45,7 @@ pub struct Member {
 impl Member {
     pub fn new(node: Node, name: String, joined: Joined) -> Member {
         let Joined { board, index, nodes, segments, region } = joined;
-        let mine = nodes[index as usize];
-        let first = nodes.iter().position(|node| *node == mine).unwrap_or(0) as u32;
-        let in_party = nodes.iter().filter(|node| **node == mine).count() as u64;
-        let firsts = nodes.iter().enumerate().filter(|(index, node)| !nodes[..*index].contains(node));
-        let parties = firsts.count() as u64;
+        let parties = Parties::of(&nodes, index);
         let mut member = Member {
             node,
             name,
@@ -56,9 +54,9 @@ impl Member {
             index,
             nodes,
             segments,
-            party: (first, in_party),
             parties,
             phase: 0,
+            looked: AtomicU64::new(0),
             contributions: [None, None],
             seen: (0, 0),
             broken: None,
@@ -82,8 +80,18 @@ impl Member {
         self.phase
     }
 
-    fn meeting(&self) -> Meeting<'_> {
-        self.board.meeting(self.party.0, self.party.1, self.parties)
+    fn meeting<'a>(&'a self) -> Meeting<'a, impl Fn(usize, u64) -> &'a AtomicU64> {
+        let Parties { firsts, own, members } = &self.parties;
+        Meeting {
+            flag: |party: usize, phase: u64| match firsts {
+                None => self.board.told(party as u32, phase),
+                Some(firsts) => self.board.flag(firsts[party]),
+            },
+            parties: firsts.as_ref().map_or(self.nodes.len(), Vec::len),
+            own: *own,
+            counter: firsts.as_ref().map(|firsts| (self.board.counter(firsts[*own]), *members)),
+            changed: self.board.changed(),
+        }
     }
 
     /// "barrier of group "x"".
@@ -128,8 +136,13 @@ impl Member {
 
     fn arrive(&mut self, said: &Said, content: &[u8]) {
         self.phase += 1;
+        self.looked.store(0, Ordering::Relaxed);
         self.board.say(self.index, self.phase, said, content);
         point("group/said");
+        if self.parties.firsts.is_some() {
+            // For whoever asks later why a phase does not come to its end. The party's count publishes it.
+            self.board.told(self.index, self.phase).store(self.phase, Ordering::Relaxed);
+        }
         self.meeting().arrive(self.phase);
         point("group/arrived");
     }
@@ -137,7 +150,21 @@ impl Member {
     /// True once all have arrived where this member has.
     #[inline]
     pub fn is_complete(&self) -> bool {
-        self.meeting().is_complete(self.phase)
+        // Relaxed: this member's thread alone.
+        let mut looked = self.looked.load(Ordering::Relaxed) as usize;
+        let is_complete = self.meeting().is_complete(self.phase, &mut looked);
+        self.looked.store(looked as u64, Ordering::Relaxed);
+        is_complete
+    }
+
+    /// Where `content` lies in this node's segment, if it does: there others can read it.
+    pub fn offset_of(&self, content: &[u8]) -> Option<usize> {
+        self.segments[self.index as usize].offset_of(content)
+    }
+
+    /// Says something whose content lies at byte `offset` of this node's segment, and arrives at the next phase.
+    pub fn arrive_in_place(&mut self, call: u64, length: u64, offset: usize) {
+        self.arrive(&Said { call, length, place: offset as u64 }, &[]);
     }
 
     /// What member `index` said in `phase`, which is complete and not two phases old.
@@ -170,7 +197,7 @@ impl Member {
     pub fn wait(&mut self, kind: Kind, deadline: Deadline) -> Result<()> {
         loop {
             let membership = self.node.membership();
-            let mut arriving = Arriving { member: self, meeting: self.meeting() };
+            let mut arriving = Arriving(self);
             let events = [self.board.changed(), membership.table().changed()];
             match deck_sync::wait(&mut arriving, &events, membership.crowd(), deadline) {
                 Ok(true) => return Ok(()),
@@ -269,21 +296,46 @@ impl Contribution {
     }
 }
 
-/// Waits for the present phase; false when somebody has come or gone.
-struct Arriving<'a> {
-    member: &'a Member,
-    meeting: Meeting<'a>,
+/// How the members of a group are divided.
+struct Parties {
+    /// The first member of each party; `None` if each member is one.
+    firsts: Option<Vec<u32>>,
+    /// This member's party, and how many are in it.
+    own: usize,
+    members: u64,
 }
+
+impl Parties {
+    fn of(nodes: &[NodeId], index: u32) -> Parties {
+        if !counts_parties(nodes.len()) {
+            return Parties { firsts: None, own: index as usize, members: 1 };
+        }
+        let mine = nodes[index as usize];
+        let is_first = |index: &usize| !nodes[..*index].contains(&nodes[*index]);
+        let firsts: Vec<u32> = (0..nodes.len()).filter(is_first).map(|index| index as u32).collect();
+        let own = firsts.iter().position(|first| nodes[*first as usize] == mine).unwrap_or(0);
+        let members = nodes.iter().filter(|node| **node == mine).count() as u64;
+        Parties { firsts: Some(firsts), own, members }
+    }
+}
+
+/// Waits for the present phase; false when somebody has come or gone.
+struct Arriving<'a>(&'a Member);
 
 impl Waiting for Arriving<'_> {
     type Output = bool;
 
     #[inline]
     fn look(&mut self) -> Option<bool> {
-        let Member { phase, board, seen, node, .. } = self.member;
-        if self.meeting.is_complete(*phase) {
+        let Member { board, seen, node, .. } = self.0;
+        if self.0.is_complete() {
             return Some(true);
         }
         ((board.departed(), node.membership().table().changes()) != *seen).then_some(false)
+    }
+
+    fn looks_in_crowd(&self) -> u32 {
+        // Who is waited for most likely wants this core.
+        1
     }
 }

@@ -15,9 +15,15 @@ use super::member::Member;
 use super::reduction::combine;
 
 /// Bytes that are folded at a time: they stay in the nearest cache.
-const TILE: usize = 8 << 10;
+const TILE: usize = 2 << 10;
 /// Blocks of shared work begin at multiples of this: whole elements, whole cache lines.
 const BLOCK_STEP: usize = 64;
+
+/// What members say beside a length: what is given in this round lies whole in the giver's own memory, where it is read.
+const IN_PLACE: u64 = 1 << 63;
+/// ... and: results of this call will be read in this member's output.
+const SHOWS_OUTPUT: u64 = 1 << 62;
+const LENGTH: u64 = SHOWS_OUTPUT - 1;
 
 /// What a round is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,6 +32,8 @@ enum Round {
     Inputs,
     /// Each member gives what it has worked out (shared work).
     Results,
+    /// All have read what others gave in place.
+    End,
 }
 
 /// A collective of one member, under way.
@@ -34,8 +42,11 @@ pub struct Progress {
     choice: Choice,
     round: Round,
     piece: usize,
-    /// How many pieces there are; known after the first round where members have different counts.
+    /// How many pieces there are, and bytes of a block in each; settled by the first round.
     pieces: usize,
+    step: usize,
+    /// Somebody gives in place.
+    has_end: bool,
     /// This member has arrived at the present round.
     has_given: bool,
     /// This member cannot go on, but does not keep the others from doing so.
@@ -46,13 +57,22 @@ impl Progress {
     pub fn new(call: &Call, member: &Member) -> Progress {
         let block = call.count * call.element.size();
         let choice = choose(call.kind, block, member.size() as usize);
-        let pieces = if call.kind.has_counts() { 1 } else { block.div_ceil(choice.piece).max(1) };
-        Progress { call: call.clone(), choice, round: Round::Inputs, piece: 0, pieces, has_given: false, failure: None }
+        Progress {
+            call: call.clone(),
+            choice,
+            round: Round::Inputs,
+            piece: 0,
+            pieces: if call.kind.has_counts() { 1 } else { block.div_ceil(choice.piece).max(1) },
+            step: choice.piece,
+            has_end: false,
+            has_given: false,
+            failure: None,
+        }
     }
 
     /// True once the others may have seen something of it.
     pub fn is_under_way(&self) -> bool {
-        self.has_given || self.piece > 0 || self.round == Round::Results
+        self.has_given || self.piece > 0 || self.round != Round::Inputs
     }
 
     /// Goes on as far as is possible without waiting; true at the end.
@@ -67,7 +87,7 @@ impl Progress {
                         return Err(error);
                     }
                     // The others go on without this part of the result, and are told so when they read it.
-                    give_one(member, self.call.word(), self.length(member), &[])?;
+                    member.arrive_short(self.call.word(), self.length(member), &[]);
                     self.failure = Some(error);
                 }
                 self.has_given = true;
@@ -79,19 +99,26 @@ impl Progress {
             if self.piece == 0 && self.round == Round::Inputs {
                 self.compare(member)?;
             }
-            if self.failure.is_none() && !(self.choice.is_shared && self.round == Round::Inputs) {
-                self.failure = self.take(member, input, output).err();
+            match self.round {
+                Round::Inputs if self.choice.is_shared => {
+                    self.round = Round::Results;
+                    continue;
+                }
+                Round::Inputs | Round::Results => {
+                    if self.failure.is_none() {
+                        self.failure = self.take(member, input, output).err();
+                    }
+                    point("group/taken");
+                    self.piece += 1;
+                    let is_last = self.piece >= self.pieces;
+                    self.round = if is_last { Round::End } else { Round::Inputs };
+                    if !is_last || self.has_end {
+                        continue;
+                    }
+                }
+                Round::End => {}
             }
-            point("group/taken");
-            if self.choice.is_shared && self.round == Round::Inputs {
-                self.round = Round::Results;
-                continue;
-            }
-            self.round = Round::Inputs;
-            self.piece += 1;
-            if self.piece >= self.pieces {
-                return self.failure.take().map_or(Ok(Step::Done), Err);
-            }
+            return self.failure.take().map_or(Ok(Step::Done), Err);
         }
     }
 
@@ -101,8 +128,8 @@ impl Progress {
 
     /// The present piece of a block of `bytes`.
     fn piece_of(&self, bytes: usize) -> Range<usize> {
-        let from = (self.piece * self.choice.piece).min(bytes);
-        from..(from + self.choice.piece).min(bytes)
+        let from = self.piece.saturating_mul(self.step).min(bytes);
+        from..from.saturating_add(self.step).min(bytes)
     }
 
     /// The block of the present piece (of `bytes`) that member `index` works on.
@@ -124,49 +151,91 @@ impl Progress {
         }
     }
 
+    /// What this member gives in the whole call, if it can be read where it lies: its place.
+    fn in_place(&self, member: &Member, whole: &[u8]) -> Option<usize> {
+        if self.choice.may_be_in_place { member.offset_of(whole) } else { None }
+    }
+
+    /// Does member `index` give anything that others read?
+    fn is_giver(&self, index: u32) -> bool {
+        match self.call.kind {
+            Kind::Barrier => false,
+            Kind::Bcast | Kind::Scatter | Kind::Scatterv => index == self.call.root,
+            Kind::Gather | Kind::Gatherv => index != self.call.root,
+            _ => true,
+        }
+    }
+
     /// Puts this member's part of the round where all can read it, and arrives.
-    fn give(&self, member: &mut Member, input: &[u8], output: &[u8]) -> Result<()> {
-        let (call, word, length) = (&self.call, self.call.word(), self.length(member));
-        if self.round == Round::Results {
-            return self.give_results(member, word, length);
+    fn give(&self, member: &mut Member, input: &[u8], output: &mut [u8]) -> Result<()> {
+        let word = self.call.word();
+        match self.round {
+            Round::Inputs => {}
+            Round::Results => return self.give_results(member, input, output),
+            Round::End => {
+                member.arrive_short(word, self.length(member), &[]);
+                return Ok(());
+            }
         }
-        let is_root = member.index == call.root;
-        let block = call.count * self.element_bytes();
-        match call.kind {
-            Kind::Bcast if is_root => give_one(member, word, length, &output[self.piece_of(block)]),
-            Kind::Gather | Kind::Gatherv if is_root => give_one(member, word, length, &[]),
-            Kind::Reduce
-            | Kind::Allreduce
-            | Kind::Scan
-            | Kind::Gather
-            | Kind::Gatherv
-            | Kind::Allgather
-            | Kind::Allgatherv => give_one(member, word, length, &input[self.piece_of(block)]),
-            Kind::Scatter | Kind::Scatterv if !is_root => give_one(member, word, length, &[]),
-            Kind::Scatter | Kind::Alltoall | Kind::Scatterv | Kind::Alltoallv => self.give_parts(member, input),
-            Kind::Barrier | Kind::Bcast => give_one(member, word, length, &[]),
+        let shows_output =
+            self.choice.is_shared && self.call.kind == Kind::Allreduce && self.in_place(member, output).is_some();
+        let length = self.length(member) | if shows_output { SHOWS_OUTPUT } else { 0 };
+        if !self.is_giver(member.index) {
+            member.arrive_short(word, length, &[]);
+            return Ok(());
         }
+        if self.call.kind.gives_parts() {
+            return self.give_parts(member, input);
+        }
+        let whole: &[u8] = if self.call.kind == Kind::Bcast { output } else { input };
+        let piece = self.piece_of(self.call.count * self.element_bytes());
+        let content = &whole[piece.clone()];
+        if content.len() <= INLINE {
+            member.arrive_short(word, length, content);
+        } else if let Some(place) = self.in_place(member, whole) {
+            member.arrive_in_place(word, length | IN_PLACE, place + piece.start);
+        } else {
+            let contribution = member.room(content.len())?;
+            // In shared work nobody reads the block that the giver itself works on.
+            let left_out = match self.choice.is_shared {
+                true => self.share_of(member.index, content.len(), member.size()),
+                false => 0..0,
+            };
+            contribution.write(0, &content[..left_out.start]);
+            contribution.write(left_out.end, &content[left_out.end..]);
+            member.arrive_long(word, length, &contribution);
+        }
+        Ok(())
     }
 
     /// Gives a block to each member: one behind the other. With different counts, the bytes of all blocks stand in front.
     fn give_parts(&self, member: &mut Member, input: &[u8]) -> Result<()> {
         let (word, length, size) = (self.call.word(), self.length(member), member.size());
-        let blocks: Vec<usize> = (0..size).map(|index| self.sent_to(index)).collect();
+        if let Some(place) = self.in_place(member, input) {
+            member.arrive_in_place(word, length | IN_PLACE, place);
+            return Ok(());
+        }
+        let blocks = (0..size).map(|index| self.sent_to(index));
         let head: Vec<u8> = match self.call.kind.has_counts() {
-            true => blocks.iter().flat_map(|bytes| (*bytes as u64).to_ne_bytes()).collect(),
+            true => blocks.clone().flat_map(|bytes| (bytes as u64).to_ne_bytes()).collect(),
             false => Vec::new(),
         };
-        let total = head.len() + blocks.iter().map(|bytes| self.piece_of(*bytes).len()).sum::<usize>();
+        let total = head.len() + blocks.clone().map(|bytes| self.piece_of(bytes).len()).sum::<usize>();
         let mut begin = 0;
-        let parts = blocks.iter().map(|bytes| {
-            let piece = self.piece_of(*bytes);
+        let parts = blocks.map(|bytes| {
+            let piece = self.piece_of(bytes);
             let part = &input[begin + piece.start..begin + piece.end];
             begin += bytes;
             part
         });
         if total <= INLINE {
-            let content: Vec<u8> = head.iter().copied().chain(parts.flatten().copied()).collect();
-            member.arrive_short(word, length, &content);
+            let (mut content, mut at) = ([0; INLINE], head.len());
+            content[..at].copy_from_slice(&head);
+            for part in parts {
+                content[at..at + part.len()].copy_from_slice(part);
+                at += part.len();
+            }
+            member.arrive_short(word, length, &content[..total]);
             return Ok(());
         }
         let contribution = member.room(total)?;
@@ -186,40 +255,57 @@ impl Progress {
         count * self.element_bytes()
     }
 
-    /// Works out this member's share of the piece, and gives it.
-    fn give_results(&self, member: &mut Member, word: u64, length: u64) -> Result<()> {
-        let piece = self.piece_of(self.call.count * self.element_bytes()).len();
-        let share = self.share_of(member.index, piece, member.size());
+    /// Works out this member's share of the piece, and gives it. Where it belongs into this member's output as well, it is
+    /// made there.
+    fn give_results(&self, member: &mut Member, input: &[u8], output: &mut [u8]) -> Result<()> {
+        let (word, length, phase) = (self.call.word(), self.length(member), member.phase());
+        let piece = self.piece_of(self.call.count * self.element_bytes());
+        let share = self.share_of(member.index, piece.len(), member.size());
         if self.failure.is_some() || share.is_empty() {
-            return give_one(member, word, length, &[]);
+            member.arrive_short(word, length, &[]);
+            return Ok(());
         }
-        let inputs = member.phase();
-        let is_scan = self.call.kind == Kind::Scan;
-        let rows = if is_scan { member.size() as usize } else { 1 };
-        let contribution = member.room(share.len() * rows)?;
-        let (mut sum, mut next) = ([0; TILE], [0; TILE]);
-        let mut from = share.start;
-        while from < share.end {
-            let tile = TILE.min(share.end - from);
-            let (sum, next) = (&mut sum[..tile], &mut next[..tile]);
-            let at = from - share.start;
-            for index in 0..member.size() {
-                if index == 0 {
-                    member.read(index, inputs, from, sum)?;
+        let inputs = Inputs { member, phase, own: &input[piece.clone()], call: &self.call };
+        let is_root = member.index == self.call.root;
+        match self.call.kind {
+            Kind::Reduce if is_root => {
+                inputs.fold(share.start, member.size(), &mut output[piece][share])?;
+                member.arrive_short(word, length, &[]);
+            }
+            Kind::Allreduce => {
+                let place = self.in_place(member, output).map(|place| place + piece.start + share.start);
+                let result = &mut output[piece][share.clone()];
+                inputs.fold(share.start, member.size(), result)?;
+                if let Some(place) = place {
+                    member.arrive_in_place(word, length, place);
                 } else {
-                    member.read(index, inputs, from, next)?;
-                    combine(self.call.operation, self.call.element, sum, next);
-                }
-                if is_scan {
-                    contribution.write(index as usize * share.len() + at, sum);
+                    let contribution = member.room(result.len())?;
+                    contribution.write(0, result);
+                    member.arrive_long(word, length, &contribution);
                 }
             }
-            if !is_scan {
-                contribution.write(at, sum);
+            _ => {
+                let rows = if self.call.kind == Kind::Scan { member.size() as usize } else { 1 };
+                let own = &input[piece];
+                let contribution = member.room(share.len() * rows)?;
+                let inputs = Inputs { member, phase, own, call: &self.call };
+                let mut sum = [0; TILE];
+                for from in share.clone().step_by(TILE) {
+                    let sum = &mut sum[..TILE.min(share.end - from)];
+                    let at = from - share.start;
+                    if rows == 1 {
+                        inputs.fold(from, member.size(), sum)?;
+                        contribution.write(at, sum);
+                        continue;
+                    }
+                    for index in 0..member.size() {
+                        inputs.fold_one(index, from, sum)?;
+                        contribution.write(index as usize * share.len() + at, sum);
+                    }
+                }
+                member.arrive_long(word, length, &contribution);
             }
-            from += tile;
         }
-        member.arrive_long(word, length, &contribution);
         Ok(())
     }
 
@@ -228,24 +314,31 @@ impl Progress {
         let phase = member.phase();
         let has_counts = self.call.kind.has_counts();
         let first = member.heard(0, phase);
-        let mut longest = 0;
+        let (mut longest, mut all_in_place) = (0, self.choice.may_be_in_place);
         for index in 0..member.size() {
             let said = member.heard(index, phase);
-            if said.call != first.call || (!has_counts && said.length != first.length) {
+            let is_in_place = said.length & IN_PLACE != 0;
+            all_in_place &= is_in_place || !self.is_giver(index);
+            self.has_end |= is_in_place || said.length & SHOWS_OUTPUT != 0;
+            let (length, first_length) = (said.length & LENGTH, first.length & LENGTH);
+            if said.call != first.call || (!has_counts && length != first_length) {
                 let what = format!(
                     "{}: index {index} called {}, index 0 {}",
                     member.doing(self.call.kind),
-                    Call::describe(said.call, said.length),
-                    Call::describe(first.call, first.length)
+                    Call::describe(said.call, length),
+                    Call::describe(first.call, first_length)
                 );
                 return Err(Error::new(ErrorKind::Invalid, what)
                     .with_peer(member.nodes[index as usize])
                     .with_remedy("call the same in every member, with the same root, type, operation and count"));
             }
-            longest = longest.max(said.length);
+            longest = longest.max(length);
         }
         if has_counts {
-            self.pieces = usize::try_from(longest).unwrap_or(usize::MAX).div_ceil(self.choice.piece).max(1);
+            self.pieces = usize::try_from(longest).unwrap_or(usize::MAX).div_ceil(self.step).max(1);
+        } else if all_in_place {
+            self.step = self.choice.piece_in_place;
+            self.pieces = (self.call.count * self.element_bytes()).div_ceil(self.step).max(1);
         }
         Ok(())
     }
@@ -264,8 +357,11 @@ impl Progress {
             Kind::Reduce | Kind::Allreduce | Kind::Scan if self.round == Round::Results => {
                 self.collect(member, &mut output[piece])
             }
-            Kind::Reduce | Kind::Allreduce => self.fold(member, member.size(), &mut output[piece]),
-            Kind::Scan => self.fold(member, me + 1, &mut output[piece]),
+            Kind::Reduce | Kind::Allreduce | Kind::Scan => {
+                let members = if call.kind == Kind::Scan { me + 1 } else { member.size() };
+                let inputs = Inputs { member, phase, own: &input[piece.clone()], call };
+                inputs.fold(0, members, &mut output[piece])
+            }
             Kind::Gather | Kind::Gatherv if !is_root => Ok(()),
             Kind::Gather | Kind::Gatherv | Kind::Allgather | Kind::Allgatherv => self.gather(member, input, output),
             Kind::Scatter | Kind::Scatterv => self.take_part(member, call.root, input, &mut output[..block]),
@@ -290,32 +386,14 @@ impl Progress {
         count * self.element_bytes()
     }
 
-    /// Folds the contributions of the first `members` members into `output`, in the order of indexes.
-    fn fold(&self, member: &Member, members: u32, output: &mut [u8]) -> Result<()> {
-        // Clearing a whole tile would cost a short reduction more than the rest of it.
-        let (mut short, mut long);
-        let next: &mut [u8] = if output.len() <= INLINE {
-            short = [0; INLINE];
-            &mut short
-        } else {
-            long = [0; TILE];
-            &mut long
-        };
-        for (tile, sum) in output.chunks_mut(TILE).enumerate() {
-            member.read(0, member.phase(), tile * TILE, sum)?;
-            let next = &mut next[..sum.len()];
-            for index in 1..members {
-                member.read(index, member.phase(), tile * TILE, next)?;
-                combine(self.call.operation, self.call.element, sum, next);
-            }
-        }
-        Ok(())
-    }
-
     /// Collects the shares of a piece from those who worked them out.
     fn collect(&self, member: &Member, output: &mut [u8]) -> Result<()> {
         for index in 0..member.size() {
             let share = self.share_of(index, output.len(), member.size());
+            if index == member.index && self.call.kind != Kind::Scan {
+                // It was made here.
+                continue;
+            }
             let row = if self.call.kind == Kind::Scan { member.index as usize * share.len() } else { 0 };
             if !share.is_empty() {
                 member.read(index, member.phase(), row, &mut output[share])?;
@@ -329,7 +407,7 @@ impl Progress {
         for index in 0..member.size() {
             let bytes = self.received_from(index);
             if self.call.kind.has_counts() {
-                self.expect(member, index, member.heard(index, member.phase()).length, bytes)?;
+                self.expect(member, index, member.heard(index, member.phase()).length & LENGTH, bytes)?;
             }
             let piece = self.piece_of(bytes);
             let target = &mut output[begin + piece.start..begin + piece.end];
@@ -353,7 +431,10 @@ impl Progress {
             output[piece.clone()].copy_from_slice(&input[begin + piece.start..begin + piece.end]);
             return Ok(());
         }
-        let mut begin = me as usize * piece.len();
+        let mut begin = match member.heard(index, phase).length & IN_PLACE {
+            0 => me as usize * piece.len(),
+            _ => me as usize * output.len() + piece.start,
+        };
         if self.call.kind.has_counts() {
             let mut head = vec![0u8; 8 * member.size() as usize];
             member.read(index, phase, 0, &mut head)?;
@@ -390,14 +471,50 @@ pub enum Step {
     Waiting,
 }
 
-/// Gives one block, and arrives.
-fn give_one(member: &mut Member, word: u64, length: u64, content: &[u8]) -> Result<()> {
-    if content.len() <= INLINE {
-        member.arrive_short(word, length, content);
-        return Ok(());
+/// What all members give to a reduction in one piece.
+struct Inputs<'a> {
+    member: &'a Member,
+    phase: u64,
+    own: &'a [u8],
+    call: &'a Call,
+}
+
+impl Inputs<'_> {
+    /// Folds what the first `members` members give from byte `from` on into `output`, in the order of indexes.
+    fn fold(&self, from: usize, members: u32, output: &mut [u8]) -> Result<()> {
+        for (tile, sum) in output.chunks_mut(TILE).enumerate() {
+            (0..members).try_for_each(|index| self.fold_one(index, from + tile * TILE, sum))?;
+        }
+        Ok(())
     }
-    let contribution = member.room(content.len())?;
-    contribution.write(0, content);
-    member.arrive_long(word, length, &contribution);
-    Ok(())
+
+    /// Folds what member `index` gives from byte `from` on into `sum`, at most a tile, which holds those before it.
+    fn fold_one(&self, index: u32, from: usize, sum: &mut [u8]) -> Result<()> {
+        let Inputs { member, phase, own, call } = self;
+        if index == 0 {
+            return match member.index {
+                0 => {
+                    sum.copy_from_slice(&own[from..from + sum.len()]);
+                    Ok(())
+                }
+                _ => member.read(0, *phase, from, sum),
+            };
+        }
+        if index == member.index {
+            combine(call.operation, call.element, sum, &own[from..from + sum.len()]);
+            return Ok(());
+        }
+        // Clearing a whole tile would cost a short reduction more than the rest of it.
+        let (mut short, mut long);
+        let next: &mut [u8] = if sum.len() <= INLINE {
+            short = [0; INLINE];
+            &mut short[..sum.len()]
+        } else {
+            long = [0; TILE];
+            &mut long[..sum.len()]
+        };
+        member.read(index, *phase, from, next)?;
+        combine(call.operation, call.element, sum, next);
+        Ok(())
+    }
 }
