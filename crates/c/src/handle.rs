@@ -68,11 +68,16 @@ pub enum Kind {
     Message = 3,
     /// A `deck_mbox_t`.
     Mailbox = 4,
+    /// A `deck_group_t`.
+    Group = 5,
+    /// A `deck_request_t`.
+    Request = 6,
 }
 
 impl Kind {
     fn from_number(number: u64) -> Option<Kind> {
-        [Kind::Thread, Kind::Semaphore, Kind::Message, Kind::Mailbox].into_iter().find(|kind| *kind as u64 == number)
+        let all = [Kind::Thread, Kind::Semaphore, Kind::Message, Kind::Mailbox, Kind::Group, Kind::Request];
+        all.into_iter().find(|kind| *kind as u64 == number)
     }
 
     fn words(self) -> &'static str {
@@ -81,6 +86,8 @@ impl Kind {
             Kind::Semaphore => "semaphore",
             Kind::Message => "message",
             Kind::Mailbox => "mail box",
+            Kind::Group => "group",
+            Kind::Request => "request",
         }
     }
 }

@@ -35,5 +35,5 @@ pub use event::Event;
 pub use meeting::Meeting;
 pub use node_id::NodeId;
 pub use point::point;
-pub use thread::{Canceller, crowd_of_this_thread};
+pub use thread::{Canceller, crowd_of_this_thread, rest_while};
 pub use wait::{Interrupted, Waiting, look, wait};

@@ -50,7 +50,7 @@ impl<T: Element> Pending<T> {
     /// Its result if it has ended; `None` if not. Never blocks.
     ///
     /// # Errors
-    /// Those of the blocking call, and [`ErrorKind::Invalid`] if the result was taken already.
+    /// Those of the blocking call, now and later; [`ErrorKind::Invalid`] if the result was taken already.
     #[doc(alias = "deck_test")]
     pub fn test(&mut self, group: &mut Group) -> Result<Option<Vec<T>>> {
         if matches!(*lock(&self.slot), Outcome::UnderWay) {
@@ -80,8 +80,11 @@ impl<T: Element> Pending<T> {
             return Ok(None);
         }
         match std::mem::replace(&mut *outcome, Outcome::Taken) {
-            Outcome::Done(result) => {
-                let bytes = result?;
+            Outcome::Done(Err(error)) => {
+                *outcome = Outcome::Done(Err(error.clone()));
+                Err(error)
+            }
+            Outcome::Done(Ok(bytes)) => {
                 let mut elements = vec![T::default(); bytes.len() / size_of::<T>()];
                 T::as_bytes_mut(&mut elements).copy_from_slice(&bytes);
                 Ok(Some(elements))
