@@ -201,6 +201,7 @@ impl Joining<'_> {
         };
         let head = Board::at(&segment, found.owner, offset(found), 0)?;
         let locked = head.lock(membership, deadline).map_err(|error| error.context(self.what()))?;
+        point("group/locked");
         if head.name() != hash(self.name) || head.state() == State::Over {
             drop(locked);
             deck_sync::atomic::yield_now();
@@ -377,7 +378,9 @@ fn free_places_of_the_dead(membership: &Membership, board: &Board, size: u32) {
 /// Member `index` leaves; the last one frees the name.
 pub fn leave(membership: &Membership, name: &str, board: &Board, index: u32) {
     let locked = board.lock(membership, Deadline::after(PATIENCE));
+    point("group/leaving");
     board.set_place(index, Place::Left(membership.number()));
+    point("group/left");
     if locked.is_ok() && is_over(membership, board) {
         // In this order: whoever finds the board over looks for the name again.
         release_name(membership, name, board);
