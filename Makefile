@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help deps build demo test lint test-workspace loom fuzz miri install
+.PHONY: help deps build demo test lint test-workspace loom fuzz miri install test-compare compare
 
 PREFIX ?= /usr/local
 DESTDIR ?=
@@ -38,7 +38,7 @@ demo: deps ## draw the Mandelbrot set with four nodes and leave mandelbrot.png
 
 # Cheap steps first. The tests of real processes run the release build, so it comes before them; what `cargo test`
 # says comes last.
-TEST_STEPS := deps lint build loom fuzz test-workspace
+TEST_STEPS := deps lint build loom fuzz test-compare test-workspace
 
 test: ## run every test, stop at the first failure
 	@for step in $(TEST_STEPS); do \
@@ -49,11 +49,21 @@ test: ## run every test, stop at the first failure
 
 lint: ## check the formatting, the scripts, and what clippy finds
 	$(CARGO) fmt --all --check
-	@for script in .ci/run scripts/*; do bash -n "$$script"; done
+	@for script in .ci/run scripts/* bench/compare; do bash -n "$$script"; done
 	$(CARGO) clippy --workspace --all-targets $(LOCKED) -- -D warnings
 
 test-workspace: ## run the tests and examples of all packages (part of `make test`)
 	$(CARGO) test --workspace $(LOCKED)
+
+test-compare: ## test what bench/compare makes of figures: intervals, pairs, judgements (part of `make test`)
+	@if python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then \
+		cd bench && PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=. timeout 120 python3 -m unittest discover --buffer --start-directory tests; \
+	else \
+		echo "make test-compare: skipped, bench/compare needs Python 3.11 or newer"; \
+	fi
+
+compare: deps ## compare DECK with its peers on this machine (40 minutes; COMPARE=--quick: 5)
+	bench/compare $(COMPARE)
 
 # Whoever writes crates/<name>/tests/loom_<idea>.rs is taken in.
 LOOM_MODELS := $(wildcard crates/*/tests/loom_*.rs)

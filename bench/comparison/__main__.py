@@ -2,11 +2,18 @@
 
 import argparse
 import json
+import signal
 import sys
 import time
 from pathlib import Path
 
 from comparison import installing, machine, measures, participants, plotting, running, writing
+from comparison.judging import judge
+from comparison.progress import Progress
+from comparison.records import Run
+
+# A quick run.
+QUICK_ROUNDS, QUICK_TIME = 2, 0.25
 
 
 def _arguments() -> argparse.Namespace:
@@ -16,18 +23,23 @@ def _arguments() -> argparse.Namespace:
         prog="bench/compare",
         description="Compares DECK with its peers on this machine. The peers come from the package registries and are built in "
         "bench/.peers (or DECK_PEERS); results go to bench/runs/.",
-        epilog=f"Measures:\n{about}\n\nbench/README.md tells what each means. A full run takes about 50 minutes.",
+        epilog=f"Measures:\n{about}\n\nbench/README.md tells what each means. A full run takes about 40 minutes.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--quick", action="store_true", help="three rounds of short runs: shows that all works, proves nothing")
+    parser.add_argument("--quick", action="store_true", help="two rounds of short runs: shows that all works, proves nothing")
     parser.add_argument("--only", action="append", choices=names, metavar="MEASURE", help="only this one; may be repeated")
     parser.add_argument("--rounds", type=int, metavar="N", help="rounds of each comparison (15)")
+    parser.add_argument("--minutes", type=float, metavar="M", help="begin no round after so many minutes")
     parser.add_argument("--out", type=Path, metavar="FOLDER", help="where results go (bench/runs/<date>-<machine>)")
+    parser.add_argument("--go-on", type=Path, metavar="FOLDER", help="go on with a run that was stopped, on the same commit")
+    parser.add_argument("--report", type=Path, metavar="FOLDER", help="write tables and plots of a run again, measure nothing")
     parser.add_argument("--install", action="store_true", help="install and build everything, measure nothing")
-    parser.add_argument("--plots", type=Path, metavar="FOLDER", help="draw the plots of an earlier run again, do nothing else")
     options = parser.parse_args()
     if options.rounds is not None and options.rounds < 1:
         parser.error("--rounds: at least 1")
+    for folder in (options.go_on, options.report):
+        if folder and not (folder / "raw.json.gz").exists():
+            parser.error(f"{folder} has no raw.json.gz: it is not the folder of a run")
     return options
 
 
@@ -52,10 +64,48 @@ def _processors(deck: participants.Participant) -> str:
     return ",".join(map(str, cpus))
 
 
+def _begun(options: argparse.Namespace, cpus: str, missing: dict[str, str]) -> tuple[Path, Run]:
+    """A new run and its folder, or the one that is to go on."""
+    described = machine.describe()
+    described["processors"] = cpus
+    if options.go_on is None:
+        return _folder(options, described), Run(described, installing.versions(), missing, [])
+    run = Run.load(options.go_on)
+    for what in ("commit", "processor", "kernel"):
+        if run.machine[what] != described[what]:
+            sys.exit(f"compare: {options.go_on} has another {what} ({run.machine[what]}): its figures cannot be mixed with new ones")
+    run.machine["command"] += f"; {described['command']}"
+    return options.go_on, run
+
+
+def _measure(options: argparse.Namespace, runner: running.Runner, chosen: list[measures.Experiment], save) -> None:
+    """Runs rounds of everything until all is done, or the time is over."""
+
+    def rounds(experiment: measures.Experiment) -> int:
+        wanted = options.rounds if options.rounds and experiment.peers else experiment.rounds
+        return min(wanted, QUICK_ROUNDS) if options.quick else wanted
+
+    progress = Progress(options.minutes)
+    while left := [one for one in chosen if not runner.is_complete(one, rounds(one))]:
+        for experiment in left:
+            if progress.is_over():
+                return
+            began = time.monotonic()
+            runner.round(experiment, progress.now)
+            save()
+            done = runner.rounds(experiment)
+            progress.round(experiment.name, done, rounds(experiment), time.monotonic() - began, runner.summary(experiment))
+        progress.left(sum(max(rounds(one) - runner.rounds(one), 0) * progress.seconds(one.name) for one in chosen))
+
+
+def _interrupted(*_) -> None:
+    raise KeyboardInterrupt
+
+
 def main() -> None:
     options = _arguments()
-    if options.plots:
-        plotting.draw(options.plots)
+    if options.report:
+        _finish(options.report, Run.load(options.report))
         return
     chosen = [one for one in measures.EXPERIMENTS if not options.only or one.name in options.only]
     names = list(dict.fromkeys(["deck", "ring", *(peer for one in chosen for peer in one.peers)]))
@@ -67,22 +117,26 @@ def main() -> None:
     if options.install:
         return
 
-    described = machine.describe()
-    described["processors"] = cpus = _processors(ready["deck"])
-    folder = _folder(options, described)
-    runner = running.Runner(ready, cpus, 0.25 if options.quick else 1.0)
+    signal.signal(signal.SIGTERM, _interrupted)
+    cpus = _processors(ready["deck"])
+    folder, run = _begun(options, cpus, missing)
+    runner = running.Runner(ready, cpus, QUICK_TIME if options.quick else 1.0, run.records)
     began = time.monotonic()
     try:
-        for experiment in chosen:
-            rounds = options.rounds if options.rounds and experiment.peers else experiment.rounds
-            runner.experiment(experiment, min(rounds, 3) if options.quick else rounds)
+        _measure(options, runner, chosen, lambda: run.save(folder))
     except KeyboardInterrupt:
         print("\ncompare: interrupted; writing what there is", file=sys.stderr)
-    if not runner.records:
+    if not run.records:
         sys.exit("compare: nothing was measured")
-    described["duration"] = f"{(time.monotonic() - began) / 60:.0f} min"
-    judgements = writing.write(folder, runner.records, described, installing.versions(), missing)
-    plotting.draw(folder)
+    minutes = float(run.machine.get("minutes", 0)) + (time.monotonic() - began) / 60
+    run.machine["minutes"] = f"{minutes:.1f}"
+    _finish(folder, run)
+
+
+def _finish(folder: Path, run: Run) -> None:
+    judgements = judge(run.records)
+    writing.write(folder, run, judgements, plotting.plots_of(run.records, judgements))
+    plotting.draw(folder, run.records, judgements)
     reached = sum("reached" in one.verdict for one in judgements)
     print(f"{reached} of {len(judgements)} goals reached; see {folder / 'README.md'}")
 

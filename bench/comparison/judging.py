@@ -3,9 +3,10 @@
 from dataclasses import dataclass
 from statistics import median
 
+from comparison.contenders import best_of
 from comparison.measures import CLAIMS, Itself, Limit, Versus
-from comparison.ratios import LEAST, Estimate, estimate, verdict
-from comparison.running import Record, pairs
+from comparison.ratios import Estimate, estimate, verdict
+from comparison.records import Record, compared, states, unit_of, values
 
 
 @dataclass(frozen=True)
@@ -19,26 +20,28 @@ class Judgement:
     against: str
     other: float | None
     ratio: Estimate
-    goal: str
-    verdict: str
-    remark: str
+    # The goal for the ratio, or for the figure itself if there is nothing to compare it with.
+    goal: float
+    is_lower_better: bool
+    remark: str = ""
 
+    @property
+    def verdict(self) -> str:
+        return verdict(self.ratio, self.goal, self.is_lower_better)
 
-def value(record: Record, what: str, at: int) -> float | None:
-    """One figure of a record."""
-    return next((figure.value for figure in record.figures if (figure.what, figure.at) == (what, at)), None)
+    @property
+    def aim(self) -> str:
+        """The goal in words."""
+        unit = f" {self.unit}" if self.other is None else ""
+        return f"at {'most' if self.is_lower_better else 'least'} {self.goal:g}{unit}"
 
-
-def values(records: list[Record], experiment: str, participant: str, what: str, at: int) -> list[float]:
-    """All values of one figure."""
-    mine = (record for record in records if (record.experiment, record.participant) == (experiment, participant))
-    found = (value(record, what, at) for record in mine if record.failure is None)
-    return [one for one in found if one is not None]
-
-
-def unit_of(records: list[Record], experiment: str, what: str) -> str:
-    mine = (record for record in records if record.experiment == experiment)
-    return next((figure.unit for record in mine for figure in record.figures if figure.what == what), "")
+    @property
+    def margins(self) -> tuple[float, float, float]:
+        """How many times as good as the goal: at the worse end of the interval, in the middle, at the better end."""
+        found = self.ratio
+        if self.is_lower_better:
+            return self.goal / found.high, self.goal / found.median, self.goal / max(found.low, 1e-9)
+        return found.low / self.goal, found.median / self.goal, found.high / self.goal
 
 
 def judge(records: list[Record]) -> list[Judgement]:
@@ -55,39 +58,28 @@ def judge(records: list[Record]) -> list[Judgement]:
     return [judgement for judgement in found if judgement is not None]
 
 
-def _goal(goal: float, is_lower_better: bool) -> str:
-    return f"at {'most' if is_lower_better else 'least'} {goal:g}"
-
-
 def _versus(records: list[Record], claim: Versus, at: int) -> Judgement | None:
-    medians = {}
-    for peer in claim.peers:
-        if all_values := values(records, claim.experiment, peer, claim.what, at):
-            medians[peer] = median(all_values)
-    own = values(records, claim.experiment, "deck", claim.what, at)
-    if not own or not medians:
+    best = best_of(records, claim, at)
+    if best is None:
         return None
-    best = (min if claim.is_lower_better else max)(medians, key=medians.__getitem__)
-    ratios, disturbed = [], []
-    for pair in pairs(records, claim.experiment, best):
-        ours, theirs = value(pair.deck, claim.what, at), value(pair.peer, claim.what, at)
-        if ours is not None and theirs:
-            (ratios if pair.is_steady else disturbed).append(ours / theirs)
-    remark = f"{len(disturbed)} pairs disturbed" if disturbed else ""
-    if len(ratios) < LEAST and disturbed:
-        ratios, remark = ratios + disturbed, f"{len(disturbed)} pairs disturbed, counted for want of others"
-    if not ratios:
-        return None
-    found = estimate(ratios)
+    found = compared(records, claim, at, best)
+    disturbed = sum(not one.is_steady for one in found)
+    remarks = [f"{disturbed} of them disturbed"] if disturbed else []
+    if len(apart := states(found)) > 1:
+        remarks += [
+            f"{len(group)} at a bare ring of {median(one.probe for one in group):.0f} ns: {median(one.ratio for one in group):.3g}"
+            for group in apart
+        ]
+    ratio = estimate([one.ratio for one in found])
     return Judgement(
-        claim.experiment, claim.what, str(at), median(own), unit_of(records, claim.experiment, claim.what),
-        best, medians[best], found, _goal(claim.goal, claim.is_lower_better),
-        verdict(found, claim.goal, claim.is_lower_better), remark,
+        claim.experiment, claim.what, str(at), median(one.ours for one in found),
+        unit_of(records, claim.experiment, claim.what), best, median(one.theirs for one in found), ratio,
+        claim.goal, claim.is_lower_better, "; ".join(remarks),
     )
 
 
 def _itself(records: list[Record], claim: Itself) -> Judgement | None:
-    ratios, own, other = [], [], []
+    found, own, other = [], [], []
     for record in records:
         if (record.experiment, record.participant) != (claim.experiment, "deck") or record.failure:
             continue
@@ -95,19 +87,18 @@ def _itself(records: list[Record], claim: Itself) -> Judgement | None:
             mine = [figure.value for figure in record.figures if figure.what == claim.what]
             pair = (max(mine), min(mine)) if mine else (None, None)
         else:
-            pair = value(record, claim.what, claim.point), value(record, claim.what, claim.over)
+            pair = record.value(claim.what, claim.point), record.value(claim.what, claim.over)
         if pair[0] is not None and pair[1]:
             own.append(pair[0])
             other.append(pair[1])
-            ratios.append(pair[0] / pair[1])
-    if not ratios:
+            found.append(pair[0] / pair[1])
+    if not found:
         return None
-    found = estimate(ratios)
+    ratio = estimate(found)
     at, over = ("largest", "smallest") if claim.point is None else (str(claim.point), str(claim.over))
     return Judgement(
         claim.experiment, claim.what, at, median(own), unit_of(records, claim.experiment, claim.what),
-        f"itself at {over}", median(other), found, _goal(claim.goal, claim.is_lower_better),
-        verdict(found, claim.goal, claim.is_lower_better), "",
+        f"itself at {over}", median(other), ratio, claim.goal, claim.is_lower_better,
     )
 
 
@@ -115,8 +106,8 @@ def _limit(records: list[Record], claim: Limit) -> Judgement | None:
     own = values(records, claim.experiment, "deck", claim.what, claim.point)
     if not own:
         return None
-    found, unit = estimate(own), unit_of(records, claim.experiment, claim.what)
+    found = estimate(own)
     return Judgement(
-        claim.experiment, claim.what, str(claim.point), found.median, unit, "", None, found,
-        f"{_goal(claim.goal, claim.is_lower_better)} {unit}", verdict(found, claim.goal, claim.is_lower_better), "",
+        claim.experiment, claim.what, str(claim.point), found.median, unit_of(records, claim.experiment, claim.what), "", None,
+        found, claim.goal, claim.is_lower_better,
     )

@@ -1,7 +1,5 @@
-"""Plots, from nothing but the raw data of a run: latency against size, rate against threads."""
+"""Plots, from nothing but the records of a run: latency against size, rate against threads, how far each goal is."""
 
-import gzip
-import json
 from pathlib import Path
 from statistics import median
 
@@ -11,28 +9,50 @@ matplotlib.use("svg")
 matplotlib.rcParams["svg.hashsalt"] = "deck"
 import matplotlib.pyplot as plot  # noqa: E402  (the back-end comes first)
 
+from comparison.judging import Judgement  # noqa: E402
+from comparison.measures import K, M  # noqa: E402
+from comparison.records import Record  # noqa: E402
+
+# The goals' plot ends here.
+WORST, BEST = 0.1, 10
+
 Points = dict[int, float]
 
+# A colour for each library, in all plots; what differs in its configuration is told by the line.
+COLOURS = {
+    "deck": "black", "best bare ring": "tab:gray", "openmpi": "tab:blue", "intelmpi": "tab:cyan", "mpich": "tab:olive",
+    "ucx": "tab:red", "iceoryx2": "tab:green",
+}
+STYLES = {"-yield": (0, (5, 2)), "-ob1": (0, (1, 1)), "-isend": (0, (3, 1, 1, 1)), "-am": "-.", "-tag": "-"}
+SIZES = {0: "0", 8: "8", 64: "64", 512: "512", 4 * K: "4 K", 32 * K: "32 K", 256 * K: "256 K", 2 * M: "2 M", 16 * M: "16 M"}
 
-def draw(folder: Path) -> None:
-    """Draws what the raw data of this folder are enough for."""
-    with gzip.open(folder / "raw.json.gz") as file:
-        records = json.load(file)["records"]
-    measured = {record["experiment"] for record in records}
-    if measured & {"latency", "sizes"}:
+
+def draw(folder: Path, records: list[Record], judgements: list[Judgement]) -> None:
+    """Draws what these records are enough for."""
+    names = plots_of(records, judgements)
+    if "goals" in names:
+        _goals(folder, judgements)
+    if "latency" in names:
         _latency(folder, records)
-    if "threads" in measured:
+    if "threads" in names:
         _threads(folder, records)
 
 
-def _curves(records: list[dict], experiments: set[str], what: str) -> dict[str, Points]:
+def plots_of(records: list[Record], judgements: list[Judgement]) -> list[str]:
+    """Which plots these records are enough for."""
+    measured = {record.experiment for record in records}
+    found = {"goals": judgements, "latency": measured & {"latency", "sizes"}, "threads": measured & {"threads"}}
+    return [name for name, has_content in found.items() if has_content]
+
+
+def _curves(records: list[Record], experiments: set[str], what: str) -> dict[str, Points]:
     found: dict[str, dict[int, list[float]]] = {}
     for record in records:
-        if record["experiment"] in experiments and record["failure"] is None:
-            for figure in record["figures"]:
-                if figure["what"] == what:
-                    points = found.setdefault(record["participant"], {})
-                    points.setdefault(figure["at"], []).append(figure["value"])
+        if record.experiment in experiments and record.failure is None:
+            for figure in record.figures:
+                if figure.what == what:
+                    points = found.setdefault(record.participant, {})
+                    points.setdefault(figure.at, []).append(figure.value)
     return {name: {at: median(all_values) for at, all_values in sorted(points.items())} for name, points in found.items()}
 
 
@@ -46,33 +66,75 @@ def _best_rings(curves: dict[str, Points]) -> dict[str, Points]:
 
 
 def _lines(axes, curves: dict[str, Points]) -> None:
-    for name, points in sorted(curves.items(), key=lambda item: item[0] != "deck"):
+    for name, points in sorted(curves.items(), key=lambda item: (item[0] != "deck", item[0])):
         is_ours = name == "deck"
+        colour = next((colour for library, colour in COLOURS.items() if name.startswith(library)), "tab:purple")
+        style = next((style for ending, style in STYLES.items() if name.endswith(ending)), "-")
         axes.plot(list(points), list(points.values()), marker="o", markersize=3, label="DECK" if is_ours else name,
-                  linewidth=2.5 if is_ours else 1, color="black" if is_ours else None, zorder=3 if is_ours else 2)
+                  color=colour, linestyle=style, linewidth=2.5 if is_ours else 1.2, zorder=3 if is_ours else 2)
     axes.grid(True, which="major", alpha=0.3)
-    axes.legend(fontsize=7)
 
 
-def _latency(folder: Path, records: list[dict]) -> None:
-    figure, both = plot.subplots(1, 2, figsize=(11, 4.5), sharey=True, layout="constrained")
-    titles = {"untouched": "handed over", "touched": "each byte written and read"}
+def _legend(figure, both) -> None:
+    for axes in both:
+        axes.minorticks_off()
+    entries = {label: line for axes in both for line, label in zip(*axes.get_legend_handles_labels(), strict=True)}
+    figure.legend(entries.values(), entries.keys(), loc="outside right upper", fontsize=8)
+
+
+def _latency(folder: Path, records: list[Record]) -> None:
+    figure, both = plot.subplots(1, 2, figsize=(12, 4.8), sharey=True, layout="constrained")
+    titles = {"untouched": "handed over untouched", "touched": "each byte written and read"}
     for axes, (what, title) in zip(both, titles.items(), strict=True):
         _lines(axes, _best_rings(_curves(records, {"latency", "sizes"}, what)))
         axes.set(title=title, xlabel="bytes", yscale="log")
         axes.set_xscale("symlog", base=2, linthresh=8)
-    both[0].set_ylabel("one way, ns")
+        axes.set_xticks(list(SIZES), list(SIZES.values()))
+        axes.set_xlim(-1, 1.5 * 16 * M)
+        axes.set_yticks([100, 1e3, 1e4, 1e5, 1e6, 1e7], ["100 ns", "1 us", "10 us", "100 us", "1 ms", "10 ms"])
+    both[0].set_ylabel("one way")
+    _legend(figure, both)
     _save(figure, folder / "latency.svg")
 
 
-def _threads(folder: Path, records: list[dict]) -> None:
-    figure, both = plot.subplots(1, 2, figsize=(11, 4.5), layout="constrained")
+def _threads(folder: Path, records: list[Record]) -> None:
+    figure, both = plot.subplots(1, 2, figsize=(12, 4.8), layout="constrained")
     for axes, what in zip(both, ("streams", "ping-pong"), strict=True):
-        curves = _curves(records, {"threads"}, what)
-        _lines(axes, {name: {at: rate / 1e6 for at, rate in points.items()} for name, points in curves.items()})
-        axes.set(title=f"{what}, two processes", xlabel="threads in each", ylabel="million messages/s", yscale="log")
-        axes.set_xticks([1, 2, 4, 8])
+        _lines(axes, _curves(records, {"threads"}, what))
+        axes.set(title=f"{what}, two processes", xlabel="threads in each", xscale="log", yscale="log")
+        axes.set_xticks([1, 2, 4, 8], ["1", "2", "4", "8"])
+        axes.set_yticks([1e4, 1e5, 1e6, 1e7], ["10 k/s", "100 k/s", "1 M/s", "10 M/s"])
+    both[0].set_ylabel("8-byte messages")
+    both[1].sharey(both[0])
+    _legend(figure, both)
     _save(figure, folder / "threads.svg")
+
+
+def _goals(folder: Path, judgements: list[Judgement]) -> None:
+    """How many times as good as its goal each figure is: right of the line is better."""
+    rows = sorted(judgements, key=lambda one: one.margins[1], reverse=True)
+    figure, axes = plot.subplots(figsize=(9, 0.9 + 0.19 * len(rows)), layout="constrained")
+    for place, one in enumerate(rows):
+        # What lies outside is drawn at the border.
+        low, middle, high = (min(max(margin, WORST), BEST) for margin in one.margins)
+        colour = {"reached": "tab:green", "**missed**": "tab:red"}.get(one.verdict, "tab:orange")
+        axes.plot([low, high], [place, place], color=colour, linewidth=2)
+        axes.plot([middle], [place], marker="o", markersize=4, color=colour)
+    axes.axvline(1, color="black", linewidth=1)
+    axes.set_yticks(range(len(rows)), [_label(one) for one in rows], fontsize=7)
+    axes.set_ylim(len(rows) - 0.5, -0.5)
+    axes.set(xscale="log", xlim=(WORST / 1.1, BEST * 1.1), title="How many times as good as the goal")
+    axes.set_xlabel("median and 95 % interval; green: reached, red: missed, orange: uncertain", fontsize=8)
+    ticks = [0.125, 0.25, 0.5, 1, 2, 4, 8]
+    axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+    axes.minorticks_off()
+    axes.grid(True, axis="x", alpha=0.3)
+    _save(figure, folder / "goals.svg")
+
+
+def _label(one: Judgement) -> str:
+    against = f" / {one.against}" if one.against else ""
+    return f"{one.experiment}, {one.what} at {one.at}{against} ({one.aim})"
 
 
 def _save(figure, path: Path) -> None:

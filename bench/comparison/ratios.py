@@ -37,11 +37,11 @@ def estimate(values: list[float]) -> Estimate:
 
 
 def verdict(found: Estimate, goal: float, is_lower_better: bool) -> str:
-    """Whether a goal is reached, for certain or not."""
+    """Whether a goal is reached, for certain or not: a range is never certain."""
     good, bad = (found.high <= goal, found.low > goal) if is_lower_better else (found.low >= goal, found.high < goal)
-    if good:
+    if good and not found.is_range:
         return "reached"
-    if bad:
+    if bad and not found.is_range:
         return "**missed**"
     is_near = found.median <= goal if is_lower_better else found.median >= goal
     return "reached, uncertain" if is_near else "missed, uncertain"

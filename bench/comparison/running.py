@@ -2,8 +2,7 @@
 
 In a round every peer runs once, and DECK before each group of three and at the end, so that the two sides of a pair are neighbours
 in time. Each round begins with another peer. Before every run and after the last a *probe* measures the machine itself: one way
-through a bare ring. A virtual machine's processors may be moved under it from one moment to the next, and other people's work comes
-and goes; a pair counts only if its probes agree.
+through a bare ring.
 """
 
 import os
@@ -11,99 +10,76 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import asdict, dataclass
+from collections.abc import Callable
 
+from comparison.contenders import contenders
 from comparison.measures import Experiment
 from comparison.participants import Figure, Participant, figures_of, is_one_by_one
+from comparison.records import QUIET, Record, pairs
 
-# Probes of a pair that are further apart say that the machine changed.
-STEADY = 1.3
-# A probe over so many nanoseconds says that somebody else had one of the processors.
-QUIET = 1000
 # Peers between two runs of DECK.
 GROUP = 3
 # A participant that fails so often in a row is left alone.
 PATIENCE = 2
 
 
-@dataclass
-class Record:
-    experiment: str
-    round: int
-    participant: str
-    # The machine before and after, in nanoseconds.
-    before: float | None
-    after: float | None
-    figures: list[Figure]
-    failure: str | None
-    seconds: float
-
-    def plain(self) -> dict:
-        return asdict(self)
-
-
-@dataclass(frozen=True)
-class Pair:
-    """Neighbours of one round."""
-
-    deck: Record
-    peer: Record
-
-    @property
-    def is_steady(self) -> bool:
-        probes = [probe for record in (self.deck, self.peer) for probe in (record.before, record.after)]
-        known = [probe for probe in probes if probe]
-        return not known or max(known) <= min(STEADY * min(known), QUIET)
-
-
-def pairs(records: list[Record], experiment: str, peer: str) -> list[Pair]:
-    """A pair for each round in which both sides came to their end."""
-    found = []
-    mine = [record for record in records if record.experiment == experiment and record.failure is None]
-    for number in sorted({record.round for record in mine}):
-        in_round = [record for record in mine if record.round == number]
-        decks = [index for index, record in enumerate(in_round) if record.participant == "deck"]
-        for index, record in enumerate(in_round):
-            if record.participant == peer and decks:
-                nearest = min(decks, key=lambda deck: abs(deck - index))
-                found.append(Pair(in_round[nearest], record))
-    return found
-
-
 class Runner:
-    def __init__(self, participants: dict[str, Participant], cpus: str, share_of_time: float) -> None:
+    """Runs rounds of experiments. Whoever stops it between two runs loses nothing: `records` has what came before."""
+
+    def __init__(self, participants: dict[str, Participant], cpus: str, share_of_time: float, records: list[Record]) -> None:
         self.participants = participants
         self.cpus = cpus
         self.share_of_time = share_of_time
-        self.records: list[Record] = []
-        self._failures: dict[tuple[str, str], int] = {}
+        self.records = records
 
-    def experiment(self, experiment: Experiment, rounds: int) -> None:
-        peers = [name for name in experiment.peers if name in self.participants]
-        began = time.monotonic()
-        # Disturbed pairs are made up for, up to a limit.
-        for number in range(2 * rounds if peers else rounds):
-            if number >= rounds and self._steady(experiment, peers) >= rounds:
-                break
-            first = len(self.records)
-            for name in _order(peers, number):
-                if self._failures.get((experiment.name, name), 0) < PATIENCE:
-                    if sys.stderr.isatty():
-                        print(f"\r\x1b[K{experiment.name}: round {number + 1}, {name}", end="", file=sys.stderr, flush=True)
+    def is_complete(self, experiment: Experiment, rounds: int) -> bool:
+        """Whether so many rounds have been run; disturbed pairs are made up for, up to twice the rounds."""
+        done = self.rounds(experiment)
+        if done < rounds or not experiment.peers:
+            return done >= rounds
+        return done >= 2 * rounds or self._steady(experiment) >= rounds
+
+    def rounds(self, experiment: Experiment) -> int:
+        """How many rounds of this experiment there are."""
+        return max((record.round + 1 for record in self.records if record.experiment == experiment.name), default=0)
+
+    def round(self, experiment: Experiment, tell: Callable[[str], None]) -> None:
+        """Runs everybody once more who is still in the race; `tell` hears what runs."""
+        number, first = self.rounds(experiment), len(self.records)
+        try:
+            for name in _order(self._peers(experiment), number):
+                if not self._is_given_up(experiment, name):
+                    tell(f"{experiment.name}, round {number + 1}: {name}")
                     self._one(experiment, number, name)
+        finally:
             last = self._probe()
             for record, following in zip(self.records[first:], self.records[first + 1 :], strict=False):
                 record.after = following.before
             if len(self.records) > first:
                 self.records[-1].after = last
-            self._progress(experiment, number, rounds, peers, time.monotonic() - began)
 
-    def _steady(self, experiment: Experiment, peers: list[str]) -> int:
+    def summary(self, experiment: Experiment) -> str:
+        """How a round went."""
+        probe = self.records[-1].after
+        words = [
+            f"{self._steady(experiment)} steady" if experiment.peers else "",
+            f"bare ring {probe:.0f} ns" if probe and probe <= QUIET else "others at work",
+        ]
+        return ", ".join(word for word in words if word)
+
+    def _peers(self, experiment: Experiment) -> list[str]:
+        return [name for name in contenders(self.records, experiment) if name in self.participants]
+
+    def _is_given_up(self, experiment: Experiment, name: str) -> bool:
+        mine = [record for record in self.records if (record.experiment, record.participant) == (experiment.name, name)]
+        return len(mine) >= PATIENCE and all(record.failure for record in mine[-PATIENCE:])
+
+    def _steady(self, experiment: Experiment) -> int:
         """How many steady pairs the peer has that has fewest."""
         counts = [
             sum(pair.is_steady for pair in pairs(self.records, experiment.name, peer))
-            for peer in peers
-            if self._failures.get((experiment.name, peer), 0) < PATIENCE
+            for peer in self._peers(experiment)
+            if not self._is_given_up(experiment, peer)
         ]
         return min(counts, default=0)
 
@@ -112,8 +88,6 @@ class Runner:
         figures, failure = self._run(self.participants[name], experiment)
         seconds = round(time.monotonic() - began, 3)
         self.records.append(Record(experiment.name, number, name, before, None, figures, failure, seconds))
-        key = (experiment.name, name)
-        self._failures[key] = self._failures.get(key, 0) + 1 if failure else 0
         if failure:
             print(f"\ncompare: {name} failed in {experiment.name}: {failure}", file=sys.stderr)
 
@@ -130,7 +104,13 @@ class Runner:
             output, failure = run_limited(command, participant.environment, limit)
             if failure:
                 return figures, failure
-            figures += figures_of(participant.name, output)
+            try:
+                found = figures_of(participant.name, output)
+                if not found:
+                    return figures, "measured nothing"
+                figures += found
+            except (ValueError, KeyError, TypeError) as error:
+                return figures, f"said what cannot be understood ({error!r}): {output[:200]!r}"
         return figures, None
 
     def _probe(self) -> float | None:
@@ -139,22 +119,6 @@ class Runner:
             return None
         output, failure = run_limited(ring.command("pingpong", self.cpus, 0.04, (8,)), {}, 20)
         return None if failure else figures_of("ring", output)[0].value
-
-    def _progress(self, experiment: Experiment, number: int, rounds: int, peers: list[str], seconds: float) -> None:
-        done = number + 1
-        left = max(rounds - done, 0) * seconds / done
-        probe = self.records[-1].after
-        words = [
-            f"{experiment.name}: round {done} of {rounds}",
-            f"{self._steady(experiment, peers)} steady" if peers else "",
-            f"bare ring {probe:.0f} ns" if probe and probe <= QUIET else "others at work",
-            f"about {left:.0f} s left" if left else "",
-        ]
-        line = ", ".join(word for word in words if word)
-        if sys.stderr.isatty():
-            print(f"\r\x1b[K{line}", end="\n" if left == 0 else "", file=sys.stderr, flush=True)
-        else:
-            print(line, file=sys.stderr, flush=True)
 
 
 def _order(peers: list[str], number: int) -> list[str]:

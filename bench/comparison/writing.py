@@ -1,32 +1,19 @@
 """The folder of a run: the tables, the raw data and, from these, the plots."""
 
 import csv
-import gzip
-import json
 from pathlib import Path
 from statistics import median
 
-from comparison.judging import Judgement, judge, unit_of, values
+from comparison.judging import Judgement
 from comparison.measures import EXPERIMENTS, Experiment
-from comparison.running import Record
+from comparison.records import Record, Run, unit_of, values
 
 
-Texts = dict[str, str]
-
-
-def write(
-    folder: Path, records: list[Record], described: Texts, versions: Texts, missing: Texts
-) -> list[Judgement]:
-    """Writes everything but the plots."""
-    folder.mkdir(parents=True, exist_ok=True)
-    judgements = judge(records)
-    raw = {"machine": described, "versions": versions, "missing": missing, "records": [one.plain() for one in records]}
-    # No time stamp inside: the same data give the same bytes.
-    with (folder / "raw.json.gz").open("wb") as plain, gzip.GzipFile(fileobj=plain, mode="wb", mtime=0) as packed:
-        packed.write(json.dumps(raw).encode())
-    _write_figures(folder / "figures.csv", records)
-    (folder / "README.md").write_text(_page(records, judgements, described, versions, missing))
-    return judgements
+def write(folder: Path, run: Run, judgements: list[Judgement], plots: list[str]) -> None:
+    """Writes everything but the plots, which the page shows."""
+    run.save(folder)
+    _write_figures(folder / "figures.csv", run.records)
+    (folder / "README.md").write_text(_page(run, judgements, plots))
 
 
 def _write_figures(path: Path, records: list[Record]) -> None:
@@ -73,12 +60,10 @@ def _ratio(judgement: Judgement) -> str:
     return f"{middle} ({low} to {high}{', range' if found.is_range else ''})"
 
 
-def _page(
-    records: list[Record], judgements: list[Judgement], described: Texts, versions: Texts, missing: Texts
-) -> str:
-    text = [f"# {described['date']}, {described['processor']}", ""]
-    text += [f"* {name}: {what}" for name, what in described.items()]
-    text += [f"* {name}: {what}" for name, what in versions.items()]
+def _page(run: Run, judgements: list[Judgement], plots: list[str]) -> str:
+    records = run.records
+    text = [f"# {run.machine['date']}, {run.machine['processor']}", ""]
+    text += [f"* {name}: {what}" for name, what in {**run.machine, **run.versions}.items()]
     text += [
         "",
         "[bench/README.md](../../README.md) says what is measured and how. A ratio is DECK's figure over the other's, measured in "
@@ -87,8 +72,10 @@ def _page(
         "",
         "## Where DECK loses",
         "",
+        "Furthest off first. *Off by* is how many times better it would have to be.",
+        "",
     ]
-    lost = [judgement for judgement in judgements if "missed" in judgement.verdict]
+    lost = sorted((one for one in judgements if "missed" in one.verdict), key=lambda one: one.margins[1])
     text += [_loss(judgement) for judgement in lost] or ["Nowhere among the goals below."]
     text += ["", "## Goals", "", "| experiment | figure | at | DECK | against | theirs | ratio | goal | | pairs |",
              "|---|---|---:|---:|---|---:|---|---|---|---|"]
@@ -97,9 +84,9 @@ def _page(
         ratio = "" if one.other is None else _ratio(one)
         pairs = f"{one.ratio.count}{', ' + one.remark if one.remark else ''}"
         text.append(f"| {one.experiment} | {one.what} | {one.at} | {shown(one.own, one.unit)} | {one.against} | {other} | "
-                    f"{ratio} | {one.goal} | {one.verdict} | {pairs} |")
+                    f"{ratio} | {one.aim} | {one.verdict} | {pairs} |")
     text += ["", "## Plots", ""]
-    text += [f"![{name}]({name}.svg)" for name in plots_of(records)]
+    text += [f"![{name}]({name}.svg)" for name in plots]
     text += ["", "## Every figure (medians)", ""]
     for experiment in EXPERIMENTS:
         text += _figures(records, experiment)
@@ -107,16 +94,17 @@ def _page(
     failures = {
         f"{record.participant} in {record.experiment}": record.failure for record in records if record.failure is not None
     }
-    text += [f"* {name}: {reason}" for name, reason in {**missing, **failures}.items()] or ["Nothing."]
+    text += [f"* {name}: {reason}" for name, reason in {**run.missing, **failures}.items()] or ["Nothing."]
     text += ["* ZeroMQ and nng are not measured: a message between processes wakes a thread there."]
     return "\n".join(text) + "\n"
 
 
 def _loss(one: Judgement) -> str:
+    off = 1 / one.margins[1] if one.margins[1] else float("inf")
+    text = f"* {one.experiment}, {one.what} at {one.at}: off by {off:.2g}; "
     if one.other is None:
-        return f"* {one.experiment}, {one.what} at {one.at}: {shown(one.own, one.unit)}; the goal is {one.goal}"
-    return (f"* {one.experiment}, {one.what} at {one.at}: {_ratio(one)} of {one.against} "
-            f"({shown(one.own, one.unit)} against {shown(one.other, one.unit)}); the goal is {one.goal}")
+        return f"{text}{shown(one.own, one.unit)}, the goal is {one.aim}"
+    return f"{text}{_ratio(one)} of {one.against} ({shown(one.own, one.unit)} against {shown(one.other, one.unit)}), the goal is {one.aim}"
 
 
 def _figures(records: list[Record], experiment: Experiment) -> list[str]:
@@ -134,10 +122,3 @@ def _figures(records: list[Record], experiment: Experiment) -> list[str]:
         ]
         text.append(f"| {what} | {at} | {' | '.join(shown_cells)} |")
     return [*text, ""]
-
-
-def plots_of(records: list[Record]) -> list[str]:
-    """Which plots these records are enough for."""
-    measured = {record.experiment for record in records}
-    plots = {"latency": measured & {"latency", "sizes"}, "threads": measured & {"threads"}}
-    return [name for name, found in plots.items() if found]

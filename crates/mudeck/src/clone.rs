@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use deck_peers::{Depending, Handler, MailboxId, Peer};
 use deck_segment::fabric::Host;
-use deck_sync::atomic::{AtomicU64, Ordering};
+use deck_sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use deck_sync::{Deadline, Error, ErrorKind, Event, Interrupted, NodeId, Result, Waiting};
 use deck_transport::segment::sender::Ending;
 use deck_transport::{Parcel, Protocol, Refusal, Sender};
@@ -53,6 +53,9 @@ pub(crate) struct Poster {
     pub peer: Option<Arc<Peer>>,
     /// Threads that wait for room.
     hungry: Mutex<u32>,
+    /// A post that would not wait found no room, and none succeeded since: counts as one more thread that waits, so that the
+    /// next attempt finds what there is by then.
+    is_remembered: AtomicBool,
     waits: AtomicU64,
     held_back: AtomicU64,
 }
@@ -72,6 +75,7 @@ impl Poster {
             ring,
             peer,
             hungry: Mutex::new(0),
+            is_remembered: AtomicBool::new(false),
             waits: AtomicU64::new(0),
             held_back: AtomicU64::new(0),
         }
@@ -117,6 +121,29 @@ impl Poster {
         }
     }
 
+    /// Asks for room, and for credits that were not told yet: nobody may be retrieving there.
+    fn want_room(&self, node: &NodeShared) {
+        self.ask_for_room(true);
+        match &self.peer {
+            Some(_) => node.membership().want_room(self.id.owner, self.ring),
+            None => node.room_wanted(self.id.owner, self.ring),
+        }
+    }
+
+    #[cold]
+    fn remember(&self, node: &NodeShared) {
+        if !self.is_remembered.swap(true, Ordering::Relaxed) {
+            self.want_room(node);
+        }
+    }
+
+    #[cold]
+    fn forget(&self) {
+        if self.is_remembered.swap(false, Ordering::Relaxed) {
+            self.ask_for_room(false);
+        }
+    }
+
     /// Ends the ring: nothing more is posted or asked for; returns the position behind the last message posted.
     pub fn end(&self, ending: Ending) -> u32 {
         let tail = self.sender.end(ending);
@@ -125,7 +152,6 @@ impl Poster {
         tail
     }
 
-    /// True once no thread is inside a post.
     /// Why the ring refuses, as an error.
     #[cold]
     fn error(&self, node: &NodeShared, refusal: Refusal) -> Error {
@@ -208,12 +234,7 @@ impl Waiting for Room<'_> {
     fn arm(&mut self) {
         if !std::mem::replace(&mut self.has_asked, true) {
             self.poster.waits.fetch_add(1, Ordering::Relaxed);
-            self.asked().for_each(|poster| poster.ask_for_room(true));
-            // Credits may be told late, and nobody may be retrieving there.
-            self.asked().for_each(|poster| match &poster.peer {
-                Some(_) => self.node.membership().want_room(poster.id.owner, poster.ring),
-                None => self.node.room_wanted(poster.id.owner, poster.ring),
-            });
+            self.asked().for_each(|poster| poster.want_room(self.node));
             self.depending = self.poster.peer.as_ref().map(|peer| self.node.membership().depend(peer));
         }
     }
@@ -270,7 +291,12 @@ impl MailboxClone {
     pub fn post_shared(&self, message: &Message, timeout: Duration) -> Result<()> {
         self.node.check()?;
         match self.poster.try_post(&self.node, &message.parcel) {
-            Ok(_) => Ok(()),
+            Ok(_) => {
+                if self.poster.is_remembered.load(Ordering::Relaxed) {
+                    self.poster.forget();
+                }
+                Ok(())
+            }
             Err(refusal) => self.post_later(message, refusal, Deadline::after(timeout)),
         }
     }
@@ -305,6 +331,9 @@ impl MailboxClone {
             // Bytes of the budget may come back by rings that are not there yet: look around again now and then.
             let look_again = Deadline::after(BUDGET_LOOK);
             let until = if is_budget { deadline.min(look_again) } else { deadline };
+            if deadline.is_now() {
+                room.asked().for_each(|poster| poster.remember(&self.node));
+            }
             let waited = deck_sync::wait(&mut room, &events, self.node.membership().crowd(), until);
             match waited {
                 Err(Interrupted::Deadline) if is_budget && !deadline.has_passed() => {}

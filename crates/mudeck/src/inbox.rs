@@ -11,7 +11,7 @@ use deck_segment::fabric::Host;
 use deck_segment::{HeapMemory, Region, Words};
 use deck_sync::atomic::Ordering;
 use deck_sync::{Error, ErrorKind, Event, NodeId, Result, barrier};
-use deck_transport::{Heaps, Parcel, Protocol, Receiver};
+use deck_transport::{Glance, Heaps, Parcel, Protocol, Receiver};
 
 /// Rings of a mail box at a time: one for each node that may post to it.
 pub(crate) const RINGS_MAX: usize = 256;
@@ -179,6 +179,26 @@ impl Inbox {
         })
     }
 
+    /// The next message, taken into `into`, if it is a simple one and nothing else is to be looked at first. `Err` tells
+    /// whether there may be something all the same.
+    #[inline]
+    pub fn take_simple(&mut self, into: &mut Parcel) -> std::result::Result<NodeId, Glance> {
+        if self.event().count() != self.seen {
+            return Err(Glance::Unclear);
+        }
+        let Some(&index) = self.hot.front() else { return Err(Glance::Unclear) };
+        let Some(ring) = &mut self.rings[index] else { return Err(Glance::Unclear) };
+        let glance = ring.receiver.take_simple(into);
+        if glance != Glance::Taken {
+            let is_only = self.hot.len() == 1 && ring.ended.is_none();
+            return Err(if is_only { glance } else { Glance::Unclear });
+        }
+        ring.silent = 0;
+        let from = ring.receiver.from();
+        self.note_turn();
+        Ok(from)
+    }
+
     /// The next message, taken into `into`.
     ///
     /// # Errors
@@ -188,15 +208,20 @@ impl Inbox {
         for _ in 0..self.hot.len() {
             let Some(&index) = self.hot.front() else { break };
             if let Some(arrival) = self.take_from(index, into, heap, heaps)? {
-                self.turn += 1;
-                if self.turn >= TURN {
-                    self.next_turn();
-                }
+                self.note_turn();
                 return Ok(Some(arrival));
             }
             self.next_turn();
         }
         Ok(None)
+    }
+
+    #[inline]
+    fn note_turn(&mut self) {
+        self.turn += 1;
+        if self.turn >= TURN {
+            self.next_turn();
+        }
     }
 
     fn next_turn(&mut self) {
@@ -242,7 +267,9 @@ impl Inbox {
                 Some(_) if ring.receiver.has_next() => ring.receiver.skip_one(),
                 Some(ended) => {
                     self.remove(index);
-                    return Ok((ended == Ended::Lost).then(|| {
+                    // A node that gave up a clone that came late, and cloned again, has more rings than one.
+                    let is_last = self.rings.iter().flatten().all(|ring| ring.receiver.from() != from);
+                    return Ok((ended == Ended::Lost && is_last).then(|| {
                         let error = Error::new(ErrorKind::PeerLost, "a node that had cloned this mail box died");
                         Arrival::Trouble(
                             error

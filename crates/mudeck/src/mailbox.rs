@@ -12,7 +12,7 @@ use deck_segment::Region;
 use deck_sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use deck_sync::{Biased, Deadline, Error, ErrorKind, Event, Interrupted, NodeId, Result, Waiting};
 use deck_transport::segment::ring::MESSAGES_MAX;
-use deck_transport::{Heaps, Parcel, Shape, Traffic};
+use deck_transport::{Glance, Heaps, Parcel, Protocol, Shape, Traffic};
 
 use crate::clone::{MailboxAddress, MailboxClone, Refused as RefusedMessage};
 use crate::inbox::{Arrival, Ended, Inbox, Ring};
@@ -110,6 +110,15 @@ impl Core {
         self.words.event(0)
     }
 
+    /// As [`Inbox::take_simple`]. A closed mail box has no rings, which is unclear.
+    #[inline]
+    fn take_simple(&self, into: &mut Parcel) -> std::result::Result<NodeId, Glance> {
+        let mut inbox = self.inbox.lock();
+        let from = inbox.take_simple(into)?;
+        self.retrieved.count(Protocol::Short, into.size());
+        Ok(from)
+    }
+
     pub fn is_closed(&self) -> bool {
         self.is_closed.load(Ordering::Acquire)
     }
@@ -178,7 +187,25 @@ struct Retrieving<'a> {
 impl Waiting for Retrieving<'_> {
     type Output = Result<NodeId>;
 
+    #[inline]
     fn look(&mut self) -> Option<Result<NodeId>> {
+        match self.core.take_simple(self.into) {
+            Ok(from) => Some(Ok(from)),
+            Err(Glance::Nothing) => None,
+            Err(_) => self.look_closely(),
+        }
+    }
+
+    fn arm(&mut self) {
+        self.core.waits.fetch_add(1, Ordering::Relaxed);
+        self.core.arm();
+    }
+}
+
+impl Retrieving<'_> {
+    /// Everything but the fast path, which would pay for its stack frame if it were inlined.
+    #[inline(never)]
+    fn look_closely(&mut self) -> Option<Result<NodeId>> {
         if self.core.is_closed() {
             return Some(Err(match self.node.check() {
                 Ok(()) => Error::new(ErrorKind::Closed, format!("retrieving from {}", self.core.what())),
@@ -204,11 +231,6 @@ impl Waiting for Retrieving<'_> {
             }
             Err(error) => Some(Err(error.context(format!("retrieving from {}", self.core.what())))),
         }
-    }
-
-    fn arm(&mut self) {
-        self.core.waits.fetch_add(1, Ordering::Relaxed);
-        self.core.arm();
     }
 }
 
@@ -258,21 +280,29 @@ impl Mailbox {
     pub fn retrieve_into(&self, message: &mut Message, timeout: Duration) -> Result<()> {
         self.node.check()?;
         let core = &*self.core;
-        let mut retrieving = Retrieving { node: &self.node, core, into: &mut message.parcel };
-        let result = match retrieving.look() {
-            Some(result) => Ok(result),
-            // Only now is it worth a look at the clock.
-            None => {
-                let crowd = self.node.membership().crowd();
-                deck_sync::wait(&mut retrieving, &[core.event()], crowd, Deadline::after(timeout))
-            }
+        let result = match core.take_simple(&mut message.parcel) {
+            Ok(from) => Ok(from),
+            Err(_) => self.wait_for_message(&mut message.parcel, timeout),
         };
-        self.pass_on();
-        match result {
-            Ok(from) => {
-                message.received(from?);
-                Ok(())
-            }
+        if core.event().has_sleepers() || core.watch.has_fd() {
+            self.pass_on();
+        }
+        message.received(result?);
+        Ok(())
+    }
+
+    /// Not inlined: the fast path would pay for its stack frame.
+    #[inline(never)]
+    fn wait_for_message(&self, into: &mut Parcel, timeout: Duration) -> Result<NodeId> {
+        let core = &*self.core;
+        let mut retrieving = Retrieving { node: &self.node, core, into };
+        // Only if nothing is there it is worth a look at the clock.
+        if let Some(result) = retrieving.look() {
+            return result;
+        }
+        let crowd = self.node.membership().crowd();
+        match deck_sync::wait(&mut retrieving, &[core.event()], crowd, Deadline::after(timeout)) {
+            Ok(result) => result,
             Err(Interrupted::Deadline) => {
                 Err(Error::new(ErrorKind::Timeout, format!("retrieving from {}: no message", core.what())))
             }
@@ -283,6 +313,7 @@ impl Mailbox {
     }
 
     /// This thread polls no longer: if others sleep on the mail box, one of them takes over, or posters ring.
+    #[cold]
     fn pass_on(&self) {
         let core = &*self.core;
         if core.event().has_sleepers() {

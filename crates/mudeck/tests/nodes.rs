@@ -146,6 +146,33 @@ fn a_poster_waits_for_room_and_goes_on() {
     assert!(poster.join().unwrap().held_back > 0);
 }
 
+/// The owner may keep credits to itself while it is busy elsewhere; a post that would not wait must not be refused for that
+/// for ever.
+#[test]
+fn a_post_that_would_not_wait_finds_the_room_of_what_was_retrieved_without_another_look_there() {
+    let (_broker, nodes) = job(2);
+    let options = MailboxOptions { messages: 56, bytes: 80_000 };
+    for poster in [0, 1] {
+        let mailbox = nodes[0].mailbox_with(Some("box"), &options).unwrap();
+        let clone = nodes[poster].clone_mailbox("box", SOON).unwrap();
+        for round in 0..20u8 {
+            let mut posted = 0;
+            while clone.post(filled(&nodes[poster], 4000, round), TRY).is_ok() {
+                posted += 1;
+            }
+            assert!((20..=22).contains(&posted), "{posted} messages of 4,000 bytes in 80,000");
+            (0..posted).for_each(|_| assert_eq!(mailbox.retrieve(SOON).unwrap().as_bytes()[0], round));
+            let large = filled(&nodes[poster], 80_000, round);
+            let until = std::time::Instant::now() + SOON;
+            while clone.post_shared(&large, TRY).is_err() {
+                assert!(std::time::Instant::now() < until, "everything was retrieved, and there is no room");
+                std::thread::yield_now();
+            }
+            assert_eq!(mailbox.retrieve(SOON).unwrap().as_bytes()[0], round);
+        }
+    }
+}
+
 #[test]
 fn one_message_to_many_mail_boxes_is_one_buffer_and_a_change_detaches() {
     let (_broker, nodes) = job(3);

@@ -108,6 +108,12 @@ impl Parcel {
         }
     }
 
+    /// As [`Parcel::inline_line`], if it is raw bytes.
+    #[inline]
+    pub(crate) fn raw_line(&self) -> Option<&Line> {
+        self.inline_line().filter(|_| self.element == BYTES)
+    }
+
     /// A buffer that was handed over.
     pub(crate) fn set_buffer(&mut self, buffer: Buffer, size: usize, element: u8, runs: usize) {
         self.store = Store::Buffer(buffer);

@@ -26,17 +26,32 @@ pub trait Heaps {
 /// A receiver that found a message at so many looks in a row is behind, and then fetches slots early: so many ahead. Fetching a
 /// slot before it is written would take its line away from the sender.
 const BEHIND: u32 = 4;
-/// The most bytes of zero-copy messages whose credits may wait to be told.
-const OWED_BYTES: u64 = 64 << 10;
+const PREFETCH: u32 = 8;
 /// The most lines of the area that a receiver looks at while it waits.
 const EXPECTED_LINES: u32 = 8;
-const PREFETCH: u32 = 8;
+
+/// What a quick look at a ring finds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Glance {
+    /// A message, which was taken.
+    Taken,
+    /// Nothing, and there is nothing else to do.
+    Nothing,
+    /// Something that takes more than a quick look.
+    Unclear,
+}
 
 /// The receiving end of one ring.
 pub struct Receiver<R: Remote> {
     from: NodeId,
     shape: Shape,
     slots: u32,
+    /// What may be owed; computed once, as they are needed with every message.
+    slack: u32,
+    area_slack: u32,
+    bytes_slack: u64,
+    /// Word of the ring in which the sender asks for credits.
+    hungry: usize,
     ring: Words,
     remote: R,
     /// Offset of the credit line in the sender's segment.
@@ -87,6 +102,10 @@ impl<R: Remote> Receiver<R> {
         Receiver {
             from: parts.from,
             slots: parts.shape.slots(),
+            slack: parts.shape.slack(),
+            area_slack: parts.shape.area_slack(),
+            bytes_slack: parts.shape.bytes_slack(),
+            hungry: parts.shape.hungry() / 8,
             shape: parts.shape,
             ring: parts.ring,
             remote: parts.remote,
@@ -173,6 +192,22 @@ impl<R: Remote> Receiver<R> {
     #[cold]
     fn nonsense(&self, what: &str) -> Error {
         Error::new(ErrorKind::Corrupt, format!("the ring from {}: {what}", self.from)).with_peer(self.from)
+    }
+
+    /// As [`Receiver::take`] for a message that lies in its slot and has elements of one type: what the fast path is for.
+    #[inline]
+    pub fn take_simple(&mut self, into: &mut Parcel) -> Glance {
+        let Ok(line) = self.line(self.head) else { return Glance::Unclear };
+        let Some(line) = line else {
+            self.in_a_row = 0;
+            let is_idle = !self.owes_more_than_slots && self.expected_lines == 0;
+            return if is_idle { Glance::Nothing } else { Glance::Unclear };
+        };
+        let Some((size, element)) = packet::simple(&line, self.head) else { return Glance::Unclear };
+        into.set_line(&line, size, element);
+        self.expected_lines = 0;
+        self.go_on(Protocol::Short);
+        Glance::Taken
     }
 
     /// Takes the next message into `into`, if there is one, and gives the credit back. Never waits.
@@ -301,14 +336,15 @@ impl<R: Remote> Receiver<R> {
 
     /// Tells the sender how far the ring is free, unless that can wait until there is nothing to retrieve: the line that it is
     /// written to belongs to the sender's core, and the next post from here would have to wait for it. It can wait within
-    /// the slack of the ring, a quarter of its area and [`OWED_BYTES`], and while nobody waits for room. A receiver that never
-    /// looks again is asked through its control thread.
+    /// the slack of the ring and while nobody waits for room. A receiver that never looks again is asked through its control
+    /// thread.
+    #[inline]
     fn give_credit(&mut self, protocol: Protocol) {
         self.owes_more_than_slots |= protocol != Protocol::Short;
-        let may_wait = self.head.wrapping_sub(self.told) <= self.shape.slack()
-            && self.area.wrapping_sub(self.told_area) <= self.shape.area_lines / 4
-            && self.bytes.wrapping_sub(self.told_bytes) <= OWED_BYTES
-            && self.ring.get(self.shape.hungry() / 8).load(Ordering::Relaxed) == 0;
+        let may_wait = self.head.wrapping_sub(self.told) <= self.slack
+            && self.area.wrapping_sub(self.told_area) <= self.area_slack
+            && self.bytes.wrapping_sub(self.told_bytes) <= self.bytes_slack
+            && self.ring.get(self.hungry).load(Ordering::Relaxed) == 0;
         if !may_wait {
             self.tell();
         }
@@ -330,7 +366,7 @@ impl<R: Remote> Receiver<R> {
         }
         // Pairs with: ring/hungry. Either the sender, after asking for room, sees the credit, or we see that it asks.
         barrier::light();
-        if self.ring.get(self.shape.hungry() / 8).load(Ordering::Relaxed) != 0 {
+        if self.ring.get(self.hungry).load(Ordering::Relaxed) != 0 {
             self.remote.interrupt(self.credit + 8 * credit::ROOM);
         }
     }
@@ -352,8 +388,9 @@ impl<R: Remote> Receiver<R> {
         }
     }
 
-    /// Tells the sender that the mail box is closed and wakes its threads that wait for room.
+    /// Tells the sender that the mail box is closed, after all credits, and wakes its threads that wait for room.
     pub fn set_closed(&mut self) {
+        self.tell();
         self.remote.flush();
         self.remote.write_word(self.credit + 8 * credit::CLOSED, 1);
         self.remote.interrupt(self.credit + 8 * credit::ROOM);

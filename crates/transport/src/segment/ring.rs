@@ -29,6 +29,16 @@ impl Shape {
         self.messages / 7
     }
 
+    /// The most bytes of zero-copy messages whose credits a receiver may keep to itself.
+    pub fn bytes_slack(&self) -> u64 {
+        (self.bytes / 8).min(64 << 10)
+    }
+
+    /// The most area lines whose credits it may keep to itself.
+    pub fn area_slack(&self) -> u32 {
+        self.area_lines / 4
+    }
+
     /// Messages that a sender may have in flight as far as it knows: with the credits kept back there is always room for
     /// [`Shape::messages`].
     pub fn limit(&self) -> u32 {
@@ -148,8 +158,11 @@ impl RingPlace {
 pub type Position = u32;
 
 /// The tag of a position: never 0, and always another than that of the previous lap.
+///
+/// `slots` is a power of two, so the bit that it is tells odd laps from even ones.
+#[inline]
 pub fn tag(position: Position, slots: u32) -> u8 {
-    1 + ((position / slots) & 1) as u8
+    1 + u8::from(position & slots != 0)
 }
 
 #[cfg(all(test, not(loom)))]

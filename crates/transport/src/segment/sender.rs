@@ -9,6 +9,7 @@
 
 use std::sync::Arc;
 
+use deck_segment::fabric::Line;
 use deck_segment::layout::LINE;
 use deck_segment::{BufferName, Kept, Region, Remote, Words};
 use deck_sync::atomic::{AtomicU32, Ordering};
@@ -16,12 +17,12 @@ use deck_sync::{Biased, Error, ErrorKind, Event, NodeId, barrier, point};
 
 use super::packet::{self, Label, Packet};
 use super::ring::{Position, RingPlace, Shape, credit, tag};
-use crate::parcel::{BYTES, Parcel};
+use crate::parcel::Parcel;
 use crate::protocol::{Budget, Protocol, Thresholds, choose};
 use crate::traffic::Traffic;
 
 /// How many slots ahead of the one that is written next a line is taken from the receiver's core.
-const EXPECT: u32 = 4;
+const EXPECT: u32 = 8;
 const AREA_MASK: u32 = (1 << 31) - 1;
 
 /// Why a message was not posted. It is still the caller's.
@@ -57,6 +58,7 @@ pub struct Sender<R: Remote> {
     place: RingPlace,
     shape: Shape,
     slots: u32,
+    limit: u32,
     receiver: NodeId,
     credit: Words,
     thresholds: Thresholds,
@@ -124,6 +126,7 @@ impl<R: Remote> Sender<R> {
             place: parts.place,
             shape: parts.shape,
             slots,
+            limit: parts.shape.limit(),
             receiver: parts.receiver,
             credit: parts.credit,
             thresholds: parts.thresholds,
@@ -159,6 +162,26 @@ impl<R: Remote> Sender<R> {
     /// post to the same ring, for as long as that takes.
     #[inline]
     pub fn post(&self, parcel: &Parcel) -> Result<Protocol, Refusal> {
+        match parcel.raw_line() {
+            Some(line) => self.post_raw(line, parcel.size()),
+            None => self.post_any(parcel),
+        }
+    }
+
+    /// Raw bytes that lie in a line already: what the fast path is for. Every instruction before the line is written is part
+    /// of the latency.
+    #[inline]
+    fn post_raw(&self, line: &Line, size: usize) -> Result<Protocol, Refusal> {
+        let posting = &mut *self.posting.lock();
+        self.check_slot(posting)?;
+        self.publish(posting, &packet::short_line(line, size, posting.position, self.slots));
+        self.traffic.count(Protocol::Short, size);
+        Ok(Protocol::Short)
+    }
+
+    /// Not inlined: the fast path would pay for its stack frame.
+    #[inline(never)]
+    fn post_any(&self, parcel: &Parcel) -> Result<Protocol, Refusal> {
         let protocol = choose(parcel, &self.thresholds, self.shape.area_max());
         let posting = &mut *self.posting.lock();
         let posted = match protocol {
@@ -170,13 +193,9 @@ impl<R: Remote> Sender<R> {
         Ok(posted)
     }
 
-    #[inline]
     fn post_short(&self, posting: &mut Posting, parcel: &Parcel) -> Result<Protocol, Refusal> {
         self.check_slot(posting)?;
         let line = match parcel.inline_line() {
-            Some(line) if parcel.element() == BYTES => {
-                packet::short_line(line, parcel.size(), posting.position, self.slots)
-            }
             Some(line) if parcel.runs() == 0 => packet::typed_line(line, &label(parcel), posting.position, self.slots),
             _ => packet::collected_line(parcel, posting.position, self.slots),
         };
@@ -294,7 +313,7 @@ impl<R: Remote> Sender<R> {
         // Acquire: pairs with: ring/credit. The receiver has its own hold before it gives the credit back.
         let retired = self.credit.get(credit::RETIRED).load(Ordering::Acquire) as u32;
         // A lap visits every place, and finds there also what is older. A receiver that tells nonsense is found out by whoever takes a slot.
-        if posting.position.wrapping_sub(retired) > self.shape.limit() {
+        if posting.position.wrapping_sub(retired) > self.limit {
             return true;
         }
         if retired.wrapping_sub(posting.reaped) > self.slots {
@@ -312,18 +331,19 @@ impl<R: Remote> Sender<R> {
         self.in_flight.load(Ordering::Relaxed) > 0
     }
 
-    /// True if `bytes` more may be in flight; an empty ring takes any number.
+    /// True if `bytes` more may be in flight; a ring that may be empty takes any number.
     fn has_bytes(&self, posting: &Posting, bytes: u64) -> bool {
         // Acquire: pairs with: ring/credit.
         let retired = self.credit.get(credit::BYTES).load(Ordering::Acquire);
         let out = posting.bytes.wrapping_sub(retired);
-        out == 0 || out >= u64::MAX / 2 || out.saturating_add(bytes) <= self.shape.bytes
+        let slack = self.shape.bytes_slack();
+        out <= slack || out >= u64::MAX / 2 || out.saturating_add(bytes) <= self.shape.bytes.saturating_add(slack)
     }
 
     /// Makes sure that there is a slot for the next message.
     #[inline]
     fn check_slot(&self, posting: &mut Posting) -> Result<(), Refusal> {
-        if posting.position.wrapping_sub(posting.retired as u32) >= self.shape.limit() {
+        if posting.position.wrapping_sub(posting.retired as u32) >= self.limit {
             self.read_credits(posting)?;
         }
         if self.credit.get(credit::CLOSED).load(Ordering::Relaxed) != 0 {
@@ -340,12 +360,13 @@ impl<R: Remote> Sender<R> {
         // Acquire: pairs with: ring/credit. The receiver is done with the slot before it gives the credit back.
         let retired = self.credit.get(credit::RETIRED).load(Ordering::Acquire);
         let used = posting.position.wrapping_sub(retired as u32);
-        if used > self.shape.limit() {
+        if used > self.limit {
             let what = "its credits are ahead of what was posted";
             return Err(Refusal::Failed(Error::new(ErrorKind::Corrupt, what).with_peer(self.receiver)));
         }
         posting.retired = retired;
-        if used == self.shape.limit() { Err(self.closed_or(Refusal::Full)) } else { Ok(()) }
+        (0..EXPECT).for_each(|ahead| self.expect(posting, ahead));
+        if used == self.limit { Err(self.closed_or(Refusal::Full)) } else { Ok(()) }
     }
 
     /// Where `lines` lines of the area are free, and how far it is used with them.
@@ -360,7 +381,7 @@ impl<R: Remote> Sender<R> {
         if !has_room(posting.retired) {
             // Acquire: pairs with: ring/credit.
             let retired = self.credit.get(credit::RETIRED).load(Ordering::Acquire);
-            if posting.position.wrapping_sub(retired as u32) > self.shape.limit() || !has_room(retired) {
+            if posting.position.wrapping_sub(retired as u32) > self.limit || !has_room(retired) {
                 return None;
             }
             posting.retired = retired;
@@ -377,19 +398,28 @@ impl<R: Remote> Sender<R> {
     }
 
     #[inline]
-    fn publish(&self, posting: &mut Posting, line: &deck_segment::fabric::Line) {
+    fn publish(&self, posting: &mut Posting, line: &Line) {
         point("post/reserved");
         self.remote.write_line(self.place.ring + self.index(posting.position) * LINE, line);
         posting.position = posting.position.wrapping_add(1);
         if !R::IS_MAPPED {
             self.remote.flush();
         }
-        self.remote.expect_line(self.place.ring + self.index(posting.position.wrapping_add(EXPECT)) * LINE);
+        self.expect(posting, EXPECT);
         point("post/published");
         // Pairs with: ring/cold. Either the receiver, after marking the ring cold, sees this slot, or we see the mark.
         barrier::light();
         if self.credit.get(credit::HOT).load(Ordering::Relaxed) == 0 {
             self.ring_bell();
+        }
+    }
+
+    /// Fetches the line of a slot that will be written soon, unless the receiver may still have to read it.
+    #[inline]
+    fn expect(&self, posting: &Posting, ahead: u32) {
+        let position = posting.position.wrapping_add(ahead);
+        if position.wrapping_sub(posting.retired as u32) < self.limit {
+            self.remote.expect_line(self.place.ring + self.index(position) * LINE);
         }
     }
 
@@ -424,7 +454,9 @@ impl<R: Remote> Sender<R> {
         let retired = self.credit.get(credit::RETIRED).load(Ordering::Acquire) as u32;
         for entry in posting.in_flight.iter_mut().filter_map(Option::take) {
             let bytes = packet::needed(&entry.label);
-            if !R::IS_MAPPED || entry.position.wrapping_sub(retired) < u32::MAX / 2 {
+            // A receiver that died may have let go of more than it told: a share too many costs a copy, one too few is wrong.
+            let is_undelivered = ending == Ending::Closed && entry.position.wrapping_sub(retired) < u32::MAX / 2;
+            if !R::IS_MAPPED || is_undelivered {
                 entry.kept.undelivered();
             }
             self.add_in_flight(-1);

@@ -217,6 +217,7 @@ impl<F: Fabric> Ring<F> {
     pub fn drive(&mut self, at: &Node) -> Result<(), Error> {
         self.sender.progress(self.receiver_bytes)?;
         self.receiver.progress(&at.heap)?;
+        self.receiver.tell();
         F::advance(&self.there);
         F::advance(&self.back);
         Ok(())

@@ -1,0 +1,107 @@
+import os
+import signal
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+from comparison.measures import Experiment
+from comparison.participants import Participant, figures_of
+from comparison.running import Runner, _order, run_limited
+
+PRINTS = 'print(\'{"at": 8, "what": "stream", "unit": "messages/s", "value": 5}\')'
+REPORTS = 'print(\'{"figures": [{"at": 8, "what": "stream", "unit": "messages/s", "median": 7}]}\')'
+FAILS = "import sys; sys.exit('no')"
+EXPERIMENT = Experiment("rate", "", "rate", (8,), ("ucx-tag", "openmpi"))
+
+
+def _python(program: str):
+    return lambda benchmark, cpus, seconds, points: [sys.executable, "-c", program]
+
+
+class ACommand(unittest.TestCase):
+    def test_that_does_not_end_is_ended_with_what_it_started(self):
+        with tempfile.TemporaryDirectory() as folder:
+            told = Path(folder) / "child"
+            program = f"""
+import os, time
+child = os.fork()
+if child:
+    with open({str(told)!r}, "w") as file: file.write(str(child))
+time.sleep(1000)
+"""
+            output, failure = run_limited([sys.executable, "-c", program], {}, 2.0)
+            self.assertEqual((output, failure), ("", "did not end within 2 s"))
+            child = Path("/proc") / told.read_text() / "stat"
+        # Ended, or waiting for somebody to notice.
+        while child.exists() and child.read_text().rpartition(")")[2].split()[0] not in "ZX":
+            os.sched_yield()
+
+    def test_that_fails_is_quoted(self):
+        _, failure = run_limited([sys.executable, "-c", "import sys; sys.exit('there is no such transport')"], {}, 20)
+        self.assertEqual(failure, "status 1: there is no such transport")
+
+    def test_that_a_signal_ends_has_failed(self):
+        _, failure = run_limited([sys.executable, "-c", "import os; os.kill(os.getpid(), 9)"], {}, 20)
+        self.assertEqual(failure, f"status {-signal.SIGKILL}: it said nothing")
+
+    def test_gets_the_environment_of_its_participant(self):
+        output, failure = run_limited([sys.executable, "-c", "import os; print(os.environ['API'])"], {"API": "am"}, 20)
+        self.assertEqual((output, failure), ("am\n", None))
+
+
+class Turns(unittest.TestCase):
+    def test_put_deck_beside_every_peer_and_begin_with_another_one_each_time(self):
+        self.assertEqual(_order(list("abcd"), 0), ["deck", "a", "b", "c", "deck", "d", "deck"])
+        self.assertEqual(_order(list("abcd"), 5), ["deck", "b", "c", "d", "deck", "a", "deck"])
+        self.assertEqual(_order([], 3), ["deck"])
+
+    def _runner(self, **programs: str) -> Runner:
+        everybody = {name.replace("_", "-"): Participant(name, _python(program)) for name, program in programs.items()}
+        return Runner(everybody, "0,1", 1.0, [])
+
+    def test_are_recorded_and_a_failure_is_no_end(self):
+        runner = self._runner(ucx_tag=PRINTS, openmpi=FAILS, deck=FAILS)
+        runner.round(EXPERIMENT, lambda _: None)
+        found = {one.participant: (one.value("stream", 8), one.failure) for one in runner.records}
+        self.assertEqual(found, {"ucx-tag": (5, None), "openmpi": (None, "status 1: no"), "deck": (None, "status 1: no")})
+
+    def test_leave_out_whoever_fails_again_and_again(self):
+        runner = self._runner(ucx_tag=PRINTS, openmpi=FAILS, deck=REPORTS)
+        for _ in range(3):
+            runner.round(EXPERIMENT, lambda _: None)
+        self.assertEqual(sum(one.participant == "openmpi" for one in runner.records), 2)
+
+    def test_survive_whoever_talks_nonsense(self):
+        runner = self._runner(ucx_tag="print('{')", openmpi="print('{}')", deck="print('[1]')")
+        runner.round(EXPERIMENT, lambda _: None)
+        self.assertTrue(all("cannot be understood" in one.failure for one in runner.records), runner.records)
+
+    def test_stopped_in_the_middle_are_kept(self):
+        runner = self._runner(ucx_tag=PRINTS, openmpi=PRINTS, deck=REPORTS)
+
+        def interrupt(what: str) -> None:
+            if what.endswith("openmpi"):
+                raise KeyboardInterrupt
+
+        with self.assertRaises(KeyboardInterrupt):
+            runner.round(EXPERIMENT, interrupt)
+        self.assertEqual([one.participant for one in runner.records], ["deck", "ucx-tag"])
+        self.assertEqual(runner.rounds(EXPERIMENT), 1)
+
+
+class Output(unittest.TestCase):
+    def test_of_peers_is_read_line_by_line_and_chatter_passed_over(self):
+        (figure,) = figures_of("ucx-tag", 'warming up\n{"at": 8, "what": "stream", "unit": "messages/s", "value": 5e6}\n')
+        self.assertEqual((figure.what, figure.at, figure.unit, figure.value), ("stream", 8, "messages/s", 5e6))
+
+    def test_of_deck_is_one_object_of_either_shape(self):
+        sizes = '{"sizes": [{"bytes": 8, "untouched": {"median_ns": 140.5}, "touched": {"median_ns": 150}}]}'
+        self.assertEqual([(one.what, one.at, one.value) for one in figures_of("deck", sizes)],
+                         [("untouched", 8, 140.5), ("touched", 8, 150)])
+        figures = '{"figures": [{"at": 4, "what": "barrier", "unit": "ns", "median": 9000, "min": 1, "max": 99999}]}'
+        self.assertEqual([(one.what, one.at, one.value) for one in figures_of("deck", figures)], [("barrier", 4, 9000)])
+
+
+if __name__ == "__main__":
+    unittest.main()
