@@ -1,24 +1,16 @@
-/* Collectives of MPI, whichever it is compiled against: one process per member, as `deck bench collectives` has them.
+/* Collectives of MPI, one process per member, as `deck bench collectives` has them. Included by mpi.c.
  *
  * Every member calls the same collective again and again, with another root each time, so that nobody runs ahead. Rank 0 tells
  * how many come next, and keeps the time of these alone. */
-#include "peer.h"
-#include <mpi.h>
+#pragma once
 
-enum { KINDS = 8 };
-static const char *const names[KINDS] = {"bcast", "reduce", "allreduce", "scan", "gather", "scatter", "allgather", "alltoall"};
-static const size_t blocks[] = {8, 4 << 10, 1 << 20};
-static const char *const block_names[] = {"8 B", "4 KiB", "1 MiB"};
+enum { KINDS = 8, BLOCKS = 3 };
+static const char *const kind_names[KINDS] = {"bcast",  "reduce",  "allreduce", "scan",
+                                              "gather", "scatter", "allgather", "alltoall"};
+static const size_t blocks[BLOCKS] = {8, 4 << 10, 1 << 20};
+static const char *const block_names[BLOCKS] = {"8 B", "4 KiB", "1 MiB"};
 
-static int rank, size;
-
-static void check(int code, const char *what) {
-  if (code == MPI_SUCCESS) return;
-  fprintf(stderr, "%s: MPI error %d\n", what, code);
-  MPI_Abort(MPI_COMM_WORLD, 1);
-}
-
-static int call(int kind, int root, const double *in, double *out, int count) {
+static int call_collective(int kind, int root, const double *in, double *out, int count) {
   MPI_Comm all = MPI_COMM_WORLD;
   switch (kind) {
   case -1: return MPI_Barrier(all);
@@ -43,7 +35,7 @@ static double mean_ns(int kind, size_t bytes, uint64_t time_ns, const double *in
     check(MPI_Bcast(&next, 1, MPI_INT, 0, MPI_COMM_WORLD), "MPI_Bcast");
     if (next == 0) return counted ? (double)spent / (double)counted : 0;
     uint64_t start = now_ns();
-    for (int round = 0; round < next; round++) check(call(kind, round % size, in, out, count), "a collective");
+    for (int round = 0; round < next; round++) check(call_collective(kind, round % size, in, out, count), "a collective");
     if (start - begin >= warm_up) spent += now_ns() - start, counted += (uint64_t)next;
   }
 }
@@ -58,32 +50,24 @@ static double expected(int kind, size_t place, size_t count) {
   }
 }
 
-int main(int argc, char **argv) {
-  options_t options = options_of(argc, argv);
-  /* On its processors before the library looks how many there are. */
-  stay_together(&options);
-  check(MPI_Init(&argc, &argv), "MPI_Init");
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  MPI_Comm_size(MPI_COMM_WORLD, &size);
-  /* Again: some libraries have bound the process to a place of their own choice. */
-  stay_together(&options);
-  size_t largest = blocks[2] * (size_t)size;
+static void collectives(const options_t *options) {
+  size_t largest = blocks[BLOCKS - 1] * (size_t)size;
   double *in = aligned_alloc(64, largest), *out = aligned_alloc(64, largest);
   need(in != NULL && out != NULL, "aligned_alloc");
-  uint64_t time_ns = options.time_ns / (2 * (1 + KINDS * 3));
+  uint64_t time_ns = options->time_ns / (2 * (1 + KINDS * BLOCKS));
   double barrier = mean_ns(-1, 0, time_ns, in, out);
   if (rank == 0) tell((size_t)size, "barrier", "ns", barrier);
   for (int kind = 0; kind < KINDS; kind++) {
-    for (int block = 0; block < 3; block++) {
+    for (int block = 0; block < BLOCKS; block++) {
       size_t count = blocks[block] / sizeof(double), outs = kind == 4 || kind >= 6 ? count * (size_t)size : count;
       for (size_t i = 0; i < largest / sizeof(double); i++) in[i] = out[i] = rank + 1;
       double ns = mean_ns(kind, blocks[block], time_ns, in, out);
       for (size_t i = 0; i < outs; i++) need(out[i] == expected(kind, i, count), "a result");
       char what[64];
-      snprintf(what, sizeof what, "%s, %s", names[kind], block_names[block]);
+      snprintf(what, sizeof what, "%s, %s", kind_names[kind], block_names[block]);
       if (rank == 0) tell((size_t)size, what, "ns", ns);
     }
   }
-  MPI_Finalize();
-  return 0;
+  free(in);
+  free(out);
 }
