@@ -33,7 +33,8 @@ fn example(name: &str) -> PathBuf {
 
 #[test]
 fn the_page_on_collectives_shows_a_program_and_what_it_prints() {
-    let read = |path: &str| std::fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"));
+    let read =
+        |path: &str| std::fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"));
     let page = read("docs/guide/collectives.md");
     assert_eq!(block(&page, "rust"), read("crates/deck/examples/collectives.rs"));
     let mut program = Command::new(example("collectives"));

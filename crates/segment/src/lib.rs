@@ -9,7 +9,7 @@
 
 mod blocks;
 mod buffer;
-mod content;
+pub mod content;
 mod extents;
 pub mod fabric;
 mod heap;

@@ -46,9 +46,7 @@ pub struct Choice {
 
 /// Chooses for `bytes` in a block (the same in every member; without meaning for the kinds with counts) of `members`.
 pub fn choose(kind: Kind, bytes: usize, members: usize) -> Choice {
-    static E: std::sync::OnceLock<(usize, usize)> = std::sync::OnceLock::new();
-    let (pm, pt) = *E.get_or_init(|| { let g = |n: &str, d| std::env::var(n).ok().and_then(|v| v.parse().ok()).unwrap_or(d); (g("X_PM", PIECE_MAX), g("X_PT", PIECES_TOGETHER)) });
-    let contribution = (pt / members).clamp(PIECE_MIN, pm);
+    let contribution = (PIECES_TOGETHER / members).clamp(PIECE_MIN, PIECE_MAX);
     let piece = if kind.gives_parts() { (contribution / members).max(64) } else { contribution };
     let is_shared = kind.is_reduction() && members > 1 && bytes > SHARED_FROM;
     Choice {

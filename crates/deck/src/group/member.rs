@@ -294,6 +294,12 @@ impl Contribution {
         let written = self.segment.write(self.offset + at, content);
         debug_assert!(written.is_some());
     }
+
+    /// As [`Contribution::write`], for a piece of something long.
+    pub fn stream(&self, at: usize, content: &[u8]) {
+        let written = self.segment.stream(self.offset + at, content);
+        debug_assert!(written.is_some());
+    }
 }
 
 /// How the members of a group are divided.

@@ -6,6 +6,7 @@
 use std::ops::Range;
 
 use deck_mudeck::{Error, ErrorKind, Result};
+use deck_segment::content::stream;
 use deck_sync::point;
 
 use super::board::INLINE;
@@ -15,7 +16,7 @@ use super::member::Member;
 use super::reduction::combine;
 
 /// Bytes that are folded at a time: they stay in the nearest cache.
-const TILE: usize = 2 << 10;
+const TILE: usize = 4 << 10;
 /// Blocks of shared work begin at multiples of this: whole elements, whole cache lines.
 const BLOCK_STEP: usize = 64;
 
@@ -255,8 +256,7 @@ impl Progress {
         count * self.element_bytes()
     }
 
-    /// Works out this member's share of the piece, and gives it. Where it belongs into this member's output as well, it is
-    /// made there.
+    /// Works out this member's share of the piece, and gives it.
     fn give_results(&self, member: &mut Member, input: &[u8], output: &mut [u8]) -> Result<()> {
         let (word, length, phase) = (self.call.word(), self.length(member), member.phase());
         let piece = self.piece_of(self.call.count * self.element_bytes());
@@ -265,46 +265,36 @@ impl Progress {
             member.arrive_short(word, length, &[]);
             return Ok(());
         }
+        let kind = self.call.kind;
+        // Whoever wants the result as well gets it here; an allreduce may be read there.
+        let keeps = kind == Kind::Allreduce || (kind == Kind::Reduce && member.index == self.call.root);
+        let place = if kind == Kind::Allreduce { self.in_place(member, output) } else { None };
+        let rows = if kind == Kind::Scan { member.size() as usize } else { 1 };
+        let contribution = match (kind, keeps, place) {
+            (Kind::Reduce, true, _) | (_, _, Some(_)) => None,
+            _ => Some(member.room(share.len() * rows)?),
+        };
         let inputs = Inputs { member, phase, own: &input[piece.clone()], call: &self.call };
-        let is_root = member.index == self.call.root;
-        match self.call.kind {
-            Kind::Reduce if is_root => {
-                inputs.fold(share.start, member.size(), &mut output[piece][share])?;
-                member.arrive_short(word, length, &[]);
-            }
-            Kind::Allreduce => {
-                let place = self.in_place(member, output).map(|place| place + piece.start + share.start);
-                let result = &mut output[piece][share.clone()];
-                inputs.fold(share.start, member.size(), result)?;
-                if let Some(place) = place {
-                    member.arrive_in_place(word, length, place);
-                } else {
-                    let contribution = member.room(result.len())?;
-                    contribution.write(0, result);
-                    member.arrive_long(word, length, &contribution);
+        let mut sum = [0; TILE];
+        for from in share.clone().step_by(TILE) {
+            let sum = &mut sum[..TILE.min(share.end - from)];
+            for index in 0..member.size() {
+                inputs.fold_one(index, from, sum)?;
+                let is_wanted = rows > 1 || index + 1 == member.size();
+                if let Some(contribution) = contribution.as_ref().filter(|_| is_wanted) {
+                    let row = if rows > 1 { index as usize } else { 0 };
+                    contribution.stream(row * share.len() + from - share.start, sum);
                 }
             }
-            _ => {
-                let rows = if self.call.kind == Kind::Scan { member.size() as usize } else { 1 };
-                let own = &input[piece];
-                let contribution = member.room(share.len() * rows)?;
-                let inputs = Inputs { member, phase, own, call: &self.call };
-                let mut sum = [0; TILE];
-                for from in share.clone().step_by(TILE) {
-                    let sum = &mut sum[..TILE.min(share.end - from)];
-                    let at = from - share.start;
-                    if rows == 1 {
-                        inputs.fold(from, member.size(), sum)?;
-                        contribution.write(at, sum);
-                        continue;
-                    }
-                    for index in 0..member.size() {
-                        inputs.fold_one(index, from, sum)?;
-                        contribution.write(index as usize * share.len() + at, sum);
-                    }
-                }
-                member.arrive_long(word, length, &contribution);
+            if keeps {
+                let at = piece.start + from;
+                stream(&mut output[at..at + sum.len()], sum);
             }
+        }
+        match (contribution, place) {
+            (Some(contribution), _) => member.arrive_long(word, length, &contribution),
+            (None, Some(place)) => member.arrive_in_place(word, length, place + piece.start + share.start),
+            (None, None) => member.arrive_short(word, length, &[]),
         }
         Ok(())
     }
@@ -360,7 +350,7 @@ impl Progress {
             Kind::Reduce | Kind::Allreduce | Kind::Scan => {
                 let members = if call.kind == Kind::Scan { me + 1 } else { member.size() };
                 let inputs = Inputs { member, phase, own: &input[piece.clone()], call };
-                inputs.fold(0, members, &mut output[piece])
+                inputs.fold(members, &mut output[piece])
             }
             Kind::Gather | Kind::Gatherv if !is_root => Ok(()),
             Kind::Gather | Kind::Gatherv | Kind::Allgather | Kind::Allgatherv => self.gather(member, input, output),
@@ -480,10 +470,10 @@ struct Inputs<'a> {
 }
 
 impl Inputs<'_> {
-    /// Folds what the first `members` members give from byte `from` on into `output`, in the order of indexes.
-    fn fold(&self, from: usize, members: u32, output: &mut [u8]) -> Result<()> {
+    /// Folds what the first `members` members give into `output`, in the order of indexes.
+    fn fold(&self, members: u32, output: &mut [u8]) -> Result<()> {
         for (tile, sum) in output.chunks_mut(TILE).enumerate() {
-            (0..members).try_for_each(|index| self.fold_one(index, from + tile * TILE, sum))?;
+            (0..members).try_for_each(|index| self.fold_one(index, tile * TILE, sum))?;
         }
         Ok(())
     }
