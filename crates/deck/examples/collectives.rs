@@ -1,4 +1,4 @@
-//! Three threads share out the numbers 1 to 12 and find mean and spread together; then one of them waits for the others in vain.
+//! Three threads share out the numbers 1 to 12 and find mean and variance together; then one waits for the others in vain.
 use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
@@ -16,11 +16,12 @@ fn member(node: &Node, index: u32, all_done: &Barrier) -> deck::Result<()> {
     group.scatter(0, &numbers, &mut part, PATIENCE)?;
 
     let mut sum = [0.0];
-    group.allreduce(&[part.iter().sum()], &mut sum, Operation::Sum, PATIENCE)?;
+    group.allreduce(&[part.iter().sum::<f64>()], &mut sum, Operation::Sum, PATIENCE)?;
     let mean = sum[0] / 12.0;
 
     // Started now and waited for later: the member does other things meanwhile.
-    let mut squares = group.start_allreduce(&[part.iter().map(|x| (x - mean).powi(2)).sum()], Operation::Sum)?;
+    let own_squares: f64 = part.iter().map(|x| (x - mean).powi(2)).sum();
+    let mut squares = group.start_allreduce(&[own_squares], Operation::Sum)?;
     let largest = part.iter().copied().fold(f64::MIN, f64::max);
     let variance = squares.wait(&mut group, PATIENCE)?[0] / 12.0;
 
