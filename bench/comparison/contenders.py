@@ -1,6 +1,6 @@
 """Who is still in the race: peers that may yet be the best at something that DECK is compared in.
 
-A peer that is far behind another at every point after some rounds is not run again: it would take time from those that count.
+A peer that is far behind another after some rounds is not run again: it would take time from those that count.
 What it did is kept and shown.
 """
 
@@ -15,18 +15,18 @@ SCOUTING = 4
 REACH = 1.5
 
 
-def contenders(records: list[Record], experiment: Experiment) -> list[str]:
-    """The peers that are worth another round."""
-    claims = [claim for claim in CLAIMS if isinstance(claim, Versus) and claim.experiment == experiment.name]
-    rounds = {record.round for record in records if record.experiment == experiment.name}
-    if len(rounds) < SCOUTING or not claims:
+def contenders(records: list[Record], experiment: Experiment, points: tuple[int, ...]) -> list[str]:
+    """The peers that are worth another round at these points."""
+    mine = [claim for claim in CLAIMS if isinstance(claim, Versus) and claim.experiment == experiment.name]
+    judged = [(claim, at) for claim in mine for at in claim.points if at in points]
+    rounds = {record.round for record in records if (record.experiment, record.points) == (experiment.name, points)}
+    if len(rounds) < SCOUTING or not judged:
         return list(experiment.peers)
     near = set()
-    for claim in claims:
-        for at in claim.points:
-            strengths = {peer: found for peer in claim.peers if (found := _strengths(records, claim, at, peer))}
-            best = max((median(found) for found in strengths.values()), default=0)
-            near |= {peer for peer, found in strengths.items() if max(found) * REACH >= best}
+    for claim, at in judged:
+        strengths = {peer: found for peer in claim.peers if (found := _strengths(records, claim, at, peer))}
+        best = max((median(found) for found in strengths.values()), default=0)
+        near |= {peer for peer, found in strengths.items() if max(found) * REACH >= best}
     return [peer for peer in experiment.peers if peer in near]
 
 
@@ -39,4 +39,4 @@ def best_of(records: list[Record], claim: Versus, at: int) -> str | None:
 def _strengths(records: list[Record], claim: Versus, at: int, peer: str) -> list[float]:
     """How many times as good as DECK the peer was, each time that both ran."""
     found = compared(records, claim, at, peer)
-    return [one.ratio if claim.is_lower_better else 1 / one.ratio for one in found]
+    return [one.ratio if claim.is_lower_better else one.theirs / max(one.ours, 1e-9) for one in found]

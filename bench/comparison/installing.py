@@ -170,7 +170,7 @@ def versions() -> dict[str, str]:
     """What was installed, for the report."""
     found = {name: " ".join(packages) for name, packages in WHEELS.items()}
     lock = (SOURCES / "rust/Cargo.toml").read_text()
-    for name in ("iceoryx2", "crossbeam-channel", "kanal", "flume"):
+    for name in ("iceoryx2", "zmq", "crossbeam-channel", "kanal", "flume"):
         line = next(line for line in lock.splitlines() if line.startswith(f"{name} ="))
         found[name] = json.loads(line.split("=", 1)[1].strip()).lstrip("=")
     return found

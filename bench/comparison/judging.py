@@ -6,7 +6,7 @@ from statistics import median
 from comparison.contenders import best_of
 from comparison.measures import CLAIMS, Itself, Limit, Versus
 from comparison.ratios import Estimate, estimate, verdict
-from comparison.records import Record, compared, states, unit_of, values
+from comparison.records import Compared, Record, best_known, compared, states, unit_of, values
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,36 @@ def _versus(records: list[Record], claim: Versus, at: int) -> Judgement | None:
     best = best_of(records, claim, at)
     if best is None:
         return None
-    found = compared(records, claim, at, best)
+    return _judgement(records, claim, str(at), best, compared(records, claim, at, best))
+
+
+def _itself(records: list[Record], claim: Itself) -> Judgement | None:
+    mine = [record for record in records if (record.experiment, record.participant) == (claim.experiment, "deck")]
+    found = []
+    for record in mine:
+        if claim.point is None or claim.over is None:
+            if all_values := [figure.value for figure in record.figures if figure.what == claim.what]:
+                found.append(Compared.of(max(all_values), min(all_values), record))
+            continue
+        ours = record.value(claim.what, claim.point)
+        # The other point is measured in the same run or in another of this round: that which saw the same machine.
+        others = [one for one in mine if one.round == record.round and one.value(claim.what, claim.over)]
+        if ours is not None and others:
+            other = min(others, key=lambda one: _distance(record, one))
+            found.append(Compared.of(ours, other.value(claim.what, claim.over), record, other))
+    if not found:
+        return None
+    at, over = ("largest", "smallest") if claim.point is None else (str(claim.point), str(claim.over))
+    return _judgement(records, claim, at, f"itself at {over}", best_known(found))
+
+
+def _distance(one: Record, other: Record) -> float:
+    """How much the machine changed between two records."""
+    probes = one.probes + other.probes
+    return max(probes) / min(probes) if probes else 1.0
+
+
+def _judgement(records: list[Record], claim: Versus | Itself, at: str, against: str, found: list[Compared]) -> Judgement:
     disturbed = sum(not one.is_steady for one in found)
     remarks = [f"{disturbed} of them disturbed"] if disturbed else []
     if len(apart := states(found)) > 1:
@@ -70,35 +99,10 @@ def _versus(records: list[Record], claim: Versus, at: int) -> Judgement | None:
             f"{len(group)} at a bare ring of {median(one.probe for one in group):.0f} ns: {median(one.ratio for one in group):.3g}"
             for group in apart
         ]
-    ratio = estimate([one.ratio for one in found])
     return Judgement(
-        claim.experiment, claim.what, str(at), median(one.ours for one in found),
-        unit_of(records, claim.experiment, claim.what), best, median(one.theirs for one in found), ratio,
-        claim.goal, claim.is_lower_better, "; ".join(remarks),
-    )
-
-
-def _itself(records: list[Record], claim: Itself) -> Judgement | None:
-    found, own, other = [], [], []
-    for record in records:
-        if (record.experiment, record.participant) != (claim.experiment, "deck") or record.failure:
-            continue
-        if claim.point is None or claim.over is None:
-            mine = [figure.value for figure in record.figures if figure.what == claim.what]
-            pair = (max(mine), min(mine)) if mine else (None, None)
-        else:
-            pair = record.value(claim.what, claim.point), record.value(claim.what, claim.over)
-        if pair[0] is not None and pair[1]:
-            own.append(pair[0])
-            other.append(pair[1])
-            found.append(pair[0] / pair[1])
-    if not found:
-        return None
-    ratio = estimate(found)
-    at, over = ("largest", "smallest") if claim.point is None else (str(claim.point), str(claim.over))
-    return Judgement(
-        claim.experiment, claim.what, at, median(own), unit_of(records, claim.experiment, claim.what),
-        f"itself at {over}", median(other), ratio, claim.goal, claim.is_lower_better,
+        claim.experiment, claim.what, at, median(one.ours for one in found),
+        unit_of(records, claim.experiment, claim.what), against, median(one.theirs for one in found),
+        estimate([one.ratio for one in found]), claim.goal, claim.is_lower_better, "; ".join(remarks),
     )
 
 

@@ -27,23 +27,31 @@ class Experiment:
     time: float = 0.4
     # Rounds of a full run; less where nothing is compared.
     rounds: int = 15
+    # Points that a participant measures in one run, before it is another's turn.
+    at_once: int = 1
+
+    @property
+    def stages(self) -> list[tuple[int, ...]]:
+        """The points of each run."""
+        return [self.points[first : first + self.at_once] for first in range(0, len(self.points), self.at_once)]
 
 
 EXPERIMENTS = (
-    Experiment("latency", "one way, short messages", "pingpong", (0, 8, 16, 32, 48, 62), RINGS + MPI + UCX, 0.3),
+    Experiment("latency", "one way, short messages", "pingpong", (0, 8, 16, 32, 48, 62), RINGS + MPI + UCX, 0.3, at_once=6),
     Experiment(
         "sizes",
         "one way, all other sizes",
         "pingpong",
         (64, 256, K, 4 * K, 8 * K, 32 * K, 128 * K, M, 4 * M, 16 * M),
         MPI + ("iceoryx2", "ucx-tag"),
+        at_once=3,
     ),
     Experiment(
         "rate",
         "8-byte stream, one pair",
         "rate",
         (8,),
-        UCX + MPI + ("openmpi-isend", "openmpi-ob1", "intelmpi-isend", "iceoryx2"),
+        UCX + MPI + ("openmpi-isend", "openmpi-ob1", "intelmpi-isend", "iceoryx2", "zeromq"),
         0.5,
     ),
     Experiment(
@@ -51,7 +59,7 @@ EXPERIMENTS = (
         "8-byte streams from several nodes into one",
         "fan-in",
         (3, 7),
-        MPI + ("openmpi-ob1", "ucx-tag-yield", "ucx-am-yield", "iceoryx2-yield"),
+        MPI + ("openmpi-ob1", "ucx-tag-yield", "ucx-am-yield", "iceoryx2-yield", "zeromq"),
         0.7,
     ),
     Experiment(
@@ -59,7 +67,7 @@ EXPERIMENTS = (
         "1 to 8 threads in each of two processes",
         "threads",
         (1, 2, 4, 8),
-        MPI + ("openmpi-yield", "openmpi-ob1-yield", *UCX, "ucx-am-yield", "ucx-tag-yield", "iceoryx2", "iceoryx2-yield"),
+        (*MPI, "openmpi-yield", "openmpi-ob1-yield", *UCX, "ucx-am-yield", "ucx-tag-yield", "iceoryx2", "iceoryx2-yield", "zeromq"),
         1.0,
     ),
     Experiment(
@@ -79,11 +87,11 @@ EXPERIMENTS = (
     ),
     Experiment("channels", "two threads of one process", "channels", (8,), CHANNELS, 1.0),
     Experiment("wake", "waking one that sleeps", "wake", (10,), ("futex",), 1.0),
-    Experiment("shared", "threads of one node post to one mail box", "shared", (1, 2, 4, 8), (), 1.0, 7),
-    Experiment("silent", "rings that say nothing", "silent", (2, 250), (), 1.0, 7),
+    Experiment("shared", "threads of one node post to one mail box", "shared", (1, 2, 4, 8), (), 1.0, 7, at_once=4),
+    Experiment("silent", "rings that say nothing", "silent", (2, 250), (), 1.0, 7, at_once=2),
     Experiment("idle", "a blocked node", "idle", (10,), (), 1.0, 6),
     Experiment("memory", "what things occupy", "memory", (1000,), (), 1.0, 6),
-    Experiment("start", "starting a job", "start", (2, 8, 64), (), 1.0, 7),
+    Experiment("start", "starting a job", "start", (2, 8, 64), (), 1.0, 7, at_once=3),
 )
 
 

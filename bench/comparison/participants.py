@@ -34,20 +34,15 @@ def _processes(benchmark: str, point: int) -> int:
 
 
 def _mpi(program: Path, launcher: Path, options: list[str]) -> Callable[[str, str, float, tuple[int, ...]], list[str]]:
-    """One launch for all points, or one for each where the number of processes is the point."""
+    """One launch for all points, which must want the same number of processes."""
 
     def command(benchmark: str, cpus: str, time: float, points: tuple[int, ...]) -> list[str]:
         counts = {_processes(benchmark, point) for point in points}
         if len(counts) != 1:
-            raise ValueError("points with different numbers of processes are launched one by one")
+            raise ValueError(f"{benchmark} wants another number of processes at each point: one point at a time")
         return [str(launcher), "-n", str(counts.pop()), *options, str(program), benchmark, cpus, str(time), *map(str, points)]
 
     return command
-
-
-def is_one_by_one(name: str, benchmark: str) -> bool:
-    """Whether a participant can take only one point of a benchmark at a time."""
-    return benchmark in ("fan-in", "oversubscribed", "collectives") and name.startswith(("openmpi", "mpich", "intelmpi"))
 
 
 def _deck(program: Path) -> Callable[[str, str, float, tuple[int, ...]], list[str]]:
@@ -98,8 +93,8 @@ def _made(name: str) -> Participant:
         return Participant(name, _mpi(program, launcher, []), {**environment, **stream})
     if base in ("ucx-tag", "ucx-am"):
         return Participant(name, _simple(installing.ucx()), {"API": base.removeprefix("ucx-"), **yielding})
-    if base == "iceoryx2":
-        return Participant(name, _simple(installing.rust_peers() / "iceoryx2"), yielding)
+    if base in ("iceoryx2", "zeromq"):
+        return Participant(name, _simple(installing.rust_peers() / base), yielding)
     return Participant(name, _simple(installing.rust_peers() / "channels"), {"CHANNEL": name})
 
 

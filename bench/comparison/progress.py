@@ -19,19 +19,16 @@ class Progress:
         if sys.stderr.isatty():
             print(f"\r\x1b[K{what}", end="", file=sys.stderr, flush=True)
 
-    def round(self, name: str, done: int, rounds: int, seconds: float, summary: str) -> None:
-        """A round has ended."""
+    def round(self, name: str, done: int, rounds: int, seconds: float, summary: str, left: float) -> None:
+        """A round has ended; about `left` seconds will be needed for the rest, if nothing is disturbed."""
         self._seconds[name] = seconds
-        line = f"{name}: round {done} of {rounds}, {summary}, {seconds:.0f} s"
+        if self._end is not None:
+            left = min(left, self._end - time.monotonic())
+        then = f"{left / 60:.0f} min" if left > 90 else f"{left:.0f} s"
+        line = f"{name}: round {done} of {rounds}, {summary}, {seconds:.0f} s" + (f"; about {then} left" if left > 0 else "")
         print(f"\r\x1b[K{line}" if sys.stderr.isatty() else line, file=sys.stderr, flush=True)
 
     def seconds(self, name: str) -> float:
-        """How long the last round of this one took."""
-        return self._seconds.get(name, 0.0)
-
-    def left(self, seconds: float) -> None:
-        """About how long it will still take, if nothing is disturbed."""
-        if self._end is not None:
-            seconds = min(seconds, self._end - time.monotonic())
-        if seconds > 0:
-            print(f"about {seconds / 60:.0f} min left" if seconds > 90 else f"about {seconds:.0f} s left", file=sys.stderr)
+        """How long the last round of this one took; of one that has not run yet, as the others on average."""
+        known = self._seconds.values()
+        return self._seconds.get(name, sum(known) / len(known) if known else 0.0)

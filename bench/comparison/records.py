@@ -1,6 +1,6 @@
 """What was measured: a record for each run of a participant, pairs of them, and the file that keeps them.
 
-A pair is a peer's run and the nearest run of DECK in the same round. It is *steady* if the machine itself, probed around both runs,
+A pair is a peer's run and the nearest run of DECK in the same round at the same points. It is *steady* if the machine itself, probed around both runs,
 was the same: a virtual machine's processors may be moved under it from one moment to the next, and other people's work comes and
 goes.
 """
@@ -25,6 +25,8 @@ QUIET = 1000
 class Record:
     experiment: str
     round: int
+    # What was measured in this run.
+    points: tuple[int, ...]
     participant: str
     # The machine before and after, in nanoseconds.
     before: float | None
@@ -38,46 +40,46 @@ class Record:
         return next((figure.value for figure in self.figures if (figure.what, figure.at) == (what, at)), None)
 
 
-@dataclass(frozen=True)
-class Pair:
-    """Neighbours of one round."""
-
-    deck: Record
-    peer: Record
-
     @property
     def probes(self) -> list[float]:
-        all_probes = [probe for record in (self.deck, self.peer) for probe in (record.before, record.after)]
-        return [probe for probe in all_probes if probe]
-
-    @property
-    def is_steady(self) -> bool:
-        return not self.probes or max(self.probes) <= min(STEADY * min(self.probes), QUIET)
+        return [probe for probe in (self.before, self.after) if probe]
 
 
-def pairs(records: list[Record], experiment: str, peer: str) -> list[Pair]:
-    """A pair for each round in which both sides came to their end."""
+def is_steady(*records: Record) -> bool:
+    """Whether the machine was the same all the time, as far as anybody knows."""
+    probes = [probe for record in records for probe in record.probes]
+    return not probes or max(probes) <= min(STEADY * min(probes), QUIET)
+
+
+def pairs(records: list[Record], experiment: str, peer: str) -> list[tuple[Record, Record]]:
+    """DECK's record and the peer's, wherever both came to their end."""
+    turns: dict[tuple[int, tuple[int, ...]], list[Record]] = {}
+    for record in records:
+        if record.experiment == experiment and record.failure is None:
+            turns.setdefault((record.round, record.points), []).append(record)
     found = []
-    mine = [record for record in records if record.experiment == experiment and record.failure is None]
-    for number in sorted({record.round for record in mine}):
-        in_round = [record for record in mine if record.round == number]
-        decks = [index for index, record in enumerate(in_round) if record.participant == "deck"]
-        for index, record in enumerate(in_round):
+    for turn in turns.values():
+        decks = [index for index, record in enumerate(turn) if record.participant == "deck"]
+        for index, record in enumerate(turn):
             if record.participant == peer and decks:
-                nearest = min(decks, key=lambda deck: abs(deck - index))
-                found.append(Pair(in_round[nearest], record))
+                found.append((turn[min(decks, key=lambda deck: abs(deck - index))], record))
     return found
 
 
 @dataclass(frozen=True)
 class Compared:
-    """One figure of a pair."""
+    """Two figures side by side."""
 
     ours: float
     theirs: float
     is_steady: bool
     # The machine, in nanoseconds, if it was probed.
     probe: float | None
+
+    @staticmethod
+    def of(ours: float, theirs: float, *records: Record) -> "Compared":
+        probes = [probe for record in records for probe in record.probes]
+        return Compared(ours, theirs, is_steady(*records), median(probes) if probes else None)
 
     @property
     def ratio(self) -> float:
@@ -87,10 +89,15 @@ class Compared:
 def compared(records: list[Record], claim: Versus, at: int, peer: str) -> list[Compared]:
     """DECK's figure beside a peer's: all steady pairs, or all there are if the steady ones are too few to say anything."""
     found = []
-    for pair in pairs(records, claim.experiment, peer):
-        ours, theirs = pair.deck.value(claim.what, at), pair.peer.value(claim.what, at)
-        if ours and theirs:
-            found.append(Compared(ours, theirs, pair.is_steady, median(pair.probes) if pair.probes else None))
+    for deck, other in pairs(records, claim.experiment, peer):
+        ours, theirs = deck.value(claim.what, at), other.value(claim.what, at)
+        if ours is not None and theirs:
+            found.append(Compared.of(ours, theirs, deck, other))
+    return best_known(found)
+
+
+def best_known(found: list[Compared]) -> list[Compared]:
+    """The steady ones, if these are enough."""
     steady = [one for one in found if one.is_steady]
     return steady if len(steady) >= LEAST else found
 
@@ -133,9 +140,10 @@ class Run:
     def load(folder: Path) -> "Run":
         with gzip.open(folder / "raw.json.gz") as file:
             raw = json.load(file)
-        records = [
-            Record(**{**record, "figures": [Figure(**figure) for figure in record["figures"]]}) for record in raw.pop("records")
-        ]
+        records = []
+        for record in raw.pop("records"):
+            figures = [Figure(**figure) for figure in record.pop("figures")]
+            records.append(Record(figures=figures, points=tuple(record.pop("points")), **record))
         return Run(records=records, **raw)
 
     def save(self, folder: Path) -> None:

@@ -14,8 +14,8 @@ from collections.abc import Callable
 
 from comparison.contenders import contenders
 from comparison.measures import Experiment
-from comparison.participants import Figure, Participant, figures_of, is_one_by_one
-from comparison.records import QUIET, Record, pairs
+from comparison.participants import Figure, Participant, figures_of
+from comparison.records import QUIET, Record, is_steady, pairs
 
 # Peers between two runs of DECK.
 GROUP = 3
@@ -32,12 +32,12 @@ class Runner:
         self.share_of_time = share_of_time
         self.records = records
 
-    def is_complete(self, experiment: Experiment, rounds: int) -> bool:
-        """Whether so many rounds have been run; disturbed pairs are made up for, up to twice the rounds."""
+    def is_complete(self, experiment: Experiment, rounds: int, extra: int) -> bool:
+        """Whether so many rounds have been run, and as many pairs are steady or `extra` times as many rounds have not helped."""
         done = self.rounds(experiment)
         if done < rounds or not experiment.peers:
             return done >= rounds
-        return done >= 2 * rounds or self._steady(experiment) >= rounds
+        return done >= extra * rounds or self._steady(experiment) >= rounds
 
     def rounds(self, experiment: Experiment) -> int:
         """How many rounds of this experiment there are."""
@@ -45,18 +45,20 @@ class Runner:
 
     def round(self, experiment: Experiment, tell: Callable[[str], None]) -> None:
         """Runs everybody once more who is still in the race; `tell` hears what runs."""
-        number, first = self.rounds(experiment), len(self.records)
-        try:
-            for name in _order(self._peers(experiment), number):
-                if not self._is_given_up(experiment, name):
-                    tell(f"{experiment.name}, round {number + 1}: {name}")
-                    self._one(experiment, number, name)
-        finally:
-            last = self._probe()
-            for record, following in zip(self.records[first:], self.records[first + 1 :], strict=False):
-                record.after = following.before
-            if len(self.records) > first:
-                self.records[-1].after = last
+        number = self.rounds(experiment)
+        for points in experiment.stages:
+            first = len(self.records)
+            try:
+                for name in _order(self._peers(experiment, points), number):
+                    if not self._is_given_up(experiment, points, name):
+                        tell(f"{experiment.name}, round {number + 1}, at {' '.join(map(str, points))}: {name}")
+                        self._one(experiment, points, number, name)
+            finally:
+                last = self._probe()
+                for record, following in zip(self.records[first:], self.records[first + 1 :], strict=False):
+                    record.after = following.before
+                if len(self.records) > first:
+                    self.records[-1].after = last
 
     def summary(self, experiment: Experiment) -> str:
         """How a round went."""
@@ -67,51 +69,48 @@ class Runner:
         ]
         return ", ".join(word for word in words if word)
 
-    def _peers(self, experiment: Experiment) -> list[str]:
-        return [name for name in contenders(self.records, experiment) if name in self.participants]
+    def _peers(self, experiment: Experiment, points: tuple[int, ...]) -> list[str]:
+        return [name for name in contenders(self.records, experiment, points) if name in self.participants]
 
-    def _is_given_up(self, experiment: Experiment, name: str) -> bool:
-        mine = [record for record in self.records if (record.experiment, record.participant) == (experiment.name, name)]
+    def _is_given_up(self, experiment: Experiment, points: tuple[int, ...], name: str) -> bool:
+        key = (experiment.name, points, name)
+        mine = [record for record in self.records if (record.experiment, record.points, record.participant) == key]
         return len(mine) >= PATIENCE and all(record.failure for record in mine[-PATIENCE:])
 
     def _steady(self, experiment: Experiment) -> int:
-        """How many steady pairs the peer has that has fewest."""
+        """How many steady pairs there are where there are fewest."""
         counts = [
-            sum(pair.is_steady for pair in pairs(self.records, experiment.name, peer))
-            for peer in self._peers(experiment)
-            if not self._is_given_up(experiment, peer)
+            sum(is_steady(*pair) for pair in pairs(self.records, experiment.name, peer) if pair[0].points == points)
+            for points in experiment.stages
+            for peer in self._peers(experiment, points)
+            if not self._is_given_up(experiment, points, peer)
         ]
         return min(counts, default=0)
 
-    def _one(self, experiment: Experiment, number: int, name: str) -> None:
+    def _one(self, experiment: Experiment, points: tuple[int, ...], number: int, name: str) -> None:
         before, began = self._probe(), time.monotonic()
-        figures, failure = self._run(self.participants[name], experiment)
+        figures, failure = self._run(self.participants[name], experiment, points)
         seconds = round(time.monotonic() - began, 3)
-        self.records.append(Record(experiment.name, number, name, before, None, figures, failure, seconds))
+        self.records.append(Record(experiment.name, number, points, name, before, None, figures, failure, seconds))
         if failure:
-            print(f"\ncompare: {name} failed in {experiment.name}: {failure}", file=sys.stderr)
+            print(f"\ncompare: {name} failed in {experiment.name} at {points}: {failure}", file=sys.stderr)
 
-    def _run(self, participant: Participant, experiment: Experiment) -> tuple[list[Figure], str | None]:
-        one_by_one = is_one_by_one(participant.name, experiment.benchmark)
-        groups = [(point,) for point in experiment.points] if one_by_one else [experiment.points]
+    def _run(
+        self, participant: Participant, experiment: Experiment, points: tuple[int, ...]
+    ) -> tuple[list[Figure], str | None]:
         seconds = max(experiment.time * self.share_of_time, 0.05)
-        figures: list[Figure] = []
-        for points in groups:
-            command = participant.command(experiment.benchmark, self.cpus, seconds, points)
-            # Idle waits for as many seconds as its point says, whatever the time per point.
-            waiting = max(points) if experiment.benchmark == "idle" else 0
-            limit = 60 + waiting + 10 * len(points) * seconds
-            output, failure = run_limited(command, participant.environment, limit)
-            if failure:
-                return figures, failure
-            try:
-                found = figures_of(participant.name, output)
-                if not found:
-                    return figures, "measured nothing"
-                figures += found
-            except (ValueError, KeyError, TypeError) as error:
-                return figures, f"said what cannot be understood ({error!r}): {output[:200]!r}"
-        return figures, None
+        # Idle waits for as many seconds as its point says, whatever the time per point.
+        waiting = max(points) if experiment.benchmark == "idle" else 0
+        limit = 60 + waiting + 10 * len(points) * seconds
+        command = participant.command(experiment.benchmark, self.cpus, seconds, points)
+        output, failure = run_limited(command, participant.environment, limit)
+        if failure:
+            return [], failure
+        try:
+            figures = figures_of(participant.name, output)
+        except (ValueError, KeyError, TypeError) as error:
+            return [], f"said what cannot be understood ({error!r}): {output[:200]!r}"
+        return figures, None if figures else "measured nothing"
 
     def _probe(self) -> float | None:
         ring = self.participants.get("ring")

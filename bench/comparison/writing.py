@@ -92,10 +92,10 @@ def _page(run: Run, judgements: list[Judgement], plots: list[str]) -> str:
         text += _figures(records, experiment)
     text += ["## What was left out", ""]
     failures = {
-        f"{record.participant} in {record.experiment}": record.failure for record in records if record.failure is not None
+        f"{record.participant} in {record.experiment} at {' '.join(map(str, record.points))}": record.failure
+        for record in records if record.failure is not None
     }
     text += [f"* {name}: {reason}" for name, reason in {**run.missing, **failures}.items()] or ["Nothing."]
-    text += ["* ZeroMQ and nng are not measured: a message between processes wakes a thread there."]
     return "\n".join(text) + "\n"
 
 

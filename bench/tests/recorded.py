@@ -17,7 +17,7 @@ def record(
 ) -> Record:
     """A run of one participant that has measured one figure."""
     figures = [] if failure else [Figure(what, at, "messages/s", value)]
-    return Record(experiment, round, participant, *probes, figures, failure, 1.0)
+    return Record(experiment, round, (at,), participant, *probes, figures, failure, 1.0)
 
 
 def rounds(participants: dict[str, float], count: int) -> list[Record]:

@@ -31,9 +31,17 @@ class AJudgement(unittest.TestCase):
 
     def test_against_itself_takes_both_figures_of_one_run(self):
         figures = [Figure("all threads together", at, "messages/s", value) for at, value in [(1, 20.0), (2, 15.0), (4, 15.0), (8, 1.0)]]
-        found = judge([Record("shared", 0, "deck", None, None, figures, None, 1.0)])
+        found = judge([Record("shared", 0, (1, 2, 4, 8), "deck", None, None, figures, None, 1.0)])
         self.assertEqual([one.ratio.median for one in found], [0.75, 0.75, 0.05])
         self.assertEqual([one.verdict for one in found], ["reached, uncertain", "reached, uncertain", "missed, uncertain"])
+
+    def test_against_itself_takes_the_run_that_saw_the_same_machine(self):
+        def run(at: int, value: float, probe: float) -> Record:
+            return record("deck", value, experiment="threads", what="streams", at=at, probes=(probe, probe))
+
+        found = judge([run(1, 20.0, 70), run(1, 5.0, 265), run(4, 18.0, 70), run(4, 4.5, 265)])
+        self.assertEqual([(one.at, one.against, one.ratio.low, one.ratio.high) for one in found],
+                         [("4", "itself at 1", 0.9, 0.9)])
 
 
 class Claims(unittest.TestCase):

@@ -3,7 +3,7 @@ import unittest
 from pathlib import Path
 
 from comparison.measures import Versus
-from comparison.records import Run, compared, pairs, states
+from comparison.records import Run, compared, is_steady, pairs, states
 from recorded import record, rounds
 
 STREAM = Versus("rate", "stream", (8,), ("ucx-tag",), 2.0, False)
@@ -12,24 +12,27 @@ STREAM = Versus("rate", "stream", (8,), ("ucx-tag",), 2.0, False)
 class APair(unittest.TestCase):
     def test_is_a_peer_and_the_nearest_run_of_deck_in_its_round(self):
         one_round = [record(name, value) for name, value in [("deck", 1), ("a", 2), ("b", 3), ("c", 4), ("deck", 5)]]
-        nearest = {name: pairs(one_round, "rate", name)[0].deck.value("stream", 8) for name in "abc"}
+        nearest = {name: pairs(one_round, "rate", name)[0][0].value("stream", 8) for name in "abc"}
         self.assertEqual(nearest, {"a": 1, "b": 1, "c": 5})
 
     def test_does_not_reach_into_another_round(self):
         self.assertEqual(pairs([record("deck", 1, round=0), record("a", 2, round=1)], "rate", "a"), [])
+
+    def test_does_not_reach_to_other_points(self):
+        self.assertEqual(pairs([record("deck", 1, at=3), record("a", 2, at=7)], "rate", "a"), [])
 
     def test_needs_both_to_have_come_to_their_end(self):
         records = [record("deck", 1), record("a", 0, failure="status 1"), record("deck", 1)]
         self.assertEqual(pairs(records, "rate", "a"), [])
 
     def test_is_steady_if_the_machine_was_the_same(self):
-        def is_steady(*probes):
-            return pairs([record("deck", 1, probes=probes[:2]), record("a", 1, probes=probes[2:])], "rate", "a")[0].is_steady
+        def is_calm(*probes):
+            return is_steady(record("deck", 1, probes=probes[:2]), record("a", 1, probes=probes[2:]))
 
-        self.assertTrue(is_steady(70, 80, 80, 90))
-        self.assertFalse(is_steady(70, 70, 70, 265))
-        self.assertFalse(is_steady(9e6, 9e6, 9e6, 9e6), "somebody else had a processor all the time")
-        self.assertTrue(is_steady(None, None, None, None), "without a probe there is nothing to be said against it")
+        self.assertTrue(is_calm(70, 80, 80, 90))
+        self.assertFalse(is_calm(70, 70, 70, 265))
+        self.assertFalse(is_calm(9e6, 9e6, 9e6, 9e6), "somebody else had a processor all the time")
+        self.assertTrue(is_calm(None, None, None, None), "without a probe there is nothing to be said against it")
 
 
 class ComparedFigures(unittest.TestCase):

@@ -8,6 +8,7 @@ from pathlib import Path
 from comparison.measures import Experiment
 from comparison.participants import Participant, figures_of
 from comparison.running import Runner, _order, run_limited
+from recorded import rounds
 
 PRINTS = 'print(\'{"at": 8, "what": "stream", "unit": "messages/s", "value": 5}\')'
 REPORTS = 'print(\'{"figures": [{"at": 8, "what": "stream", "unit": "messages/s", "median": 7}]}\')'
@@ -71,6 +72,16 @@ class Turns(unittest.TestCase):
         for _ in range(3):
             runner.round(EXPERIMENT, lambda _: None)
         self.assertEqual(sum(one.participant == "openmpi" for one in runner.records), 2)
+
+    def test_are_over_when_enough_pairs_are_steady(self):
+        runner = self._runner(ucx_tag=PRINTS, openmpi=PRINTS, deck=REPORTS)
+        runner.records += rounds({"deck": 7, "ucx-tag": 5, "openmpi": 5}, 2)
+        self.assertEqual([runner.is_complete(EXPERIMENT, count, extra=2) for count in (2, 3)], [True, False])
+        for one in runner.records:
+            one.after = 265.0
+        # Nothing is steady: twice the rounds are tried, and then it is enough.
+        self.assertEqual([runner.is_complete(EXPERIMENT, count, extra=2) for count in (1, 2)], [True, False])
+        self.assertTrue(runner.is_complete(EXPERIMENT, 2, extra=1))
 
     def test_survive_whoever_talks_nonsense(self):
         runner = self._runner(ucx_tag="print('{')", openmpi="print('{}')", deck="print('[1]')")

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Parser;
-use clap::error::ErrorKind;
+use user_interface::command_line::{self, Refusal, size};
 
 use crate::problem::{Problem, Region};
 
@@ -70,40 +70,17 @@ pub struct Orders {
     pub watch: Option<u16>,
 }
 
-/// How a command line was not an order to calculate something.
-#[derive(Debug)]
-pub enum Refusal {
-    /// The user asked for help or the version: text for stdout.
-    Answer(String),
-    /// One line that says what to type instead.
-    Usage(String),
-}
-
 /// Reads a command line, the program's name first.
 ///
 /// # Errors
 /// A [`Refusal`], when there is nothing to calculate.
 pub fn parse(line: impl IntoIterator<Item = impl Into<std::ffi::OsString> + Clone>) -> Result<Orders, Refusal> {
-    let arguments = Arguments::try_parse_from(line).map_err(|error| match error.kind() {
-        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Refusal::Answer(error.to_string()),
-        _ => {
-            let text = error.to_string();
-            let first = text.lines().next().unwrap_or_default();
-            let first = first.strip_prefix("error: ").unwrap_or(first);
-            Refusal::Usage(format!("{first}; for all options type mandelbrot --help"))
-        }
-    })?;
+    let arguments = command_line::parse(line)?;
     let Arguments { size, slices, max_iter, region, early_outs, threads, out, counts, watch } = arguments;
     let problem = Problem::checked(size, slices, max_iter, region, early_outs)
         .map_err(|error| Refusal::Usage(error.to_string()))?;
     let out = out.or_else(|| counts.is_none().then(|| PathBuf::from("mandelbrot.png")));
     Ok(Orders { problem, threads, out, counts, watch })
-}
-
-fn size(text: &str) -> Result<(u32, u32), String> {
-    text.split_once(['x', 'X'])
-        .and_then(|(width, height)| Some((width.parse().ok()?, height.parse().ok()?)))
-        .ok_or_else(|| "use --size 600x600 (pixels across, x, pixels down)".to_owned())
 }
 
 fn region(text: &str) -> Result<Region, String> {
@@ -116,6 +93,8 @@ fn region(text: &str) -> Result<Region, String> {
 
 #[cfg(test)]
 mod tests {
+    use slices::Work;
+
     use super::*;
 
     fn orders(line: &str) -> Orders {
@@ -133,7 +112,7 @@ mod tests {
     fn the_defaults_are_the_problem_of_the_papers() {
         let Orders { problem, threads, out, counts, watch } = orders("");
         assert_eq!((problem.width(), problem.height(), problem.max_iter()), (600, 600, 17_500));
-        assert_eq!((problem.slices(), problem.region()), (64, Region::FULL_SET));
+        assert_eq!((problem.cut().slices(), problem.region()), (64, Region::FULL_SET));
         assert!(!problem.early_outs());
         assert_eq!((threads, counts, watch), (None, None, None));
         assert_eq!(out.unwrap().to_str(), Some("mandelbrot.png"));
@@ -146,7 +125,7 @@ mod tests {
              --counts b.bin --watch 0",
         );
         assert_eq!((orders.problem.width(), orders.problem.height()), (30, 20));
-        assert_eq!((orders.problem.slices(), orders.problem.max_iter()), (5, 99));
+        assert_eq!((orders.problem.cut().slices(), orders.problem.max_iter()), (5, 99));
         assert!(orders.problem.early_outs());
         assert_eq!(orders.problem.region(), Region { x0: -1.0, x1: 0.5, y0: -0.25, y1: 0.1 });
         assert_eq!((orders.threads, orders.watch), (Some(3), Some(0)));

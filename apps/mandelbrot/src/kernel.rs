@@ -236,6 +236,8 @@ fn count_plainly(cx: f64, cy: f64, max_iter: u32) -> u32 {
 
 #[cfg(test)]
 mod tests {
+    use slices::Work;
+
     use super::*;
     use crate::problem::Region;
     use proptest::prelude::*;
@@ -285,7 +287,7 @@ mod tests {
         let expected = counts(&whole, 0..61);
         for slices in [2, 7, 16, 61] {
             let problem = Problem::checked((97, 61), slices, 700, Region::FULL_SET, false).unwrap();
-            let joined: Vec<u32> = (0..slices).flat_map(|slice| counts(&problem, problem.rows(slice))).collect();
+            let joined: Vec<u32> = (0..slices).flat_map(|slice| counts(&problem, problem.cut().rows(slice))).collect();
             assert_eq!(joined, expected, "{slices} slices");
         }
     }

@@ -73,6 +73,7 @@ enum {
 
   DECK_E_EXISTS = -301,          /* the name is in use */
   DECK_E_CLOSED = -302,          /* destroyed, by its owner or under this handle */
+  DECK_E_NOT_LOCKED = -303,      /* deck_cond_wait is over, and the mutex was not to be had again */
 
   DECK_E_PEER_LOST = -401,       /* another node died; deck_last_error() names it */
   DECK_E_OWNER_DIED = -402,      /* locked, but the last holder died */
@@ -500,6 +501,132 @@ int deck_wait(deck_request_t *r, int timeout_ms);
 
 /* Frees r. The collective, which the other members count on, is carried to its end by later calls; its result is dropped. */
 int deck_request_destroy(deck_request_t *r);
+
+
+/* ---- Shared segments ---------------------------------------------------------------------------------------------
+ *
+ * Memory under a name, which all nodes map. It is allocated, all of it and zeroed, in the memory of its home, a node. It
+ * lives as long as any node has it open, whatever becomes of its home and its creator; then its name is free again. Keep
+ * order in it with what follows: mutexes, condition variables, barriers and counters. Each kind has names of its own, of
+ * 1 to 95 bytes; a job can use 4,096 different ones in its life, all kinds together.
+ */
+
+typedef struct deck_segment deck_segment_t;
+
+/* Creates the segment `name` of `bytes` zeroed bytes in the memory of node home_node; -1: of this one. Waits, no longer than
+   DECK_TIMEOUT, for a home that has not joined yet, and until it has the memory. The caller closes it.
+   DECK_E_EXISTS   somebody has a segment of that name open; deck_last_error() names a node
+   DECK_E_INVALID  an impossible name, 0 bytes, or a home that the job does not expect
+   DECK_E_NOMEM    here, or at the home
+   DECK_E_PEER_LOST, DECK_E_CLOSED  the home died, or left */
+int deck_segment_create(deck_segment_t **s, const char *name, size_t bytes, int home_node);
+
+/* Opens the segment `name`, waiting up to timeout_ms until somebody has created it. The caller closes it.
+   DECK_E_TIMEOUT  nobody created it in that time, or those who have it are frozen */
+int deck_segment_open(deck_segment_t **s, const char *name, int timeout_ms);
+
+/* Its first byte, aligned to a page; NULL for a bad handle. Valid until the segment is closed. */
+void *deck_segment_data(deck_segment_t *s);
+
+/* Its size as it was created; 0 for a bad handle. */
+size_t deck_segment_size(const deck_segment_t *s);
+
+/* The node whose memory it is, or a negative code. */
+int deck_segment_home(const deck_segment_t *s);
+
+/* Lets go of it: its memory is not to be touched through this handle any more. Never waits. */
+int deck_segment_close(deck_segment_t *s);
+
+
+/* ---- Mutexes -----------------------------------------------------------------------------------------------------
+ *
+ * One thread of all nodes has a mutex at a time. At first whoever comes takes a free one; a thread that has waited for a
+ * millisecond is served before newcomers, and of several the one first that has waited longest. If the thread or the node
+ * that holds it ends without unlocking, the next one has it and is told.
+ */
+
+typedef struct deck_mutex deck_mutex_t;
+
+/* The mutex `name`, created on its first open, by any node. The caller closes it. */
+int deck_mutex_open(deck_mutex_t **m, const char *name);
+
+/* Locks it, waiting up to timeout_ms.
+   DECK_E_OWNER_DIED  it IS locked, but its last holder died, left, or ended its thread inside; told once
+   DECK_E_TIMEOUT     deck_last_error() names the holder, and says if it is frozen
+   DECK_E_INVALID     this thread holds it already */
+int deck_mutex_lock(deck_mutex_t *m, int timeout_ms);
+
+/* Unlocks it. Never waits.
+   DECK_E_INVALID  this thread does not hold it */
+int deck_mutex_unlock(deck_mutex_t *m);
+
+/* Ends the handle; threads that wait through it get DECK_E_CLOSED. The mutex lives on under its name. Never waits.
+   DECK_E_INVALID  this thread holds it, and the handle stays */
+int deck_mutex_close(deck_mutex_t *m);
+
+
+/* ---- Condition variables ----------------------------------------------------------------------------------------- */
+
+typedef struct deck_cond deck_cond_t;
+
+/* The condition variable `name`, created on its first open, by any node. The caller closes it. */
+int deck_cond_open(deck_cond_t **c, const char *name);
+
+/* Unlocks m, waits up to timeout_ms for a signal, and locks m again. May return for no reason: look at what you wait for,
+   and wait again. Getting m back may take up to a second longer, if others hold it.
+   After DECK_OK, DECK_E_TIMEOUT, DECK_E_CANCELLED, DECK_E_CLOSED (c was closed) and DECK_E_OWNER_DIED m is locked.
+   DECK_E_NOT_LOCKED       the wait is over, but m was not to be had again in time: it is NOT locked
+   DECK_E_NOT_INITIALIZED  this node has left: m is not locked
+   DECK_E_INVALID          this thread does not hold m */
+int deck_cond_wait(deck_cond_t *c, deck_mutex_t *m, int timeout_ms);
+
+/* Wakes the thread that has waited longest, if any waits. m need not be locked. Never waits. */
+int deck_cond_signal(deck_cond_t *c);
+
+/* Wakes all threads that wait. Never waits. */
+int deck_cond_broadcast(deck_cond_t *c);
+
+/* Ends the handle; threads that wait through it get DECK_E_CLOSED. Never waits. */
+int deck_cond_close(deck_cond_t *c);
+
+
+/* ---- Barriers ---------------------------------------------------------------------------------------------------- */
+
+typedef struct deck_barrier deck_barrier_t;
+
+/* The barrier `name` for `size` threads of any nodes, created on its first open. The caller closes it.
+   DECK_E_INVALID  it was opened with another size before */
+int deck_barrier_open(deck_barrier_t **b, const char *name, unsigned size);
+
+/* Waits up to timeout_ms until `size` threads have come. After a failure this thread does not count as having come.
+   DECK_E_PEER_LOST  a node died that had the barrier open: now, and in every later call */
+int deck_barrier_wait(deck_barrier_t *b, int timeout_ms);
+
+/* Ends the handle; threads that wait through it get DECK_E_CLOSED. Never waits. */
+int deck_barrier_close(deck_barrier_t *b);
+
+
+/* ---- Counters ---------------------------------------------------------------------------------------------------- */
+
+typedef struct deck_counter deck_counter_t;
+
+/* The counter `name`, created with the value 0 on its first open, by any node. The caller closes it. */
+int deck_counter_open(deck_counter_t **c, const char *name);
+
+/* Adds `amount`, which may be negative; the new value goes to *value, unless that is NULL. Never waits.
+   DECK_E_INVALID  the sum does not fit into 64 bits, and nothing was added */
+int deck_counter_add(deck_counter_t *c, int64_t amount, int64_t *value);
+
+/* The value now. Never waits. */
+int deck_counter_read(deck_counter_t *c, int64_t *value);
+
+/* Waits up to timeout_ms until the value is at_least or more; it goes to *value, unless that is NULL.
+   DECK_E_PEER_LOST  a node died that had the counter open. Wait again, if the others can do without it: a death is told
+                     once through each handle, to the waits that it falls into or else to the next */
+int deck_counter_wait(deck_counter_t *c, int64_t at_least, int64_t *value, int timeout_ms);
+
+/* Ends the handle; threads that wait through it get DECK_E_CLOSED. Never waits. */
+int deck_counter_close(deck_counter_t *c);
 
 #ifdef __cplusplus
 }

@@ -55,6 +55,7 @@ codes! {
     NoMemory = -204, c"not enough memory";
     Exists = -301, c"name in use";
     Closed = -302, c"closed";
+    NotLocked = -303, c"the mutex is not held";
     PeerLost = -401, c"a node was lost";
     OwnerDied = -402, c"the holder died";
     Corrupt = -403, c"corrupt data from a peer";

@@ -72,15 +72,39 @@ pub enum Kind {
     Group = 5,
     /// A `deck_request_t`.
     Request = 6,
+    /// A `deck_segment_t`.
+    Segment = 8,
+    /// A `deck_mutex_t`.
+    Mutex = 9,
+    /// A `deck_cond_t`.
+    Condition = 10,
+    /// A `deck_barrier_t`.
+    Barrier = 11,
+    /// A `deck_counter_t`.
+    Counter = 12,
 }
 
 impl Kind {
+    const ALL: [Kind; 11] = [
+        Kind::Thread,
+        Kind::Semaphore,
+        Kind::Message,
+        Kind::Mailbox,
+        Kind::Group,
+        Kind::Request,
+        Kind::Segment,
+        Kind::Mutex,
+        Kind::Condition,
+        Kind::Barrier,
+        Kind::Counter,
+    ];
+
     fn from_number(number: u64) -> Option<Kind> {
-        let all = [Kind::Thread, Kind::Semaphore, Kind::Message, Kind::Mailbox, Kind::Group, Kind::Request];
-        all.into_iter().find(|kind| *kind as u64 == number)
+        Kind::ALL.into_iter().find(|kind| *kind as u64 == number)
     }
 
-    fn words(self) -> &'static str {
+    /// What it is called.
+    pub fn words(self) -> &'static str {
         match self {
             Kind::Thread => "thread",
             Kind::Semaphore => "semaphore",
@@ -88,6 +112,11 @@ impl Kind {
             Kind::Mailbox => "mail box",
             Kind::Group => "group",
             Kind::Request => "request",
+            Kind::Segment => "segment",
+            Kind::Mutex => "mutex",
+            Kind::Condition => "condition variable",
+            Kind::Barrier => "barrier",
+            Kind::Counter => "counter",
         }
     }
 }

@@ -7,8 +7,9 @@
 //! | `handle` | what C holds is an index with a generation, looked up without a lock; a bad one is never a crash |
 //! | `error` | one code per kind of failure, one sentence per thread, no panic leaves the library |
 //! | `node` | the process is one node at most; a session ends with `deck_done`, and at once in a forked child |
-//! | `message`, `mailbox`, `semaphore`, `thread`, `group`, `log` | the calls, one file per object |
+//! | `named` | shared segments, mutexes, condition variables, barriers, counters: opened by name, closed by handle |
 //! | `collective` | all collectives: one call that is asked for different things, and waits or starts |
+//! | `message`, `mailbox`, `semaphore`, `thread`, `group`, `log` | the calls, one file per object |
 //!
 //! Every function is `extern "C"`, runs inside `error::answer` and looks at its arguments in this order: is the process
 //! a node, are plain arguments right, are the handles usable.
@@ -20,6 +21,7 @@ mod handle;
 mod log;
 mod mailbox;
 mod message;
+mod named;
 mod node;
 mod semaphore;
 mod thread;

@@ -121,7 +121,7 @@ fn the_header_stands_alone_and_keeps_its_numbers_in_c_and_cxx() {
 fn every_call_has_the_documented_signature_in_c_and_cxx() {
     for (language, how) in [(Language::C11, "c"), (Language::Cxx17, "cxx")] {
         let program = compile("tests/signatures.c", language, how);
-        assert_eq!(succeed(&mut Command::new(program)).stdout, b"71 calls\n");
+        assert_eq!(succeed(&mut Command::new(program)).stdout, b"94 calls\n");
     }
 }
 
@@ -175,6 +175,46 @@ fn groups_do_every_collective_in_c_and_cxx() {
 #[test]
 fn members_of_a_group_on_two_nodes_are_told_who_died() {
     tell("group");
+}
+
+#[test]
+fn segments_and_what_keeps_order_in_them_work_as_documented() {
+    run("tests/named.c");
+}
+
+/// The program and the output in the guide are real.
+#[test]
+fn the_guide_to_shared_segments_shows_a_program_and_what_it_prints() {
+    let guide = package().ancestors().nth(2).expect("the package is in crates/c").join("docs/shared-segments.md");
+    let guide = std::fs::read_to_string(guide).expect("the guide is there");
+    let block = |fence: &str| {
+        let (_, rest) = guide.split_once(&format!("\n```{fence}\n")).expect("the guide has such a block");
+        rest.split_once("```\n").expect("the block ends").0
+    };
+    let source = Path::new(env!("CARGO_TARGET_TMPDIR")).join("sums.c");
+    std::fs::write(&source, block("c")).expect("the folder can be written");
+    let program = compile(source.to_str().expect("cargo's folders have plain names"), Language::C11, "guide");
+    let node = || {
+        let mut command = alone(&program);
+        command.env("DECK_JOB", format!("deck-c-guide-{}", std::process::id())).stdout(std::process::Stdio::piped());
+        command.spawn().expect("the program starts")
+    };
+    let nodes = [node(), node()];
+    let printed: String = nodes
+        .into_iter()
+        .map(|node| {
+            let output = node.wait_with_output().expect("it was started");
+            assert!(output.status.success());
+            String::from_utf8(output.stdout).expect("text")
+        })
+        .collect();
+    let (_, shown) = block("console").split_once('\n').expect("a command, and its output");
+    assert_eq!(printed, shown);
+}
+
+#[test]
+fn a_killed_holder_of_a_mutex_is_told_and_its_segment_lives_on() {
+    tell("holder");
 }
 
 #[test]

@@ -14,7 +14,7 @@ MUST(DECK_E_UNSUPPORTED == -104 && DECK_E_NOT_FOUND == -105 && DECK_E_ACCESS == 
 MUST(DECK_E_SYSTEM == -107, "codes of a call");
 MUST(DECK_E_TYPE == -201 && DECK_E_TRUNCATED == -202, "codes of a message");
 MUST(DECK_E_TOO_LARGE == -203 && DECK_E_NOMEM == -204, "codes of a message");
-MUST(DECK_E_EXISTS == -301 && DECK_E_CLOSED == -302, "codes of a mail box");
+MUST(DECK_E_EXISTS == -301 && DECK_E_CLOSED == -302 && DECK_E_NOT_LOCKED == -303, "codes of a mail box");
 MUST(DECK_E_PEER_LOST == -401 && DECK_E_OWNER_DIED == -402 && DECK_E_CORRUPT == -403, "codes of a node");
 MUST(DECK_E_NOT_INITIALIZED == -501, "codes of this node");
 MUST(DECK_NODE_LIVE == 0 && DECK_NODE_FROZEN == 1 && DECK_NODE_LEFT == 2 && DECK_NODE_LOST == 3, "states");

@@ -248,6 +248,61 @@ static void group(void) {
   EXPECT(DECK_OK, deck_group_leave(g));
 }
 
+/* A node dies that holds a mutex, made a segment, and has a barrier and a counter open. */
+static void holder_child(void) {
+  deck_segment_t *s;
+  deck_mutex_t *m;
+  deck_barrier_t *b;
+  deck_counter_t *n;
+  join(1);
+  EXPECT(DECK_OK, deck_segment_create(&s, "board", 100, 1));
+  EXPECT(DECK_OK, deck_mutex_open(&m, "m"));
+  EXPECT(DECK_OK, deck_barrier_open(&b, "b", 2));
+  EXPECT(DECK_OK, deck_counter_open(&n, "n"));
+  EXPECT(DECK_OK, deck_mutex_lock(m, 0));
+  memset(deck_segment_data(s), 7, 100);
+  say(to_parent);
+  pause();
+}
+
+static void *wait_to_be_told(void *arg) {
+  deck_barrier_t *b = arg;
+  EXPECT(DECK_E_PEER_LOST, deck_barrier_wait(b, DECK_FOREVER));
+  SAYS("node 1");
+  return NULL;
+}
+
+static void holder(void) {
+  deck_segment_t *s;
+  deck_mutex_t *m;
+  deck_barrier_t *b;
+  deck_counter_t *n;
+  deck_thread_t *waiter;
+  join(0);
+  say(to_child);
+  hear(to_parent);
+  EXPECT(DECK_OK, deck_segment_open(&s, "board", 10000));
+  EXPECT(1, deck_segment_home(s));
+  EXPECT(DECK_OK, deck_mutex_open(&m, "m"));
+  EXPECT(DECK_OK, deck_barrier_open(&b, "b", 2));
+  EXPECT(DECK_OK, deck_counter_open(&n, "n"));
+  EXPECT(DECK_E_TIMEOUT, deck_mutex_lock(m, 10));
+  SAYS("node 1");
+  EXPECT(DECK_OK, deck_thread_create(&waiter, wait_to_be_told, b));
+  end_child(SIGKILL);
+  EXPECT(DECK_E_OWNER_DIED, deck_mutex_lock(m, 10000));
+  SAYS("node 1");
+  CHECK(((unsigned char *)deck_segment_data(s))[99] == 7);
+  EXPECT(DECK_OK, deck_mutex_unlock(m));
+  EXPECT(DECK_OK, deck_mutex_lock(m, 0));
+  EXPECT(DECK_OK, deck_mutex_unlock(m));
+  EXPECT(DECK_OK, deck_thread_join(waiter, NULL));
+  EXPECT(DECK_E_PEER_LOST, deck_barrier_wait(b, 0));
+  EXPECT(DECK_E_PEER_LOST, deck_counter_wait(n, 1, NULL, 10)); /* once */
+  SAYS("node 1");
+  EXPECT(DECK_E_TIMEOUT, deck_counter_wait(n, 1, NULL, 10));
+}
+
 static const struct {
   const char *name;
   void (*parent)(void), (*child)(void);
@@ -257,6 +312,7 @@ static const struct {
   {"left", left, left_child},
   {"frozen", frozen, frozen_child},
   {"group", group, group_child},
+  {"holder", holder, holder_child},
 };
 
 int main(int argc, char **argv) {

@@ -125,6 +125,31 @@ static int (*const deck_start_alltoallv_)(deck_group_t *g, const void *in, const
 static int (*const deck_test_)(deck_request_t *r, int *is_done) = deck_test;
 static int (*const deck_wait_)(deck_request_t *r, int timeout_ms) = deck_wait;
 static int (*const deck_request_destroy_)(deck_request_t *r) = deck_request_destroy;
+static int (*const deck_segment_create_)(deck_segment_t **s, const char *name, size_t bytes, int home_node) =
+  deck_segment_create;
+static int (*const deck_segment_open_)(deck_segment_t **s, const char *name, int timeout_ms) = deck_segment_open;
+static void *(*const deck_segment_data_)(deck_segment_t *s) = deck_segment_data;
+static size_t (*const deck_segment_size_)(const deck_segment_t *s) = deck_segment_size;
+static int (*const deck_segment_home_)(const deck_segment_t *s) = deck_segment_home;
+static int (*const deck_segment_close_)(deck_segment_t *s) = deck_segment_close;
+static int (*const deck_mutex_open_)(deck_mutex_t **m, const char *name) = deck_mutex_open;
+static int (*const deck_mutex_lock_)(deck_mutex_t *m, int timeout_ms) = deck_mutex_lock;
+static int (*const deck_mutex_unlock_)(deck_mutex_t *m) = deck_mutex_unlock;
+static int (*const deck_mutex_close_)(deck_mutex_t *m) = deck_mutex_close;
+static int (*const deck_cond_open_)(deck_cond_t **c, const char *name) = deck_cond_open;
+static int (*const deck_cond_wait_)(deck_cond_t *c, deck_mutex_t *m, int timeout_ms) = deck_cond_wait;
+static int (*const deck_cond_signal_)(deck_cond_t *c) = deck_cond_signal;
+static int (*const deck_cond_broadcast_)(deck_cond_t *c) = deck_cond_broadcast;
+static int (*const deck_cond_close_)(deck_cond_t *c) = deck_cond_close;
+static int (*const deck_barrier_open_)(deck_barrier_t **b, const char *name, unsigned size) = deck_barrier_open;
+static int (*const deck_barrier_wait_)(deck_barrier_t *b, int timeout_ms) = deck_barrier_wait;
+static int (*const deck_barrier_close_)(deck_barrier_t *b) = deck_barrier_close;
+static int (*const deck_counter_open_)(deck_counter_t **c, const char *name) = deck_counter_open;
+static int (*const deck_counter_add_)(deck_counter_t *c, int64_t amount, int64_t *value) = deck_counter_add;
+static int (*const deck_counter_read_)(deck_counter_t *c, int64_t *value) = deck_counter_read;
+static int (*const deck_counter_wait_)(deck_counter_t *c, int64_t at_least, int64_t *value, int timeout_ms) =
+  deck_counter_wait;
+static int (*const deck_counter_close_)(deck_counter_t *c) = deck_counter_close;
 
 int main(void) {
   const void *const calls[] = {
@@ -141,6 +166,11 @@ int main(void) {
     &deck_start_reduce_, &deck_start_allreduce_, &deck_start_scan_, &deck_start_gather_, &deck_start_scatter_,
     &deck_start_allgather_, &deck_start_alltoall_, &deck_start_gatherv_, &deck_start_scatterv_,
     &deck_start_allgatherv_, &deck_start_alltoallv_, &deck_test_, &deck_wait_, &deck_request_destroy_,
+    &deck_segment_create_, &deck_segment_open_, &deck_segment_data_, &deck_segment_size_, &deck_segment_home_,
+    &deck_segment_close_, &deck_mutex_open_, &deck_mutex_lock_, &deck_mutex_unlock_, &deck_mutex_close_,
+    &deck_cond_open_, &deck_cond_wait_, &deck_cond_signal_, &deck_cond_broadcast_, &deck_cond_close_,
+    &deck_barrier_open_, &deck_barrier_wait_, &deck_barrier_close_, &deck_counter_open_, &deck_counter_add_,
+    &deck_counter_read_, &deck_counter_wait_, &deck_counter_close_,
   };
   size_t count = sizeof calls / sizeof calls[0];
   for (size_t i = 0; i < count; i++) {

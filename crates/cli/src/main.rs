@@ -1,4 +1,4 @@
-//! The `deck` command: starts jobs and measures them.
+//! The `deck` command: starts jobs, measures them, and finds where segments and processes should be.
 
 #![forbid(unsafe_code)]
 
@@ -7,6 +7,7 @@ mod descendants;
 mod guardian;
 mod lines;
 mod output;
+mod place;
 mod run;
 mod usage;
 
@@ -18,6 +19,7 @@ fn main() -> ExitCode {
     match usage::parse() {
         Ok(Command::Run(options)) => run::run(&options),
         Ok(Command::Bench(options)) => bench::run(&options),
+        Ok(Command::Place(command)) => place::run(command),
         Ok(Command::BenchNode { benchmark, part }) => bench::node(benchmark, &part),
         Err(code) => code,
     }

@@ -8,6 +8,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Parser, Subcommand};
 
 use crate::bench::{self, Benchmark};
+use crate::place;
 use crate::run::Options;
 
 const RUN: &str = "deck run -n N [--job NAME] [--tag] [--kill-on-failure] [--] PROGRAM [ARG...]";
@@ -15,7 +16,11 @@ const BENCH: &str = "deck bench NAME [--json] [--at N,...] [--time SECONDS]";
 
 /// DECK: threads own mail boxes, messages move by hand-over.
 #[derive(Parser)]
-#[command(name = "deck", version, after_help = "`deck run --help` and `deck bench --help` tell more.")]
+#[command(
+    name = "deck",
+    version,
+    after_help = "`deck run --help`, `deck bench --help` and `deck place --help` tell more."
+)]
 #[command(disable_help_subcommand = true, args_override_self = true)]
 struct Arguments {
     #[command(subcommand)]
@@ -66,6 +71,9 @@ enum Subcommands {
         #[arg(long, value_name = "SECONDS", value_parser = seconds)]
         time: Option<Duration>,
     },
+    /// Say what a placement of processes and shared segments costs, and find the best
+    #[command(subcommand, after_help = "`deck place COMMAND --help` tells more.")]
+    Place(place::Command),
     /// A node of a benchmark, which `deck bench` starts
     #[command(hide = true)]
     BenchNode {
@@ -90,6 +98,8 @@ pub enum Command {
     Run(Options),
     /// `deck bench`
     Bench(bench::Options),
+    /// `deck place`
+    Place(place::Command),
     /// A node that `deck bench` has started.
     BenchNode {
         /// Which benchmark.
@@ -109,6 +119,7 @@ pub fn parse() -> Result<Command, ExitCode> {
             Subcommands::Bench { benchmark, json, at, time } => {
                 Command::Bench(bench::Options { benchmark, json, points: at, time })
             }
+            Subcommands::Place(command) => Command::Place(command),
             Subcommands::BenchNode { benchmark, part } => Command::BenchNode { benchmark, part },
         }),
         Err(error) if !error.use_stderr() => {
@@ -121,6 +132,7 @@ pub fn parse() -> Result<Command, ExitCode> {
             let (command, usage) = match arguments.next().as_deref().and_then(|first| first.to_str()) {
                 Some("run") => ("deck run", RUN),
                 Some("bench") => ("deck bench", BENCH),
+                Some("place") => place::usage(arguments),
                 _ => ("deck", "deck run -n N PROGRAM [ARG...], or deck --help"),
             };
             eprintln!("{command}: {}; type: {usage}", in_one_line(&error).replace(char::is_control, " "));

@@ -33,7 +33,7 @@ fn pingpong_prints_one_json_object_with_every_size_and_nothing_else() {
     assert_eq!(report["rounds"], rounds);
 }
 
-/// Runs a benchmark at one point; each of `expected` has to be measured there, with a positive value.
+/// Runs a benchmark at one point; each of `expected` has to be measured there, at least once with a positive value.
 #[track_caller]
 fn measures(name: &str, at: &str, time: &str, axis: &str, expected: &[(&str, &str)]) {
     let report = bench(&[name, "--at", at, "--time", time]);
@@ -45,7 +45,8 @@ fn measures(name: &str, at: &str, time: &str, axis: &str, expected: &[(&str, &st
     for figure in figures {
         let [min, median, max] = ["min", "median", "max"].map(|name| figure[name].as_f64().unwrap());
         assert!(0.0 <= min && min <= median && median <= max, "{figure}");
-        assert!(median > 0.0 || figure["unit"] == "of mean", "{figure}");
+        // On a busy machine most of such short streams may find that nobody runs who would post.
+        assert!(max > 0.0 || figure["unit"] == "of mean", "{figure}");
         assert!(figure["at"].as_u64() == at.parse().ok() && figure["repetitions"].as_u64().unwrap() > 0, "{figure}");
     }
 }
@@ -83,7 +84,7 @@ fn oversubscribed_times_a_token_and_a_barrier() {
 
 #[test]
 fn channels_times_two_threads_of_one_node() {
-    measures("channels", "8", "0.2", "bytes", &[("ping-pong, one way", "ns"), ("stream", "messages/s")]);
+    measures("channels", "8", "1", "bytes", &[("ping-pong, one way", "ns"), ("stream", "messages/s")]);
 }
 
 #[test]

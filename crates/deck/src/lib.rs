@@ -2,7 +2,7 @@
 //!
 //! A program is a set of *nodes* (processes) of one *job*; each node runs as many threads as it likes. Any thread creates a
 //! mail box, gives it a name, and retrieves from it. Any thread of any node that knows the name *clones* the mail box and
-//! posts to it. This is the crate that programs name: [µDECK](deck_mudeck) as a whole, and the services on top of it.
+//! posts to it. This is the crate that programs name; today it is [µDECK](deck_mudeck) as a whole.
 //!
 //! ```
 //! use std::time::Duration;
@@ -64,11 +64,13 @@
 //!   timeout end within [`default_timeout`]; [`Thread::join`] alone has none.
 //! * **Death**: if a node dies, waits that need it end with [`ErrorKind::PeerLost`], which names it; all others go on.
 //! * **Manners**: the library prints nothing (unless `DECK_LOG` asks), ends no process and installs no signal handler.
-//!
-//! Shared segments and job-wide locks will be modules of this crate. They do not exist yet.
 #![forbid(unsafe_code)]
 
+#[cfg(not(loom))]
 pub mod group;
+pub mod shared;
 
+#[cfg(not(loom))]
 pub use deck_mudeck::*;
+#[cfg(not(loom))]
 pub use group::{Group, Operation};

@@ -23,6 +23,7 @@ use rustix::io::Errno;
 use crate::fork::ParentOnly;
 use crate::names::Names;
 use crate::namespace;
+use crate::objects::Objects;
 use crate::process;
 use crate::socket::{Received, Socket, pair};
 use crate::table::Table;
@@ -540,6 +541,8 @@ impl State {
             if is_over {
                 self.departures.remove(&number);
                 Names::new(&self.table).forget_writer(departure);
+                let is_lost = self.table.state(number) == Some(crate::NodeState::Lost);
+                Objects::new(&self.table).forget_seat(departure, number, is_lost);
                 self.table.free_seat(departure);
             } else {
                 let awaited = self.others();

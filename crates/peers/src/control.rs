@@ -199,6 +199,7 @@ impl Control {
                 // What it said to us before comes first: the heaps of what it had posted, and its bye.
                 self.serve_peer(membership, PEERS + u64::from(number));
                 self.peer_gone(membership, NodeId(number), lost != 0);
+                membership.shares.sweep();
                 if seat != u64::MAX {
                     let _ = broker.send(&Frame::Adopted { number: u64::from(number) }, None);
                 }
@@ -387,6 +388,11 @@ impl Control {
                     }
                 }
             }
+            Frame::SegmentMake { .. }
+            | Frame::SegmentOpen { .. }
+            | Frame::SegmentGrant { .. }
+            | Frame::SegmentRefuse { .. }
+            | Frame::SegmentRelease {} => membership.serve_segments(peer, frame, passed),
             Frame::Ping { count } => drop(peer.send(&Frame::Pong { count })),
             Frame::Pong { .. } => peer.answered(),
             Frame::Bye {} => peer.set_said_bye(),
@@ -413,6 +419,8 @@ impl Control {
         if let Some(process) = peer.process() {
             let _ = epoll::delete(&self.epoll, process);
         }
+        membership.shares.sweep();
+        membership.shares.wake_those_who_asked(number);
         let Some(handler) = membership.handler() else { return };
         handler.peer_gone(number, is_lost);
         let requests: Vec<_> =

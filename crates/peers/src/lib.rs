@@ -10,13 +10,16 @@
 mod broker;
 mod control;
 mod crowd;
+mod entries;
 pub mod fork;
 mod membership;
 mod names;
 mod namespace;
+mod objects;
 mod peer;
 mod process;
 mod rendezvous;
+mod shares;
 mod socket;
 mod table;
 mod wakeup;
@@ -26,6 +29,10 @@ pub use broker::Broker;
 pub use crowd::JobCrowd;
 pub use membership::{Door, Granted, Handler, Membership, Options};
 pub use names::{MailboxId, NAME_BYTES_MAX, NAMES_MAX, Names, check_name};
+pub use objects::{
+    OBJECT_NAME_BYTES_MAX, OBJECT_WORDS, OBJECTS_MAX, Object, ObjectKind, Objects, OpenObject, check_object_name,
+};
 pub use peer::{Depending, FROZEN_AFTER, Peer};
+pub use shares::{Answered, SegmentLife};
 pub use table::{JOB_BYTES_MAX, NODES_MAX, NodeState, Table};
 pub use wire::Refused;

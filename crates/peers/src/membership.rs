@@ -13,7 +13,9 @@ use crate::broker::{self, Broker};
 use crate::control::Control;
 use crate::crowd::JobCrowd;
 use crate::names::{MailboxId, Names};
+use crate::objects::{Objects, Opened};
 use crate::peer::{Depending, Peer};
+use crate::shares::Shares;
 use crate::socket::{Received, Socket};
 use crate::table::{NodeState, Table};
 use crate::wire::{Frame, Refused};
@@ -90,6 +92,9 @@ pub struct Membership {
     pub(crate) seat: Seat,
     pub(crate) table: Table,
     names: Names,
+    pub(crate) objects: Objects,
+    pub(crate) opened: Opened,
+    pub(crate) shares: Shares,
     heap: Arc<HeapMemory>,
     crowd: Arc<dyn Crowd>,
     /// Set while the job is joined by name.
@@ -114,12 +119,12 @@ pub struct Membership {
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Waits until `look` gives something, `event` telling when to look.
-struct Until<F>(F);
+pub(crate) struct Until<F>(pub F);
 
 impl<T, F: FnMut() -> Option<T>> Waiting for Until<F> {
     type Output = T;
@@ -155,6 +160,9 @@ impl Membership {
             number,
             seat,
             names: Names::new(&table),
+            objects: Objects::new(&table),
+            opened: Opened::default(),
+            shares: Shares::default(),
             table,
             heaps: RwLock::new(HashMap::from([(number, heap.clone())])),
             kept_heaps: Mutex::new(HashSet::new()),
@@ -437,6 +445,7 @@ impl Membership {
         if fork::is_child() || self.has_said_bye.swap(true, Ordering::SeqCst) {
             return;
         }
+        self.opened.wait_for_those_inside();
         let peers: Vec<Arc<Peer>> = lock(&self.peers).values().cloned().collect();
         for peer in &peers {
             let _ = peer.send(&Frame::Bye {});
@@ -480,7 +489,7 @@ pub(crate) fn lost(node: NodeId, doing: &str) -> Error {
     Error::new(ErrorKind::PeerLost, doing.to_string()).with_peer(node)
 }
 
-fn left() -> Error {
+pub(crate) fn left() -> Error {
     Error::new(ErrorKind::NotInitialized, "this node has left the job").with_remedy("join again")
 }
 

@@ -5,30 +5,23 @@
 //! win and a kill leaves nothing half-done. While a new name is being entered, the entry's key says whose seat does it;
 //! if that node dies in between, the next one who needs the name finishes.
 
-use std::time::Duration;
+use deck_segment::Seat;
+use deck_sync::atomic::Ordering;
+use deck_sync::{Error, ErrorKind, NodeId, Result, point};
 
-use deck_segment::{Seat, Words};
-use deck_sync::atomic::{Ordering, yield_now};
-use deck_sync::{Deadline, Error, ErrorKind, NodeId, Result, point};
-
+use crate::entries::{ENTRY_NAME_BYTES_MAX, Entries, entry};
 use crate::table::{NAMES_AT, Table};
 
 /// How many different names a job can use in its life.
 pub const NAMES_MAX: usize = 1 << 14;
 /// The most bytes of a name.
-pub const NAME_BYTES_MAX: usize = 96;
+pub const NAME_BYTES_MAX: usize = ENTRY_NAME_BYTES_MAX;
 const ENTRY_WORDS: usize = 16;
-/// How long a claim waits for another node to finish entering the same name: a few instructions, unless it is stopped.
-const ENTERED_WITHIN: Duration = Duration::from_secs(1);
 /// Bytes of all entries.
 pub(crate) const BYTES: usize = NAMES_MAX * ENTRY_WORDS * 8;
 
-mod entry {
-    pub const KEY: usize = 0;
-    pub const LENGTH: usize = 1;
-    pub const OWNER: usize = 2;
-    pub const NAME: usize = 4;
-}
+/// The word beside a name that says who owns it.
+const OWNER: usize = entry::USER;
 
 /// A mail box of a job: owner, index in its node, and which life of that index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -61,18 +54,18 @@ impl MailboxId {
 #[derive(Clone, Debug)]
 pub struct Names {
     table: Table,
-    words: Words,
+    entries: Entries,
 }
 
 impl Names {
     /// The names in `table`.
     pub fn new(table: &Table) -> Names {
-        let words = Words::in_segment(table.segment(), NAMES_AT, BYTES / 8).expect("the table has room for its names");
-        Names { table: table.clone(), words }
+        Names { table: table.clone(), entries: Entries::new(table, NAMES_AT, NAMES_MAX, ENTRY_WORDS) }
     }
 
-    fn word(&self, index: usize, word: usize) -> &deck_sync::atomic::AtomicU64 {
-        self.words.get(index * ENTRY_WORDS + word)
+    /// The broker is about to give `seat` to another node: whatever name the last one was entering, anybody may finish.
+    pub(crate) fn forget_writer(&self, seat: Seat) {
+        self.entries.forget_writer(seat);
     }
 
     /// Claims `name` for `owner`, whose node is on `seat`.
@@ -82,8 +75,11 @@ impl Names {
     /// [`ErrorKind::NoMemory`] if the job has used too many names.
     pub fn claim(&self, name: &str, owner: MailboxId, seat: Seat) -> Result<()> {
         check_name(name)?;
-        let index = self.enter(name, seat)?;
-        let place = self.word(index, entry::OWNER);
+        let index = self.entries.enter(name, seat).map_err(|error| match error.kind() {
+            ErrorKind::NoMemory => error.with_remedy("use anonymous mail boxes (reply boxes) for what needs no name"),
+            _ => error,
+        })?;
+        let place = self.entries.word(index, OWNER);
         let mut now = place.load(Ordering::Acquire);
         loop {
             if let Some(other) = MailboxId::from_word(now)
@@ -105,8 +101,8 @@ impl Names {
 
     /// Lets go of a name, if `owner` still owns it. Free on return.
     pub fn release(&self, name: &str, owner: MailboxId) {
-        if let Some(index) = self.find(name) {
-            let place = self.word(index, entry::OWNER);
+        if let Some(index) = self.entries.find(name) {
+            let place = self.entries.word(index, OWNER);
             // Pairs with: names/owner.
             let _ = place.compare_exchange(owner.to_word(), 0, Ordering::AcqRel, Ordering::Relaxed);
         }
@@ -114,101 +110,10 @@ impl Names {
 
     /// Who owns `name` now; `None` if nobody that is in the job.
     pub fn lookup(&self, name: &str) -> Option<MailboxId> {
-        let index = self.find(name)?;
+        let index = self.entries.find(name)?;
         // Acquire: pairs with: names/owner.
-        let owner = MailboxId::from_word(self.word(index, entry::OWNER).load(Ordering::Acquire))?;
+        let owner = MailboxId::from_word(self.entries.word(index, OWNER).load(Ordering::Acquire))?;
         self.table.is_live(owner.owner).then_some(owner)
-    }
-
-    /// The entry of a name that was entered completely.
-    fn find(&self, name: &str) -> Option<usize> {
-        let hash = hash(name);
-        for index in probe(hash) {
-            let key = self.word(index, entry::KEY).load(Ordering::Acquire);
-            if key == 0 {
-                return None;
-            }
-            if key >> 16 == hash >> 16 && self.holds(index, name) {
-                return Some(index);
-            }
-        }
-        None
-    }
-
-    fn holds(&self, index: usize, name: &str) -> bool {
-        // Acquire: pairs with: names/length.
-        let length = self.word(index, entry::LENGTH).load(Ordering::Acquire) as usize;
-        length == name.len()
-            && name
-                .as_bytes()
-                .chunks(8)
-                .enumerate()
-                .all(|(word, chunk)| self.word(index, entry::NAME + word).load(Ordering::Relaxed) == pack(chunk))
-    }
-
-    /// The entry of `name`, entered now if it was not.
-    fn enter(&self, name: &str, Seat(seat): Seat) -> Result<usize> {
-        let hash = hash(name);
-        let mine = ((hash >> 16) << 16) | (u64::from(seat) + 1);
-        for index in probe(hash) {
-            let place = self.word(index, entry::KEY);
-            let mut key = place.load(Ordering::Acquire);
-            if key == 0 {
-                match place.compare_exchange(0, mine, Ordering::AcqRel, Ordering::Acquire) {
-                    Ok(_) => {
-                        point("names/entering");
-                        self.write_name(index, name);
-                        return Ok(index);
-                    }
-                    Err(now) => key = now,
-                }
-            }
-            if key >> 16 != hash >> 16 {
-                continue;
-            }
-            // The same name, or a rare equal hash: it is known once the name is written.
-            let deadline = Deadline::after(ENTERED_WITHIN);
-            while self.word(index, entry::LENGTH).load(Ordering::Acquire) == 0 {
-                let writer = (key & 0xffff).checked_sub(1).and_then(|seat| self.table.node_on(Seat(seat as u16)));
-                let writer = writer.filter(|node| self.table.is_live(*node));
-                if writer.is_none() && place.compare_exchange(key, mine, Ordering::AcqRel, Ordering::Acquire).is_ok() {
-                    self.write_name(index, name);
-                    return Ok(index);
-                }
-                if let Some(writer) = writer.filter(|_| deadline.has_passed()) {
-                    let what = format!("claiming the name \"{name}\": another node is at it and does not go on");
-                    return Err(Error::new(ErrorKind::Timeout, what)
-                        .with_peer(writer)
-                        .with_remedy("it is stopped or kept from running: let it continue, or end it"));
-                }
-                key = place.load(Ordering::Acquire);
-                yield_now();
-            }
-            if self.holds(index, name) {
-                return Ok(index);
-            }
-        }
-        Err(Error::new(ErrorKind::NoMemory, format!("a job uses at most {NAMES_MAX} different names in its life"))
-            .with_remedy("use anonymous mail boxes (reply boxes) for what needs no name"))
-    }
-
-    /// The broker is about to give `seat` to another node: whatever name the last one was entering, anybody may finish.
-    pub(crate) fn forget_writer(&self, Seat(seat): Seat) {
-        for index in 0..NAMES_MAX {
-            let place = self.word(index, entry::KEY);
-            let key = place.load(Ordering::Acquire);
-            if key & 0xffff == u64::from(seat) + 1 && self.word(index, entry::LENGTH).load(Ordering::Acquire) == 0 {
-                let _ = place.compare_exchange(key, key & !0xffff, Ordering::AcqRel, Ordering::Relaxed);
-            }
-        }
-    }
-
-    fn write_name(&self, index: usize, name: &str) {
-        for (word, chunk) in name.as_bytes().chunks(8).enumerate() {
-            self.word(index, entry::NAME + word).store(pack(chunk), Ordering::Relaxed);
-        }
-        // Release: pairs with: names/length.
-        self.word(index, entry::LENGTH).store(name.len() as u64, Ordering::Release);
     }
 }
 
@@ -222,25 +127,6 @@ pub fn check_name(name: &str) -> Result<()> {
         return Err(Error::new(ErrorKind::Invalid, what));
     }
     Ok(())
-}
-
-fn pack(chunk: &[u8]) -> u64 {
-    let mut bytes = [0; 8];
-    bytes[..chunk.len()].copy_from_slice(chunk);
-    u64::from_le_bytes(bytes)
-}
-
-/// FNV-1a with a final mix; its upper 48 bits are never all zero.
-fn hash(name: &str) -> u64 {
-    let mut hash = 0xcbf2_9ce4_8422_2325u64;
-    for byte in name.bytes() {
-        hash = (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
-    }
-    (hash ^ hash >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9) | 1 << 63
-}
-
-fn probe(hash: u64) -> impl Iterator<Item = usize> {
-    (0..NAMES_MAX).map(move |step| ((hash >> 20) as usize + step) % NAMES_MAX)
 }
 
 #[cfg(test)]
@@ -277,9 +163,9 @@ mod tests {
         let names = Names::new(&table);
         let (zero, seat) = table.seat_node(1, false).unwrap();
         let (one, other) = table.seat_node(2, false).unwrap();
-        let hash = hash("half");
-        let index = probe(hash).next().unwrap();
-        names.word(index, entry::KEY).store(((hash >> 16) << 16) | (u64::from(seat.0) + 1), Ordering::Relaxed);
+        let hash = crate::entries::hash("half");
+        let index = (hash >> 20) as usize % NAMES_MAX;
+        names.entries.word(index, entry::KEY).store(((hash >> 16) << 16) | (u64::from(seat.0) + 1), Ordering::Relaxed);
         // Its seat may even be somebody else's by then.
         table.set_gone(zero, true);
         names.forget_writer(seat);

@@ -1,7 +1,7 @@
 //! Another node of the job, as this one knows it.
 
 use std::collections::HashMap;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -144,6 +144,14 @@ impl Peer {
     pub(crate) fn send(&self, frame: &Frame) -> Result<()> {
         match self.socket() {
             Some(socket) => socket.send(frame, None).map_err(|error| error.with_peer(self.number)),
+            None => Err(Error::new(ErrorKind::PeerLost, "it was never met").with_peer(self.number)),
+        }
+    }
+
+    /// Sends a frame with a descriptor. Never blocks.
+    pub(crate) fn pass(&self, frame: &Frame, passed: BorrowedFd<'_>) -> Result<()> {
+        match self.socket() {
+            Some(socket) => socket.send(frame, Some(passed)).map_err(|error| error.with_peer(self.number)),
             None => Err(Error::new(ErrorKind::PeerLost, "it was never met").with_peer(self.number)),
         }
     }

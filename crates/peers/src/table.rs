@@ -13,7 +13,7 @@ use deck_sync::{Error, ErrorKind, Event, NodeId, Result};
 /// `DECK JOB`, first word of a job's table.
 const MAGIC: u64 = u64::from_le_bytes(*b"DECK JOB");
 /// Changes with every change of the table's layout.
-const VERSION: u64 = 1;
+const VERSION: u64 = 3;
 
 mod header {
     pub const MAGIC: usize = 0;
@@ -22,6 +22,7 @@ mod header {
     pub const EXPECTED: usize = 3;
     pub const CHANGES: usize = 4;
     pub const FENCES: usize = 5;
+    pub const GONE: usize = 6;
     pub const CHANGED: usize = 8;
     pub const JOB: usize = 16;
 }
@@ -45,7 +46,13 @@ const SEATS_AT: usize = PAGE;
 const NODES_AT: usize = SEATS_AT + Seat::COUNT * SEAT_WORDS * 8;
 /// Where names begin.
 pub(crate) const NAMES_AT: usize = NODES_AT + NODES_MAX as usize * 8;
-const BYTES: usize = NAMES_AT + crate::names::BYTES;
+/// Where named things other than mail boxes begin.
+pub(crate) const OBJECTS_AT: usize = NAMES_AT + crate::names::BYTES;
+const BYTES: usize = OBJECTS_AT + crate::objects::BYTES;
+
+// As `docs/layout/job-table.md` says.
+const _: () = assert!(SEATS_AT == 4_096 && NODES_AT == 69_632 && NAMES_AT == 593_920 && OBJECTS_AT == 2_691_072);
+const _: () = assert!(BYTES == 3_739_648);
 
 /// What became of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,7 +87,7 @@ impl Table {
         }
         let segment = Segment::create("deck-job", BYTES)?;
         segment.allocate(0, NODES_AT)?;
-        segment.allocate(NAMES_AT, crate::names::BYTES)?;
+        segment.allocate(NAMES_AT, BYTES - NAMES_AT)?;
         let table = Table::view(segment);
         let mut name = [0u8; JOB_BYTES_MAX + 1];
         name[..job.len()].copy_from_slice(job.as_bytes());
@@ -149,6 +156,11 @@ impl Table {
     /// Changes whenever a node comes or goes.
     pub fn changes(&self) -> u64 {
         self.words.get(header::CHANGES).load(Ordering::Acquire)
+    }
+
+    /// Changes whenever a node dies or leaves.
+    pub fn departures(&self) -> u64 {
+        self.words.get(header::GONE).load(Ordering::Acquire)
     }
 
     /// True if some node cannot use membarrier: then all have to fence.
@@ -246,6 +258,8 @@ impl Table {
             .compare_exchange(word | 1, gone, Ordering::AcqRel, Ordering::Acquire)
             .is_ok();
         if is_first {
+            // Whoever is killed before this is one more who is gone, and that is counted again.
+            self.words.get(header::GONE).fetch_add(1, Ordering::AcqRel);
             self.seat_word(place, seat::RUNNABLE).store(0, Ordering::Relaxed);
             self.note_change();
         }

@@ -6,7 +6,7 @@
 /// First word of every frame: magic number and version of this protocol.
 const PREFIX: u64 = u64::from_le_bytes(*b"DECKwire") ^ VERSION;
 /// Changes with every change of a frame.
-const VERSION: u64 = 1;
+const VERSION: u64 = 3;
 /// The most words a frame has, prefix and code included.
 const WORDS_MAX: usize = 16;
 
@@ -79,6 +79,16 @@ frames! {
     RingEnded = 25 { ring, tail };
     /// With a third node's heap, whose buffers will be handed over.
     Heap = 26 { number, seat };
+    /// To the home of a new segment: make it, and pass it.
+    SegmentMake = 40 { request, entry, generation, bytes };
+    /// To a node that has a segment: pass it.
+    SegmentOpen = 41 { request, entry, generation };
+    /// The segment.
+    SegmentGrant = 42 { request };
+    /// No segment, and why (a [`Refused`]).
+    SegmentRefuse = 43 { request, reason };
+    /// Some segment that you made for others may have no users any more.
+    SegmentRelease = 44 {};
     /// Are you running?
     Ping = 27 { count };
     /// Yes.
@@ -109,6 +119,8 @@ pub enum Refused {
     Gone = 8,
     /// The node that listens has no descriptors left.
     Descriptors = 9,
+    /// Not yet: what is wanted is on its way there.
+    Contended = 10,
 }
 
 impl Refused {
@@ -123,6 +135,7 @@ impl Refused {
             Refused::Taken,
             Refused::Gone,
             Refused::Descriptors,
+            Refused::Contended,
         ]
         .into_iter()
         .find(|reason| *reason as u64 == word)

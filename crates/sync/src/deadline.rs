@@ -55,6 +55,11 @@ impl Deadline {
     pub fn min(self, other: Deadline) -> Deadline {
         Deadline { at_ns: self.at_ns.min(other.at_ns) }
     }
+
+    /// The later of the two.
+    pub fn max(self, other: Deadline) -> Deadline {
+        Deadline { at_ns: self.at_ns.max(other.at_ns) }
+    }
 }
 
 #[cfg(all(test, not(loom)))]

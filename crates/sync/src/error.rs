@@ -81,6 +81,8 @@ kinds! {
     Exists = "D0301", Call, "name in use", "choose another name, or close the other mail box";
     /// The object was closed or destroyed.
     Closed = "D0302", Mailbox, "closed", "create or clone it again";
+    /// A wait in a condition variable ended, and the mutex was not to be had again.
+    NotLocked = "D0303", Call, "the mutex is not held", "lock the mutex before touching what it protects";
     /// A node died.
     PeerLost = "D0401", Peer, "a node was lost", "go on without it, or start a new node";
     /// The holder of a lock died.

@@ -20,6 +20,7 @@ pub mod fork;
 mod futex;
 mod meeting;
 mod node_id;
+mod patience;
 mod point;
 mod thread;
 mod visitor;

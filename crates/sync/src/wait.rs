@@ -1,7 +1,7 @@
 //! The only wait loop of DECK.
 //!
 //! A wait goes through up to three stages. It *spins* for about what a wake-up costs, as long as there is a core for
-//! every runnable thread of the job; with more threads than cores it *yields* almost at once instead; after a longer
+//! every runnable thread of the job; with more threads than cores it *yields* instead, at once or after a few looks ([`crate::patience`]); after a longer
 //! idle time it *sleeps* on an [`Event`], which costs nothing. Pure spinning and pure sleeping each lose by a factor
 //! of a hundred somewhere.
 //!
@@ -15,14 +15,16 @@ use std::time::Duration;
 use crate::crowd::Crowd;
 use crate::deadline::{Deadline, now_ns};
 use crate::event::Event;
+use crate::patience::Patience;
 use crate::{atomic, barrier, futex, thread};
 
 /// How long a wait spins while every runnable thread has a core: about a wake across cores.
 const SPIN: Duration = Duration::from_micros(if cfg!(loom) { 0 } else { 50 });
 /// How long a wait yields in a crowd before it sleeps: a few time slices of short work by the others.
 const YIELD: Duration = Duration::from_micros(if cfg!(loom) { 0 } else { 500 });
-/// Looks before the first yield in a crowd.
-const LOOKS_IN_CROWD: u32 = 100;
+/// Looks before the first pause between them. A pause leaves more of a core to its other hardware thread, and takes tens of
+/// nanoseconds: as long as an answer that is on its way.
+const LOOKS_WITHOUT_PAUSE: u32 = if cfg!(loom) { 0 } else { 64 };
 /// Looks between two looks at the clock. A model has no clock: it looks once and goes to sleep.
 const LOOKS_PER_CLOCK: u32 = if cfg!(loom) { 1 } else { 32 };
 
@@ -33,12 +35,6 @@ pub trait Waiting {
 
     /// Looks whether it is there; called very often, must be cheap and must not block.
     fn look(&mut self) -> Option<Self::Output>;
-
-    /// Looks before the first yield, where more threads want to run than there are cores. Fewer are right for whoever waits
-    /// for several others: one of them is likely to want this very core.
-    fn looks_in_crowd(&self) -> u32 {
-        LOOKS_IN_CROWD
-    }
 
     /// Asks whoever makes it true to notify the event from now on. Called before each sleep; after it comes a heavy fence
     /// and another look.
@@ -95,30 +91,42 @@ fn stay_awake<W: Waiting>(
 ) -> Option<Result<W::Output, Interrupted>> {
     let start = now_ns();
     let mut crowded = crowd.is_crowded();
+    let mut patience = crowded.then(|| Patience::at(start));
     let mut looks = 0u32;
-    let looks_in_crowd = waiting.looks_in_crowd();
     loop {
-        if crowded && looks >= looks_in_crowd {
+        let is_yielding = patience.as_ref().is_some_and(|patience| patience.ends_at(looks));
+        if is_yielding {
+            let before = now_ns();
             atomic::yield_now();
-        } else {
+            if let Some(patience) = &mut patience {
+                let now = now_ns();
+                patience.came_back(looks, now, now - before);
+            }
+        } else if looks >= LOOKS_WITHOUT_PAUSE {
             atomic::pause();
         }
         if let Some(output) = waiting.look() {
+            if let Some(patience) = patience {
+                patience.succeed();
+            }
             return Some(Ok(output));
         }
         looks = looks.saturating_add(1);
-        if (crowded && looks >= looks_in_crowd) || looks.is_multiple_of(LOOKS_PER_CLOCK) {
+        if is_yielding || looks.is_multiple_of(LOOKS_PER_CLOCK) {
             if thread::take_cancellation() {
                 return Some(Err(Interrupted::Cancelled));
             }
             if deadline.has_passed() {
                 return Some(waiting.look().ok_or(Interrupted::Deadline));
             }
-            let spent = now_ns() - start;
-            if spent >= (if crowded { YIELD } else { SPIN }).as_nanos() as u64 {
+            let now = now_ns();
+            if now - start >= (if crowded { YIELD } else { SPIN }).as_nanos() as u64 {
                 return None;
             }
             crowded = crowd.is_crowded();
+            if crowded != patience.is_some() {
+                patience = crowded.then(|| Patience::at(now));
+            }
         }
     }
 }

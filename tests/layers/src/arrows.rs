@@ -95,6 +95,10 @@ fn judge(package: &Package, used: &str) -> Option<Finding> {
     if package.folder.starts_with("tests/") && used.starts_with("tests/") {
         return None;
     }
+    // What several applications share is a package beside them.
+    if package.folder.starts_with("apps/") && used.starts_with("apps/") {
+        return None;
+    }
     let Some(layer) = used.strip_prefix("crates/") else {
         return finding(format!(
             "depends on {used}: nothing may depend on applications, benchmarks or tests; move the shared part into a \

@@ -7,6 +7,7 @@
 #![deny(unsafe_code)]
 
 pub mod answer;
+pub mod application;
 mod calls;
 pub mod chance;
 pub mod content;
@@ -17,6 +18,7 @@ mod groups;
 pub mod job;
 pub mod leftovers;
 mod memory_group;
+mod named;
 pub mod process;
 pub mod program;
 mod watchdog;

@@ -21,6 +21,7 @@
 //! | `fork NAME` | forks a child that calls DECK, with that mail box and its clone; the child's process, and in the lane `child` how its calls failed |
 //! | `exchange ...` | see the `exchange` module |
 //! | `begin COMMAND ...` | a note, then the command |
+//! | | shared segments and what keeps order in them: see the `named` module |
 
 use std::collections::HashMap;
 use std::io::{BufRead, Write};
@@ -35,6 +36,7 @@ use crate::answer::{Answer, Failure};
 use crate::content::{self, Identity};
 use crate::exchange::Exchange;
 use crate::groups::Groups;
+use crate::named::Named;
 
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -48,9 +50,10 @@ struct Program {
     kept: Mutex<Vec<Message>>,
     exchange: Mutex<Option<Arc<Exchange>>>,
     groups: Groups,
+    named: Named,
 }
 
-type Outcome = Result<String, Failure>;
+pub(crate) type Outcome = Result<String, Failure>;
 
 /// Runs until the input ends. Exit code 3 if the job could not be joined.
 pub fn run() -> ExitCode {
@@ -66,6 +69,7 @@ pub fn run() -> ExitCode {
         kept: Mutex::default(),
         exchange: Mutex::default(),
         groups: Groups::default(),
+        named: Named::default(),
     });
     let mut lanes: HashMap<String, Sender<String>> = HashMap::new();
     for line in std::io::stdin().lock().lines().map_while(Result::ok) {
@@ -172,10 +176,15 @@ impl Program {
                 *lock(&self.exchange) = Some(exchange);
                 Ok(String::new())
             }
-            other => match lock(&self.exchange).clone() {
-                Some(exchange) => exchange.obey(other, &mut words),
-                None => Err(Failure::finding(format!("no command {other}"))),
-            },
+            other => {
+                if let Some(answer) = self.named.obey(&self.node, other, &mut words, note)? {
+                    return Ok(answer);
+                }
+                match lock(&self.exchange).clone() {
+                    Some(exchange) => exchange.obey(other, &mut words),
+                    None => Err(Failure::finding(format!("no command {other}"))),
+                }
+            }
         }
     }
 

@@ -2,7 +2,10 @@
 
 #![forbid(unsafe_code)]
 
+pub mod processes;
+
 use std::io::Write;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::thread::{CpuSet, sched_setaffinity};
@@ -41,6 +44,15 @@ pub fn stay(cpus: &[usize]) -> rustix::io::Result<()> {
     let mut set = CpuSet::new();
     cpus.iter().for_each(|cpu| set.set(*cpu));
     sched_setaffinity(None, &set)
+}
+
+/// Runs `count` threads at once and returns what each returned.
+pub fn each<E: Send>(count: usize, run: impl Fn(usize) -> Result<f64, E> + Sync) -> Result<Vec<f64>, E> {
+    let run = &run;
+    thread::scope(|scope| {
+        let running: Vec<_> = (0..count).map(|thread| scope.spawn(move || run(thread))).collect();
+        running.into_iter().map(|thread| thread.join().expect("a thread does not panic")).collect()
+    })
 }
 
 /// Prints one figure.

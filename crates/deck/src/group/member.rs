@@ -339,9 +339,4 @@ impl Waiting for Arriving<'_> {
         }
         ((board.departed(), node.membership().table().changes()) != *seen).then_some(false)
     }
-
-    fn looks_in_crowd(&self) -> u32 {
-        // Who is waited for most likely wants this core.
-        1
-    }
 }

@@ -6,19 +6,17 @@
 #![forbid(unsafe_code)]
 
 use std::env;
-use std::error::Error;
 use std::mem::MaybeUninit;
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use bench_peers::{Options, STRIDE, Window, check_sum, stay, stream_time, tell, tell_threads};
+use bench_peers::processes::{self, Failure};
+use bench_peers::{Options, STRIDE, Window, check_sum, each, stream_time, tell, tell_threads};
 use iceoryx2::port::publisher::Publisher;
 use iceoryx2::port::subscriber::Subscriber;
 use iceoryx2::prelude::*;
-use rustix::process::{Signal, set_parent_process_death_signal};
 
-type Failure = Box<dyn Error + Send + Sync>;
 /// What nobody touches may be anything.
 type Anything = MaybeUninit<u8>;
 
@@ -224,7 +222,7 @@ impl Side {
     fn threads(&self, count: usize) -> Result<(), Failure> {
         let time = self.options.time / 2;
         let begin = Instant::now();
-        let streams = self.each(count, |thread| {
+        let streams = each::<Failure>(count, |thread| {
             let way = self.way(&format!("{count}/stream/{thread}"), 8, 64);
             if self.role == 0 {
                 self.stream_receive(&way.subscriber()?, 1, Some(begin), time)
@@ -234,7 +232,7 @@ impl Side {
         })?;
         let names = if self.role == 0 { ["ping", "pong"] } else { ["pong", "ping"] };
         let begin = Instant::now();
-        let played = self.each(count, |thread| {
+        let played = each::<Failure>(count, |thread| {
             let from = self.way(&format!("{count}/{}/{thread}", names[1]), 8, 2).subscriber::<u8>()?;
             let to = self.way(&format!("{count}/{}/{thread}", names[0]), 8, 2).publisher::<u8>()?;
             if self.role == 0 {
@@ -263,14 +261,6 @@ impl Side {
         Ok(())
     }
 
-    fn each(&self, count: usize, run: impl Fn(usize) -> Result<f64, Failure> + Sync) -> Result<Vec<f64>, Failure> {
-        let run = &run;
-        thread::scope(|scope| {
-            let running: Vec<_> = (0..count).map(|thread| scope.spawn(move || run(thread))).collect();
-            running.into_iter().map(|thread| thread.join().expect("a thread does not panic")).collect()
-        })
-    }
-
     fn run(&self) -> Result<(), Failure> {
         for &at in &self.options.points {
             match self.options.measure.as_str() {
@@ -285,60 +275,11 @@ impl Side {
     }
 }
 
-/// `iceoryx2 MEASURE ...` starts the others as `iceoryx2 ROLE JOB MEASURE ...`.
 fn main() -> ExitCode {
-    let words: Vec<String> = env::args().skip(1).collect();
-    let result = match words.first().and_then(|word| word.parse().ok()) {
-        Some(role) => take_part(role, &words[1], &words[2..]),
-        None => start(&words),
-    };
-    match result {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("{error}");
-            ExitCode::FAILURE
-        }
-    }
-}
-
-fn start(words: &[String]) -> Result<(), Failure> {
-    let options = Options::of(words)?;
-    for &at in &options.points {
-        let job = format!("bench-{}-{at}", std::process::id());
-        let others = if options.measure == "fan-in" { at } else { 1 };
-        let mut words = words[..3].to_vec();
-        words.push(at.to_string());
-        let mut started = Vec::new();
-        for role in 1..=others {
-            started.push(Command::new(env::current_exe()?).arg(role.to_string()).arg(&job).args(&words).spawn()?);
-        }
-        let own = take_part(0, &job, &words);
-        for mut process in started {
-            if own.is_err() {
-                process.kill()?;
-            }
-            if !process.wait()?.success() && own.is_ok() {
-                return Err("the other process failed".into());
-            }
-        }
-        own?;
-    }
-    Ok(())
-}
-
-fn take_part(role: usize, job: &str, words: &[String]) -> Result<(), Failure> {
-    if role != 0 {
-        // Whoever polls for a partner that is gone polls for ever.
-        set_parent_process_death_signal(Some(Signal::KILL))?;
-    }
-    let options = Options::of(words)?;
-    if options.measure == "fan-in" {
-        stay(&options.cpus)?;
-    } else {
-        stay(&[options.cpus[usize::from(role != 0)]])?;
-    }
-    set_log_level(LogLevel::Error);
-    let node = NodeBuilder::new().create::<ipc::Service>().map_err(failed)?;
-    let is_yielding = env::var_os("YIELD").is_some();
-    Side { options, job: job.to_owned(), role, node, is_yielding }.run()
+    processes::run(|role, job, options| {
+        set_log_level(LogLevel::Error);
+        let node = NodeBuilder::new().create::<ipc::Service>().map_err(failed)?;
+        let is_yielding = env::var_os("YIELD").is_some();
+        Side { options: options.clone(), job: job.to_owned(), role, node, is_yielding }.run()
+    })
 }

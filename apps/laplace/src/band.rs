@@ -1,0 +1,157 @@
+//! Some neighbouring rows of the slab, and the two rows beside them.
+//!
+//! The points are coloured like a chess board. A point's neighbours all have the other colour, so all points of one colour
+//! can be relaxed in any order with the same result, bit for bit: red-black Gauss-Seidel (W. H. Press et al., *Numerical
+//! Recipes in C*, second edition, 1992, 19.5).
+//!
+//! The colours are kept apart: row `r` of colour `k` holds the columns `2 j + (r + k) % 2`. So the inner loop runs over
+//! neighbouring numbers, and what a neighbour needs, one colour of one row, is one piece of memory.
+//! Standard library only: benchmarks compile this file for other programs.
+
+use std::ops::Range;
+
+use crate::kernel::relax;
+
+/// The colours, in the order in which they are relaxed.
+pub const COLOURS: [usize; 2] = [0, 1];
+
+/// Rows of the slab, between two more that somebody else relaxes, or nobody if they are the slab's edge.
+#[derive(Clone, Debug)]
+pub struct Band {
+    width: usize,
+    /// The slab's row above the band: row 0 here.
+    first: usize,
+    rows: usize,
+    colours: [Vec<f64>; 2],
+}
+
+impl Band {
+    /// The rows after `above` of a slab that is `width` points across, with the temperatures that `start` gives to (column,
+    /// row).
+    pub fn new(width: usize, above: usize, rows: usize, start: impl Fn(usize, usize) -> f64) -> Band {
+        let half = width.div_ceil(2);
+        let mut band = Band { width, first: above, rows, colours: [(); 2].map(|()| vec![0.0; (rows + 2) * half]) };
+        for row in 0..rows + 2 {
+            for column in 0..width {
+                let (colour, place) = band.place(row, column);
+                band.colours[colour][place] = start(column, above + row);
+            }
+        }
+        band
+    }
+
+    /// Rows of the band itself.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    fn half(&self) -> usize {
+        self.width.div_ceil(2)
+    }
+
+    fn place(&self, row: usize, column: usize) -> (usize, usize) {
+        ((self.first + row + column) % 2, row * self.half() + column / 2)
+    }
+
+    /// Relaxes the points of one colour in some rows, 1 being the band's first. Returns the largest change. The leftmost
+    /// and rightmost points are edges of the slab and stay.
+    ///
+    /// # Panics
+    /// If the rows are not the band's own.
+    pub fn relax(&mut self, colour: usize, rows: Range<usize>) -> f64 {
+        assert!(rows.start >= 1 && rows.end <= self.rows + 1, "rows {rows:?} of {}", self.rows);
+        let (half, width) = (self.half(), self.width);
+        let [red, black] = &mut self.colours;
+        let (own, other) = if colour == 0 { (red, &*black) } else { (black, &*red) };
+        let mut largest = 0.0f64;
+        for row in rows {
+            // The first column of this colour in this row, and how many of its columns are no edges.
+            let offset = (self.first + row + colour) % 2;
+            let points = if offset == 0 { (width - 2) / 2 } else { (width - 1) / 2 };
+            let from = row * half + 1 - offset;
+            let beside = |at: usize| &other[at..at + points];
+            let (above, below) = (beside(from - half), beside(from + half));
+            // Columns 2 j - 1 and 2 j + 1 stand at j - 1 and j if this colour has the even ones, else at j and j + 1.
+            let (left, right) = (beside(from - (1 - offset)), beside(from + offset));
+            largest = largest.max(relax(&mut own[from..from + points], above, below, left, right));
+        }
+        largest
+    }
+
+    /// One colour of one row, also of the two beside the band (0 and `rows() + 1`).
+    pub fn row(&self, colour: usize, row: usize) -> &[f64] {
+        &self.colours[colour][row * self.half()..][..self.half()]
+    }
+
+    /// The same, to be written.
+    pub fn row_mut(&mut self, colour: usize, row: usize) -> &mut [f64] {
+        let half = self.half();
+        &mut self.colours[colour][row * half..][..half]
+    }
+
+    /// Temperatures of one row from the left, also of the two beside the band.
+    pub fn temperatures(&self, row: usize) -> Vec<f64> {
+        (0..self.width)
+            .map(|column| {
+                let (colour, place) = self.place(row, column);
+                self.colours[colour][place]
+            })
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn start(column: usize, row: usize) -> f64 {
+        ((column * 7 + row * 13) % 11) as f64
+    }
+
+    /// Red-black Gauss-Seidel, written down as it is defined.
+    fn plainly(width: usize, height: usize, sweeps: usize) -> (Vec<Vec<f64>>, f64) {
+        let mut slab: Vec<Vec<f64>> =
+            (0..height).map(|row| (0..width).map(|column| start(column, row)).collect()).collect();
+        let mut change = 0.0f64;
+        for _ in 0..sweeps {
+            change = 0.0;
+            for colour in COLOURS {
+                for row in 1..height - 1 {
+                    for column in (1..width - 1).filter(|column| (row + column) % 2 == colour) {
+                        let vertical = slab[row - 1][column] + slab[row + 1][column];
+                        let mean = (vertical + (slab[row][column - 1] + slab[row][column + 1])) * 0.25;
+                        change = change.max((mean - slab[row][column]).abs());
+                        slab[row][column] = mean;
+                    }
+                }
+            }
+        }
+        (slab, change)
+    }
+
+    proptest! {
+        /// Two bands that tell each other their edges after each colour make what the definition makes.
+        #[test]
+        fn bands_have_the_bits_of_the_definition(
+            width in 3usize..40, above in 1usize..9, below in 1usize..9, sweeps in 1usize..4,
+        ) {
+            let mut upper = Band::new(width, 0, above, start);
+            let mut lower = Band::new(width, above, below, start);
+            let mut change = 0.0f64;
+            for _ in 0..sweeps {
+                change = 0.0;
+                for colour in COLOURS {
+                    change = change.max(upper.relax(colour, 1..above + 1)).max(lower.relax(colour, 1..below + 1));
+                    upper.row_mut(colour, above + 1).copy_from_slice(lower.row(colour, 1));
+                    lower.row_mut(colour, 0).copy_from_slice(upper.row(colour, above));
+                }
+            }
+            let (slab, expected) = plainly(width, above + below + 2, sweeps);
+            let rows = (0..=above).map(|row| upper.temperatures(row)).chain((1..=below + 1).map(|row| lower.temperatures(row)));
+            prop_assert_eq!(rows.collect::<Vec<_>>(), slab);
+            prop_assert_eq!(change, expected);
+        }
+    }
+}

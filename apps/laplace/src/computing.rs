@@ -1,0 +1,235 @@
+//! A computing thread: relaxes its band, tells its neighbours, and stops when all are told to.
+//!
+//! In each half of a sweep the two outer rows go first and are posted to the neighbours; while these messages travel the
+//! rows between are relaxed. A band knows the halo of one colour before it relaxes the other, so every point sees the same
+//! neighbours for every number of bands.
+//!
+//! The thread of the first band collects the largest changes and tells the verdict. Nobody stands still for that: the
+//! verdict on a sweep counts [`LAG`] sweeps later, for all alike, so that the number of sweeps does not depend on who was
+//! how fast.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use deck::{Error, ErrorKind, Mailbox, MailboxClone, Message, Node, NodeState, Result};
+
+use crate::band::{Band, COLOURS};
+use crate::manager::MANAGER_NODE;
+use crate::patience;
+use crate::protocol::{self, Plan, ToThread, Verdict};
+use crate::slab::LAG;
+
+/// How often the first band tells how far it is, and has rows shown if somebody looks on.
+const NEWS: Duration = Duration::from_millis(100);
+/// How long the last word of the manager is waited for without looking at it.
+const LOOK: Duration = Duration::from_millis(250);
+
+/// Works as thread number `thread` of this node's `threads` for the manager until that says that all is done. If something
+/// fails the manager is told.
+///
+/// # Errors
+/// [`ErrorKind::PeerLost`] with a node that is gone; those of DECK's calls.
+pub fn work(node: &Node, manager: &MailboxClone, thread: u32, threads: u32) -> Result<()> {
+    let end = run(node, manager, thread, threads);
+    if let Err(error) = &end
+        && let Ok(message) = protocol::failed(node, error)
+    {
+        // The manager may be what failed.
+        let _ = manager.post(message, Duration::ZERO);
+    }
+    end
+}
+
+fn run(node: &Node, manager: &MailboxClone, thread: u32, threads: u32) -> Result<()> {
+    let (orders, above, below) = (node.anonymous_mailbox()?, node.anonymous_mailbox()?, node.anonymous_mailbox()?);
+    let boxes = [orders.address(), above.address(), below.address()];
+    patience::post(node, 1, manager, protocol::hello(node, thread, threads, boxes)?)?;
+    let mut order = patience::retrieve(node, 1, &orders)?;
+    let plan = match protocol::open_to_thread(&mut order)? {
+        ToThread::Welcome(plan) => *plan,
+        ToThread::Done => return Ok(()),
+        _ => return Err(out_of_turn(&order)),
+    };
+    let (width, rows) = (plan.slab.width() as usize, plan.rows as usize);
+    let band = Band::new(width, plan.above_row as usize, rows, |column, row| plan.slab.start(column, row));
+    let judge = Judge { heard: BTreeMap::new(), last: f64::INFINITY, news: Instant::now() };
+    Region { node, manager, orders, above, below, plan, band, judge }.relax_to_the_end()
+}
+
+fn out_of_turn(message: &Message) -> Error {
+    let error = Error::new(ErrorKind::Corrupt, "an order out of turn");
+    message.sender().map_or(error.clone(), |peer| error.with_peer(peer))
+}
+
+/// What a thread has.
+struct Region<'a> {
+    node: &'a Node,
+    manager: &'a MailboxClone,
+    orders: Mailbox,
+    above: Mailbox,
+    below: Mailbox,
+    plan: Plan,
+    band: Band,
+    judge: Judge,
+}
+
+/// The first band's thread's knowledge of the others.
+struct Judge {
+    /// Of each sweep, how many bands have told their change, and the largest.
+    heard: BTreeMap<u64, (usize, f64)>,
+    /// The change of the last sweep that was judged.
+    last: f64,
+    /// When news were told last.
+    news: Instant,
+}
+
+impl Judge {
+    fn hear(&mut self, sweep: u64, change: f64) {
+        let (count, largest) = self.heard.entry(sweep).or_insert((0, 0.0));
+        *count += 1;
+        *largest = largest.max(change);
+    }
+}
+
+impl Region<'_> {
+    fn relax_to_the_end(mut self) -> Result<()> {
+        for sweep in 1.. {
+            let mut change = 0.0f64;
+            for colour in COLOURS {
+                change = change.max(self.relax(colour)?);
+            }
+            self.report(sweep, change)?;
+            if sweep <= LAG {
+                continue;
+            }
+            match self.verdict(sweep - LAG)? {
+                Verdict::GoOn => {}
+                Verdict::Show => self.post_rows(false)?,
+                Verdict::Stop => break,
+            }
+        }
+        self.post_rows(true)?;
+        self.wait_for_the_others()
+    }
+
+    /// Relaxes one colour and exchanges it with the neighbours.
+    fn relax(&mut self, colour: usize) -> Result<f64> {
+        let rows = self.band.rows();
+        let mut change = self.band.relax(colour, 1..2);
+        if rows > 1 {
+            change = change.max(self.band.relax(colour, rows..rows + 1));
+        }
+        self.tell(self.plan.to_above.as_ref(), colour, 1)?;
+        self.tell(self.plan.to_below.as_ref(), colour, rows)?;
+        if rows > 2 {
+            change = change.max(self.band.relax(colour, 2..rows));
+        }
+        if self.plan.to_above.is_some() {
+            let mut halo = self.retrieve(&self.above)?;
+            halo.unpack(self.band.row_mut(colour, 0))?;
+        }
+        if self.plan.to_below.is_some() {
+            let mut halo = self.retrieve(&self.below)?;
+            halo.unpack(self.band.row_mut(colour, rows + 1))?;
+        }
+        Ok(change)
+    }
+
+    fn tell(&self, neighbour: Option<&MailboxClone>, colour: usize, row: usize) -> Result<()> {
+        let Some(neighbour) = neighbour else { return Ok(()) };
+        let halo = self.band.row(colour, row);
+        let mut message = self.node.message_with_capacity(size_of_val(halo))?;
+        message.pack(halo)?;
+        self.post(neighbour, message)
+    }
+
+    fn post(&self, to: &MailboxClone, message: Message) -> Result<()> {
+        patience::post(self.node, self.plan.nodes, to, message)
+    }
+
+    fn retrieve(&self, mailbox: &Mailbox) -> Result<Message> {
+        patience::retrieve(self.node, self.plan.nodes, mailbox)
+    }
+
+    fn report(&mut self, sweep: u64, change: f64) -> Result<()> {
+        match &self.plan.judge {
+            Some(judge) => self.post(judge, protocol::change(self.node, sweep, change)?),
+            None => {
+                self.judge.hear(sweep, change);
+                Ok(())
+            }
+        }
+    }
+
+    /// The verdict on a sweep, which the first band's thread makes and all others are told.
+    fn verdict(&mut self, sweep: u64) -> Result<Verdict> {
+        if self.plan.judge.is_none() {
+            return self.judge(sweep);
+        }
+        let mut order = self.retrieve(&self.orders)?;
+        match protocol::open_to_thread(&mut order)? {
+            ToThread::Verdict(about, verdict) if about == sweep => Ok(verdict),
+            _ => Err(out_of_turn(&order)),
+        }
+    }
+
+    fn judge(&mut self, sweep: u64) -> Result<Verdict> {
+        let bands = self.plan.judged.len() + 1;
+        while self.judge.heard.get(&sweep).is_none_or(|(count, _)| *count < bands) {
+            let mut message = self.retrieve(&self.orders)?;
+            match protocol::open_to_thread(&mut message)? {
+                ToThread::Change(sweep, change) => self.judge.hear(sweep, change),
+                _ => return Err(out_of_turn(&message)),
+            }
+        }
+        let (_, change) = self.judge.heard.remove(&sweep).unwrap_or((0, 0.0));
+        self.judge.last = change;
+        let is_end = change < self.plan.slab.tolerance() || sweep + LAG >= self.plan.slab.max_sweeps();
+        let is_news = is_end || self.judge.news.elapsed() >= NEWS;
+        let verdict = match (is_end, is_news && self.plan.is_watched) {
+            (true, _) => Verdict::Stop,
+            (false, true) => Verdict::Show,
+            (false, false) => Verdict::GoOn,
+        };
+        let message = protocol::verdict(self.node, sweep, verdict)?;
+        for other in &self.plan.judged {
+            self.post(other, message.clone())?;
+        }
+        if is_news {
+            self.judge.news = Instant::now();
+            self.post(self.manager, protocol::progress(self.node, sweep + LAG, change)?)?;
+        }
+        Ok(verdict)
+    }
+
+    /// Tells the manager the band's rows, and the edge of the slab beside it.
+    fn post_rows(&self, is_last: bool) -> Result<()> {
+        let rows = self.band.rows();
+        let first = usize::from(self.plan.to_above.is_some());
+        let last = rows + usize::from(self.plan.to_below.is_none());
+        let temperatures: Vec<_> = (first..=last).map(|row| self.band.temperatures(row)).collect();
+        let messages = protocol::rows(self.node, self.plan.above_row + first as u32, &temperatures, is_last)?;
+        messages.into_iter().try_for_each(|message| self.post(self.manager, message))
+    }
+
+    /// Until all bands are with the manager: a node that left before would be one that failed.
+    fn wait_for_the_others(&self) -> Result<()> {
+        loop {
+            match self.orders.retrieve(LOOK) {
+                Ok(mut order) => match protocol::open_to_thread(&mut order)? {
+                    ToThread::Done => return Ok(()),
+                    // Changes of sweeps after the last one that counted.
+                    ToThread::Change(..) => {}
+                    _ => return Err(out_of_turn(&order)),
+                },
+                Err(error) if matches!(error.kind(), ErrorKind::Timeout | ErrorKind::PeerLost) => {
+                    if let Ok(NodeState::Left) = self.node.state(MANAGER_NODE) {
+                        return Ok(());
+                    }
+                    patience::check(self.node, 1)?;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}

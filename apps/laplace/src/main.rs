@@ -1,0 +1,171 @@
+//! Temperatures in a heated slab, calculated by all nodes of a DECK job: the second application of the papers.
+//!
+//! Every computing thread of every node is an address: it has a band of the slab and mail boxes for the outer rows of the
+//! bands above and below, whether those belong to its own node or to another one. There are no locks and no barriers.
+//!
+//! | file | idea |
+//! |---|---|
+//! | `arguments` | the command line |
+//! | `slab` | what to calculate, and its exact solution |
+//! | `kernel`, `band` | relaxing one row; a band of rows in two colours |
+//! | `protocol` | the messages |
+//! | `computing` | a computing thread: relax, exchange, stop together |
+//! | `manager` | node 0's main thread: divide, show, collect |
+//! | `patience` | waiting for other nodes without hanging |
+//! | `palette` | colours |
+
+#![forbid(unsafe_code)]
+
+mod arguments;
+mod band;
+mod computing;
+mod kernel;
+mod manager;
+mod palette;
+mod patience;
+mod protocol;
+mod slab;
+
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use deck::{ErrorKind, MailboxClone, Node, NodeState, Result, Thread, default_timeout};
+use user_interface::command_line::{self, computing_threads, counted};
+use user_interface::{Display, Subject, Watch, files};
+
+use crate::arguments::Orders;
+use crate::manager::{MANAGER_NODE, Manager, Outcome, short};
+
+/// How long the page is served after the last request for it.
+const LINGER: Duration = Duration::from_secs(5);
+/// How long the manager's mail box is waited for without looking whether its node has left.
+const LOOK: Duration = Duration::from_millis(250);
+
+fn main() -> ExitCode {
+    command_line::run("laplace", arguments::parse(std::env::args_os()), run)
+}
+
+fn run(orders: &Orders) -> Result<()> {
+    let node = Node::join()?;
+    let part = match node.number() {
+        MANAGER_NODE => lead(&node, orders),
+        _ => follow(&node, orders).map(|()| None),
+    };
+    // Also after a failure: the others then see a node that left, and why it did is said here.
+    let left = node.leave();
+    if let Some(watch) = part? {
+        watch.linger(LINGER);
+    }
+    left
+}
+
+/// Node 0: manager and computing threads. The page, if there is one, is still being served.
+fn lead(node: &Node, orders: &Orders) -> Result<Option<Watch>> {
+    [&orders.out, &orders.temperatures].into_iter().flatten().try_for_each(|path| files::check_writable(path))?;
+    let slab = orders.slab;
+    let subject =
+        Subject { title: "Heated slab".to_owned(), what: slab.to_string(), size: (slab.width(), slab.height()) };
+    let watch = orders.watch.map(|port| Watch::start(port, subject)).transpose()?;
+    if let Some(watch) = &watch {
+        eprintln!("laplace: watch the temperatures change at {}", watch.address());
+    }
+    let manager = Manager::new(node, slab, orders.nodes.unwrap_or_else(|| node.count()))?;
+    let threads = start_threads(node, &manager.mailbox()?, orders)?;
+    let display = Display::new("laplace", "{msg}, {elapsed}", watch);
+    let outcome = manager.run(&display);
+    let watch = display.end();
+    if outcome.is_err() {
+        threads.iter().for_each(Thread::cancel);
+    }
+    let ends = join(threads);
+    let outcome = outcome?;
+    ends?;
+    save(&outcome, orders)?;
+    println!("{}", report(&outcome));
+    Ok(watch)
+}
+
+/// Any other node: computing threads alone.
+fn follow(node: &Node, orders: &Orders) -> Result<()> {
+    match find_manager(node)? {
+        Some(manager) => join(start_threads(node, &manager, orders)?),
+        None => Ok(()),
+    }
+}
+
+/// The manager's mail box; `None` if it has been and gone.
+fn find_manager(node: &Node) -> Result<Option<MailboxClone>> {
+    let start = Instant::now();
+    loop {
+        let error = match node.clone_mailbox(protocol::MANAGER, LOOK) {
+            Ok(manager) => return Ok(Some(manager)),
+            Err(error) => error,
+        };
+        if matches!(node.state(MANAGER_NODE), Ok(NodeState::Left)) || error.kind() == ErrorKind::Closed {
+            return Ok(None);
+        }
+        patience::check(node, 1)?;
+        if error.kind() != ErrorKind::Timeout || start.elapsed() > default_timeout() {
+            return Err(error.context("looking for the manager").with_peer(MANAGER_NODE));
+        }
+    }
+}
+
+fn start_threads(node: &Node, manager: &MailboxClone, orders: &Orders) -> Result<Vec<Thread<Result<()>>>> {
+    let threads = computing_threads(node, orders.threads);
+    let start = |thread| {
+        let (node, manager) = (node.clone(), manager.clone());
+        Thread::spawn(move || computing::work(&node, &manager, thread, threads))
+    };
+    (0..threads).map(start).collect()
+}
+
+/// Waits for all threads; the first error of one is told, and a panic of one goes on here.
+fn join(threads: Vec<Thread<Result<()>>>) -> Result<()> {
+    let ends: Vec<_> = threads.into_iter().map(Thread::join).collect();
+    ends.into_iter().try_for_each(|end| end.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+}
+
+fn save(Outcome { slab, temperatures, .. }: &Outcome, orders: &Orders) -> Result<()> {
+    if let Some(path) = &orders.out {
+        let rows = temperatures.chunks_exact(slab.width() as usize).map(palette::paint);
+        files::save_png(path, (slab.width(), slab.height()), rows)?;
+    }
+    if let Some(path) = &orders.temperatures {
+        files::save(path, |file| temperatures.iter().try_for_each(|value| file.write_all(&value.to_le_bytes())))?;
+    }
+    Ok(())
+}
+
+fn report(outcome: &Outcome) -> String {
+    let Outcome { slab, sweeps, change, elapsed, threads, .. } = outcome;
+    let mut each: Vec<u32> = threads.values().copied().collect();
+    let all: u32 = each.iter().sum();
+    each.dedup();
+    let nodes = counted(threads.len() as u64, "node");
+    let who = match each[..] {
+        [each] => format!("{nodes} x {}", counted(each.into(), "thread")),
+        _ => format!("{nodes}, {}", counted(all.into(), "thread")),
+    };
+    let mut report = format!("{slab}, {who}: {:.3} s, {}", elapsed.as_secs_f64(), counted(*sweeps, "sweep"));
+    if *change >= slab.tolerance() {
+        report += &format!(
+            "\nnot at the tolerance yet, the largest change is {} degrees: use more --max-sweeps",
+            short(*change)
+        );
+    }
+    if let Some(error) = largest_error(outcome) {
+        report += &format!("\nlargest difference from the exact solution: {} degrees", short(error));
+    }
+    report
+}
+
+/// The largest difference from the exact solution, if that is known.
+fn largest_error(Outcome { slab, temperatures, .. }: &Outcome) -> Option<f64> {
+    let width = slab.width() as usize;
+    let differences = temperatures
+        .iter()
+        .enumerate()
+        .map(|(place, value)| Some((value - slab.solution(place % width, place / width)?).abs()));
+    differences.collect::<Option<Vec<_>>>().map(|all| all.into_iter().fold(0.0, f64::max))
+}

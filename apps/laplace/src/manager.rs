@@ -1,0 +1,234 @@
+//! The manager, node 0's main thread: divides the slab, shows how far it is, and puts the result together.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use deck::{Error, ErrorKind, Mailbox, MailboxClone, Node, NodeId, Result, default_timeout};
+use user_interface::command_line::counted;
+use user_interface::{Display, Progress};
+
+use crate::palette;
+use crate::patience;
+use crate::protocol::{self, Hello, Order, ToManager};
+use crate::slab::Slab;
+
+/// The node that the manager runs in.
+pub const MANAGER_NODE: NodeId = NodeId(0);
+/// How long the manager waits without looking at the other nodes.
+const LOOK: Duration = Duration::from_millis(250);
+/// Parts of the progress bar.
+const PARTS: u64 = 1000;
+
+/// What came out.
+pub struct Outcome {
+    /// What was calculated.
+    pub slab: Slab,
+    /// Temperatures, row by row from the upper left.
+    pub temperatures: Vec<f64>,
+    /// Sweeps that were done.
+    pub sweeps: u64,
+    /// The largest change of the last sweep that was judged.
+    pub change: f64,
+    /// From the division of the slab to the last row.
+    pub elapsed: Duration,
+    /// Computing threads that took part, by node.
+    pub threads: BTreeMap<NodeId, u32>,
+}
+
+/// The manager of one slab.
+pub struct Manager<'a> {
+    node: &'a Node,
+    mailbox: Mailbox,
+    slab: Slab,
+    nodes: u32,
+    temperatures: Vec<f64>,
+    /// The computing threads, from the first band's on once they have bands.
+    hellos: Vec<Hello>,
+    /// The change that was told first.
+    first_change: Option<f64>,
+    /// Sweep and change that were told last.
+    last: (u64, f64),
+}
+
+impl<'a> Manager<'a> {
+    /// Creates the mail box that computing threads look for; `nodes` nodes take part.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Exists`] if this job has a manager already.
+    pub fn new(node: &'a Node, slab: Slab, nodes: u32) -> Result<Manager<'a>> {
+        let temperatures = vec![0.0; slab.width() as usize * slab.height() as usize];
+        let mailbox = node.mailbox(protocol::MANAGER)?;
+        let last = (0, f64::INFINITY);
+        Ok(Manager { node, mailbox, slab, nodes, temperatures, hellos: Vec::new(), first_change: None, last })
+    }
+
+    /// A clone of the mail box for computing threads of this node.
+    pub fn mailbox(&self) -> Result<MailboxClone> {
+        self.mailbox.clone_here()
+    }
+
+    /// Calculates the slab with the computing threads of all nodes. Blocks until it is done.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Timeout`] if nodes do not come, [`ErrorKind::PeerLost`] if one is gone, and what a thread says that fails.
+    pub fn run(mut self, display: &Display) -> Result<Outcome> {
+        self.wait_for_threads(display)?;
+        let start = Instant::now();
+        let shares = self.divide(display)?;
+        self.collect(display, &shares)?;
+        let elapsed = start.elapsed();
+        let mut threads = BTreeMap::new();
+        for hello in &self.hellos {
+            *threads.entry(hello.orders.owner()).or_default() += 1;
+            // Who cannot be told sees that this node leaves.
+            let _ = hello.orders.post(protocol::done(self.node)?, LOOK);
+        }
+        let Manager { slab, temperatures, last: (sweeps, change), .. } = self;
+        Ok(Outcome { slab, temperatures, sweeps, change, elapsed, threads })
+    }
+
+    /// The next thing that somebody says, if anybody does soon.
+    fn next(&mut self) -> Result<Option<ToManager>> {
+        match self.mailbox.retrieve(LOOK) {
+            Ok(mut message) => {
+                let said = protocol::open_to_manager(&mut message, (self.slab.width(), self.slab.height()))?;
+                if let ToManager::Failed(why) = said {
+                    patience::check(self.node, self.nodes.min(self.node.count()))?;
+                    let who = message.sender().map_or_else(|| "a node".to_owned(), |node| node.to_string());
+                    let error = Error::new(ErrorKind::PeerLost, format!("a computing thread of {who} failed: {why}"));
+                    return Err(error.with_remedy("start the job again"));
+                }
+                Ok(Some(said))
+            }
+            Err(error) if matches!(error.kind(), ErrorKind::Timeout | ErrorKind::PeerLost) => {
+                patience::check(self.node, self.nodes.min(self.node.count()))?;
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Until every thread of every node has said hello.
+    fn wait_for_threads(&mut self, display: &Display) -> Result<()> {
+        let mut last_hello = Instant::now();
+        loop {
+            let mut threads = BTreeMap::new();
+            for Hello { threads: of_node, orders, .. } in &self.hellos {
+                threads.entry(orders.owner()).or_insert(*of_node);
+            }
+            let expected: u64 = threads.values().copied().map(u64::from).sum();
+            if threads.len() == self.nodes as usize && self.hellos.len() as u64 == expected {
+                return Ok(());
+            }
+            let words = format!("{} of {}", threads.len(), counted(self.nodes.into(), "node"));
+            display.advance(Progress { total: PARTS, words: words.clone(), ..Progress::default() });
+            if last_hello.elapsed() > default_timeout() {
+                let error = Error::new(ErrorKind::Timeout, format!("{words} came"));
+                return Err(error.with_remedy(format!("start the others, or use --nodes {}", threads.len())));
+            }
+            if let Some(ToManager::Hello(hello)) = self.next()?
+                && hello.orders.owner().0 < self.nodes
+            {
+                self.hellos.push(hello);
+                last_hello = Instant::now();
+            }
+        }
+    }
+
+    /// Gives every thread its band: so many rows after the given one. Returns the rows of each node.
+    fn divide(&mut self, display: &Display) -> Result<Vec<u64>> {
+        self.hellos.sort_by_key(|hello| (hello.orders.owner(), hello.thread));
+        let inner = u64::from(self.slab.height() - 2);
+        let bands = (self.hellos.len() as u64).min(inner);
+        let spare = self.hellos.split_off(bands as usize);
+        for hello in &spare {
+            patience::post(self.node, self.nodes, &hello.orders, protocol::done(self.node)?)?;
+        }
+        let first = |band: usize| (band as u64 * inner / bands) as u32;
+        let mut shares = vec![0; self.nodes as usize];
+        for (band, hello) in self.hellos.iter().enumerate() {
+            let (above_row, rows) = (first(band), first(band + 1) - first(band));
+            shares[hello.orders.owner().0 as usize] += u64::from(rows);
+            let order = Order {
+                slab: &self.slab,
+                above_row,
+                rows,
+                nodes: self.nodes,
+                is_watched: display.is_watched(),
+                to_above: band.checked_sub(1).map(|above| self.hellos[above].below.address()),
+                to_below: self.hellos.get(band + 1).map(|below| below.above.address()),
+                judge: (band > 0).then(|| self.hellos[0].orders.address()),
+                judged: if band > 0 {
+                    Vec::new()
+                } else {
+                    self.hellos[1..].iter().map(|hello| hello.orders.address()).collect()
+                },
+            };
+            patience::post(self.node, self.nodes, &hello.orders, protocol::welcome(self.node, &order)?)?;
+        }
+        Ok(shares)
+    }
+
+    /// Until the last rows of all bands have come.
+    fn collect(&mut self, display: &Display, shares: &[u64]) -> Result<()> {
+        let width = self.slab.width() as usize;
+        let mut missing = self.slab.height() as usize;
+        while missing > 0 {
+            match self.next()? {
+                Some(ToManager::Progress(sweep, change)) => {
+                    self.last = (sweep, change);
+                    display.advance(self.progress(shares, PARTS - 1));
+                }
+                Some(ToManager::Rows { from, first, temperatures, is_last }) => {
+                    let rows = temperatures.len() / width;
+                    display.show(first..first + rows as u32, from, || palette::paint(&temperatures));
+                    if is_last {
+                        self.temperatures[first as usize * width..][..temperatures.len()]
+                            .copy_from_slice(&temperatures);
+                        missing = missing.saturating_sub(rows);
+                    }
+                }
+                // A thread of a node that is not needed.
+                Some(ToManager::Hello(hello)) => {
+                    let _ = hello.orders.post(protocol::done(self.node)?, LOOK);
+                }
+                Some(ToManager::Failed(_)) | None => {}
+            }
+        }
+        display.advance(Progress { done: PARTS, ..self.progress(shares, PARTS) });
+        Ok(())
+    }
+
+    /// How far the change has come down from the first one that was told, in orders of magnitude.
+    fn progress(&mut self, shares: &[u64], most: u64) -> Progress {
+        let (sweep, change) = self.last;
+        let first = *self.first_change.get_or_insert(change);
+        let way = |from: f64| (first / from).ln();
+        let fraction = (way(change) / way(self.slab.tolerance())).max(sweep as f64 / self.slab.max_sweeps() as f64);
+        let done = ((fraction * PARTS as f64) as u64).min(most);
+        let words = format!("sweep {sweep}, largest change {}", short(change));
+        Progress { done, total: PARTS, words, shares: shares.to_vec() }
+    }
+}
+
+/// A number with three digits that count: 0.0123, 1.23e-7.
+pub fn short(number: f64) -> String {
+    if number == 0.0 || (1e-4..1e4).contains(&number) {
+        let digits = (2 - number.max(1e-4).log10().floor() as i32).max(0) as usize;
+        return format!("{number:.digits$}");
+    }
+    format!("{number:.2e}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn three_digits_count() {
+        assert_eq!(
+            [short(0.012_345), short(1.0), short(12.34), short(1.234e-7)],
+            ["0.0123", "1.00", "12.3", "1.23e-7"]
+        );
+    }
+}

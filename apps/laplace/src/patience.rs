@@ -1,0 +1,65 @@
+//! Waiting for other nodes without ever hanging.
+//!
+//! Each node holds a part of the slab that nobody else has, so the calculation ends when a node is gone. A lost node ends a
+//! retrieve from those that had posted to it at once; for all others, and for nodes that left with an error, whoever has
+//! waited for [`LOOK`] looks whether all are there. A stopped node is there: waits for it go on when it does.
+
+use std::time::Duration;
+
+use deck::{Error, ErrorKind, Mailbox, MailboxClone, Message, Node, NodeId, NodeState, Result};
+
+/// How long a wait goes on without looking at the nodes.
+const LOOK: Duration = Duration::from_millis(250);
+
+/// Fails if one of the first `nodes` nodes is gone.
+///
+/// # Errors
+/// [`ErrorKind::PeerLost`] with the node.
+pub fn check(node: &Node, nodes: u32) -> Result<()> {
+    // A lost node is why others have left.
+    for (state, how) in [(NodeState::Lost, "was lost"), (NodeState::Left, "has left before the end")] {
+        let is_gone = |other: &NodeId| node.state(*other).is_ok_and(|found| found == state);
+        if let Some(other) = (0..nodes).map(NodeId).find(is_gone) {
+            return Err(gone(other, how));
+        }
+    }
+    Ok(())
+}
+
+fn gone(node: NodeId, how: &str) -> Error {
+    let error = Error::new(ErrorKind::PeerLost, format!("{node} {how}, and its part of the slab with it"));
+    error.with_peer(node).with_remedy("start the job again")
+}
+
+/// Retrieves from a mail box for as long as the first `nodes` nodes are there.
+///
+/// # Errors
+/// [`ErrorKind::PeerLost`] with the node that is gone; those of [`Mailbox::retrieve`], except that time runs out.
+pub fn retrieve(node: &Node, nodes: u32, mailbox: &Mailbox) -> Result<Message> {
+    loop {
+        match mailbox.retrieve(LOOK) {
+            Err(error) if matches!(error.kind(), ErrorKind::Timeout | ErrorKind::PeerLost) => check(node, nodes)?,
+            ended => return ended,
+        }
+    }
+}
+
+/// Posts for as long as the first `nodes` nodes are there.
+///
+/// # Errors
+/// As [`retrieve`].
+pub fn post(node: &Node, nodes: u32, to: &MailboxClone, mut message: Message) -> Result<()> {
+    loop {
+        match to.post(message, LOOK) {
+            Ok(()) => return Ok(()),
+            Err(refused) if refused.error.kind() == ErrorKind::Timeout => message = refused.message,
+            Err(refused) if refused.error.kind() == ErrorKind::PeerLost => return Err(gone(to.owner(), "was lost")),
+            Err(refused) => {
+                // A node that fails closes its mail boxes before it leaves.
+                check(node, nodes)?;
+                return Err(refused.error);
+            }
+        }
+        check(node, nodes)?;
+    }
+}

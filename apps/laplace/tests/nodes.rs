@@ -1,0 +1,177 @@
+//! The program as its users run it: alone, with several nodes that join a job by name, and with a node that dies.
+//! The temperatures must be the same, bit for bit, every time.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use deck_testkit::application::{Application, Folder, wait_for};
+
+fn laplace(options: &str, temperatures: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_laplace"));
+    command.args(options.split_whitespace()).arg("--temperatures").arg(temperatures).env_remove("DECK_JOB");
+    command
+}
+
+/// The temperatures' bytes and what was printed.
+fn alone(options: &str, temperatures: &Path) -> (Vec<u8>, String) {
+    let output = laplace(options, temperatures).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(output.stderr.is_empty(), "silent in a pipe: {}", String::from_utf8_lossy(&output.stderr));
+    (fs::read(temperatures).unwrap(), String::from_utf8(output.stdout).unwrap())
+}
+
+/// Nodes that find each other by name, and the file of their temperatures.
+fn job(folder: &Folder, name: &str, options: &str) -> (Application, PathBuf) {
+    let temperatures = folder.0.join(format!("{name}.bin"));
+    let (options, file) = (options.to_owned(), temperatures.clone());
+    (Application::new(&format!("laplace-{name}"), move || laplace(&options, &file)), temperatures)
+}
+
+/// The number before a word of a report.
+fn number_before(report: &str, word: &str) -> f64 {
+    let before = report.split(word).next().unwrap().trim_end();
+    before.rsplit([' ', ',']).next().unwrap().parse().unwrap_or_else(|_| panic!("{report}"))
+}
+
+#[test]
+fn the_temperatures_are_the_same_for_every_number_of_nodes_and_threads() {
+    let folder = Folder::new("laplace-nodes-several");
+    let slab = "--size 61x47 --tolerance 1e-2";
+    let (expected, report) = alone(&format!("{slab} --threads 1"), &folder.0.join("expected.bin"));
+    assert_eq!(expected.len(), 61 * 47 * 8);
+    let sweeps = number_before(&report, " sweeps");
+    let (three, _) = alone(&format!("{slab} --threads 3"), &folder.0.join("three.bin"));
+    assert!(three == expected, "3 threads");
+    // The last one has more threads than rows.
+    for (nodes, threads) in [(2, 1), (2, 2), (3, 2), (4, 12)] {
+        let options = format!("{slab} --threads {threads} --nodes {nodes}");
+        let (mut job, temperatures) = job(&folder, &format!("several-{nodes}-{threads}"), &options);
+        (0..nodes).for_each(|_| job.start(&[]));
+        // Whoever joins first is node 0.
+        let mut report = String::new();
+        for node in 0..nodes {
+            let (status, printed, notices) = job.end_of(node);
+            assert_eq!((status, notices.as_str()), (Some(0), ""), "{nodes} nodes, {threads} threads");
+            report += &printed;
+        }
+        assert!(fs::read(&temperatures).unwrap() == expected, "{nodes} nodes, {threads} threads");
+        assert_eq!(number_before(&report, " sweeps"), sweeps, "{report}");
+    }
+}
+
+#[test]
+fn the_exact_solution_comes_nearer_with_the_square_of_the_distance_between_points() {
+    let folder = Folder::new("laplace-nodes-exact");
+    let error = |size: &str| {
+        let options = format!("--source sine --size {size} --tolerance 1e-11 --threads 2");
+        number_before(&alone(&options, &folder.0.join("exact.bin")).1, " degrees")
+    };
+    let (coarse, fine) = (error("17x17"), error("33x33"));
+    assert!((3.5..4.5).contains(&(coarse / fine)), "{coarse} {fine}");
+}
+
+#[test]
+fn the_end_comes_when_no_point_changes_by_the_tolerance_or_after_so_many_sweeps() {
+    let folder = Folder::new("laplace-nodes-end");
+    let file = folder.0.join("end.bin");
+    let (_, report) = alone("--size 20x20 --tolerance 1e-3", &file);
+    assert!(report.lines().count() == 1 && number_before(&report, " sweeps") > 50.0, "{report}");
+    let (_, report) = alone("--size 20x20 --tolerance 1e-3 --max-sweeps 7 --threads 2", &file);
+    assert!(report.contains(" 7 sweeps") && report.contains("not at the tolerance yet"), "{report}");
+}
+
+/// Long enough that nobody is ready before something has happened to a node.
+const LONG: &str = "--size 300x300 --tolerance 1e-12 --nodes 3 --threads 1";
+
+#[test]
+fn when_a_node_is_killed_all_others_end_with_an_error_that_names_it() {
+    let folder = Folder::new("laplace-nodes-killed");
+    let (mut job, temperatures) = job(&folder, "killed", LONG);
+    let address = job.start_master(&[]);
+    (1..3).for_each(|_| job.start(&[]));
+    wait_for(&address, |page| page.strips.len() >= 3);
+    job.nodes[2].kill().unwrap();
+    for node in [0, 1] {
+        let (status, _, error) = job.end_of(node);
+        assert_eq!(status, Some(1), "node {node}");
+        assert!(error.contains("node 2") && error.contains("start the job again"), "node {node}: {error}");
+    }
+    assert!(!temperatures.exists());
+}
+
+#[test]
+fn a_node_may_die_anywhere_in_a_post_or_a_retrieve() {
+    let folder = Folder::new("laplace-nodes-points");
+    for point in ["post/reserved:40", "post/published:41", "retrieve/held:42", "retrieve/credited:43"] {
+        let name = point.replace(['/', ':'], "-");
+        let (file, trap) = (folder.0.join(format!("{name}.bin")), point.to_owned());
+        let nth = std::cell::Cell::new(0);
+        let mut job = Application::new(&format!("laplace-{name}"), move || {
+            let mut command = laplace(LONG, &file);
+            if nth.replace(nth.get() + 1) == 1 {
+                command.env("DECK_POINT", &trap);
+            }
+            command
+        });
+        // Numbers are given in the order of joining: the second one must be there before the third comes.
+        let address = job.start_master(&[]);
+        job.start(&[]);
+        wait_for(&address, |page| page.head["words"] == "2 of 3 nodes");
+        job.start(&[]);
+        for node in [0, 2] {
+            let (status, _, error) = job.end_of(node);
+            assert_eq!(status, Some(1), "{point}, node {node}");
+            assert!(error.contains("node 1"), "{point}, node {node}: {error}");
+        }
+    }
+}
+
+#[test]
+fn a_stopped_node_holds_the_others_up_and_loses_nothing() {
+    let folder = Folder::new("laplace-nodes-stopped");
+    let slab = "--size 200x200 --tolerance 1e-5 --threads 1";
+    let (expected, _) = alone(slab, &folder.0.join("expected.bin"));
+    let (mut job, temperatures) = job(&folder, "stopped", &format!("{slab} --nodes 2"));
+    let address = job.start_master(&[]);
+    job.start(&[]);
+    wait_for(&address, |page| page.strips.len() >= 2);
+    job.signal(1, "STOP");
+    // The sweep that the page tells stays the same.
+    let mut last = None;
+    wait_for(&address, |page| {
+        let words = page.head["words"].clone();
+        let milliseconds = page.head["milliseconds"].as_u64().unwrap();
+        let (since, seen) = last.get_or_insert((milliseconds, words.clone()));
+        if *seen != words {
+            (*since, *seen) = (milliseconds, words);
+        }
+        milliseconds - *since > 1000
+    });
+    job.signal(1, "CONT");
+    assert_eq!(job.end_of(0).0, Some(0));
+    assert_eq!(job.end_of(1).0, Some(0));
+    assert!(fs::read(&temperatures).unwrap() == expected);
+}
+
+#[test]
+fn a_node_that_is_not_needed_ends_well() {
+    let folder = Folder::new("laplace-nodes-needless");
+    let (mut job, _) = job(&folder, "needless", "--size 300x300 --tolerance 1e-7 --nodes 1 --threads 1");
+    let address = job.start_master(&[]);
+    wait_for(&address, |page| !page.strips.is_empty());
+    job.start(&[]);
+    assert_eq!((job.end_of(1).0, job.end_of(0).0), (Some(0), Some(0)));
+}
+
+#[test]
+fn a_bad_option_ends_with_status_2_and_a_bad_place_with_status_1() {
+    let folder = Folder::new("laplace-nodes-bad");
+    let usage = laplace("--size 600", &folder.0.join("t.bin")).output().unwrap();
+    let stderr = String::from_utf8(usage.stderr).unwrap();
+    assert_eq!((usage.status.code(), stderr.lines().count()), (Some(2), 1), "{stderr}");
+    let place = laplace("--size 8x8", &folder.0.join("missing/t.bin")).output().unwrap();
+    let stderr = String::from_utf8(place.stderr).unwrap();
+    assert_eq!(place.status.code(), Some(1), "{stderr}");
+    assert!(stderr.contains("missing/t.bin") && stderr.contains("folder that exists"), "{stderr}");
+}

@@ -1,0 +1,118 @@
+//! The command line.
+
+use std::path::PathBuf;
+
+use clap::Parser;
+use user_interface::command_line::{self, Refusal, size};
+
+use crate::scene::Scene;
+
+/// Renders a POV-Ray scene with all nodes of a job.
+///
+/// Node 0 is the master: it hands out horizontal slices of the picture to the computing threads of all nodes, itself
+/// included, and writes the picture. Each thread runs the installed `povray` on its slice. Only node 0's scene, size,
+/// slices and quality count; --threads is for each node. The picture is the same, bit for bit, as that of one whole
+/// render, unless the scene uses radiosity or photons.
+#[derive(Parser, Debug)]
+#[command(name = "povray-farm", version, after_help = EXAMPLES)]
+pub struct Arguments {
+    /// Scene to render; what it includes is looked for beside it too
+    #[arg(value_name = "SCENE.pov")]
+    scene: PathBuf,
+    /// Pixels across and down
+    #[arg(long, value_name = "WxH", default_value = "640x480", value_parser = size)]
+    size: (u32, u32),
+    /// Horizontal slices that the picture is handed out in; at most one for each row
+    #[arg(long, value_name = "N", default_value_t = 16)]
+    slices: u32,
+    /// Smooth edges: send more rays where neighbouring pixels differ by more than this, 0.3 for example
+    #[arg(long, value_name = "0..3", allow_negative_numbers = true)]
+    antialias: Option<f64>,
+    /// Another folder to look in for what the scene includes; may be repeated
+    #[arg(long, value_name = "FOLDER")]
+    library: Vec<PathBuf>,
+    /// Computing threads of this node [default: its share of the host's cores]
+    #[arg(long, value_name = "T", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    threads: Option<u32>,
+    /// Picture to write [default: the scene's name with .png, in the current folder]
+    #[arg(long, value_name = "FILE.png")]
+    out: Option<PathBuf>,
+    /// Show the growing picture in a browser at this port of the loopback address; 0 takes a free one
+    #[arg(long, value_name = "PORT")]
+    watch: Option<u16>,
+}
+
+const EXAMPLES: &str = "Examples:
+  povray-farm biscuit.pov                                          on one node, leaves biscuit.png
+  deck run -n 4 povray-farm biscuit.pov --antialias 0.3 --watch 0  on four nodes, looking on";
+
+/// What to do, checked.
+#[derive(Debug)]
+pub struct Orders {
+    /// What node 0 has rendered.
+    pub scene: Scene,
+    /// Computing threads of this node, if the user said how many.
+    pub threads: Option<u32>,
+    /// Where node 0 writes the picture.
+    pub out: PathBuf,
+    /// Port of the loopback page.
+    pub watch: Option<u16>,
+}
+
+/// Reads a command line, the program's name first.
+///
+/// # Errors
+/// A [`Refusal`], when there is nothing to render.
+pub fn parse(line: impl IntoIterator<Item = impl Into<std::ffi::OsString> + Clone>) -> Result<Orders, Refusal> {
+    let Arguments { scene, size, slices, antialias, library, threads, out, watch } = command_line::parse(line)?;
+    let out = out.unwrap_or_else(|| PathBuf::from(scene.file_name().unwrap_or_default()).with_extension("png"));
+    let scene =
+        Scene::checked(scene, library, size, slices, antialias).map_err(|error| Refusal::Usage(error.to_string()))?;
+    Ok(Orders { scene, threads, out, watch })
+}
+
+#[cfg(test)]
+mod tests {
+    use slices::Work;
+
+    use super::*;
+
+    fn parse(line: &str) -> Result<Orders, Refusal> {
+        super::parse(std::iter::once("povray-farm").chain(line.split_whitespace()))
+    }
+
+    #[test]
+    fn the_picture_is_called_like_the_scene_and_lies_in_the_current_folder() {
+        assert_eq!(parse("/scenes/biscuit.pov").unwrap().out, PathBuf::from("biscuit.png"));
+        assert_eq!(parse("biscuit.pov --out b.png").unwrap().out, PathBuf::from("b.png"));
+    }
+
+    #[test]
+    fn every_option_is_understood() {
+        let orders =
+            parse("a.pov --size 30x20 --slices 5 --antialias 0.3 --library x --library y --threads 3 --watch 0");
+        let orders = orders.unwrap();
+        assert_eq!((orders.scene.cut().width(), orders.scene.cut().height(), orders.scene.cut().slices()), (30, 20, 5));
+        assert_eq!((orders.threads, orders.watch), (Some(3), Some(0)));
+        assert_eq!(orders.scene.describe(), "a.pov, 30x20, antialiased at 0.3");
+    }
+
+    #[test]
+    fn a_bad_option_is_answered_by_one_line_that_says_what_to_type() {
+        for (line, wanted) in [
+            ("", "SCENE.pov"),
+            ("a.pov --size 640", "--size 600x600"),
+            ("a.pov --slices 0", "--slices"),
+            ("a.pov --antialias -1", "--antialias"),
+            ("a.pov --antialias 4", "--antialias 0.3"),
+            ("a.pov b.pov", "povray-farm --help"),
+        ] {
+            match parse(line) {
+                Err(Refusal::Usage(text)) => {
+                    assert!(text.lines().count() == 1 && text.contains(wanted), "{line}: {text}");
+                }
+                other => panic!("{line}: {other:?}"),
+            }
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! One POV-Ray process that renders one slice.
+//!
+//! POV-Ray renders the rows with one thread (the farm has as many workers as it wants), without jitter, and with the
+//! recursive antialiasing, which looks at a pixel alone: so the rows are the same as in one whole render. Its blocks are
+//! flat, so that whole lines are ready early. It dies with the thread that started it.
+
+use std::fs::{self, File};
+use std::ops::Range;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::Duration;
+
+use deck::{Error, ErrorKind, Result};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use slices::{Failure, Work};
+
+use crate::portable_pixmap;
+use crate::scene::{Scene, no_povray};
+use crate::scratch::Scratch;
+use crate::state_file::StateFile;
+
+/// Rows and columns of the blocks that POV-Ray renders at a time.
+const BLOCK: u32 = 8;
+
+/// A running POV-Ray; dropped, it is killed.
+pub struct Rendering {
+    child: Child,
+    /// Readable when the process has ended.
+    end: OwnedFd,
+    state: StateFile,
+    rows: Range<u32>,
+    size: (u32, u32),
+    picture: PathBuf,
+    words: PathBuf,
+    /// After all that uses it.
+    _scratch: Scratch,
+}
+
+/// The command that renders `rows` of `scene` into the file `picture`.
+pub fn command(scene: &Scene, rows: Range<u32>, picture: &Path) -> Command {
+    // The parent's death is the only thing that nobody could tell POV-Ray of.
+    let mut command = Command::new("setpriv");
+    command.args(["--pdeathsig", "KILL", "povray"]);
+    let with = |option: &str, path: &Path| {
+        let mut argument = std::ffi::OsString::from(option);
+        argument.push(path);
+        argument
+    };
+    command.arg(with("+I", scene.path())).arg(with("+O", picture));
+    command.args(scene.libraries().map(|library| with("+L", library)));
+    command.args([
+        format!("+W{}", scene.cut().width()),
+        format!("+H{}", scene.cut().height()),
+        format!("+SR{}", rows.start + 1),
+        format!("+ER{}", rows.end),
+        format!("+BS{BLOCK}"),
+    ]);
+    match scene.antialias() {
+        Some(threshold) => command.args([format!("+A{threshold}").as_str(), "+AM2"]),
+        None => command.arg("-A"),
+    };
+    // Binary pixmap; no window, jitter, pause, or files and lines of statistics.
+    command.args(["+FP", "-D", "-J", "-P", "+WT1", "-GS", "-GR", "-GD"]);
+    command
+}
+
+impl Rendering {
+    /// Starts POV-Ray on `rows` of `scene`.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Unsupported`] if it is not installed, [`ErrorKind::System`] if it cannot be started.
+    pub fn start(scene: &Scene, rows: Range<u32>) -> Result<Rendering> {
+        let scratch = Scratch::new()?;
+        let picture = scratch.path().join("slice.ppm");
+        let words = scratch.path().join("words.txt");
+        let failed = |error| Error::new(ErrorKind::System, format!("starting povray: {error}"));
+        let output = File::create(&words).map_err(failed)?;
+        let child = command(scene, rows.clone(), &picture)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(output)
+            .current_dir(scratch.path())
+            .spawn()
+            .map_err(|error| no_povray(&error))?;
+        // From here on the child is looked after.
+        let pid = Pid::from_child(&child);
+        let end = pidfd_open(pid, PidfdFlags::empty());
+        let size = (scene.cut().width(), scene.cut().height());
+        let state = StateFile::new(scratch.path().join("slice.pov-state"), rows.clone(), size.0, scene.gamma());
+        match end {
+            Ok(end) => Ok(Rendering { child, end, state, rows, size, picture, words, _scratch: scratch }),
+            Err(errno) => {
+                let mut child = child;
+                let _ = child.kill();
+                let _ = child.wait();
+                Err(Error::new(ErrorKind::System, "watching povray").with_os(errno.raw_os_error()))
+            }
+        }
+    }
+
+    /// Waits for the end, at most for `time`. Answers whether POV-Ray has ended well.
+    ///
+    /// # Errors
+    /// [`Failure::Impossible`] with POV-Ray's own words if it refuses the scene, [`Failure::Worker`] if it was killed.
+    pub fn wait(&mut self, time: Duration) -> std::result::Result<bool, Failure> {
+        let time = Timespec { tv_sec: 0, tv_nsec: time.subsec_nanos().into() };
+        // Interrupted or not: what counts is whether it has ended.
+        let _ = poll(&mut [PollFd::new(&self.end, PollFlags::IN)], Some(&time));
+        match self.child.try_wait() {
+            Ok(None) => Ok(false),
+            Ok(Some(status)) if status.success() => Ok(true),
+            Ok(Some(status)) => Err(self.failure(status)),
+            Err(error) => Err(Error::new(ErrorKind::System, format!("waiting for povray: {error}")).into()),
+        }
+    }
+
+    fn failure(&self, status: ExitStatus) -> Failure {
+        let words = fs::read(&self.words).unwrap_or_default();
+        let words = String::from_utf8_lossy(&words);
+        if status.code() == Some(127) || words.contains("setpriv: failed to execute") {
+            return no_povray(&std::io::ErrorKind::NotFound.into()).into();
+        }
+        if status.code().is_none() {
+            return Error::new(ErrorKind::System, format!("povray was killed: {status}")).into();
+        }
+        let remedy = "correct the scene, or name the folder of what it includes with --library".to_owned();
+        Failure::Impossible { what: complaint(&words), remedy }
+    }
+
+    /// Lines that were finished since the last call.
+    pub fn finished_lines(&mut self) -> Vec<(Range<u32>, Vec<u8>)> {
+        self.state.news()
+    }
+
+    /// The pixels of the slice, after POV-Ray has ended well.
+    ///
+    /// # Errors
+    /// [`ErrorKind::System`] if they are not there.
+    pub fn picture(&self) -> Result<Vec<u8>> {
+        let bytes = fs::read(&self.picture).unwrap_or_default();
+        portable_pixmap::rows(&bytes, self.size, self.rows.clone())
+            .ok_or_else(|| Error::new(ErrorKind::System, format!("povray left no picture of rows {:?}", self.rows)))
+    }
+}
+
+impl Drop for Rendering {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// What POV-Ray complains of, without all that it says about itself. It breaks lines at 79 columns.
+fn complaint(words: &str) -> String {
+    let after = words.rsplit("[Parsing...]").next().unwrap_or(words);
+    let lines =
+        after.lines().map(str::trim_end).filter(|line| !line.is_empty() && !line.trim_start().starts_with("===="));
+    let text = lines.take_while(|line| *line != "Render failed").fold(String::new(), |text, line| {
+        let is_continued = text.is_empty() || line.starts_with(' ');
+        text + if is_continued { "" } else { "\n" } + line
+    });
+    if text.is_empty() { "povray failed and said nothing".to_owned() } else { text.trim().to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_complaint_is_what_povray_says_and_no_more() {
+        let words = "Persistence of Vision\n==== [Parsing...] ====\nFile 'bad.pov' line 2: Parse Error: Expected \
+                     'numeric expression', } found\n instead\nFatal error in parser: Cannot parse input.\nRender failed\n\n";
+        assert_eq!(
+            complaint(words),
+            "File 'bad.pov' line 2: Parse Error: Expected 'numeric expression', } found instead\nFatal error in parser: \
+             Cannot parse input."
+        );
+        assert_eq!(complaint("\n"), "povray failed and said nothing");
+    }
+}

@@ -1,0 +1,191 @@
+//! What to render. The scene's files are read by every node from the same path; what is sent is the path.
+
+use std::ffi::OsString;
+use std::fs;
+use std::ops::{ControlFlow, Range};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf, absolute};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use deck::{Error, ErrorKind, Message, Result};
+use slices::{Cut, Failure, Lines, Work};
+
+use crate::render::Rendering;
+use crate::scratch;
+
+/// How long a worker looks at nothing but its POV-Ray.
+const LOOK: Duration = Duration::from_millis(100);
+/// Most bytes of a path.
+const PATH_BYTES: u32 = 4096;
+/// Most folders that are looked in.
+const LIBRARIES: u32 = 64;
+/// POV-Ray's own limit of the threshold: all three colours differ by the whole range.
+const LARGEST_THRESHOLD: f64 = 3.0;
+
+/// A picture of a scene. Valid by construction: only [`Scene::checked`] makes one.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Scene {
+    cut: Cut,
+    path: PathBuf,
+    libraries: Vec<PathBuf>,
+    antialias: Option<f64>,
+    /// For brightness on the page only: the picture itself comes from POV-Ray.
+    gamma: f64,
+}
+
+impl Scene {
+    /// Checks the parameters, wherever they come from: a command line or another node's message. Does not look at files.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`] with the remedy in the words of the command line.
+    pub fn checked(
+        path: PathBuf,
+        libraries: Vec<PathBuf>,
+        size: (u32, u32),
+        slices: u32,
+        antialias: Option<f64>,
+    ) -> Result<Scene> {
+        if let Some(threshold) = antialias.filter(|threshold| !(0.0..=LARGEST_THRESHOLD).contains(threshold)) {
+            let error = Error::new(ErrorKind::Invalid, format!("an antialiasing threshold of {threshold}"));
+            return Err(error.with_remedy("use --antialias 0.3 or any other number from 0 to 3"));
+        }
+        let whole = |path: PathBuf| absolute(&path).unwrap_or(path);
+        let cut = Cut::checked(size, slices, Self::VALUES as u64)?;
+        let libraries = libraries.into_iter().map(whole).collect();
+        Ok(Scene { cut, path: whole(path), libraries, antialias, gamma: 1.0 })
+    }
+
+    /// The scene's file, as people call it.
+    pub fn name(&self) -> String {
+        self.path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Folders in which POV-Ray looks for what the scene includes: that of the scene first.
+    pub fn libraries(&self) -> impl Iterator<Item = &Path> {
+        self.path.parent().into_iter().chain(self.libraries.iter().map(PathBuf::as_path))
+    }
+
+    /// The threshold of antialiasing.
+    pub fn antialias(&self) -> Option<f64> {
+        self.antialias
+    }
+
+    /// The exponent of the scene's colours.
+    pub fn gamma(&self) -> f64 {
+        self.gamma
+    }
+}
+
+/// What a scene says about its colours: `assumed_gamma 2.2`. Not more than a guess, since includes and expressions are
+/// not followed.
+fn assumed_gamma(text: &str) -> f64 {
+    let said = text.split("assumed_gamma").nth(1).unwrap_or_default().trim_start();
+    let number = said.split(|letter: char| !letter.is_ascii_digit() && letter != '.').next().unwrap_or_default();
+    number.parse().ok().filter(|gamma| (0.1..10.0).contains(gamma)).unwrap_or(1.0)
+}
+
+impl Work for Scene {
+    type Value = u8;
+    const VALUES: usize = 3;
+    const PROGRAM: &'static str = "povray-farm";
+
+    fn cut(&self) -> &Cut {
+        &self.cut
+    }
+
+    fn describe(&self) -> String {
+        let smooth = self.antialias.map(|threshold| format!(", antialiased at {threshold}")).unwrap_or_default();
+        format!("{}, {}x{}{smooth}", self.name(), self.cut.width(), self.cut.height())
+    }
+
+    fn prepare(&mut self) -> Result<()> {
+        let said = Command::new("povray").arg("--version").stdin(Stdio::null()).output();
+        said.map_err(|error| no_povray(&error))?;
+        let text = fs::read(&self.path).map_err(|error| {
+            let error = Error::new(ErrorKind::Invalid, format!("reading {}: {error}", self.path.display()));
+            error.with_remedy("name a POV-Ray scene that you may read")
+        })?;
+        self.gamma = assumed_gamma(&String::from_utf8_lossy(&text));
+        scratch::sweep();
+        Ok(())
+    }
+
+    fn pack(&self, message: &mut Message) -> Result<()> {
+        let threshold = self.antialias.unwrap_or(f64::NAN);
+        message.pack(&[self.cut.width(), self.cut.height(), self.cut.slices(), self.libraries.len() as u32])?;
+        message.pack(&[threshold, self.gamma])?;
+        std::iter::once(&self.path).chain(&self.libraries).try_for_each(|path| {
+            let path = path.as_os_str().as_bytes();
+            message.pack(&[path.len() as u32])?;
+            message.pack(path)
+        })
+    }
+
+    fn unpack(message: &mut Message) -> Result<Scene> {
+        let (mut numbers, mut shades) = ([0u32; 4], [0.0f64; 2]);
+        message.unpack(&mut numbers)?;
+        message.unpack(&mut shades)?;
+        let ([width, height, slices, libraries], [threshold, gamma]) = (numbers, shades);
+        let mut path = || -> Result<PathBuf> {
+            let mut bytes = [0u32];
+            message.unpack(&mut bytes)?;
+            let mut path = vec![0u8; bytes[0].min(PATH_BYTES) as usize];
+            message.unpack(&mut path)?;
+            Ok(PathBuf::from(OsString::from_vec(path)))
+        };
+        let scene = path()?;
+        let libraries = (0..libraries.min(LIBRARIES)).map(|_| path()).collect::<Result<_>>()?;
+        let antialias = Some(threshold).filter(|threshold| !threshold.is_nan());
+        Ok(Scene { gamma, ..Scene::checked(scene, libraries, (width, height), slices, antialias)? })
+    }
+
+    fn compute(&self, rows: Range<u32>, lines: &mut Lines<'_, Self>) -> std::result::Result<ControlFlow<()>, Failure> {
+        let mut rendering = Rendering::start(self, rows.clone())?;
+        while !rendering.wait(LOOK)? {
+            for (rows, pixels) in rendering.finished_lines() {
+                if lines.deliver(rows, &pixels)?.is_break() {
+                    return Ok(ControlFlow::Break(()));
+                }
+            }
+            if lines.look()?.is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
+        }
+        Ok(lines.finish(rows, &rendering.picture()?)?)
+    }
+
+    fn paint(&self, values: &[u8]) -> Vec<u8> {
+        values.to_vec()
+    }
+}
+
+/// POV-Ray does not start.
+pub fn no_povray(error: &std::io::Error) -> Error {
+    Error::new(ErrorKind::Unsupported, format!("povray does not start: {error}"))
+        .with_remedy("install it on every host of the job: apt-get install povray povray-includes")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_exponent_of_the_colours_is_read_off_the_scene() {
+        assert_eq!(assumed_gamma("global_settings{ assumed_gamma 1.3 max_trace_level 5}"), 1.3);
+        assert_eq!(assumed_gamma("global_settings { assumed_gamma srgb }"), 1.0);
+        assert_eq!(assumed_gamma("sphere { 0, 1 }"), 1.0);
+    }
+
+    #[test]
+    fn what_a_scene_includes_is_looked_for_beside_it_first() {
+        let scene = Scene::checked("/a/b.pov".into(), vec!["/lib".into()], (8, 8), 1, None).unwrap();
+        assert_eq!(scene.libraries().collect::<Vec<_>>(), [Path::new("/a"), Path::new("/lib")]);
+        assert_eq!(scene.name(), "b.pov");
+    }
+}

@@ -1,0 +1,174 @@
+//! The farm as its users run it, with the real POV-Ray: alone, with several nodes, and with a node that dies. The picture
+//! must be that of one whole render, bit for bit, every time.
+
+use std::fs::{self, File};
+use std::io::BufReader;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use deck_testkit::application::{Application, Folder, wait_for};
+
+/// A scene with an include of its own, textures, shadows, reflections and smooth colours.
+const SCENE: &str = r#"
+#version 3.7;
+global_settings { assumed_gamma 1.3 max_trace_level 6 }
+#include "ball.inc"
+camera { location <0, 2.2, -5> look_at <0, 0.6, 0> angle 50 }
+light_source { <-4, 8, -6>, rgb 1.1 }
+light_source { <6, 4, -3>, rgb <0.3, 0.35, 0.5> }
+sky_sphere { pigment { gradient y color_map { [0 rgb <0.9, 0.8, 0.7>] [1 rgb <0.2, 0.3, 0.6>] } } }
+plane { y, 0 pigment { checker rgb 0.9, rgb <0.2, 0.25, 0.35> } finish { reflection 0.15 } }
+object { Ball(<-1.1, 0.8, 0>, <0.9, 0.3, 0.2>) }
+object { Ball(<0.9, 0.6, 0.4>, <0.2, 0.6, 0.3>) }
+object { Ball(<0.1, 0.35, -1.3>, <0.95, 0.8, 0.3>) }
+"#;
+const BALL: &str = r#"
+#macro Ball(Where, Colour)
+  sphere { Where, Where.y pigment { granite scale 0.4 color_map { [0 rgb Colour] [1 rgb Colour * 0.4] } }
+    finish { phong 0.8 reflection 0.25 } normal { bumps 0.2 scale 0.05 } }
+#end
+"#;
+/// The same, so slow that nobody is ready before something has happened to a node.
+const SLOW: &str = "light_source { <3, 9, -5>, rgb 0.4 area_light <2, 0, 0>, <0, 0, 2>, 9, 9 }";
+
+fn scene(folder: &Folder, extra: &str) -> PathBuf {
+    fs::write(folder.0.join("ball.inc"), BALL).unwrap();
+    let path = folder.0.join("balls.pov");
+    fs::write(&path, format!("{SCENE}{extra}")).unwrap();
+    path
+}
+
+fn farm(scene: &Path, options: &str, out: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_povray-farm"));
+    command.arg(scene).args(options.split_whitespace()).arg("--out").arg(out).env_remove("DECK_JOB");
+    command
+}
+
+fn pixels(path: &Path) -> (u32, u32, Vec<u8>) {
+    let mut reader = png::Decoder::new(BufReader::new(File::open(path).unwrap())).read_info().unwrap();
+    let mut pixels = vec![0; reader.output_buffer_size().unwrap()];
+    let frame = reader.next_frame(&mut pixels).unwrap();
+    assert_eq!((frame.color_type, frame.bit_depth), (png::ColorType::Rgb, png::BitDepth::Eight));
+    (frame.width, frame.height, pixels)
+}
+
+/// One render of the whole scene by POV-Ray itself.
+fn whole(scene: &Path, (width, height): (u32, u32), antialias: &[&str]) -> Vec<u8> {
+    let folder = scene.parent().unwrap();
+    let out = folder.join("whole.png");
+    let mut command = Command::new("povray");
+    command.arg(format!("+I{}", scene.display())).arg(format!("+O{}", out.display()));
+    command.args([format!("+W{width}"), format!("+H{height}"), format!("+L{}", folder.display())]);
+    let output = command.args(["+FN8", "-D", "-J"]).args(antialias).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    pixels(&out).2
+}
+
+fn job(name: &str, scene: &Path, options: &str) -> (Application, PathBuf) {
+    let out = scene.parent().unwrap().join(format!("{name}.png"));
+    let (scene, options, file) = (scene.to_owned(), options.to_owned(), out.clone());
+    (Application::new(&format!("povray-farm-{name}"), move || farm(&scene, &options, &file)), out)
+}
+
+#[test]
+fn the_picture_is_that_of_one_whole_render() {
+    let folder = Folder::new("farm-whole");
+    let scene = scene(&folder, "");
+    for (antialias, options) in [(&["-A"][..], ""), (&["+A0.2", "+AM2"][..], "--antialias 0.2")] {
+        let expected = whole(&scene, (97, 61), antialias);
+        for rest in ["--slices 1 --threads 1", "--slices 7 --threads 3", "--slices 61 --threads 2"] {
+            let out = folder.0.join("farm.png");
+            let output = farm(&scene, &format!("--size 97x61 {options} {rest}"), &out).output().unwrap();
+            let stderr = String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.success() && stderr.is_empty(), "{rest}: {stderr}");
+            assert!(pixels(&out) == (97, 61, expected.clone()), "{options} {rest}");
+        }
+    }
+}
+
+#[test]
+fn finished_lines_come_while_their_slice_is_being_rendered() {
+    let folder = Folder::new("farm-lines");
+    let (mut job, out) = job("lines", &scene(&folder, SLOW), "--size 160x120 --slices 1 --threads 1");
+    let address = job.start_master(&[]);
+    // Of one slice, so nothing is done yet.
+    let page = wait_for(&address, |page| !page.strips.is_empty());
+    assert_eq!((&page.head["done"], page.strips[0][0]), (&0.into(), 0));
+    assert!(page.strips[0][1] < 120, "{:?}", page.strips);
+    assert_eq!(job.end_of(0).0, Some(0));
+    assert!(out.exists());
+}
+
+#[test]
+fn a_node_that_is_killed_costs_its_slice_and_its_povray_dies_with_it() {
+    let folder = Folder::new("farm-killed");
+    let scene = scene(&folder, SLOW);
+    let expected = whole(&scene, (120, 90), &["-A"]);
+    let (mut job, out) = job("killed", &scene, "--size 120x90 --slices 12 --threads 1");
+    let address = job.start_master(&[]);
+    job.start(&[]);
+    wait_for(&address, |page| page.strips.iter().any(|strip| strip[2] == 1));
+    let scratch = format!("povray-farm-{}-", job.nodes[1].id());
+    job.nodes[1].kill().unwrap();
+    let (status, report, notices) = job.end_of(0);
+    assert_eq!(status, Some(0), "{notices}");
+    assert!(report.contains("balls.pov, 120x90, 12 slices, 2 nodes x 1 thread: "), "{report}");
+    assert!(report.contains(" (lost)") && notices.contains("node 1 was lost; "), "{report}{notices}");
+    assert!(pixels(&out) == (120, 90, expected));
+    let orphans = fs::read_dir("/proc").unwrap().flatten().filter(|process| {
+        let line = fs::read(process.path().join("cmdline")).unwrap_or_default();
+        String::from_utf8_lossy(&line).contains(&scratch)
+    });
+    assert_eq!(orphans.count(), 0, "POV-Ray of the dead node");
+}
+
+#[test]
+fn a_node_may_die_in_the_middle_of_telling_lines() {
+    let folder = Folder::new("farm-points");
+    let scene = scene(&folder, "");
+    let expected = whole(&scene, (64, 48), &["-A"]);
+    for point in ["post/reserved:3", "post/published:3", "retrieve/held:2"] {
+        let out = folder.0.join("points.png");
+        let (path, file, trap) = (scene.clone(), out.clone(), point.to_owned());
+        let nth = std::cell::Cell::new(0);
+        let mut job = Application::new(&format!("povray-farm-{}", point.replace(['/', ':'], "-")), move || {
+            let mut command = farm(&path, "--size 64x48 --slices 24 --threads 1", &file);
+            if nth.replace(nth.get() + 1) == 1 {
+                command.env("DECK_POINT", &trap);
+            }
+            command
+        });
+        job.start_master(&[]);
+        job.start(&[]);
+        assert_eq!(job.end_of(1).0, None, "{point}: it is killed");
+        let (status, _, notices) = job.end_of(0);
+        assert_eq!(status, Some(0), "{point}: {notices}");
+        assert!(pixels(&out) == (64, 48, expected.clone()), "{point}");
+    }
+}
+
+#[test]
+fn a_scene_that_does_not_parse_is_answered_by_what_povray_says_once() {
+    let folder = Folder::new("farm-parse");
+    let (mut job, out) = job("parse", &scene(&folder, "sphere { <0, 0, 0> }"), "--size 64x48 --slices 24 --threads 3");
+    job.start(&[]);
+    let (status, report, error) = job.end_of(0);
+    assert_eq!((status, report.as_str()), (Some(1), ""));
+    assert_eq!(error.matches("Parse Error: Expected 'numeric expression'").count(), 1, "{error}");
+    assert!(error.contains("balls.pov' line 13") && !error.contains("Persistence of Vision"), "{error}");
+    assert!(!out.exists());
+}
+
+#[test]
+fn without_povray_or_a_scene_the_error_says_what_to_do() {
+    let folder = Folder::new("farm-without");
+    let scene = scene(&folder, "");
+    let out = folder.0.join("without.png");
+    let without = farm(&scene, "--size 8x8", &out).env("PATH", &folder.0).output().unwrap();
+    let error = String::from_utf8_lossy(&without.stderr);
+    assert_eq!(without.status.code(), Some(1), "{error}");
+    assert!(error.contains("apt-get install povray"), "{error}");
+    let nothing = farm(&folder.0.join("none.pov"), "--size 8x8", &out).output().unwrap();
+    let error = String::from_utf8_lossy(&nothing.stderr);
+    assert!(nothing.status.code() == Some(1) && error.contains("none.pov"), "{error}");
+}

@@ -1,0 +1,172 @@
+//! A priority scheduler on shared segments: the program that the paper on OptiSCI validates its cost model with.
+//!
+//! Two producers put tasks of three priorities into three queues, two consumers take them out in rounds of three, two and one.
+//! Processes talk through the queues only.
+//!
+//! | file | idea |
+//! |---|---|
+//! | `arguments` | the command line |
+//! | `task` | tasks and their priorities |
+//! | `queue` | a queue in a shared segment |
+//! | `shop` | what the nodes share besides: where they meet, what has arrived |
+//! | `process` | producers and consumers, and on which node each is |
+//! | `report` | what a process did; whether all together did what they should |
+//! | `record` | the access record |
+
+#![forbid(unsafe_code)]
+
+mod arguments;
+mod process;
+mod queue;
+mod record;
+mod report;
+mod shop;
+mod task;
+
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+use deck::{Error, ErrorKind, FOREVER, Mailbox, Node, NodeId, NodeState, Result, Thread};
+use user_interface::command_line::{self, counted};
+use user_interface::{Display, Progress, files};
+
+use crate::arguments::Orders;
+use crate::process::{OF_A_KIND, Process, in_words};
+use crate::queue::{PATIENCE, Queue};
+use crate::report::Report;
+use crate::shop::Shop;
+use crate::task::TASK_BYTES;
+
+/// The mail box that processes post their reports to.
+const REPORTS: &str = "scheduler reports";
+/// Node 0 collects and checks.
+const FIRST: NodeId = NodeId(0);
+/// How often the bar moves.
+const TICK: Duration = Duration::from_millis(100);
+
+fn main() -> ExitCode {
+    command_line::run("scheduler", arguments::parse(std::env::args_os()), run)
+}
+
+fn run(orders: &Orders) -> Result<()> {
+    let node = Node::join()?;
+    let shop = Arc::new(Shop::open(&node, orders.nodes.unwrap_or_else(|| node.count()))?);
+    match if node.number() == FIRST { lead(&shop, orders) } else { follow(&shop) } {
+        Ok(()) => node.leave(),
+        Err(error) => {
+            // The others wait for what will not come: this node shall count as lost, not as one that left.
+            std::mem::forget(shop);
+            Err(error)
+        }
+    }
+}
+
+/// Starts this node's processes; what each of them came to arrives in the channel.
+fn start(shop: &Arc<Shop>) -> Result<Receiver<Result<()>>> {
+    let (tell, told) = channel();
+    for process in Process::all().filter(|process| process.node(shop.nodes) == shop.node().number().0) {
+        let (shop, tell) = (shop.clone(), tell.clone());
+        Thread::spawn(move || {
+            // Nobody listens any more once something went wrong elsewhere.
+            let _ = tell.send(process::run(&shop, process));
+        })?;
+    }
+    Ok(told)
+}
+
+/// Any node but the first.
+fn follow(shop: &Arc<Shop>) -> Result<()> {
+    shop.meeting.wait(PATIENCE)?;
+    for result in start(shop)? {
+        result?;
+    }
+    shop.ended.wait_for(1, FOREVER)?;
+    Ok(())
+}
+
+/// The first node: makes the queues, collects what all processes did, checks it and writes the record.
+fn lead(shop: &Arc<Shop>, orders: &Orders) -> Result<()> {
+    let node = shop.node();
+    check_places(orders, shop.nodes)?;
+    files::check_writable(&orders.record)?;
+    let reports = node.mailbox(REPORTS)?;
+    shop.set_tasks(orders.tasks)?;
+    shop.meeting.wait(PATIENCE)?;
+    let homes = orders.place.iter().enumerate();
+    let _memory = homes
+        .map(|(number, home)| queue::create(node, number, orders.slots, NodeId(*home)))
+        .collect::<Result<Vec<_>>>()?;
+    let own = start(shop)?;
+    let collected = collect(shop, &reports, &own, orders)?;
+    report::check(&collected, orders.tasks)?;
+    let record = record::record(&collected, shop.nodes, orders.slots, orders.place);
+    files::save(&orders.record, |file| writeln!(file, "{record:#}"))?;
+    shop.ended.add(1)?;
+    print!("{}", summary(&collected, shop.nodes, orders));
+    Ok(())
+}
+
+/// Whether the queues can be where they are wanted.
+fn check_places(orders: &Orders, nodes: u32) -> Result<()> {
+    match orders.place.iter().enumerate().find(|(_, home)| **home >= nodes) {
+        None => Ok(()),
+        Some((queue, home)) => {
+            let takes = counted(nodes.into(), "node");
+            let what = format!("placing {} on node {home} of a job of {takes}", queue::name(queue));
+            Err(Error::new(ErrorKind::Invalid, what)
+                .with_remedy("use more nodes (deck run -n 4), or place it elsewhere"))
+        }
+    }
+}
+
+/// Waits for the reports of all processes, and shows how far they are.
+fn collect(shop: &Shop, reports: &Mailbox, own: &Receiver<Result<()>>, orders: &Orders) -> Result<Vec<Report>> {
+    let display = Display::new("scheduler", "{msg}, {elapsed}", None);
+    let queues = shop.queues()?;
+    let total = orders.tasks * u64::from(OF_A_KIND);
+    let mut collected = Vec::new();
+    while collected.len() < Process::all().count() {
+        match reports.retrieve(TICK) {
+            Ok(mut message) => collected.push(Report::unpack(&mut message)?),
+            Err(error) if error.kind() == ErrorKind::Timeout => expect_all_live(shop)?,
+            Err(error) => return Err(error),
+        }
+        if let Some(failed) = own.try_iter().find_map(Result::err) {
+            return Err(failed);
+        }
+        let done = queues.iter().map(Queue::taken_out).sum::<Result<u64>>()?;
+        display.advance(Progress { done, total, words: format!("{done} of {total} tasks"), ..Progress::default() });
+    }
+    display.end();
+    collected.sort_by_key(|report| report.process.number());
+    Ok(collected)
+}
+
+/// Fails if a node is gone that has not delivered yet.
+fn expect_all_live(shop: &Shop) -> Result<()> {
+    let nodes = (0..shop.nodes).map(NodeId);
+    let gone = nodes.into_iter().find(|node| matches!(shop.node().state(*node), Ok(NodeState::Lost | NodeState::Left)));
+    gone.map_or(Ok(()), |node| {
+        Err(Error::new(ErrorKind::PeerLost, "waiting for the reports of processes").with_peer(node))
+    })
+}
+
+fn summary(reports: &[Report], nodes: u32, orders: &Orders) -> String {
+    let time = reports.iter().map(|report| report.time).max().unwrap_or_default();
+    let total = orders.tasks * u64::from(OF_A_KIND);
+    let mut text = format!(
+        "{total} tasks of {TASK_BYTES} bytes in {}: each ran once, in the order of its queue\n",
+        in_words(time)
+    );
+    text += "            node      q0      q1      q2\n";
+    for report in reports {
+        let [first, second, third] = report.accesses();
+        let (process, node) = (report.process.to_string(), report.process.node(nodes));
+        text += &format!("{process:<12}{node:>4}{first:>8}{second:>8}{third:>8}\n");
+    }
+    let homes = orders.place.map(|home| format!("{home:>8}")).concat();
+    text += &format!("home        {:>4}{homes}\n", "");
+    text + &format!("what was read and written where is in {}\n", orders.record.display())
+}

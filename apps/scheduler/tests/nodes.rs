@@ -1,0 +1,153 @@
+//! The program as its users run it: alone, and with nodes that join a job by name; and with one that dies.
+
+use std::fs;
+use std::process::{Child, Command, Output, Stdio};
+
+use deck_testkit::application::Folder;
+use serde_json::Value;
+
+fn scheduler(folder: &Folder, options: &str) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_scheduler"));
+    command.args(options.split_whitespace()).arg("--record").arg(folder.0.join("record.json"));
+    command.env_remove("DECK_JOB").env_remove("DECK_POINT").stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+/// Ends what a test leaves running, however it ends.
+struct Nodes(Vec<Child>);
+
+impl Drop for Nodes {
+    fn drop(&mut self) {
+        for node in &mut self.0 {
+            let _ = node.kill();
+            let _ = node.wait();
+        }
+    }
+}
+
+/// Runs `nodes` nodes to their ends, numbered in whatever order they join; the last to be started dies at the point `trap`.
+fn run(folder: &Folder, name: &str, nodes: usize, options: &str, trap: Option<&str>) -> Vec<Output> {
+    let job = format!("scheduler-{name}-{}", std::process::id());
+    let mut started = Nodes(Vec::new());
+    for node in 0..nodes {
+        let mut command = scheduler(folder, &format!("{options} --nodes {nodes}"));
+        command.env("DECK_JOB", &job);
+        if let Some(point) = trap.filter(|_| node + 1 == nodes) {
+            command.env("DECK_POINT", point);
+        }
+        started.0.push(command.spawn().unwrap());
+    }
+    std::mem::take(&mut started.0).into_iter().map(|node| node.wait_with_output().unwrap()).collect()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[track_caller]
+fn expect_success(outputs: &[Output]) -> String {
+    for output in outputs {
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        assert!(output.stderr.is_empty(), "silent in a pipe: {}", text(&output.stderr));
+    }
+    // Node 0 alone says something.
+    outputs.iter().map(|output| text(&output.stdout)).collect()
+}
+
+fn record(folder: &Folder) -> Value {
+    serde_json::from_slice(&fs::read(folder.0.join("record.json")).unwrap()).unwrap()
+}
+
+/// The sum of the counts of all accesses that `wanted` accepts.
+fn counted(record: &Value, process: &str, segment: &str, op: &str) -> u64 {
+    let accesses = record["accesses"].as_array().unwrap().iter();
+    let wanted = accesses.filter(|access| {
+        assert_eq!(access["size"], 2048);
+        access["process"].as_str().unwrap().starts_with(process) && access["segment"] == segment && access["op"] == op
+    });
+    wanted.map(|access| access["count"].as_u64().unwrap()).sum()
+}
+
+#[track_caller]
+fn expect_accesses(record: &Value, homes: [u32; 3], nodes: u32, sixths: u64) {
+    assert_eq!((&record["deck_access_record"], &record["program"]), (&1.into(), &"scheduler".into()));
+    for (queue, share) in [3, 2, 1].into_iter().enumerate() {
+        let segment = format!("q{queue}");
+        let told = &record["segments"][queue];
+        assert_eq!((&told["id"], &told["home"]), (&segment.as_str().into(), &homes[queue].into()));
+        for producer in ["producer 0", "producer 1"] {
+            assert_eq!(counted(record, producer, &segment, "write"), share * sixths);
+            assert_eq!(counted(record, producer, &segment, "read"), 0);
+        }
+        assert_eq!(counted(record, "consumer", &segment, "read"), 2 * share * sixths);
+        assert_eq!(counted(record, "consumer", &segment, "write"), 0);
+    }
+    let processes = record["processes"].as_array().unwrap().iter();
+    let told: Vec<(&str, u64)> =
+        processes.map(|process| (process["id"].as_str().unwrap(), process["node"].as_u64().unwrap())).collect();
+    let on = |process: u32| u64::from(process % nodes);
+    let expected = [("consumer 0", on(0)), ("consumer 1", on(1)), ("producer 0", on(2)), ("producer 1", on(3))];
+    assert_eq!(told, expected);
+}
+
+#[test]
+fn one_node_runs_the_program_of_the_paper() {
+    let folder = Folder::new("scheduler-alone");
+    let report = expect_success(&[scheduler(&folder, "").output().unwrap()]);
+    assert!(report.starts_with("1200 tasks of 2048 bytes in "), "{report}");
+    assert!(report.contains("each ran once, in the order of its queue"), "{report}");
+    expect_accesses(&record(&folder), [0, 0, 0], 1, 100);
+    assert_eq!(fs::read_dir(&folder.0).unwrap().count(), 1, "nothing but the record is left");
+}
+
+#[test]
+fn the_mappings_of_the_paper_and_others_run_every_task_once() {
+    let folder = Folder::new("scheduler-several");
+    for (name, nodes, options, homes) in [
+        ("c", 4, "--place q0=0,q1=0,q2=3", [0, 0, 3]),
+        ("far", 5, "--place q0=4,q1=2,q2=4 --slots 3", [4, 2, 4]),
+        ("two", 2, "--place q2=0,q1=1,q0=1 --slots 1 --tasks 60", [1, 1, 0]),
+    ] {
+        let report = expect_success(&run(&folder, name, nodes, options, None));
+        assert!(report.contains("each ran once"), "{report}");
+        expect_accesses(&record(&folder), homes, nodes as u32, if name == "two" { 10 } else { 100 });
+    }
+}
+
+#[cfg(debug_assertions)]
+#[test]
+fn when_a_node_dies_the_others_end_with_an_error_that_names_one_and_there_is_no_record() {
+    for (name, point) in [("taken", "mutex/taken:20"), ("freed", "mutex/freed:30"), ("added", "counter/added:40")] {
+        let folder = Folder::new(&format!("scheduler-{name}"));
+        let outputs = run(&folder, name, 4, "--place q0=0,q1=0,q2=3 --tasks 6000", Some(point));
+        let (victim, others) = outputs.split_last().unwrap();
+        assert_eq!(victim.status.code(), None, "{name}: killed: {}", text(&victim.stderr));
+        for output in others {
+            assert_eq!(output.status.code(), Some(1), "{name}: {}", text(&output.stdout));
+            // Whoever sees first that a node failed ends, and may be the one that others name.
+            assert!(text(&output.stderr).contains("(node "), "{name}: {}", text(&output.stderr));
+        }
+        assert!(!folder.0.join("record.json").exists());
+    }
+}
+
+#[test]
+fn a_bad_option_ends_with_status_2_and_an_impossible_place_with_status_1() {
+    let folder = Folder::new("scheduler-bad");
+    let usage = scheduler(&folder, "--place 0,0,3").output().unwrap();
+    assert_eq!((usage.status.code(), text(&usage.stderr).lines().count()), (Some(2), 1), "{}", text(&usage.stderr));
+    let place = scheduler(&folder, "--place q0=0,q1=0,q2=3").output().unwrap();
+    let stderr = text(&place.stderr);
+    assert_eq!(place.status.code(), Some(1), "{stderr}");
+    assert!(
+        stderr.contains("placing q2 on node 3 of a job of 1 node:") && stderr.contains("deck run -n 4"),
+        "{stderr}"
+    );
+    let missing = Folder(folder.0.join("missing"));
+    let file = scheduler(&missing, "").output().unwrap();
+    assert!(
+        file.status.code() == Some(1) && text(&file.stderr).contains("missing/record.json"),
+        "{}",
+        text(&file.stderr)
+    );
+}

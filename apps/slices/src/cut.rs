@@ -1,0 +1,129 @@
+//! How a picture is cut into horizontal slices.
+
+use std::ops::Range;
+
+use deck::{Error, ErrorKind, Result};
+
+/// A picture's size and slices. Valid by construction: only [`Cut::checked`] makes one.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Cut {
+    width: u32,
+    height: u32,
+    slices: u32,
+}
+
+/// Most pixels of a picture: 1 GiB of 32-bit values.
+pub const MAX_PIXELS: u64 = 1 << 28;
+/// Most bytes of one slice: half of what a mail box takes from one node by default, so that a second one fits while
+/// the first waits.
+const MAX_SLICE_BYTES: u64 = 32 << 20;
+
+impl Cut {
+    /// Checks the parameters, wherever they come from: a command line or another node's message. More slices than rows
+    /// become one slice for each row. `pixel_bytes` is what a pixel takes in a message.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`] with the remedy in the words of the command line.
+    pub fn checked((width, height): (u32, u32), slices: u32, pixel_bytes: u64) -> Result<Cut> {
+        let invalid = |what: String, remedy: String| Err(Error::new(ErrorKind::Invalid, what).with_remedy(remedy));
+        if width == 0 || height == 0 || u64::from(width) * u64::from(height) > MAX_PIXELS {
+            return invalid(
+                format!("a picture of {width}x{height} pixels"),
+                format!("use --size 600x600 or any other size from 1x1 to {MAX_PIXELS} pixels"),
+            );
+        }
+        if slices == 0 {
+            return invalid("no slices".into(), "use --slices 64 or any other number from 1 up".into());
+        }
+        let cut = Cut { width, height, slices: slices.min(height) };
+        let row_bytes = u64::from(width) * pixel_bytes;
+        let largest = u64::from(height.div_ceil(cut.slices)) * row_bytes;
+        if largest <= MAX_SLICE_BYTES {
+            return Ok(cut);
+        }
+        match height.checked_div((MAX_SLICE_BYTES / row_bytes) as u32) {
+            Some(_) => invalid(
+                format!("slices of {largest} bytes are too large for one message"),
+                format!("use --slices {}", u64::from(height).div_ceil(MAX_SLICE_BYTES / row_bytes)),
+            ),
+            None => invalid(
+                format!("rows of {width} pixels are too large for one message"),
+                format!("use a --size of at most {} pixels across", MAX_SLICE_BYTES / pixel_bytes),
+            ),
+        }
+    }
+
+    /// Pixels across.
+    pub fn width(&self) -> u32 {
+        self.width
+    }
+
+    /// Pixels down.
+    pub fn height(&self) -> u32 {
+        self.height
+    }
+
+    /// Slices, at most one for each row.
+    pub fn slices(&self) -> u32 {
+        self.slices
+    }
+
+    /// Pixels of the whole picture.
+    pub fn pixels(&self) -> usize {
+        self.width as usize * self.height as usize
+    }
+
+    /// Rows of one slice, from the top. Slices differ by one row at most and cover every row once.
+    ///
+    /// # Panics
+    /// If there is no such slice.
+    pub fn rows(&self, slice: u32) -> Range<u32> {
+        assert!(slice < self.slices, "slice {slice} of {}", self.slices);
+        let first = |slice: u32| (u64::from(slice) * u64::from(self.height) / u64::from(self.slices)) as u32;
+        first(slice)..first(slice + 1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn slices_cover_every_row_once_and_differ_by_one_row_at_most(
+            width in 1u32..3000, height in 1u32..3000, slices in 1u32..4000,
+        ) {
+            let cut = Cut::checked((width, height), slices, 4).unwrap();
+            let rows: Vec<_> = (0..cut.slices()).map(|slice| cut.rows(slice)).collect();
+            prop_assert_eq!(rows[0].start, 0);
+            prop_assert_eq!(rows.last().unwrap().end, height);
+            prop_assert!(rows.windows(2).all(|pair| pair[0].end == pair[1].start));
+            let (least, most) = (rows.iter().map(|rows| rows.len()).min(), rows.iter().map(|rows| rows.len()).max());
+            let (least, most) = (least.unwrap(), most.unwrap());
+            prop_assert!(least >= 1 && most - least <= 1);
+        }
+    }
+
+    #[test]
+    fn more_slices_than_rows_become_one_for_each_row() {
+        assert_eq!(Cut::checked((600, 10), 64, 4).unwrap().slices(), 10);
+    }
+
+    #[test]
+    fn impossible_cuts_are_refused_with_what_to_type() {
+        let refusal = |size, slices| Cut::checked(size, slices, 4).unwrap_err().remedy().to_owned();
+        assert!(refusal((0, 600), 64).contains("--size"));
+        assert!(refusal((1 << 20, 1 << 20), 64).contains("--size"));
+        assert!(refusal((600, 600), 0).contains("--slices"));
+        assert!(refusal((1 << 24, 1), 1).contains("across"));
+    }
+
+    #[test]
+    fn the_number_of_slices_that_the_remedy_names_is_enough() {
+        let size = (16384, 16384);
+        let error = Cut::checked(size, 1, 4).unwrap_err();
+        let slices = error.remedy().strip_prefix("use --slices ").unwrap().parse().unwrap();
+        assert!(Cut::checked(size, slices, 4).is_ok());
+    }
+}

@@ -1,0 +1,190 @@
+//! A whole program: join the job, make the picture or help with it, save it, say how it went, leave.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use deck::{Node, Result};
+use user_interface::command_line::{computing_threads, counted};
+use user_interface::{Display, Subject, Watch, files};
+
+use crate::master::{Master, Outcome, Share};
+use crate::work::Work;
+use crate::worker::{self, Crew, MASTER_NODE};
+
+/// How long the page is served after the last request for it.
+const LINGER: Duration = Duration::from_secs(5);
+
+/// What the user said beyond the work itself.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Options {
+    /// Computing threads of this node; otherwise its share of the cores.
+    pub threads: Option<u32>,
+    /// Port of the loopback page.
+    pub watch: Option<u16>,
+    /// Heading of the page.
+    pub title: String,
+    /// Files that `save` is going to write.
+    pub files: Vec<PathBuf>,
+}
+
+/// Takes part in the job: as node 0 (whose `work` and files are the ones that count) or as any other node. Prints the
+/// result's two lines. Blocks until the picture is finished, and as long as anybody looks at its page.
+///
+/// # Errors
+/// Those of joining, of the work, of writing files; [`deck::ErrorKind::PeerLost`] if node 0 dies. The job is left in an orderly
+/// fashion also then, so that other nodes see a node that left and not one that was lost.
+pub fn run<W: Work>(work: &W, options: &Options, save: impl FnOnce(&Outcome<W>) -> Result<()>) -> Result<()> {
+    let node = Node::join()?;
+    let part = match node.number() {
+        MASTER_NODE => lead(&node, work, options, save),
+        _ => follow::<W>(&node, options).map(|()| None),
+    };
+    let left = node.leave();
+    if let Some(watch) = part? {
+        watch.linger(LINGER);
+    }
+    left
+}
+
+/// Node 0: master and crew. The page, if there is one, is still being served.
+fn lead<W: Work>(
+    node: &Node,
+    work: &W,
+    options: &Options,
+    save: impl FnOnce(&Outcome<W>) -> Result<()>,
+) -> Result<Option<Watch>> {
+    options.files.iter().try_for_each(|path| files::check_writable(path))?;
+    let mut work = work.clone();
+    work.prepare()?;
+    let size = (work.cut().width(), work.cut().height());
+    let what = format!("{}, {}", work.describe(), counted(work.cut().slices().into(), "slice"));
+    let subject = Subject { title: options.title.clone(), what, size };
+    let watch = options.watch.map(|port| Watch::start(port, subject)).transpose()?;
+    if let Some(watch) = &watch {
+        eprintln!("{}: watch the picture grow at {}", W::PROGRAM, watch.address());
+    }
+    let master = Master::new(node, work)?;
+    let crew = Crew::start::<W>(node, &master.mailbox()?, computing_threads(node, options.threads))?;
+    let display = Display::new(W::PROGRAM, "{msg}, {elapsed}, {eta} to go", watch);
+    let outcome = master.run(&display, || crew.has_ended());
+    let watch = display.end();
+    let crew_end = crew.join();
+    let outcome = match (outcome, crew_end) {
+        (Ok(outcome), Ok(())) => outcome,
+        (Ok(outcome), Err(error)) => {
+            eprintln!("{}: the picture is complete, but a computing thread failed: {error}", W::PROGRAM);
+            outcome
+        }
+        (Err(_), Err(cause)) => return Err(cause),
+        (Err(error), Ok(())) => return Err(error),
+    };
+    save(&outcome)?;
+    println!("{}", shares_line(&outcome));
+    println!("{}", result_line(&outcome));
+    Ok(watch)
+}
+
+/// Any other node: a crew alone.
+fn follow<W: Work>(node: &Node, options: &Options) -> Result<()> {
+    match worker::find_master::<W>(node, deck::default_timeout())? {
+        Some(master) => Crew::start::<W>(node, &master, computing_threads(node, options.threads))?.join(),
+        None => Ok(()),
+    }
+}
+
+fn shares_line<W: Work>(outcome: &Outcome<W>) -> String {
+    let share = |(node, share): (&deck::NodeId, &Share)| {
+        format!("{node}: {}{}", share.slices, if share.lost { " (lost)" } else { "" })
+    };
+    format!("slices by {}", outcome.nodes.iter().map(share).collect::<Vec<_>>().join(", "))
+}
+
+fn result_line<W: Work>(outcome: &Outcome<W>) -> String {
+    let mut threads: Vec<u32> = outcome.nodes.values().map(|share| share.threads).collect();
+    let all: u32 = threads.iter().sum();
+    threads.dedup();
+    let who = match (outcome.nodes.len(), &threads[..]) {
+        (nodes, [each]) => format!("{} x {}", counted(nodes as u64, "node"), counted(u64::from(*each), "thread")),
+        (nodes, _) => format!("{}, {}", counted(nodes as u64, "node"), counted(all.into(), "thread")),
+    };
+    format!(
+        "{}, {}, {who}: {:.3} s, {} recomputed",
+        outcome.work.describe(),
+        counted(outcome.work.cut().slices().into(), "slice"),
+        outcome.elapsed.as_secs_f64(),
+        counted(outcome.recomputed, "slice"),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::ops::{ControlFlow, Range};
+
+    use deck::{Message, NodeId};
+
+    use super::*;
+    use crate::cut::Cut;
+    use crate::work::Failure;
+    use crate::worker::Lines;
+
+    /// A picture that is black.
+    #[derive(Clone)]
+    struct Night(Cut);
+
+    impl Work for Night {
+        type Value = u8;
+        const VALUES: usize = 1;
+        const PROGRAM: &'static str = "night";
+
+        fn cut(&self) -> &Cut {
+            &self.0
+        }
+
+        fn describe(&self) -> String {
+            "600x600".into()
+        }
+
+        fn pack(&self, _: &mut Message) -> Result<()> {
+            Ok(())
+        }
+
+        fn unpack(_: &mut Message) -> Result<Self> {
+            Ok(night())
+        }
+
+        fn compute(
+            &self,
+            rows: Range<u32>,
+            lines: &mut Lines<'_, Self>,
+        ) -> std::result::Result<ControlFlow<()>, Failure> {
+            let values = vec![0; rows.len() * 600];
+            Ok(lines.finish(rows, &values)?)
+        }
+
+        fn paint(&self, values: &[u8]) -> Vec<u8> {
+            vec![0; values.len() * 3]
+        }
+    }
+
+    fn night() -> Night {
+        Night(Cut::checked((600, 600), 64, 1).unwrap())
+    }
+
+    fn outcome(threads: &[u32]) -> Outcome<Night> {
+        let share = |&threads: &u32| Share { threads, slices: 16, lost: threads == 1 };
+        let nodes: BTreeMap<_, _> = (0..).map(NodeId).zip(threads.iter().map(share)).collect();
+        Outcome { work: night(), values: Vec::new(), elapsed: Duration::from_millis(1234), recomputed: 12, nodes }
+    }
+
+    #[test]
+    fn the_last_line_says_what_was_done_by_whom_and_how_fast() {
+        assert_eq!(
+            result_line(&outcome(&[2, 2, 2, 2])),
+            "600x600, 64 slices, 4 nodes x 2 threads: 1.234 s, 12 slices recomputed"
+        );
+        assert!(result_line(&outcome(&[1])).contains("1 node x 1 thread: "));
+        assert!(result_line(&outcome(&[3, 1])).contains("2 nodes, 4 threads: "));
+        assert_eq!(shares_line(&outcome(&[3, 1])), "slices by node 0: 16, node 1: 16 (lost)");
+    }
+}

@@ -1,0 +1,116 @@
+//! Reading a command line, and ending a program the way all of DECK's end: status 2 and one line for a wrong option,
+//! status 1 and the error with its remedy for a failure.
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use clap::Parser;
+use clap::error::ErrorKind;
+use deck::Node;
+
+/// How a command line was not an order to do something.
+#[derive(Debug)]
+pub enum Refusal {
+    /// The user asked for help or the version: text for stdout.
+    Answer(String),
+    /// One line that says what to type instead.
+    Usage(String),
+}
+
+/// Reads the options of a program, its name first.
+///
+/// # Errors
+/// A [`Refusal`], when there is nothing to do.
+pub fn parse<A: Parser>(line: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> Result<A, Refusal> {
+    A::try_parse_from(line).map_err(|error| match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Refusal::Answer(error.to_string()),
+        kind => {
+            let text = error.to_string();
+            // What is missing is named in the lines after the first.
+            let lines = if kind == ErrorKind::MissingRequiredArgument { 2 } else { 1 };
+            let said = text.lines().take(lines).map(str::trim).collect::<Vec<_>>().join(" ");
+            let said = said.strip_prefix("error: ").unwrap_or(&said);
+            Refusal::Usage(format!("{said}; for all options type {} --help", A::command().get_name()))
+        }
+    })
+}
+
+/// Does what was ordered and says how that ended, on stdout or stderr and as exit status.
+pub fn run<O>(program: &str, orders: Result<O, Refusal>, work: impl FnOnce(&O) -> deck::Result<()>) -> ExitCode {
+    let orders = match orders {
+        Ok(orders) => orders,
+        Err(Refusal::Answer(text)) => {
+            print!("{text}");
+            return ExitCode::SUCCESS;
+        }
+        Err(Refusal::Usage(text)) => {
+            eprintln!("{program}: {text}");
+            return ExitCode::from(2);
+        }
+    };
+    match work(&orders) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{program}: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Reads `600x400`.
+///
+/// # Errors
+/// What to type instead.
+pub fn size(text: &str) -> Result<(u32, u32), String> {
+    text.split_once(['x', 'X'])
+        .and_then(|(width, height)| Some((width.parse().ok()?, height.parse().ok()?)))
+        .ok_or_else(|| "use --size 600x600 (across, x, down)".to_owned())
+}
+
+/// Computing threads of this node: as many as the user `said`, otherwise its share of the cores, when all nodes run on one
+/// host.
+pub fn computing_threads(node: &Node, said: Option<u32>) -> u32 {
+    let cores = || std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32);
+    said.unwrap_or_else(|| (cores() / node.count().max(1)).max(1))
+}
+
+/// "1 slice", "2 slices".
+pub fn counted(count: u64, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Does nothing.
+    #[derive(Parser, Debug)]
+    #[command(name = "idle", version)]
+    struct Options {
+        /// A picture
+        scene: String,
+        /// Pixels
+        #[arg(long, default_value = "3x2", value_parser = size)]
+        size: (u32, u32),
+    }
+
+    #[test]
+    fn a_wrong_option_is_answered_by_one_line_that_says_what_to_type() {
+        for (line, wanted) in [
+            (&["idle"][..], "<SCENE>"),
+            (&["idle", "a.pov", "--size", "3"], "--size 600x600"),
+            (&["idle", "a.pov", "--sice"], "idle --help"),
+        ] {
+            let Err(Refusal::Usage(text)) = parse::<Options>(line) else { panic!("{line:?}") };
+            assert_eq!(text.lines().count(), 1, "{text}");
+            assert!(text.contains(wanted), "{line:?}: {text}");
+        }
+    }
+
+    #[test]
+    fn help_is_an_answer_and_options_are_read() {
+        assert!(matches!(parse::<Options>(["idle", "--help"]), Err(Refusal::Answer(text)) if text.contains("Pixels")));
+        let options: Options = parse(["idle", "a.pov", "--size", "30X20"]).unwrap();
+        assert_eq!((options.scene.as_str(), options.size), ("a.pov", (30, 20)));
+    }
+}

@@ -1,0 +1,102 @@
+//! What a person sees while a program works: a progress bar on the terminal and, if asked for, the page.
+
+use std::fmt::Write;
+use std::ops::Range;
+use std::time::Duration;
+
+use deck::NodeId;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
+
+use crate::terminal;
+use crate::watch::Watch;
+
+/// Characters of the bar itself.
+const WIDTH: usize = 32;
+/// How often the clock beside the bar goes on when nothing else happens.
+const TICK: Duration = Duration::from_millis(100);
+
+/// How far the work is.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Progress {
+    /// Parts of the work that are done.
+    pub done: u64,
+    /// All parts of the work.
+    pub total: u64,
+    /// The same in words: "12 of 64 slices".
+    pub words: String,
+    /// What each node has done, by its number; any unit.
+    pub shares: Vec<u64>,
+}
+
+/// The progress bar (silent where nobody sees it) and the page.
+pub struct Display {
+    program: &'static str,
+    bar: ProgressBar,
+    watch: Option<Watch>,
+}
+
+impl Display {
+    /// Starts with nothing to show. `beside` is what stands beside the bar, a template of `indicatif`:
+    /// "{msg}, {elapsed}, {eta} to go", where `{msg}` is [`Progress::words`].
+    pub fn new(program: &'static str, beside: &str, watch: Option<Watch>) -> Display {
+        let target = match terminal::of_stderr() {
+            Some(terminal) => ProgressDrawTarget::term_like(Box::new(terminal)),
+            None => ProgressDrawTarget::stderr(),
+        };
+        let bar = ProgressBar::with_draw_target(Some(1), target);
+        if !bar.is_hidden() {
+            bar.set_style(style(program, beside));
+            bar.enable_steady_tick(TICK);
+        }
+        Display { program, bar, watch }
+    }
+
+    /// Whether there is a page.
+    pub fn is_watched(&self) -> bool {
+        self.watch.is_some()
+    }
+
+    /// Puts rows of the picture, made by `node`, on the page: three bytes for each pixel.
+    pub fn show(&self, rows: Range<u32>, node: NodeId, pixels: impl FnOnce() -> Vec<u8>) {
+        if let Some(watch) = &self.watch {
+            watch.show(rows, node, pixels());
+        }
+    }
+
+    /// Tells how far the work is.
+    pub fn advance(&self, progress: Progress) {
+        self.bar.set_length(progress.total);
+        self.bar.set_position(progress.done);
+        self.bar.set_message(progress.words.clone());
+        if let Some(watch) = &self.watch {
+            watch.advance(progress);
+        }
+    }
+
+    /// Says something that the user should know and that does not end the work.
+    pub fn notice(&self, text: &str) {
+        self.bar.suspend(|| eprintln!("{}: {text}", self.program));
+    }
+
+    /// Takes the bar away; the page, if there is one, is told that nothing more will come and stays with the caller.
+    pub fn end(self) -> Option<Watch> {
+        self.bar.finish_and_clear();
+        self.watch.inspect(Watch::finish)
+    }
+}
+
+fn style(program: &str, beside: &str) -> ProgressStyle {
+    let template = format!("{program} {{drawn}} {beside}");
+    let style = ProgressStyle::with_template(&template).unwrap_or_else(|_| ProgressStyle::default_bar());
+    // Whether there are colours is asked of standard error itself by `indicatif`, and that may be a pipe to a terminal.
+    let in_colour = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+    style.with_key("drawn", move |state: &ProgressState, to: &mut dyn Write| {
+        let done = ((state.fraction() * WIDTH as f32) as usize).min(WIDTH);
+        let (done, rest) = ("━".repeat(done), "─".repeat(WIDTH - done));
+        // A bar that cannot be drawn is no reason to stop.
+        let _ = match in_colour {
+            true => write!(to, "\x1b[36m{done}\x1b[90m{rest}\x1b[0m"),
+            false => write!(to, "{done}{rest}"),
+        };
+    })
+}

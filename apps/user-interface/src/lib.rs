@@ -1,0 +1,20 @@
+//! What stands between an application and the person who started it: command line, progress bar, page, files.
+//!
+//! | file | idea |
+//! |---|---|
+//! | `command_line` | reading options, and how a program ends |
+//! | `display` | one place to tell how far the work is: bar and page |
+//! | `terminal` | the bar also through `deck run` |
+//! | `watch` | the page of `--watch` |
+//! | `files` | results that appear whole or not at all |
+
+#![forbid(unsafe_code)]
+
+pub mod command_line;
+mod display;
+pub mod files;
+mod terminal;
+mod watch;
+
+pub use display::{Display, Progress};
+pub use watch::{Subject, Watch};

@@ -1,0 +1,306 @@
+//! The page on which a picture grows, served to browsers of this host only.
+//!
+//! The page asks for the strips of the picture that it has not seen (`/strips?from=N`, numbered in order of arrival)
+//! until it has all. A strip that comes again for the same rows takes the place of the older one. After the end the
+//! page is served for as long as anybody asks: [`Watch::linger`].
+//!
+//! An answer is a 32-bit little-endian length, a JSON object of that length (see `Shown::head`), and for each strip
+//! three such numbers (first row, rows, node) and its pixels of three bytes.
+
+use std::collections::BTreeMap;
+use std::io::Cursor;
+use std::ops::Range;
+use std::sync::mpsc::{self, Receiver};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use deck::{Error, ErrorKind, NodeId, Result};
+use serde_json::{Value, json};
+use tiny_http::{Header, Method, Request, Response, Server};
+
+use crate::display::Progress;
+
+const PAGE: &str = include_str!("watch.html");
+/// Bytes after which an answer leaves the remaining strips for the next one.
+const ANSWER_BYTES: usize = 4 << 20;
+
+/// What the page is about.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Subject {
+    /// Heading and name of the page.
+    pub title: String,
+    /// What is being made, in a few words.
+    pub what: String,
+    /// Pixels across and down.
+    pub size: (u32, u32),
+}
+
+/// A page that is being served.
+pub struct Watch {
+    port: u16,
+    shared: Arc<Mutex<Shown>>,
+    requests: Receiver<()>,
+}
+
+/// What the page can be told.
+struct Shown {
+    subject: Subject,
+    start: Instant,
+    ended: Option<Duration>,
+    progress: Progress,
+    /// By number of arrival.
+    strips: BTreeMap<u64, Strip>,
+    /// The number of the strip of these rows.
+    newest: BTreeMap<(u32, u32), u64>,
+    arrived: u64,
+}
+
+struct Strip {
+    rows: Range<u32>,
+    node: NodeId,
+    pixels: Vec<u8>,
+}
+
+fn lock(shared: &Mutex<Shown>) -> MutexGuard<'_, Shown> {
+    // A panic in between would cost a strip on the page at most.
+    shared.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+impl Watch {
+    /// Serves the page at a port of 127.0.0.1 from a thread of its own; port 0 takes a free one.
+    ///
+    /// # Errors
+    /// [`ErrorKind::System`] if the port is taken.
+    pub fn start(port: u16, subject: Subject) -> Result<Watch> {
+        let server = Server::http(("127.0.0.1", port)).map_err(|error| {
+            Error::new(ErrorKind::System, format!("serving the page at port {port}: {error}"))
+                .with_remedy("use --watch 0 to take a free port")
+        })?;
+        let port = server.server_addr().to_ip().map_or(port, |address| address.port());
+        let shared = Arc::new(Mutex::new(Shown {
+            subject,
+            start: Instant::now(),
+            ended: None,
+            progress: Progress::default(),
+            strips: BTreeMap::new(),
+            newest: BTreeMap::new(),
+            arrived: 0,
+        }));
+        let (served, (asked, requests)) = (shared.clone(), mpsc::channel());
+        thread::spawn(move || {
+            for request in server.incoming_requests() {
+                // A browser that went away is no failure of the calculation.
+                let _ = answer(request, &served);
+                if asked.send(()).is_err() {
+                    return;
+                }
+            }
+        });
+        Ok(Watch { port, shared, requests })
+    }
+
+    /// Where the page is.
+    pub fn address(&self) -> String {
+        format!("http://127.0.0.1:{}/", self.port)
+    }
+
+    /// Shows rows that `node` has made.
+    pub(crate) fn show(&self, rows: Range<u32>, node: NodeId, pixels: Vec<u8>) {
+        let mut shown = lock(&self.shared);
+        let number = shown.arrived;
+        shown.arrived += 1;
+        if let Some(older) = shown.newest.insert((rows.start, rows.end), number) {
+            shown.strips.remove(&older);
+        }
+        shown.strips.insert(number, Strip { rows, node, pixels });
+    }
+
+    /// Tells how far the work is.
+    pub(crate) fn advance(&self, progress: Progress) {
+        lock(&self.shared).progress = progress;
+    }
+
+    /// Tells the page that the picture is finished, or that no more of it will come.
+    pub(crate) fn finish(&self) {
+        let mut shown = lock(&self.shared);
+        shown.ended = Some(shown.start.elapsed());
+    }
+
+    /// Blocks until nobody has asked for anything for the time of `quiet`. An open page stops asking when it shows the
+    /// finished picture, and keeps it.
+    pub fn linger(self, quiet: Duration) {
+        while self.requests.recv_timeout(quiet).is_ok() {}
+    }
+}
+
+fn answer(request: Request, shared: &Mutex<Shown>) -> std::io::Result<()> {
+    if *request.method() != Method::Get {
+        return request.respond(Response::empty(405));
+    }
+    let url = request.url().to_owned();
+    let (path, query) = url.split_once('?').unwrap_or((&url, ""));
+    match path {
+        "/" => {
+            let subject = lock(shared).subject.clone();
+            let page = PAGE.replace("{title}", &escaped(&subject.title)).replace("{what}", &escaped(&subject.what));
+            request.respond(with_type(Response::from_string(page), "text/html; charset=utf-8"))
+        }
+        "/strips" => {
+            let from = query.strip_prefix("from=").and_then(|from| from.parse().ok()).unwrap_or(0);
+            let news = lock(shared).news(from);
+            request.respond(with_type(Response::from_data(news), "application/octet-stream"))
+        }
+        _ => request.respond(Response::empty(404)),
+    }
+}
+
+/// Text for a page: a scene's file may be called anything.
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('"', "&quot;")
+}
+
+fn with_type(response: Response<Cursor<Vec<u8>>>, kind: &str) -> Response<Cursor<Vec<u8>>> {
+    [("Content-Type", kind), ("Cache-Control", "no-store")]
+        .iter()
+        .filter_map(|(name, value)| Header::from_bytes(*name, *value).ok())
+        .fold(response, Response::with_header)
+}
+
+impl Shown {
+    fn head(&self, next: u64) -> Value {
+        let Progress { done, total, words, shares } = &self.progress;
+        json!({
+            // A page that was open at this address before sees that this is another calculation.
+            "calculation": std::process::id(),
+            "width": self.subject.size.0,
+            "height": self.subject.size.1,
+            "done": done,
+            "total": total,
+            "words": words,
+            "shares": shares,
+            "milliseconds": self.ended.unwrap_or_else(|| self.start.elapsed()).as_millis() as u64,
+            "ended": self.ended.is_some(),
+            "next": next,
+            "more": next < self.arrived,
+        })
+    }
+
+    /// The answer for a page that has seen the strips before number `from`.
+    fn news(&self, from: u64) -> Vec<u8> {
+        let (mut strips, mut next) = (Vec::new(), self.arrived);
+        for (number, Strip { rows, node, pixels }) in self.strips.range(from..) {
+            for number in [rows.start, rows.len() as u32, node.0] {
+                strips.extend_from_slice(&number.to_le_bytes());
+            }
+            strips.extend_from_slice(pixels);
+            if strips.len() >= ANSWER_BYTES {
+                next = number + 1;
+                break;
+            }
+        }
+        let head = self.head(next).to_string();
+        [&(head.len() as u32).to_le_bytes(), head.as_bytes(), &strips].concat()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read, Write};
+    use std::net::TcpStream;
+
+    fn subject() -> Subject {
+        Subject { title: "A <picture>".into(), what: "6 × 4 pixels".into(), size: (6, 4) }
+    }
+
+    fn get(watch: &Watch, target: &str) -> (String, Vec<u8>) {
+        let mut stream = TcpStream::connect(("127.0.0.1", watch.port)).unwrap();
+        // Version 1.0 answers in one piece.
+        write!(stream, "GET {target} HTTP/1.0\r\nHost: localhost\r\n\r\n").unwrap();
+        let mut bytes = Vec::new();
+        stream.read_to_end(&mut bytes).unwrap();
+        let head = bytes.windows(4).position(|four| four == b"\r\n\r\n").unwrap();
+        (String::from_utf8(bytes[..head].to_vec()).unwrap(), bytes[head + 4..].to_vec())
+    }
+
+    /// The head of an answer and the first rows, rows and nodes of its strips, with the first byte of each.
+    fn strips(watch: &Watch, from: u64) -> (Value, Vec<[u32; 4]>) {
+        let (_, bytes) = get(watch, &format!("/strips?from={from}"));
+        let number = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap());
+        let mut at = 4 + number(0) as usize;
+        let head = serde_json::from_slice(&bytes[4..at]).unwrap();
+        let mut strips = Vec::new();
+        while at < bytes.len() {
+            let [first, rows, node] = [number(at), number(at + 4), number(at + 8)];
+            strips.push([first, rows, node, bytes[at + 12].into()]);
+            at += 12 + (rows * 6 * 3) as usize;
+        }
+        (head, strips)
+    }
+
+    #[test]
+    fn the_page_is_served_on_a_free_port_of_the_loopback_address() {
+        let watch = Watch::start(0, subject()).unwrap();
+        assert!(watch.address().starts_with("http://127.0.0.1:") && watch.port != 0);
+        let (head, page) = get(&watch, "/");
+        let page = String::from_utf8(page).unwrap();
+        assert!(head.contains(" 200 ") && head.contains("text/html"), "{head}");
+        assert!(page.contains("<canvas") && page.contains("<title>A &lt;picture></title>"));
+        assert!(get(&watch, "/etc/passwd").0.contains(" 404 "));
+    }
+
+    #[test]
+    fn strips_are_told_in_order_of_arrival_from_where_the_page_is() {
+        let watch = Watch::start(0, subject()).unwrap();
+        let (head, none) = strips(&watch, 0);
+        assert_eq!(
+            (&head["width"], &head["height"], &head["ended"], none.len()),
+            (&json!(6), &json!(4), &json!(false), 0)
+        );
+        watch.show(2..4, NodeId(1), vec![7; 36]);
+        watch.show(0..2, NodeId(0), vec![9; 36]);
+        watch.advance(Progress { done: 2, total: 2, words: "2 of 2".into(), shares: vec![1, 1] });
+        watch.finish();
+        let (head, all) = strips(&watch, 0);
+        assert_eq!(all, [[2, 2, 1, 7], [0, 2, 0, 9]]);
+        assert_eq!((&head["done"], &head["words"], &head["ended"]), (&json!(2), &json!("2 of 2"), &json!(true)));
+        assert_eq!((&head["next"], &head["more"]), (&json!(2), &json!(false)));
+        assert_eq!(strips(&watch, 1).1, [[0, 2, 0, 9]]);
+        assert_eq!(strips(&watch, 2).1.len() + strips(&watch, u64::MAX).1.len(), 0);
+    }
+
+    #[test]
+    fn the_newest_strip_of_the_same_rows_is_the_only_one() {
+        let watch = Watch::start(0, subject()).unwrap();
+        for shade in 1..=3 {
+            watch.show(0..2, NodeId(0), vec![shade; 36]);
+        }
+        assert_eq!(strips(&watch, 0).1, [[0, 2, 0, 3]]);
+    }
+
+    #[test]
+    fn an_answer_that_would_be_long_leaves_the_rest_for_the_next_one() {
+        let watch = Watch::start(0, Subject { size: (6, 1 << 20), ..subject() }).unwrap();
+        watch.show(0..1 << 18, NodeId(0), vec![1; 18 << 18]);
+        watch.show(1 << 18..1 << 19, NodeId(0), vec![2; 18 << 18]);
+        let (head, first) = strips(&watch, 0);
+        assert_eq!((first.len(), &head["next"], &head["more"]), (1, &json!(1), &json!(true)));
+        let (head, second) = strips(&watch, 1);
+        assert_eq!((second[0][3], &head["more"]), (2, &json!(false)));
+    }
+
+    #[test]
+    fn a_taken_port_is_refused_with_the_remedy() {
+        let watch = Watch::start(0, subject()).unwrap();
+        let error = Watch::start(watch.port, subject()).err().unwrap();
+        assert!(error.remedy().contains("--watch 0"));
+    }
+
+    #[test]
+    fn lingering_ends_when_nobody_asks() {
+        let watch = Watch::start(0, subject()).unwrap();
+        watch.finish();
+        watch.linger(Duration::from_millis(1));
+    }
+}

@@ -1,0 +1,94 @@
+//! Counters.
+
+use std::ffi::{c_char, c_int};
+
+use deck_api::Result;
+use deck_api::shared::Counter;
+
+use crate::error::{DECK_OK, answer};
+use crate::handle::{Kind, Pin, Table};
+use crate::node;
+
+/// Opaque to C.
+#[repr(C)]
+pub struct CounterHandle([u8; 0]);
+
+static COUNTERS: Table<Counter> = Table::new(Kind::Counter);
+
+fn pin(handle: *const CounterHandle) -> Result<Pin<'static, Counter>> {
+    super::pin(&COUNTERS, Kind::Counter, handle)
+}
+
+/// Writes a value where C wants it, if it does.
+///
+/// # Safety
+/// `place` is NULL or may be written.
+unsafe fn tell(place: *mut i64, value: i64) -> Result<c_int> {
+    if !place.is_null() {
+        // SAFETY: not NULL, and the caller lets it be written.
+        unsafe { place.write(value) };
+    }
+    Ok(DECK_OK)
+}
+
+/// `deck_counter_open` in deck.h.
+///
+/// # Safety
+/// `counter` is NULL or may be written; `name` is NULL or a string that ends.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn deck_counter_open(counter: *mut *mut CounterHandle, name: *const c_char) -> c_int {
+    // SAFETY: the caller keeps what this function asks for.
+    unsafe { super::open("deck_counter_open", &COUNTERS, Kind::Counter, counter, name, Counter::open) }
+}
+
+/// `deck_counter_add` in deck.h.
+///
+/// # Safety
+/// `value` is NULL or may be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn deck_counter_add(counter: *mut CounterHandle, amount: i64, value: *mut i64) -> c_int {
+    answer("deck_counter_add", || {
+        let now = pin(counter)?.add(amount)?;
+        // SAFETY: as the caller says.
+        unsafe { tell(value, now) }
+    })
+}
+
+/// `deck_counter_read` in deck.h.
+///
+/// # Safety
+/// `value` is NULL or may be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn deck_counter_read(counter: *mut CounterHandle, value: *mut i64) -> c_int {
+    answer("deck_counter_read", || {
+        let now = pin(counter)?.read()?;
+        // SAFETY: as the caller says.
+        unsafe { tell(value, now) }
+    })
+}
+
+/// `deck_counter_wait` in deck.h.
+///
+/// # Safety
+/// `value` is NULL or may be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn deck_counter_wait(
+    counter: *mut CounterHandle,
+    at_least: i64,
+    value: *mut i64,
+    timeout_ms: c_int,
+) -> c_int {
+    answer("deck_counter_wait", || {
+        node::session()?;
+        let timeout = node::timeout(timeout_ms)?;
+        let now = pin(counter)?.wait_for(at_least, timeout)?;
+        // SAFETY: as the caller says.
+        unsafe { tell(value, now) }
+    })
+}
+
+/// `deck_counter_close` in deck.h.
+#[unsafe(no_mangle)]
+pub extern "C" fn deck_counter_close(counter: *mut CounterHandle) -> c_int {
+    super::close("deck_counter_close", &COUNTERS, Kind::Counter, counter, |_| Ok(()), Counter::close)
+}

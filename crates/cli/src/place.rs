@@ -1,0 +1,156 @@
+//! `deck place`: what a placement of processes and shared segments costs, and which one is best.
+
+mod cost;
+mod exchange;
+mod files;
+mod search;
+mod table1;
+mod units;
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Subcommand;
+use optisci::model::Objective;
+
+const COST: &str = "deck place cost MODEL.json PLACEMENT.json [--json]";
+const SOLVE: &str = "deck place solve MODEL.json [--objective sum|makespan|max_link] [--time-limit SECONDS] [--seed N] \
+                     [--json] [-o OUT.json]";
+const IMPORT: &str = "deck place import FORMAT FILE... [--onto MODEL.json] -o MODEL.json";
+const EXPORT: &str = "deck place export FORMAT MODEL.json PLACEMENT.json [--hosts HOST,...] -o FILE";
+const TABLE1: &str = "deck place table1 [--json]";
+
+/// What `deck place` can do.
+#[derive(Subcommand)]
+pub enum Command {
+    /// Say what a placement costs, and why
+    ///
+    /// A placement that breaks limits or pins of the model is costed all the same; what it breaks is told.
+    #[command(override_usage = COST)]
+    Cost {
+        /// The model
+        model: PathBuf,
+        /// The placement
+        placement: PathBuf,
+        /// Print one JSON object and nothing else
+        #[arg(long)]
+        json: bool,
+    },
+    /// Find the best placement, or the best that time allows
+    ///
+    /// Without a time limit the search goes on until its placement is proved to be the best. Ctrl-C ends it early with the
+    /// best found so far. The same seed gives the same placement, unless time ended the search.
+    #[command(override_usage = SOLVE, after_help = SOLVE_HELP)]
+    Solve {
+        /// The model
+        model: PathBuf,
+        /// What to make small: sum, makespan or max_link [default: what the model says]
+        #[arg(long, value_name = "OBJECTIVE", value_parser = objective)]
+        objective: Option<Objective>,
+        /// Stop after so many seconds with the best found
+        #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+        time_limit: Option<Duration>,
+        /// Where random choices start
+        #[arg(long, value_name = "N", default_value_t = 0)]
+        seed: u64,
+        /// Print one JSON object and nothing else
+        #[arg(long)]
+        json: bool,
+        /// Write the placement to this file
+        #[arg(short = 'o', long, value_name = "OUT.json")]
+        output: Option<PathBuf>,
+    },
+    /// Make a model of what other tools wrote
+    #[command(override_usage = IMPORT, after_help = exchange::IMPORT_HELP)]
+    Import {
+        /// What the files are
+        #[arg(value_parser = exchange::import_format)]
+        format: optisci::import::Format,
+        /// The files
+        #[arg(required = true, value_name = "FILE")]
+        files: Vec<PathBuf>,
+        /// The model that gives what the files do not tell: the machine, or the program
+        #[arg(long, value_name = "MODEL.json")]
+        onto: Option<PathBuf>,
+        /// Where to write the model, or the placement
+        #[arg(short = 'o', long, value_name = "MODEL.json")]
+        output: PathBuf,
+    },
+    /// Write a placement for another tool
+    #[command(override_usage = EXPORT, after_help = exchange::EXPORT_HELP)]
+    Export {
+        /// What to write
+        #[arg(value_parser = exchange::export_format)]
+        format: optisci::export::Format,
+        /// The model
+        model: PathBuf,
+        /// The placement
+        placement: PathBuf,
+        /// What the machine's nodes are called, in their order [default: node0, node1, ...]
+        #[arg(long, value_name = "HOST,...", value_delimiter = ',')]
+        hosts: Vec<String>,
+        /// Where to write
+        #[arg(short = 'o', long, value_name = "FILE")]
+        output: PathBuf,
+    },
+    /// Compute Table I of the paper again
+    #[command(override_usage = TABLE1)]
+    Table1 {
+        /// Print one JSON object and nothing else
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+const SOLVE_HELP: &str = "\
+Exit status: 0 if the question was answered, also by the proof that no placement obeys all limits; 1 otherwise.";
+
+/// Does it.
+pub fn run(command: Command) -> ExitCode {
+    let (name, result) = match command {
+        Command::Cost { model, placement, json } => ("cost", cost::run(&model, &placement, json)),
+        Command::Solve { model, objective, time_limit, seed, json, output } => {
+            let options = optisci::search::Options { objective, time_limit, seed };
+            ("solve", search::run(&model, &options, json, output.as_deref()))
+        }
+        Command::Import { format, files, onto, output } => {
+            ("import", exchange::import(format, &files, onto.as_deref(), &output))
+        }
+        Command::Export { format, model, placement, hosts, output } => {
+            ("export", exchange::export(format, &model, &placement, hosts, &output))
+        }
+        Command::Table1 { json } => ("table1", table1::run(json)),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(sentence) => {
+            eprintln!("deck place {name}: {}", sentence.replace(|c: char| c.is_control() && c != '\n', " "));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The command that a wrong command line meant, and how it is typed.
+pub fn usage(mut arguments: impl Iterator<Item = OsString>) -> (&'static str, &'static str) {
+    match arguments.next().as_deref().and_then(|name| name.to_str()) {
+        Some("cost") => ("deck place cost", COST),
+        Some("solve") => ("deck place solve", SOLVE),
+        Some("import") => ("deck place import", IMPORT),
+        Some("export") => ("deck place export", EXPORT),
+        Some("table1") => ("deck place table1", TABLE1),
+        _ => ("deck place", "deck place cost|solve|import|export|table1, or deck place --help"),
+    }
+}
+
+fn objective(text: &str) -> Result<Objective, String> {
+    let all = [Objective::Sum, Objective::Makespan, Objective::MaxLink];
+    all.into_iter().find(|objective| objective.name() == text).ok_or_else(|| "is sum, makespan or max_link".to_owned())
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds: Option<f64> = text.parse().ok();
+    let duration = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    duration.ok_or_else(|| "is a number of seconds".to_owned())
+}

@@ -1,0 +1,143 @@
+//! `deck place cost`: a placement's cost, for people and for programs.
+
+use std::fmt::Write;
+use std::path::Path;
+
+use optisci::cost::{Contribution, Item, Move, Terms};
+use optisci::model::Op;
+use optisci::{Costs, Evaluation, Model, Placement, report};
+
+use super::{files, units};
+
+/// Rows of a table that people read.
+const ROWS: usize = 20;
+/// Rows of a list of the first.
+const TOP: usize = 10;
+
+/// Costs a placement.
+pub fn run(model: &Path, placement: &Path, json: bool) -> Result<(), String> {
+    let model = files::model(model)?;
+    let placement = files::placement(placement, &model)?;
+    let costs = Costs::new(&model);
+    let evaluation = costs.evaluate(&placement);
+    if json {
+        return files::print(&report::evaluation(&model, &evaluation));
+    }
+    let mut text = describe(&model, &evaluation, costs.breakdown(&placement));
+    // Beyond this the answer would take longer than a person looks at it.
+    if (model.accesses.len() + model.messages.len()).saturating_mul(model.nodes()) <= MOST_TRIALS {
+        explain(&mut text, &costs, &placement, evaluation.total_ns);
+    }
+    files::print(&text)
+}
+
+const MOST_TRIALS: usize = 50_000_000;
+
+/// The dearest entries, and the moves that would help most.
+fn explain(text: &mut String, costs: &Costs<'_>, placement: &Placement, total_ns: f64) {
+    let model = costs.model();
+    let dearest = costs.dearest(placement, TOP);
+    if !dearest.is_empty() {
+        let _ = writeln!(text, "\ndearest");
+    }
+    for contribution in dearest {
+        let (process, does, what) = match contribution {
+            Contribution::Access(index, _) => {
+                let access = &model.accesses[index];
+                let does = if access.op == Op::Read { "reads" } else { "writes" };
+                (access.process, does, &model.segments[access.segment as usize].id)
+            }
+            Contribution::Message(index, _) => {
+                let message = &model.messages[index];
+                (message.from, "sends to", &model.processes[message.to as usize].id)
+            }
+        };
+        let ns = contribution.ns();
+        let percent = 100.0 * ns / total_ns;
+        let process = &model.processes[process as usize].id;
+        let _ = writeln!(text, "  {:>12} {percent:>6.1} %  {process} {does} {what}", units::time(ns));
+    }
+    let moves = costs.best_moves(placement, TOP);
+    if moves.is_empty() {
+        text.push_str("\nNo single move that the limits allow lowers the total.\n");
+    } else {
+        let _ = writeln!(text, "\nsingle moves that save most");
+    }
+    for Move { item, to, saves_ns } in moves {
+        let id = match item {
+            Item::Process(process) => &model.processes[process].id,
+            Item::Segment(segment) => &model.segments[segment].id,
+        };
+        let percent = 100.0 * saves_ns / total_ns;
+        let _ = writeln!(text, "  {:>12} {percent:>6.1} %  {id} to node {to}", units::time(saves_ns));
+    }
+}
+
+fn describe(model: &Model, evaluation: &Evaluation, terms: Terms) -> String {
+    let mut text = String::new();
+    let _ = writeln!(text, "total     {:>14}   all processes together", units::time(evaluation.total_ns));
+    let _ = writeln!(text, "makespan  {:>14}   the process that takes longest", units::time(evaluation.makespan_ns));
+    let _ = writeln!(text, "max link  {:>14}   on the busiest link", units::bytes(evaluation.max_link_bytes as f64));
+
+    let parts = [
+        ("memory", terms.memory_ns),
+        ("bus", terms.bus_ns),
+        ("bridge", terms.bridge_ns),
+        ("insertion", terms.insertion_ns),
+        ("wire", terms.wire_ns),
+    ];
+    let _ = writeln!(text, "\nspent on");
+    for (name, ns) in parts.into_iter().filter(|(_, ns)| *ns > 0.0) {
+        let _ = writeln!(text, "  {name:<10} {:>12} {:>6.1} %", units::time(ns), 100.0 * ns / terms.total_ns());
+    }
+
+    let width = model.processes.iter().map(|process| process.id.chars().count()).max().unwrap_or(0).clamp(7, 30);
+    let _ = writeln!(text, "\n{:<width$} {:>13} {:>13} {:>13} {:>13}", "process", "read", "write", "messages", "total");
+    let mut dearest: Vec<usize> = (0..model.processes.len()).collect();
+    dearest.sort_by(|&a, &b| {
+        let total = |process: usize| evaluation.per_process[process].total_ns();
+        total(b).total_cmp(&total(a)).then(a.cmp(&b))
+    });
+    for &process in dearest.iter().take(ROWS) {
+        let cost = evaluation.per_process[process];
+        let _ = writeln!(
+            text,
+            "{:<width$} {:>13} {:>13} {:>13} {:>13}",
+            model.processes[process].id,
+            units::time(cost.read_ns),
+            units::time(cost.write_ns),
+            units::time(cost.message_ns),
+            units::time(cost.total_ns())
+        );
+    }
+    rest(&mut text, dearest.len(), "processes");
+
+    let mut busiest: Vec<(usize, u64)> =
+        evaluation.per_link.iter().copied().enumerate().filter(|(_, bytes)| *bytes > 0).collect();
+    busiest.sort_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(&b.0)));
+    if !busiest.is_empty() {
+        let _ = writeln!(text, "\nlink, the busiest first");
+    }
+    for &(number, bytes) in busiest.iter().take(ROWS) {
+        let link = model.topology.link(number);
+        let _ = writeln!(text, "  {:<24} {:>12}", format!("{} -> {}", link.from, link.to), units::bytes(bytes as f64));
+    }
+    rest(&mut text, busiest.len(), "links");
+
+    if evaluation.is_feasible() {
+        text.push_str("\nThe placement obeys all limits and pins.\n");
+    } else {
+        let _ = writeln!(text, "\nThe placement breaks {} limits or pins:", evaluation.violations.len());
+        for violation in evaluation.violations.iter().take(ROWS) {
+            let _ = writeln!(text, "  {}", violation.describe(model));
+        }
+        rest(&mut text, evaluation.violations.len(), "of them");
+    }
+    text
+}
+
+fn rest(text: &mut String, count: usize, what: &str) {
+    if count > ROWS {
+        let _ = writeln!(text, "  and {} more {what}; --json tells all", count - ROWS);
+    }
+}

@@ -1,0 +1,52 @@
+//! Reading models and placements, and writing results; every failure names the file and what to do.
+
+use std::fs;
+use std::path::Path;
+
+use optisci::{Model, Placement};
+
+/// A model file.
+pub fn model(path: &Path) -> Result<Model, String> {
+    Model::from_json(&text(path)?).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+/// A placement file of a model.
+pub fn placement(path: &Path, model: &Model) -> Result<Placement, String> {
+    Placement::from_json(&text(path)?, model).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+/// A file's text.
+pub fn text(path: &Path) -> Result<String, String> {
+    let bytes = fs::read(path).map_err(|error| format!("{} cannot be read: {error}", path.display()))?;
+    String::from_utf8(bytes).map_err(|error| {
+        let at = error.utf8_error().valid_up_to();
+        format!("{} is no text: byte {at} is not UTF-8; is it the right file?", path.display())
+    })
+}
+
+/// Writes a result: the whole of it, or the file stays as it was.
+pub fn write(path: &Path, text: &str) -> Result<(), String> {
+    let failed = |error: std::io::Error| format!("{} cannot be written: {error}", path.display());
+    // What is not a plain file (a terminal, a pipe) cannot be replaced.
+    if fs::metadata(path).is_ok_and(|metadata| !metadata.is_file()) {
+        return fs::write(path, text).map_err(failed);
+    }
+    let mut unfinished = path.as_os_str().to_owned();
+    unfinished.push(format!(".{}.unfinished", std::process::id()));
+    let result = fs::write(&unfinished, text).and_then(|()| fs::rename(&unfinished, path));
+    if result.is_err() {
+        let _ = fs::remove_file(&unfinished);
+    }
+    result.map_err(failed)
+}
+
+/// Prints a result; a reader that has gone away is no failure.
+pub fn print(text: &str) -> Result<(), String> {
+    use std::io::Write;
+    match std::io::stdout().write_all(text.as_bytes()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            Err(format!("the result cannot be printed: {error}"))
+        }
+        _ => Ok(()),
+    }
+}

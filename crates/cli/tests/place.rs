@@ -1,0 +1,352 @@
+//! `deck place` as its users and their programs see it: output, files, messages and exit status.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+fn deck(folder: &Path, arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_deck"));
+    // Help is wrapped to the width of the terminal, which a test has none of.
+    command.arg("place").args(arguments).current_dir(folder).env_remove("COLUMNS").output().unwrap()
+}
+
+fn examples() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/placement")
+}
+
+/// A folder of its own that goes with the test.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Folder {
+        let path = std::env::temp_dir().join(format!("deck-place-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        Folder(path)
+    }
+
+    fn file(&self, name: &str, text: &str) -> &Folder {
+        std::fs::write(self.0.join(name), text).unwrap();
+        self
+    }
+
+    fn read(&self, name: &str) -> String {
+        std::fs::read_to_string(self.0.join(name)).unwrap()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+#[track_caller]
+fn stdout(ended: &Output) -> String {
+    let errors = String::from_utf8_lossy(&ended.stderr);
+    assert!(ended.status.success(), "{}: {errors}", ended.status);
+    String::from_utf8(ended.stdout.clone()).unwrap()
+}
+
+/// It ends with this status, prints nothing, and says these things in one line.
+#[track_caller]
+fn refuse(ended: &Output, status: i32, parts: &[&str]) {
+    let said = String::from_utf8_lossy(&ended.stderr);
+    assert_eq!((ended.status.code(), ended.stdout.len()), (Some(status), 0), "{said}");
+    assert_eq!(said.lines().count(), 1, "{said}");
+    parts.iter().for_each(|part| assert!(said.contains(part), "{part} is not in: {said}"));
+}
+
+#[test]
+fn cost_prints_one_json_object_with_every_part() {
+    let text = stdout(&deck(&examples(), &["cost", "scheduler.json", "scheduler-a.json", "--json"]));
+    assert_eq!(text.lines().count(), 1);
+    let report: Value = serde_json::from_str(&text).unwrap();
+    assert!((report["total_ns"].as_f64().unwrap() - 494_133_327.272_727).abs() < 0.01, "{report}");
+    assert!(report["makespan_ns"].as_f64().unwrap() < report["total_ns"].as_f64().unwrap());
+    assert_eq!((&report["feasible"], &report["violations"]), (&Value::Bool(true), &Value::Array(Vec::new())));
+    let processes = report["per_process"].as_object().unwrap();
+    let sum: f64 = processes
+        .values()
+        .flat_map(|cost| ["read_ns", "write_ns", "message_ns"].map(|part| cost[part].as_f64().unwrap()))
+        .sum();
+    assert_eq!(processes.len(), 4);
+    assert!((sum - report["total_ns"].as_f64().unwrap()).abs() < 1e-3);
+    let links = report["per_link"].as_array().unwrap();
+    let most = links.iter().map(|link| link["bytes"].as_u64().unwrap()).max();
+    assert_eq!(most, report["max_link_bytes"].as_u64());
+}
+
+#[test]
+fn what_a_placement_breaks_is_told_beside_its_cost() {
+    let folder = Folder::new("breaks");
+    let places = r#"{ "processes": { "master 0": 0, "master 1": 0, "slave 0": 1, "slave 1": 2 },
+                      "segments": { "queue 0": 0, "queue 1": 0, "queue 2": 0 } }"#;
+    folder.file("model.json", optisci::table1::SCHEDULER).file("crowded.json", places);
+    let text = stdout(&deck(&folder.0, &["cost", "model.json", "crowded.json", "--json"]));
+    let report: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(report["feasible"], false);
+    assert_eq!(report["violations"][0], "node 0 holds 2 processes and has 1 process slots");
+    let text = stdout(&deck(&folder.0, &["cost", "model.json", "crowded.json"]));
+    assert!(text.contains("breaks 1 limits or pins") && text.contains("node 0 holds 2 processes"), "{text}");
+}
+
+#[test]
+fn table_1_is_printed_with_what_it_claims() {
+    let text = stdout(&deck(&examples(), &["table1"]));
+    assert!(text.contains("91.7%") && text.contains("Claim:"), "{text}");
+    let table: Value = serde_json::from_str(&stdout(&deck(&examples(), &["table1", "--json"]))).unwrap();
+    assert_eq!(table["rows"].as_array().unwrap().len(), 3);
+}
+
+#[test]
+fn a_broken_file_is_told_by_name_and_path() {
+    let folder = Folder::new("broken");
+    folder.file("model.json", optisci::table1::SCHEDULER);
+    folder.file("op.json", &optisci::table1::SCHEDULER.replacen("\"read\"", "\"sniff\"", 1));
+    folder.file(
+        "colour.json",
+        &optisci::table1::SCHEDULER.replacen("{\"id\": \"master 1\"}", "{\"id\": \"master 1\", \"colour\": 1}", 1),
+    );
+    folder.file("half.json", r#"{ "processes": { "master 0": 0 } }"#);
+    folder.file("bytes.json", "");
+    std::fs::write(folder.0.join("bytes.json"), [0xff, 0xfe]).unwrap();
+    let run = |arguments: &[&str]| deck(&folder.0, arguments);
+    refuse(&run(&["solve", "op.json"]), 1, &["op.json: accesses[0].op: ", "`read` or `write`"]);
+    refuse(&run(&["solve", "colour.json", "--json"]), 1, &["colour.json: processes[1].colour: "]);
+    refuse(&run(&["cost", "model.json", "half.json"]), 1, &["half.json: processes.master 1: is missing"]);
+    refuse(&run(&["cost", "nowhere.json", "half.json"]), 1, &["nowhere.json cannot be read"]);
+    refuse(&run(&["cost", "bytes.json", "half.json"]), 1, &["bytes.json is no text"]);
+}
+
+#[test]
+fn a_usage_error_says_what_to_type() {
+    let run = |arguments: &[&str]| deck(&examples(), arguments);
+    refuse(&run(&[]), 2, &["type: deck place cost|"]);
+    refuse(&run(&["costs"]), 2, &["there is no command 'costs'"]);
+    refuse(&run(&["cost", "scheduler.json"]), 2, &["type: deck place cost MODEL.json PLACEMENT.json"]);
+    refuse(&run(&["solve", "scheduler.json", "--objective", "fun"]), 2, &["sum, makespan or max_link"]);
+    refuse(&run(&["solve", "scheduler.json", "--time-limit", "-1"]), 2, &["deck place solve"]);
+    refuse(&run(&["solve", "scheduler.json", "--time-limit", "soon"]), 2, &["a number of seconds"]);
+    refuse(&run(&["import", "gif", "x", "-o", "y"]), 2, &["this version reads: json, csv"]);
+    refuse(&run(&["export", "gif", "x", "y", "-o", "z"]), 2, &["this version writes: json, csv"]);
+    refuse(&run(&["import", "csv", "x"]), 2, &["type: deck place import FORMAT FILE..."]);
+}
+
+#[test]
+fn tables_go_out_and_come_back() {
+    let folder = Folder::new("tables");
+    folder.file("model.json", optisci::table1::SCHEDULER).file("a.json", optisci::table1::MAPPINGS[0].1);
+    stdout(&deck(&folder.0, &["export", "csv", "model.json", "a.json", "-o", "a.csv"]));
+    stdout(&deck(&folder.0, &["import", "csv", "a.csv", "--onto", "model.json", "-o", "again.json"]));
+    stdout(&deck(&folder.0, &["import", "json", "model.json", "-o", "same.json"]));
+    assert_eq!(folder.read("again.json"), folder.read("same.json"));
+    refuse(&deck(&folder.0, &["import", "csv", "a.json", "-o", "x.json"]), 1, &["a.json: line 1: "]);
+    refuse(&deck(&folder.0, &["import", "hwloc", "a.csv", "-o", "x.json"]), 1, &["a.csv: line 1: "]);
+    assert!(!folder.0.join("x.json").exists());
+}
+
+#[test]
+fn what_cannot_be_written_is_told() {
+    let folder = Folder::new("unwritable");
+    folder.file("model.json", optisci::table1::SCHEDULER).file("a.json", optisci::table1::MAPPINGS[0].1);
+    let ended = deck(&folder.0, &["export", "json", "model.json", "a.json", "-o", "missing/out.json"]);
+    refuse(&ended, 1, &["missing/out.json cannot be written"]);
+    let names: Vec<_> = std::fs::read_dir(&folder.0).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(names.len(), 2, "{names:?}");
+}
+
+#[test]
+fn solve_prints_one_json_object_and_writes_what_cost_confirms() {
+    let folder = Folder::new("solve");
+    folder.file("model.json", optisci::table1::SCHEDULER);
+    for objective in ["sum", "makespan", "max_link"] {
+        let arguments = ["solve", "model.json", "--objective", objective, "--seed", "3", "--json", "-o", "best.json"];
+        let text = stdout(&deck(&folder.0, &arguments));
+        assert_eq!(text.lines().count(), 1);
+        let outcome: Value = serde_json::from_str(&text).unwrap();
+        assert_eq!((&outcome["status"], &outcome["objective"]), (&"optimal".into(), &objective.into()));
+        assert_eq!((&outcome["seed"], &outcome["gap"]), (&3.into(), &0.0.into()));
+        assert!(outcome["method"].is_string() && outcome["seconds"].is_f64() && outcome["reason"].is_null());
+        assert_eq!(outcome["placement"], serde_json::from_str::<Value>(&folder.read("best.json")).unwrap());
+
+        let text = stdout(&deck(&folder.0, &["cost", "model.json", "best.json", "--json"]));
+        let report: Value = serde_json::from_str(&text).unwrap();
+        let field = match objective {
+            "sum" => "total_ns",
+            "makespan" => "makespan_ns",
+            _ => "max_link_bytes",
+        };
+        assert_eq!(report["feasible"], true);
+        assert_eq!(report[field].as_f64(), outcome["cost"].as_f64());
+        let (cost, bound) = (outcome["cost"].as_f64().unwrap(), outcome["bound"].as_f64().unwrap());
+        assert!((cost - bound).abs() <= 1e-9 * cost, "{outcome}");
+    }
+}
+
+#[test]
+fn a_model_that_allows_nothing_is_answered_with_the_reason() {
+    let folder = Folder::new("infeasible");
+    folder.file("model.json", &optisci::table1::SCHEDULER.replace("[1, 1, 1, 1]", "[1, 1, 1, 0]"));
+    let outcome: Value = serde_json::from_str(&stdout(&deck(&folder.0, &["solve", "model.json", "--json"]))).unwrap();
+    assert_eq!((&outcome["status"], &outcome["placement"]), (&"infeasible".into(), &Value::Null));
+    assert!(!outcome["reason"].as_str().unwrap().is_empty());
+    assert!(stdout(&deck(&folder.0, &["solve", "model.json"])).starts_with("infeasible: "));
+    // There is nothing to write, which whoever waits for the file must know.
+    let ended = deck(&folder.0, &["solve", "model.json", "-o", "best.json"]);
+    assert_eq!(ended.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&ended.stderr).contains("no placement to write"));
+    assert!(!folder.0.join("best.json").exists());
+}
+
+/// A mapping of 20 processes on a ring, which no search of ours proves before it is interrupted.
+fn long_model() -> String {
+    let ids: Vec<String> = (0..20).map(|number| format!("{{\"id\": \"p{number}\"}}")).collect();
+    let mut messages = Vec::new();
+    for from in 0..20u64 {
+        for to in 0..20u64 {
+            let count = (from * 7919 + to * 104_729) % 97;
+            messages.push(format!("{{\"from\": \"p{from}\", \"to\": \"p{to}\", \"count\": {count}, \"size\": 1}}"));
+        }
+    }
+    format!(
+        "{{\"topology\": {{\"kind\": \"torus\", \"dims\": [5, 4]}}, \"cost_model\": {{\"kind\": \"hop_bytes\", \"ns_per_byte_hop\": 1}},
+          \"processes\": [{}], \"messages\": [{}], \"process_slots\": {:?}}}",
+        ids.join(", "),
+        messages.join(", "),
+        vec![1; 20]
+    )
+}
+
+#[test]
+fn a_time_limit_ends_the_search_with_a_placement_and_a_bound() {
+    let folder = Folder::new("limit");
+    folder.file("model.json", &long_model());
+    let arguments = ["solve", "model.json", "--time-limit", "0.5", "--json"];
+    let outcome: Value = serde_json::from_str(&stdout(&deck(&folder.0, &arguments))).unwrap();
+    assert_eq!(outcome["status"], "feasible", "{outcome}");
+    let [cost, bound, gap] = ["cost", "bound", "gap"].map(|field| outcome[field].as_f64().unwrap());
+    assert!(0.0 < bound && bound < cost && (gap - (cost - bound) / cost).abs() < 1e-9, "{outcome}");
+}
+
+/// Interrupted at any moment, the search prints what it has. It is told only once it watches for the signal, which its
+/// mask of blocked signals shows.
+#[test]
+fn ctrl_c_takes_the_best_so_far() {
+    let folder = Folder::new("interrupt");
+    folder.file("model.json", &long_model());
+    let mut command = Command::new(env!("CARGO_BIN_EXE_deck"));
+    command.args(["place", "solve", "model.json", "--json", "-o", "best.json"]).current_dir(&folder.0);
+    let child = command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped()).spawn().unwrap();
+    let status = format!("/proc/{}/status", child.id());
+    let watches = || {
+        let text = std::fs::read_to_string(&status).unwrap_or_default();
+        let mask = text.lines().find_map(|line| line.strip_prefix("SigBlk:"));
+        mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
+            .is_some_and(|mask| mask >> (libc::SIGINT - 1) & 1 == 1)
+    };
+    let began = std::time::Instant::now();
+    while !watches() {
+        assert!(began.elapsed().as_secs() < 60, "the command does not watch for Ctrl-C");
+        std::thread::yield_now();
+    }
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    let ended = child.wait_with_output().unwrap();
+    let outcome: Value = serde_json::from_str(&stdout(&ended)).unwrap();
+    assert_eq!(outcome["status"], "feasible", "{outcome}");
+    assert_eq!(outcome["placement"], serde_json::from_str::<Value>(&folder.read("best.json")).unwrap());
+}
+
+/// A shell runs what was exported; `numactl` itself is played by a script that says what it was asked.
+#[test]
+fn the_script_for_numactl_binds_each_process_and_each_segment() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = Folder::new("numactl");
+    let awkward = optisci::table1::SCHEDULER.replace("queue 0", "it's $HOME; `x`");
+    let places = optisci::table1::MAPPINGS[0].1.replace("queue 0", "it's $HOME; `x`");
+    folder.file("model.json", &awkward).file("a.json", &places);
+    folder.file("numactl", "#!/bin/sh\nfor word; do printf '[%s]' \"$word\"; done\necho\n");
+    std::fs::set_permissions(folder.0.join("numactl"), PermissionsExt::from_mode(0o755)).unwrap();
+    stdout(&deck(&folder.0, &["export", "numactl", "model.json", "a.json", "-o", "bind.sh"]));
+    let path = format!("{}:{}", folder.0.display(), std::env::var("PATH").unwrap());
+    let sh = |arguments: &[&str], rank: &str| {
+        let mut command = Command::new("sh");
+        command.arg("bind.sh").args(arguments).current_dir(&folder.0).env("PATH", &path).env("PMI_RANK", rank);
+        command.output().unwrap()
+    };
+    assert_eq!(
+        stdout(&sh(&["segments", "/shm"], "")),
+        "[--length=1228800][--file=/shm/it's $HOME; `x`][--membind=2][--touch]\n\
+         [--length=819200][--file=/shm/queue 1][--membind=3][--touch]\n\
+         [--length=409600][--file=/shm/queue 2][--membind=2][--touch]\n"
+    );
+    let expected = "[--cpunodebind=2][--localalloc][--][./slave][a b]\n";
+    assert_eq!(stdout(&sh(&["run", "2", "./slave", "a b"], "")), expected);
+    assert_eq!(stdout(&sh(&["rank", "./slave", "a b"], "2")), expected);
+    for (arguments, rank) in [(&["run", "4", "x"][..], ""), (&["rank", "x"], ""), (&["fly", "x"], "1"), (&[], "1")] {
+        assert_eq!(sh(arguments, rank).status.code(), Some(2), "{arguments:?}");
+    }
+}
+
+/// The blocks of the guide are what the commands print, byte for byte. A line of `...` stands for any lines.
+#[test]
+fn the_guide_shows_what_is_really_printed() {
+    assert!(shown_commands("docs/placement.md") >= 5);
+}
+
+#[test]
+fn the_readme_shows_what_is_really_printed() {
+    assert!(shown_commands("README.md") >= 1);
+}
+
+/// Runs the `deck place` commands of a page and compares; how many there were.
+fn shown_commands(page: &str) -> usize {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let guide = std::fs::read_to_string(root.join(page)).unwrap();
+    let folder = Folder::new(&page.replace('/', "-"));
+    for entry in std::fs::read_dir(examples()).unwrap() {
+        let entry = entry.unwrap();
+        std::fs::copy(entry.path(), folder.0.join(entry.file_name())).unwrap();
+    }
+    let machine = Path::new(env!("CARGO_MANIFEST_DIR")).join("../optisci/tests/fixtures/hwloc/one-node.xml");
+    std::fs::copy(machine, folder.0.join("machine.xml")).unwrap();
+    let mut blocks = 0;
+    for block in guide.split("```console\n").skip(1) {
+        let block = block.split("```").next().unwrap();
+        for step in block.split("$ ").skip(1) {
+            let (line, expected) = step.split_once('\n').unwrap();
+            let Some(arguments) = line.strip_prefix("deck place ") else { continue };
+            let words: Vec<&str> = arguments.split_whitespace().collect();
+            let ended = deck(&folder.0, &words);
+            let printed = String::from_utf8(ended.stdout).unwrap() + &String::from_utf8(ended.stderr).unwrap();
+            assert!(agree(&printed, expected), "$ {line}\nprints:\n{printed}\n{page} says:\n{expected}");
+            blocks += 1;
+        }
+    }
+    blocks
+}
+
+fn agree(printed: &str, expected: &str) -> bool {
+    // Times differ from run to run.
+    let without_time = |line: &str| match (line.rsplit_once(", "), line.split_once("\"seconds\":")) {
+        (Some((before, time)), _) if time.ends_with(" s") => before.to_owned(),
+        (_, Some((before, rest))) => before.to_owned() + rest.split_once(',').map_or("", |(_, after)| after),
+        _ => line.to_owned(),
+    };
+    let mut printed = printed.lines().map(without_time);
+    let mut skips = false;
+    for expected in expected.lines().map(without_time) {
+        if expected == "..." {
+            skips = true;
+        } else if skips {
+            skips = false;
+            if !printed.any(|line| line == expected) {
+                return false;
+            }
+        } else if printed.next().as_deref() != Some(&expected) {
+            return false;
+        }
+    }
+    skips || printed.next().is_none()
+}

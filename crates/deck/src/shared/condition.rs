@@ -1,0 +1,166 @@
+//! The condition variable of a job: waiting, without the mutex, until somebody says that something has changed.
+
+use std::fmt;
+use std::time::Duration;
+
+use deck_mudeck::{Error, ErrorKind, Node, Result};
+use deck_peers::ObjectKind;
+use deck_sync::Deadline;
+
+use super::mutex::{Guard, LockError, Mutex};
+use super::named::{Named, Stopped, until};
+use super::tickets::{Call, Called, Tickets};
+
+/// How long a wait that is over tries to get the mutex back, if its own deadline is nearer: the liveness bound.
+const BACK_WITHIN: Duration = Duration::from_secs(1);
+
+/// A condition variable that the threads of all nodes share by its name.
+///
+/// A wait may end without a signal, as with every condition variable: look at what you wait for, and wait again. A signal
+/// goes to the thread that has waited longest; it is never taken by one that came later. When a node is gone, or a wait was
+/// given up, the next signal wakes all who wait, so that none is lost on the dead.
+#[doc(alias = "deck_cond_t")]
+pub struct Condition {
+    named: Named,
+}
+
+impl Condition {
+    /// Opens the condition variable `name`, which exists from its first opening on. Blocks for a second at most, and only if
+    /// another node stopped while it opened the same for the first time.
+    ///
+    /// # Errors
+    /// As [`Mutex::open`].
+    #[doc(alias = "deck_cond_open")]
+    pub fn open(node: &Node, name: &str) -> Result<Condition> {
+        Ok(Condition { named: Named::open(node, ObjectKind::Condition, name)? })
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        self.named.name()
+    }
+
+    fn tickets(&self) -> Tickets<'_> {
+        Tickets::new(self.named.words())
+    }
+
+    /// Unlocks the mutex, waits at most `timeout` for a signal, and locks the mutex again. No signal given after the mutex was
+    /// unlocked is missed. Getting the mutex back may take up to a second longer than `timeout`, if others hold it.
+    ///
+    /// # Errors
+    /// With a guard ([`LockError::into_guard`]): [`ErrorKind::Timeout`], [`ErrorKind::Cancelled`], and
+    /// [`ErrorKind::OwnerDied`] if whoever had locked the mutex meanwhile ended inside. Without one:
+    /// [`ErrorKind::NotLocked`] if the mutex was not to be had again in time, [`ErrorKind::NotInitialized`] if this node has
+    /// left meanwhile.
+    pub fn wait<'a>(&self, guard: Guard<'a>, timeout: Duration) -> Result<Guard<'a>, LockError<'a>> {
+        let mutex = guard.mutex();
+        let deadline = until(timeout);
+        let ended = self.wait_unlocked(deadline, || drop(guard)).map_err(LockError::without_guard)?;
+        match (mutex.lock_until(back_until(deadline)), ended) {
+            (Ok(guard), Ok(())) => Ok(guard),
+            (Ok(guard), Err(error)) => Err(LockError::with(error, guard)),
+            (Err(died), _) if died.is_locked() => Err(died),
+            (Err(refused), _) => Err(LockError::without_guard(self.not_locked(refused.into()))),
+        }
+    }
+
+    /// As [`Condition::wait`], for a mutex that was locked without a guard.
+    ///
+    /// # Errors
+    /// As [`Condition::wait`]; and [`ErrorKind::Invalid`] if the calling thread does not hold the mutex.
+    #[doc(alias = "deck_cond_wait")]
+    pub fn wait_unguarded(&self, mutex: &Mutex, timeout: Duration) -> Result<()> {
+        self.named.check()?;
+        if !mutex.is_mine() {
+            let what = format!("waiting in {}: {} is not held here", self.named.described(), mutex.named().described());
+            return Err(Error::new(ErrorKind::Invalid, what).with_remedy("lock the mutex first"));
+        }
+        let deadline = until(timeout);
+        let ended = self.wait_unlocked(deadline, || drop(mutex.unlock()))?;
+        match mutex.lock_unguarded_until(back_until(deadline)) {
+            Ok(()) => ended,
+            Err(died) if died.kind() == ErrorKind::OwnerDied => Err(died),
+            Err(refused) => Err(self.not_locked(refused)),
+        }
+    }
+
+    /// Waits, after `unlock`. The outer error: this node has left, and the mutex is nobody's here.
+    fn wait_unlocked(&self, deadline: Deadline, unlock: impl FnOnce()) -> Result<Result<()>> {
+        self.named.check()?;
+        let tickets = self.tickets();
+        let departures = self.named.departures();
+        // In the row before the mutex is free: whoever changes something from now on signals behind it.
+        let ticket = tickets.draw();
+        unlock();
+        let is_damaged = || self.named.departures() != departures;
+        let mut called = Called { tickets, ticket, is_damaged: &is_damaged };
+        let stopped = match self.named.wait(&mut called, tickets.event(ticket), deadline) {
+            Ok(Call::Mine) => return Ok(Ok(())),
+            Ok(Call::PerhapsLost) => {
+                tickets.give_up(ticket);
+                return Ok(Ok(()));
+            }
+            Err(stopped) => stopped,
+        };
+        let was_called = tickets.give_up(ticket);
+        let error = || {
+            let remedy = "wait longer, or check that whoever is to signal still runs";
+            stopped.error(format!("waiting in {}", self.named.described()), remedy)
+        };
+        match stopped {
+            Stopped::Left => Err(error()),
+            _ if was_called => Ok(Ok(())),
+            _ => Ok(Err(error())),
+        }
+    }
+
+    #[cold]
+    fn not_locked(&self, refused: Error) -> Error {
+        let kind = match refused.kind() {
+            ErrorKind::NotInitialized => ErrorKind::NotInitialized,
+            _ => ErrorKind::NotLocked,
+        };
+        let what =
+            format!("waiting in {} is over, and the mutex was not to be had again: {refused}", self.named.described());
+        let error = Error::new(kind, what);
+        refused.peer().map_or(error.clone(), |peer| error.with_peer(peer))
+    }
+
+    /// Ends every wait through this handle, now and later, with [`ErrorKind::Closed`]. Never blocks.
+    #[doc(alias = "deck_cond_close")]
+    pub fn close(&self) {
+        self.named.close();
+    }
+
+    /// Wakes the thread that has waited longest, if any waits. Never blocks. The mutex need not be held.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotInitialized`] after leaving and in a forked child.
+    #[doc(alias = "deck_cond_signal")]
+    pub fn signal(&self) -> Result<()> {
+        self.named.check()?;
+        self.tickets().call_one(self.named.departures());
+        Ok(())
+    }
+
+    /// Wakes all who wait. Never blocks. The mutex need not be held.
+    ///
+    /// # Errors
+    /// As [`Condition::signal`].
+    #[doc(alias = "deck_cond_broadcast")]
+    pub fn broadcast(&self) -> Result<()> {
+        self.named.check()?;
+        self.tickets().call_all(self.named.departures());
+        Ok(())
+    }
+}
+
+fn back_until(deadline: Deadline) -> Deadline {
+    deadline.max(Deadline::after(BACK_WITHIN))
+}
+
+impl fmt::Debug for Condition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Condition({})", self.name())
+    }
+}

@@ -1,0 +1,190 @@
+//! The counter of a job: a number that threads of all nodes add to, read, and wait for.
+
+use std::fmt;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use deck_mudeck::{Error, ErrorKind, Node, NodeId, NodeState, Result};
+use deck_peers::ObjectKind;
+use deck_sync::Waiting;
+
+use super::count::Count;
+use super::named::{Named, until};
+
+/// A number of 64 bits, 0 at first, that the threads of all nodes share by its name.
+#[doc(alias = "deck_counter_t")]
+pub struct Counter {
+    named: Named,
+    /// As of the last death that was told through this handle.
+    told: Mutex<Users>,
+}
+
+enum End {
+    Reached(i64),
+    Lost(NodeId),
+}
+
+/// Who has the counter open, to notice a death among them.
+#[derive(Clone, Debug)]
+struct Users {
+    live: Vec<NodeId>,
+    /// Those that died with it open and are not reclaimed yet, and the last that was reclaimed.
+    lost: Vec<NodeId>,
+    /// The job's count of changes before the others were looked at.
+    seen: u64,
+}
+
+impl Users {
+    fn of(named: &Named) -> Users {
+        let seen = named.node().membership().table().changes();
+        let opened = named.opened();
+        let lost = opened.holding_lost().into_iter().chain(opened.lost()).collect();
+        Users { live: opened.holding(), lost, seen }
+    }
+
+    /// Looks again: a node that has died since the last look.
+    fn renew(&mut self, named: &Named) -> Option<NodeId> {
+        let table = named.node().membership().table();
+        if table.changes() == self.seen {
+            return None;
+        }
+        let before = std::mem::replace(self, Users::of(named));
+        let died = |node: &&NodeId| table.state(**node) == Some(NodeState::Lost);
+        let unknown = |node: &&NodeId| !before.lost.contains(node);
+        before.live.iter().find(died).or_else(|| self.lost.iter().find(unknown)).copied()
+    }
+}
+
+struct Until<'a, F> {
+    counter: &'a Counter,
+    is_enough: F,
+    users: Users,
+}
+
+impl<F: FnMut(i64) -> bool> Waiting for Until<'_, F> {
+    type Output = End;
+
+    fn look(&mut self) -> Option<End> {
+        let now = self.counter.count().read();
+        if (self.is_enough)(now) {
+            return Some(End::Reached(now));
+        }
+        self.users.renew(&self.counter.named).map(End::Lost)
+    }
+}
+
+impl Counter {
+    /// Opens the counter `name`, which exists, with the value 0, from its first opening on. Blocks for a second at most, and
+    /// only if another node stopped while it opened the same for the first time.
+    ///
+    /// # Errors
+    /// As [`crate::shared::Mutex::open`].
+    #[doc(alias = "deck_counter_open")]
+    pub fn open(node: &Node, name: &str) -> Result<Counter> {
+        let named = Named::open(node, ObjectKind::Counter, name)?;
+        let told = Mutex::new(Users::of(&named));
+        Ok(Counter { named, told })
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        self.named.name()
+    }
+
+    fn count(&self) -> Count<'_> {
+        Count::new(self.named.words())
+    }
+
+    fn told(&self) -> MutexGuard<'_, Users> {
+        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Ends every wait through this handle, now and later, with [`ErrorKind::Closed`]. Never blocks.
+    #[doc(alias = "deck_counter_close")]
+    pub fn close(&self) {
+        self.named.close();
+    }
+
+    /// Adds `amount`, which may be negative, and gives the new value. Never blocks. What the caller did before is visible to
+    /// whoever reads the new value.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`] if the sum does not fit into 64 bits: then nothing was added;
+    /// [`ErrorKind::NotInitialized`] after leaving and in a forked child.
+    #[doc(alias = "deck_counter_add")]
+    pub fn add(&self, amount: i64) -> Result<i64> {
+        self.named.check()?;
+        self.count().add(amount).ok_or_else(|| {
+            let what = format!("adding {amount} to {}: the sum does not fit into 64 bits", self.named.described());
+            Error::new(ErrorKind::Invalid, what)
+        })
+    }
+
+    /// The value now. Never blocks.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotInitialized`] after leaving and in a forked child.
+    #[doc(alias = "deck_counter_read")]
+    pub fn read(&self) -> Result<i64> {
+        self.named.check()?;
+        Ok(self.count().read())
+    }
+
+    /// Waits, at most `timeout`, until the value is `at_least` or more, and gives it.
+    ///
+    /// # Errors
+    /// As [`Counter::wait_until`].
+    #[doc(alias = "deck_counter_wait")]
+    pub fn wait_for(&self, at_least: i64, timeout: Duration) -> Result<i64> {
+        self.wait_until(|now| now >= at_least, timeout)
+    }
+
+    /// Waits, at most `timeout`, until `is_enough` accepts the value, and gives it. `is_enough` is asked very often and must
+    /// not block; a value that stands for a moment only may be missed.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Timeout`] saying the value; [`ErrorKind::Cancelled`]; [`ErrorKind::PeerLost`], naming the node, if one
+    /// died that had the counter open: it may have been the one to add. Whoever can go on without it waits again: a death
+    /// is told once through each handle, to the waits that it falls into or else to the next one that has to wait.
+    /// [`ErrorKind::NotInitialized`] after leaving and in a forked child.
+    pub fn wait_until(&self, is_enough: impl FnMut(i64) -> bool, timeout: Duration) -> Result<i64> {
+        self.named.check()?;
+        let mut is_enough = is_enough;
+        let now = self.count().read();
+        if is_enough(now) {
+            return Ok(now);
+        }
+        let users = {
+            let mut told = self.told();
+            if let Some(dead) = told.renew(&self.named) {
+                return Err(self.lost(dead));
+            }
+            told.clone()
+        };
+        let mut waiting = Until { counter: self, is_enough, users };
+        match self.named.wait(&mut waiting, self.count().changed(), until(timeout)) {
+            Ok(End::Reached(value)) => Ok(value),
+            Ok(End::Lost(dead)) => {
+                *self.told() = waiting.users;
+                Err(self.lost(dead))
+            }
+            Err(stopped) => {
+                let what = format!("waiting for {}, which is {}", self.named.described(), self.count().read());
+                Err(stopped.error(what, "wait longer, or check that whoever is to add still runs"))
+            }
+        }
+    }
+
+    #[cold]
+    fn lost(&self, dead: NodeId) -> Error {
+        Error::new(ErrorKind::PeerLost, format!("waiting for {}: a node died that had it open", self.named.described()))
+            .with_peer(dead)
+            .with_remedy("wait again, if the others can bring the number without it")
+    }
+}
+
+impl fmt::Debug for Counter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Counter({}: {})", self.name(), self.count().read())
+    }
+}

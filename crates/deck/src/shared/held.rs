@@ -1,0 +1,80 @@
+//! Which mutexes the calling thread holds, and the number by which it stands in them.
+//!
+//! A thread that ends without having unlocked leaves its mutexes to the next ones, who are told: the memory that they protect
+//! may be half changed.
+
+use std::cell::RefCell;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use deck_mudeck::{Error, ErrorKind, Node, Result};
+use deck_peers::fork;
+
+use super::lock::{Holder, Lock};
+use super::named::Named;
+
+/// Numbers of threads that have ended, and the lowest that was never given.
+static FREE: Mutex<(Vec<u32>, u32)> = Mutex::new((Vec::new(), 0));
+
+/// What the calling thread knows about itself.
+struct Here {
+    number: Option<u32>,
+    held: Vec<Arc<Named>>,
+}
+
+thread_local!(static HERE: RefCell<Here> = const { RefCell::new(Here { number: None, held: Vec::new() }) });
+
+impl Drop for Here {
+    fn drop(&mut self) {
+        if fork::is_child() {
+            return;
+        }
+        let Some(number) = self.number else { return };
+        for named in self.held.drain(..) {
+            Lock::new(named.words()).abandon(Holder::new(named.node().number(), number));
+        }
+        // Only now: whoever gets the number must not be taken for the holder.
+        FREE.lock().unwrap_or_else(PoisonError::into_inner).0.push(number);
+    }
+}
+
+fn here<R>(what: impl FnOnce(&mut Here) -> R) -> Result<R> {
+    let ending = |_| Error::new(ErrorKind::Invalid, "a mutex is used by a thread that is ending");
+    HERE.try_with(|here| what(&mut here.borrow_mut())).map_err(ending)
+}
+
+/// The calling thread as it stands in mutexes.
+pub fn me(node: &Node) -> Result<Holder> {
+    let number = here(|here| {
+        *here.number.get_or_insert_with(|| {
+            let mut free = FREE.lock().unwrap_or_else(PoisonError::into_inner);
+            free.0.pop().unwrap_or_else(|| {
+                free.1 += 1;
+                free.1 - 1
+            })
+        })
+    })?;
+    if number >= Holder::THREADS_MAX {
+        let what = format!("at most {} threads of a node use mutexes at a time", Holder::THREADS_MAX);
+        return Err(Error::new(ErrorKind::NoMemory, what).with_remedy("let threads end, or use fewer"));
+    }
+    Ok(Holder::new(node.number(), number))
+}
+
+/// The calling thread holds this mutex from now on.
+pub fn add(named: &Arc<Named>) -> Result<()> {
+    here(|here| here.held.push(named.clone()))
+}
+
+/// The calling thread does not hold this mutex any more.
+pub fn remove(named: &Named) -> Result<()> {
+    let is_it = |held: &Arc<Named>| {
+        held.opened().index() == named.opened().index() && held.node().number() == named.node().number()
+    };
+    let removed = here(|here| {
+        let place = here.held.iter().position(is_it)?;
+        Some(here.held.swap_remove(place))
+    })?;
+    // Dropped here, as the last user may look for a thread-local of its own.
+    drop(removed);
+    Ok(())
+}

@@ -1,0 +1,328 @@
+//! The mutex of a job: one thread of all nodes inside.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::ops::Deref;
+use std::sync::Arc;
+use std::time::Duration;
+
+use deck_mudeck::{Error, ErrorKind, Node, NodeId, Result};
+use deck_peers::ObjectKind;
+use deck_sync::{Deadline, Interrupted, now_ns};
+
+use super::held;
+use super::lock::{Holder, Lock, Outcome, RESERVED_FOR, STARVING_AFTER, Since, Taken, Taking, Turn};
+use super::named::{Named, Stopped, how_it_is, until};
+
+/// A mutex that the threads of all nodes share by its name.
+///
+/// Its holder is known, node and thread. If the holder's node dies or leaves, or its thread ends, the next one gets the mutex
+/// and is told; it then decides whether what the mutex protects is still whole.
+///
+/// Fairness: at first whoever comes takes a free mutex, which is fastest. A thread that has waited for a millisecond asks for
+/// the turn, and while somebody has the turn, nobody else takes the mutex; of several who ask, the one that has waited
+/// longest gets it. Who sleeps is woken whenever the mutex is unlocked, and asks then. So a thread that waits is passed at
+/// most by those who came in its first millisecond, by those who asked before it woke up, and by those who have waited
+/// longer than itself.
+///
+/// Free and unwanted, locking and unlocking are a compare-and-swap each and some loads of one cache line.
+#[doc(alias = "deck_mutex_t")]
+pub struct Mutex {
+    named: Arc<Named>,
+}
+
+/// The calling thread holds the mutex until this is dropped.
+#[must_use = "the mutex is unlocked at once if the guard is not kept"]
+pub struct Guard<'a> {
+    mutex: &'a Mutex,
+    /// The dead holder that nobody has been told of: whoever drops this guard unseen leaves it to the next one.
+    untold: Option<NodeId>,
+    /// A mutex is unlocked by the thread that has locked it.
+    _of_this_thread: PhantomData<*const ()>,
+}
+
+/// A lock that is none, or one that wants to be looked at first.
+pub struct LockError<'a> {
+    /// What happened: [`ErrorKind::OwnerDied`] if the mutex is held now, by the caller.
+    pub error: Error,
+    guard: Option<Guard<'a>>,
+}
+
+impl<'a> LockError<'a> {
+    pub(super) fn without_guard(error: Error) -> LockError<'a> {
+        LockError { error, guard: None }
+    }
+
+    pub(super) fn with(error: Error, guard: Guard<'a>) -> LockError<'a> {
+        LockError { error, guard: Some(guard) }
+    }
+
+    /// The guard, if the mutex is held by the calling thread all the same; the error otherwise. If its last holder died, that
+    /// counts as told: the next one will not hear of it again.
+    ///
+    /// # Errors
+    /// The error without a guard.
+    pub fn into_guard(self) -> Result<Guard<'a>> {
+        match self.guard {
+            Some(mut guard) => {
+                guard.untold = None;
+                Ok(guard)
+            }
+            None => Err(self.error),
+        }
+    }
+
+    /// True if the calling thread holds the mutex.
+    pub fn is_locked(&self) -> bool {
+        self.guard.is_some()
+    }
+}
+
+/// Without looking: the mutex is let go of, and if its last holder died, the next one is told of it.
+impl From<LockError<'_>> for Error {
+    fn from(refused: LockError<'_>) -> Error {
+        refused.error
+    }
+}
+
+impl Deref for LockError<'_> {
+    type Target = Error;
+    fn deref(&self) -> &Error {
+        &self.error
+    }
+}
+
+impl fmt::Debug for LockError<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.error, f)
+    }
+}
+
+impl fmt::Display for LockError<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.error, f)
+    }
+}
+
+impl std::error::Error for LockError<'_> {}
+
+impl Mutex {
+    /// Opens the mutex `name`, which exists from its first opening on. Blocks for a second at most, and only if another node
+    /// stopped while it opened the same for the first time.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`] for an impossible name, [`ErrorKind::NoMemory`] if the job has used too many names,
+    /// [`ErrorKind::NotInitialized`] after leaving and in a forked child.
+    #[doc(alias = "deck_mutex_open")]
+    pub fn open(node: &Node, name: &str) -> Result<Mutex> {
+        Ok(Mutex { named: Arc::new(Named::open(node, ObjectKind::Mutex, name)?) })
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        self.named.name()
+    }
+
+    /// The node whose thread holds it now; also one that is gone, until somebody takes it over. Never blocks.
+    pub fn holder(&self) -> Option<NodeId> {
+        Lock::new(self.named.words()).holder().map(Holder::node)
+    }
+
+    /// Locks it, waiting at most `timeout`.
+    ///
+    /// # Errors
+    /// [`ErrorKind::OwnerDied`], naming the node, with a guard ([`LockError::into_guard`]): it is locked, but its last holder
+    /// died, left, or ended its thread inside. [`ErrorKind::Timeout`] naming the holder, and saying if it is frozen;
+    /// [`ErrorKind::Cancelled`]; [`ErrorKind::Invalid`] if the calling thread holds it already;
+    /// [`ErrorKind::NotInitialized`] after leaving and in a forked child.
+    pub fn lock(&self, timeout: Duration) -> Result<Guard<'_>, LockError<'_>> {
+        self.lock_until(until(timeout))
+    }
+
+    pub(super) fn lock_until(&self, deadline: Deadline) -> Result<Guard<'_>, LockError<'_>> {
+        let guard = |untold| Guard { mutex: self, untold, _of_this_thread: PhantomData };
+        match self.take(deadline).map_err(LockError::without_guard)? {
+            Taken::Clean => Ok(guard(None)),
+            Taken::FromDead(dead) => Err(LockError::with(self.died(dead), guard(Some(dead)))),
+        }
+    }
+
+    /// Locks it without a guard, for languages that have none; the calling thread has to [`unlock`](Mutex::unlock).
+    ///
+    /// # Errors
+    /// As [`Mutex::lock`]; after [`ErrorKind::OwnerDied`] it is locked.
+    #[doc(alias = "deck_mutex_lock")]
+    pub fn lock_unguarded(&self, timeout: Duration) -> Result<()> {
+        self.lock_unguarded_until(until(timeout))
+    }
+
+    pub(super) fn lock_unguarded_until(&self, deadline: Deadline) -> Result<()> {
+        match self.take(deadline)? {
+            Taken::Clean => Ok(()),
+            Taken::FromDead(dead) => Err(self.died(dead)),
+        }
+    }
+
+    /// Unlocks what the calling thread has locked without a guard. Never blocks.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`] if the calling thread does not hold it, [`ErrorKind::NotInitialized`] after leaving and in a
+    /// forked child.
+    #[doc(alias = "deck_mutex_unlock")]
+    pub fn unlock(&self) -> Result<()> {
+        self.named.check()?;
+        let me = held::me(self.named.node())?;
+        if !self.is_held_by(me) {
+            let error = Error::new(ErrorKind::Invalid, format!("unlocking {}: not held here", self.named.described()));
+            return Err(error.with_remedy("let the thread that has locked it unlock it, once"));
+        }
+        self.release(me, None);
+        Ok(())
+    }
+
+    /// Ends every wait through this handle, now and later, with [`ErrorKind::Closed`]. What is locked stays locked
+    /// until its thread unlocks it or ends. Never blocks.
+    #[doc(alias = "deck_mutex_close")]
+    pub fn close(&self) {
+        self.named.close();
+    }
+
+    /// True if the calling thread holds it.
+    pub fn is_mine(&self) -> bool {
+        self.named.check().and_then(|()| held::me(self.named.node())).is_ok_and(|me| self.is_held_by(me))
+    }
+
+    pub(super) fn named(&self) -> &Named {
+        &self.named
+    }
+
+    fn is_held_by(&self, me: Holder) -> bool {
+        Lock::new(self.named.words()).holder() == Some(me)
+    }
+
+    fn release(&self, me: Holder, untold: Option<NodeId>) {
+        let lock = Lock::new(self.named.words());
+        // First: between the two a thread that ends would unlock for somebody else.
+        let _ = held::remove(&self.named);
+        let _ = match untold {
+            Some(dead) => lock.pass_on(me, dead),
+            None => lock.release(me),
+        };
+    }
+
+    #[cold]
+    fn died(&self, dead: NodeId) -> Error {
+        let what =
+            format!("locking {}: it is locked, and its last holder ended without unlocking", self.named.described());
+        Error::new(ErrorKind::OwnerDied, what).with_peer(dead)
+    }
+
+    fn take(&self, deadline: Deadline) -> Result<Taken> {
+        self.named.check()?;
+        let node = self.named.node();
+        let me = held::me(node)?;
+        let lock = Lock::new(self.named.words());
+        if self.is_held_by(me) {
+            let error =
+                Error::new(ErrorKind::Invalid, format!("locking {}: this thread holds it", self.named.described()));
+            return Err(error.with_remedy("unlock it first; a mutex is not locked twice"));
+        }
+        let table = node.membership().table();
+        let taken = self.wait_for(lock, me, deadline, &|node| table.is_live(node)).map_err(|stopped| {
+            lock.give_up(me);
+            self.not_locked(lock, stopped)
+        })?;
+        deck_sync::point("mutex/taken");
+        held::add(&self.named).inspect_err(|_| {
+            lock.release(me);
+        })?;
+        Ok(taken)
+    }
+
+    fn wait_for(
+        &self,
+        lock: Lock<'_>,
+        me: Holder,
+        deadline: Deadline,
+        is_live: &dyn Fn(NodeId) -> bool,
+    ) -> Result<Taken, Stopped> {
+        let mut taking = Taking { lock, me, since: None, patient_with: None, is_live };
+        if let Some(Outcome::Taken(taken)) = deck_sync::Waiting::look(&mut taking) {
+            return Ok(taken);
+        }
+        if deadline.is_now() {
+            return Err(Stopped::Interrupted(Interrupted::Deadline));
+        }
+        let began = Since::at_ns(now_ns());
+        let mut until = Deadline::after(STARVING_AFTER).min(deadline);
+        loop {
+            match self.named.wait(&mut taking, lock.freed(), until) {
+                Ok(Outcome::Taken(taken)) => return Ok(taken),
+                Ok(Outcome::Changed) => (taking.patient_with, until) = (None, deadline),
+                Ok(Outcome::Reserved(turn)) => {
+                    (taking.patient_with, until) = (Some(turn), Deadline::after(RESERVED_FOR).min(deadline));
+                }
+                Err(Stopped::Interrupted(Interrupted::Deadline)) if !deadline.has_passed() => {
+                    until = deadline;
+                    match (taking.patient_with.take(), taking.since) {
+                        (Some(unused), Some(since)) => self.take_turn(lock, unused, me, since),
+                        _ => taking.since = Some(began),
+                    }
+                }
+                Err(stopped) => return Err(stopped),
+            }
+        }
+    }
+
+    #[cold]
+    fn take_turn(&self, lock: Lock<'_>, unused: Turn, me: Holder, since: Since) {
+        lock.take_turn(unused, me, since);
+    }
+
+    #[cold]
+    fn not_locked(&self, lock: Lock<'_>, stopped: Stopped) -> Error {
+        let what = format!("locking {}", self.named.described());
+        let remedy = "wait longer, or look what its holder does";
+        match lock.holder().map(Holder::node) {
+            Some(holder) => {
+                let how = how_it_is(self.named.node(), holder);
+                stopped.error(format!("{what}, which {holder} holds{how}"), remedy).with_peer(holder)
+            }
+            None => stopped.error(what, remedy),
+        }
+    }
+}
+
+impl fmt::Debug for Mutex {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Mutex({})", self.name())
+    }
+}
+
+impl<'a> Guard<'a> {
+    /// The mutex.
+    pub fn mutex(&self) -> &'a Mutex {
+        self.mutex
+    }
+
+    /// Unlocks. The same as dropping the guard.
+    #[doc(alias = "deck_mutex_unlock")]
+    pub fn unlock(self) {}
+}
+
+impl Drop for Guard<'_> {
+    fn drop(&mut self) {
+        // After leaving, the others have been told already.
+        if self.mutex.named.check().is_ok()
+            && let Ok(me) = held::me(self.mutex.named.node())
+        {
+            self.mutex.release(me, self.untold);
+        }
+    }
+}
+
+impl fmt::Debug for Guard<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Guard({})", self.mutex.name())
+    }
+}

@@ -1,0 +1,167 @@
+//! What all things with a name have in common: finding them, and waiting in them.
+
+use std::time::Duration;
+
+use deck_mudeck::{Error, ErrorKind, Node, NodeId, NodeState, Result};
+use deck_peers::{ObjectKind, OpenObject, fork};
+use deck_segment::Words;
+use deck_sync::atomic::{AtomicBool, Ordering};
+use deck_sync::{Deadline, Event, Interrupted, Waiting, barrier};
+
+/// A thing that this node has open.
+pub struct Named {
+    node: Node,
+    kind: ObjectKind,
+    name: Box<str>,
+    opened: OpenObject,
+    is_closed: AtomicBool,
+}
+
+/// Why a wait ended without what it waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stopped {
+    /// The deadline passed, or another thread cancelled this one.
+    Interrupted(Interrupted),
+    /// This node has left its job.
+    Left,
+    /// The handle was closed by another thread.
+    Closed,
+}
+
+/// Fails after leaving and in a forked child.
+pub fn check(node: &Node) -> Result<()> {
+    if fork::is_child() {
+        return Err(Error::new(ErrorKind::NotInitialized, "a call in a forked child")
+            .with_remedy("execute a program in the child; it can join the job as a node of its own"));
+    }
+    if node.is_left() {
+        return Err(left());
+    }
+    Ok(())
+}
+
+fn left() -> Error {
+    Error::new(ErrorKind::NotInitialized, "this node has left its job").with_remedy("join again")
+}
+
+/// Ends a wait when the node leaves, or the handle is closed.
+struct WhileOpen<'a, W> {
+    waiting: &'a mut W,
+    node: &'a Node,
+    is_closed: Option<&'a AtomicBool>,
+}
+
+impl<W: Waiting> Waiting for WhileOpen<'_, W> {
+    type Output = Result<W::Output, Stopped>;
+
+    fn look(&mut self) -> Option<Result<W::Output, Stopped>> {
+        if let Some(output) = self.waiting.look() {
+            return Some(Ok(output));
+        }
+        if self.node.is_left() {
+            return Some(Err(Stopped::Left));
+        }
+        let is_closed = self.is_closed.is_some_and(|is_closed| is_closed.load(Ordering::Relaxed));
+        is_closed.then_some(Err(Stopped::Closed))
+    }
+}
+
+/// Waits for something that changes when a node comes or goes, or a name does.
+pub fn wait<W: Waiting>(node: &Node, waiting: &mut W, deadline: Deadline) -> Result<W::Output, Stopped> {
+    let membership = node.membership();
+    let mut waiting = WhileOpen { waiting, node, is_closed: None };
+    let waited = deck_sync::wait(&mut waiting, &[membership.table().changed()], membership.crowd(), deadline);
+    waited.map_err(Stopped::Interrupted)?
+}
+
+impl Stopped {
+    /// The error of a call that was `doing` something. `remedy` is for one whose deadline has passed.
+    #[cold]
+    pub fn error(self, doing: impl Into<String>, remedy: &'static str) -> Error {
+        match self {
+            Stopped::Interrupted(Interrupted::Deadline) => Error::new(ErrorKind::Timeout, doing).with_remedy(remedy),
+            Stopped::Interrupted(Interrupted::Cancelled) => Error::new(ErrorKind::Cancelled, doing),
+            Stopped::Left => left().context(doing),
+            Stopped::Closed => Error::new(ErrorKind::Closed, doing),
+        }
+    }
+}
+
+/// ", which is stopped" for a node that is.
+pub fn how_it_is(node: &Node, other: NodeId) -> &'static str {
+    match node.state(other) {
+        Ok(NodeState::Frozen) => ", which is frozen",
+        _ => "",
+    }
+}
+
+impl Named {
+    /// Opens the thing, which exists from its first opening on. Waits at most a second, if another node stopped while it
+    /// entered the same name.
+    pub fn open(node: &Node, kind: ObjectKind, name: &str) -> Result<Named> {
+        check(node)?;
+        let membership = node.membership();
+        let object = membership.objects().enter(kind, name, membership.seat())?;
+        let opened = membership.open_object(object);
+        Ok(Named { node: node.clone(), kind, name: name.into(), opened, is_closed: AtomicBool::new(false) })
+    }
+
+    /// The node that has it open.
+    pub fn node(&self) -> &Node {
+        &self.node
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What nodes know of it.
+    pub fn opened(&self) -> &OpenObject {
+        &self.opened
+    }
+
+    /// Its own words.
+    pub fn words(&self) -> &Words {
+        self.opened.words()
+    }
+
+    /// The job's count of nodes that are gone.
+    pub fn departures(&self) -> u64 {
+        self.node.membership().table().departures()
+    }
+
+    /// Fails after leaving and in a forked child.
+    pub fn check(&self) -> Result<()> {
+        check(&self.node)
+    }
+
+    /// `mutex "name"`.
+    pub fn described(&self) -> String {
+        format!("{} \"{}\"", self.kind.word(), self.name)
+    }
+
+    /// Waits for something about this thing, that `event` or the coming and going of nodes tells.
+    pub fn wait<W: Waiting>(&self, waiting: &mut W, event: &Event, deadline: Deadline) -> Result<W::Output, Stopped> {
+        let membership = self.node.membership();
+        let mut waiting = WhileOpen { waiting, node: &self.node, is_closed: Some(&self.is_closed) };
+        let events = [event, membership.table().changed()];
+        deck_sync::wait(&mut waiting, &events, membership.crowd(), deadline).map_err(Stopped::Interrupted)?
+    }
+
+    /// Ends every wait through this handle, now and later.
+    pub fn close(&self) {
+        if fork::is_child() {
+            return;
+        }
+        self.is_closed.store(true, Ordering::Relaxed);
+        // What all waits also look at. Pairs with: the heavy fence before the last look of whoever goes to sleep.
+        barrier::light();
+        self.node.membership().table().changed().notify();
+    }
+}
+
+/// The deadline of a call that was given a timeout.
+pub fn until(timeout: Duration) -> Deadline {
+    Deadline::after(timeout)
+}

@@ -1,0 +1,204 @@
+//! The condition variable in shared words: waiters draw tickets, a signal calls the next one.
+//!
+//! A ticket is called when the count of called tickets has passed it, so a signal always goes to somebody who waited before
+//! it, in the order in which they came, and a newcomer can never steal it. Waiters that give up, or die, leave holes in the
+//! row that a signal could be lost in; therefore the first signal after a hole calls everybody. That wakes some for no
+//! reason, which users of condition variables have to expect anyway, and loses no wake-up.
+//!
+//! Tickets and their call are the eventcount and sequencer of Reed and Kanodia (1979).
+
+use deck_segment::Words;
+use deck_sync::atomic::{AtomicU64, Ordering, fence};
+use deck_sync::{Event, Waiting, barrier};
+
+/// Tickets drawn.
+const DRAWN: usize = 0;
+/// Tickets called.
+const CALLED: usize = 1;
+/// Waiters that ever gave up.
+const HOLES: usize = 2;
+/// Holes and departures at the last call of everybody: none of those is in the row any more.
+const MENDED: usize = 3;
+/// The first of the events that waiters sleep on: a ticket's is the one of its number modulo their count.
+const EVENTS: usize = 4;
+const EVENT_COUNT: u64 = 4;
+// As `docs/layout/job-table.md` says.
+const _: () = assert!(DRAWN == 0 && CALLED == 1 && HOLES == 2 && MENDED == 3 && EVENTS == 4 && EVENT_COUNT == 4);
+
+/// A place in the row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ticket(u64);
+
+/// A view of the words of a condition variable.
+#[derive(Clone, Copy)]
+pub struct Tickets<'a>(&'a Words);
+
+impl<'a> Tickets<'a> {
+    /// The row in these words.
+    pub fn new(words: &'a Words) -> Tickets<'a> {
+        Tickets(words)
+    }
+
+    fn word(self, index: usize) -> &'a AtomicU64 {
+        self.0.get(index)
+    }
+
+    /// The event that is notified when `ticket` is called.
+    pub fn event(self, ticket: Ticket) -> &'a Event {
+        self.0.event(EVENTS + (ticket.0 % EVENT_COUNT) as usize)
+    }
+
+    /// Gets in the row: before the mutex is let go of.
+    pub fn draw(self) -> Ticket {
+        Ticket(self.word(DRAWN).fetch_add(1, Ordering::AcqRel))
+    }
+
+    /// True once the ticket was called.
+    pub fn is_called(self, ticket: Ticket) -> bool {
+        // Acquire: pairs with: tickets/called.
+        self.word(CALLED).load(Ordering::Acquire) > ticket.0
+    }
+
+    /// Gets out of the row without having been called; true if it was called in the last moment.
+    pub fn give_up(self, ticket: Ticket) -> bool {
+        if self.is_called(ticket) {
+            return true;
+        }
+        // Release: pairs with: tickets/holes.
+        self.word(HOLES).fetch_add(1, Ordering::AcqRel);
+        // Pairs with: tickets/giving up. Either we see the call that was meant for us, or the caller sees the hole and calls
+        // all.
+        fence(Ordering::SeqCst);
+        self.is_called(ticket)
+    }
+
+    /// All that ever happened that may have left a hole. `departures` is the job's count of nodes that are gone.
+    fn damage(self, departures: u64) -> u64 {
+        // Acquire: pairs with: tickets/holes. The ticket of a hole that is counted here was drawn.
+        self.word(HOLES).load(Ordering::Acquire).wrapping_add(departures)
+    }
+
+    fn is_mended(self, damage: u64) -> bool {
+        // Acquire: pairs with: tickets/mended. Every hole counted in it was called by now.
+        self.word(MENDED).load(Ordering::Acquire) == damage
+    }
+
+    /// Calls the next one, if anybody waits.
+    pub fn call_one(self, departures: u64) {
+        if !self.is_mended(self.damage(departures)) {
+            return self.call_all(departures);
+        }
+        let drawn = self.word(DRAWN).load(Ordering::Acquire);
+        let mut called = self.word(CALLED).load(Ordering::Relaxed);
+        while called < drawn {
+            // Release: pairs with: tickets/called.
+            match self.word(CALLED).compare_exchange(called, called + 1, Ordering::AcqRel, Ordering::Relaxed) {
+                Ok(_) => {
+                    deck_sync::point("condition/called");
+                    // Pairs with: the heavy fence before the last look of whoever goes to sleep.
+                    barrier::light();
+                    self.event(Ticket(called)).notify();
+                    break;
+                }
+                Err(now) => called = now,
+            }
+        }
+        // Pairs with: tickets/giving up.
+        fence(Ordering::SeqCst);
+        if !self.is_mended(self.damage(departures)) {
+            self.call_all(departures);
+        }
+    }
+
+    /// Calls everybody who waits.
+    pub fn call_all(self, departures: u64) {
+        // Before the row is looked at: what is damaged later is mended by a later call.
+        let damage = self.damage(departures);
+        let drawn = self.word(DRAWN).load(Ordering::Acquire);
+        // Release: pairs with: tickets/called.
+        let before = self.word(CALLED).fetch_max(drawn, Ordering::AcqRel);
+        // Pairs with: the heavy fence before the last look of whoever goes to sleep.
+        barrier::light();
+        for ticket in before..drawn.min(before.saturating_add(EVENT_COUNT)) {
+            self.event(Ticket(ticket)).notify();
+        }
+        // Release: pairs with: tickets/mended.
+        self.word(MENDED).fetch_max(damage, Ordering::AcqRel);
+    }
+}
+
+/// A wait for the call of a ticket.
+pub struct Called<'a> {
+    /// The row.
+    pub tickets: Tickets<'a>,
+    /// The place in it.
+    pub ticket: Ticket,
+    /// True once a node is gone since the ticket was drawn: the call may have gone to it.
+    pub is_damaged: &'a dyn Fn() -> bool,
+}
+
+/// How such a wait ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Call {
+    /// The ticket was called.
+    Mine,
+    /// Perhaps a call was lost with a node that is gone.
+    PerhapsLost,
+}
+
+impl Waiting for Called<'_> {
+    type Output = Call;
+
+    fn look(&mut self) -> Option<Call> {
+        if self.tickets.is_called(self.ticket) {
+            return Some(Call::Mine);
+        }
+        (self.is_damaged)().then_some(Call::PerhapsLost)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use deck_segment::Segment;
+
+    fn words() -> Words {
+        let segment = Segment::create("test", 4096).unwrap();
+        segment.allocate(0, 4096).unwrap();
+        Words::in_segment(&segment, 0, 8).unwrap()
+    }
+
+    #[test]
+    fn tickets_are_called_in_the_order_of_drawing_and_never_ahead() {
+        let words = words();
+        let row = Tickets::new(&words);
+        row.call_one(0);
+        let [first, second, third] = std::array::from_fn(|_| row.draw());
+        assert!(!row.is_called(first), "a signal that nobody waited for is over");
+        row.call_one(0);
+        assert_eq!([first, second, third].map(|ticket| row.is_called(ticket)), [true, false, false]);
+        row.call_all(0);
+        assert!(row.is_called(third));
+        assert!(!row.is_called(row.draw()));
+    }
+
+    #[test]
+    fn a_signal_is_not_lost_on_those_who_gave_up_or_are_gone() {
+        let words = words();
+        let row = Tickets::new(&words);
+        let [first, second] = std::array::from_fn(|_| row.draw());
+        assert!(!row.give_up(first));
+        row.call_one(0);
+        assert!(row.is_called(second));
+        // Mended: from here on one at a time again.
+        let [third, fourth, fifth] = std::array::from_fn(|_| row.draw());
+        row.call_one(0);
+        assert!(row.is_called(third) && !row.is_called(fourth));
+        // The one with the fourth is gone.
+        row.call_one(1);
+        assert!(row.is_called(fifth));
+        let [sixth, seventh] = std::array::from_fn(|_| row.draw());
+        row.call_one(1);
+        assert!(row.give_up(sixth) && !row.is_called(seventh), "called in the last moment");
+    }
+}

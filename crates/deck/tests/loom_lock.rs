@@ -1,0 +1,193 @@
+//! Models of the mutex and the condition variable of a job: one inside at a time, who sees what the one before it did; no
+//! wake-up lost; the dead in the way of nobody. A lost wake-up shows as a deadlock.
+#![cfg(loom)]
+
+use std::sync::Arc;
+
+use deck::shared::{Attempt, Call, Called, Holder, Lock, Outcome, Since, Taken, Taking, Tickets};
+use deck_segment::Words;
+use deck_sync::atomic::{AtomicU32, Ordering};
+use deck_sync::{Calm, Crowd, Deadline, NodeId, wait};
+use loom::thread;
+
+fn bounded(preemptions: usize, run: impl Fn() + Send + Sync + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(preemptions);
+    builder.check(run);
+}
+
+/// A lock, and what it protects: a number that is read and written without any order of its own, so that two who touch it
+/// together, or one who does not see what the other did, lose an addition.
+struct Protected {
+    words: Words,
+    value: AtomicU32,
+}
+
+impl Protected {
+    fn new() -> Arc<Protected> {
+        Arc::new(Protected { words: Words::model(8), value: AtomicU32::new(0) })
+    }
+
+    fn lock(&self) -> Lock<'_> {
+        Lock::new(&self.words)
+    }
+
+    fn add_one(&self) {
+        let value = self.value.load(Ordering::Relaxed);
+        self.value.store(value + 1, Ordering::Relaxed);
+    }
+}
+
+fn thread_of(node: u32) -> Holder {
+    Holder::new(NodeId(node), 0)
+}
+
+fn take(of: &Protected, me: Holder, since: Option<u64>, is_live: &dyn Fn(NodeId) -> bool) -> Taken {
+    let crowd: Arc<dyn Crowd> = Arc::new(Calm);
+    let since = since.map(|ms| Since::at_ns(ms << 20));
+    let mut taking = Taking { lock: of.lock(), me, since, patient_with: None, is_live };
+    loop {
+        match wait(&mut taking, &[of.lock().freed()], &crowd, Deadline::NEVER).unwrap() {
+            Outcome::Taken(taken) => return taken,
+            // Another one has the turn: patience until something changes.
+            Outcome::Reserved(turn) => taking.patient_with = Some(turn),
+            Outcome::Changed => taking.patient_with = None,
+        }
+    }
+}
+
+fn live(_: NodeId) -> bool {
+    true
+}
+
+/// Two that come once each, asleep or awake, starving or not.
+///
+/// Seen to fail: with a relaxed compare-and-swap where the lock is let go of, or where it is taken; without the light fence
+/// before the look for sleepers; without the wake-up.
+#[test]
+fn one_is_inside_and_nobody_sleeps_beside_a_free_lock() {
+    for since in [[None, None], [Some(1), None], [Some(1), Some(2)]] {
+        bounded(3, move || {
+            let of = Protected::new();
+            let come = |number: u32, of: Arc<Protected>| {
+                move || {
+                    let me = thread_of(number);
+                    assert_eq!(take(&of, me, since[number as usize], &live), Taken::Clean);
+                    of.add_one();
+                    assert!(of.lock().release(me));
+                }
+            };
+            let other = thread::spawn(come(1, of.clone()));
+            come(0, of.clone())();
+            other.join().unwrap();
+            assert_eq!(take(&of, thread_of(2), None, &live), Taken::Clean);
+            assert_eq!(of.value.load(Ordering::Relaxed), 2);
+        });
+    }
+}
+
+/// One that had the turn gives up while the holder lets go: a third one that stood back for it gets the lock.
+#[test]
+fn a_turn_that_is_given_up_holds_up_nobody() {
+    bounded(3, || {
+        let of = Protected::new();
+        let [holder, impatient, patient] = [0, 1, 2].map(thread_of);
+        of.lock().try_take(holder, None, &live);
+        of.lock().try_take(impatient, Some(Since::at_ns(1 << 20)), &live);
+        let waiting = {
+            let of = of.clone();
+            thread::spawn(move || take(&of, patient, Some(2), &live))
+        };
+        of.lock().release(holder);
+        of.lock().give_up(impatient);
+        assert_eq!(waiting.join().unwrap(), Taken::Clean);
+    });
+}
+
+/// The holder's node dies while two wait: one of them is told, once.
+#[test]
+fn the_lock_of_a_dead_holder_is_told_to_one() {
+    bounded(3, || {
+        let of = Protected::new();
+        let dead = |node: NodeId| node != NodeId(9);
+        of.lock().try_take(thread_of(9), None, &live);
+        let come = |number: u32, of: Arc<Protected>| {
+            move || {
+                let me = thread_of(number);
+                let taken = take(&of, me, Some(u64::from(number)), &dead);
+                of.add_one();
+                of.lock().release(me);
+                taken
+            }
+        };
+        let other = thread::spawn(come(2, of.clone()));
+        let told = [come(1, of.clone())(), other.join().unwrap()];
+        assert_eq!(told.iter().filter(|taken| **taken == Taken::FromDead(NodeId(9))).count(), 1);
+        assert!(matches!(of.lock().try_take(thread_of(3), None, &live), Attempt::Taken(Taken::Clean)));
+    });
+}
+
+fn called(row: &Words, ticket: deck::shared::Ticket) {
+    let crowd: Arc<dyn Crowd> = Arc::new(Calm);
+    let tickets = Tickets::new(row);
+    let mut waiting = Called { tickets, ticket, is_damaged: &|| false };
+    assert_eq!(wait(&mut waiting, &[tickets.event(ticket)], &crowd, Deadline::NEVER), Ok(Call::Mine));
+}
+
+/// A signal given after a waiter got in the row reaches it, and what the signaller did before is seen.
+///
+/// Seen to fail: without the light fence before the notification.
+#[test]
+fn a_signal_behind_a_waiter_reaches_it() {
+    bounded(3, || {
+        let row = Words::model(8);
+        let value = Arc::new(AtomicU32::new(0));
+        let ticket = Tickets::new(&row).draw();
+        let signaller = {
+            let (row, value) = (row.clone(), value.clone());
+            thread::spawn(move || {
+                value.store(1, Ordering::Relaxed);
+                Tickets::new(&row).call_one(0);
+            })
+        };
+        called(&row, ticket);
+        assert_eq!(value.load(Ordering::Relaxed), 1);
+        signaller.join().unwrap();
+    });
+}
+
+/// One in front gives up, and two signals come, from two threads, behind both waiters: the second waiter is reached.
+///
+/// Seen to fail: without the fence in `give_up`; without the second look at the damage in `call_one`; without the light fence
+/// before the notification.
+#[test]
+fn a_signal_is_not_lost_on_one_that_gives_up() {
+    bounded(2, || {
+        let row = Words::model(8);
+        let [first, second] = [(); 2].map(|()| Tickets::new(&row).draw());
+        let signallers = [(); 2].map(|()| {
+            let row = row.clone();
+            thread::spawn(move || Tickets::new(&row).call_one(0))
+        });
+        Tickets::new(&row).give_up(first);
+        called(&row, second);
+        signallers.into_iter().for_each(|thread| thread.join().unwrap());
+    });
+}
+
+/// As above with one signal: it goes to the one that gives up, if that says that it was called; else to the other.
+#[test]
+fn one_signal_reaches_one_of_two() {
+    bounded(4, || {
+        let row = Words::model(8);
+        let [first, second] = [(); 2].map(|()| Tickets::new(&row).draw());
+        let signaller = {
+            let row = row.clone();
+            thread::spawn(move || Tickets::new(&row).call_one(0))
+        };
+        if !Tickets::new(&row).give_up(first) {
+            called(&row, second);
+        }
+        signaller.join().unwrap();
+    });
+}

@@ -1,0 +1,105 @@
+//! Tables for a spreadsheet, in the form that the import reads again.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use csv::Writer;
+
+use crate::model::{CostModel, Model, Op};
+use crate::{Error, Placement};
+
+pub(super) fn tables(model: &Model, placement: &Placement) -> Result<String, Error> {
+    let ids = model.processes.iter().map(|process| &process.id).chain(model.segments.iter().map(|segment| &segment.id));
+    for id in ids {
+        let is_blank = id.trim_matches([',', ' ', '\t']).is_empty();
+        if id.contains(['\n', '\r']) || is_blank || id.trim() != id {
+            let message =
+                format!("the id {id:?} cannot stand in a table: rename it; blanks around it and line breaks get lost");
+            return Err(Error::whole(message));
+        }
+    }
+    let pin = |pin: Option<u32>| pin.map(|node| node.to_string()).unwrap_or_default();
+    let mut blocks = Vec::new();
+    let mut rows = vec![["process", "pin", "node"].map(str::to_owned).to_vec()];
+    for (process, node) in model.processes.iter().zip(&placement.processes) {
+        rows.push(vec![process.id.clone(), pin(process.pin), node.to_string()]);
+    }
+    blocks.push(rows);
+    let mut rows = vec![["segment", "bytes", "replicable", "pin", "node"].map(str::to_owned).to_vec()];
+    for (segment, home) in model.segments.iter().zip(&placement.segments) {
+        let nodes: Vec<String> = home.nodes().iter().map(u32::to_string).collect();
+        let replicable = segment.replicable.to_string();
+        rows.push(vec![segment.id.clone(), segment.bytes.to_string(), replicable, pin(segment.pin), nodes.join(" ")]);
+    }
+    blocks.push(rows);
+
+    let mut accesses: BTreeMap<(Op, u64), Counts> = BTreeMap::new();
+    for access in &model.accesses {
+        accesses.entry((access.op, access.size)).or_default().add(access.process, access.segment, access.count);
+    }
+    for ((op, size), counts) in &accesses {
+        let title = match op {
+            Op::Read => format!("read {size}"),
+            Op::Write => format!("write {size}"),
+        };
+        blocks.push(counts.block(title, model, |segment| &model.segments[segment as usize].id));
+    }
+    let mut messages: BTreeMap<u64, Counts> = BTreeMap::new();
+    for message in &model.messages {
+        messages.entry(message.size).or_default().add(message.from, message.to, message.count);
+    }
+    for (size, counts) in &messages {
+        blocks.push(counts.block(format!("messages {size}"), model, |process| &model.processes[process as usize].id));
+    }
+    if let CostModel::Matrix(matrix) = &model.cost_model {
+        let tables = [
+            ("read_ns", &matrix.read_ns),
+            ("write_ns", &matrix.write_ns),
+            ("read_ns_per_byte", &matrix.read_ns_per_byte),
+            ("write_ns_per_byte", &matrix.write_ns_per_byte),
+        ];
+        blocks.extend(tables.map(|(title, entries)| costs(title, entries, model.nodes())));
+    }
+    let blocks: Vec<String> = blocks.iter().map(|rows| block(rows)).collect();
+    Ok(blocks.join("\n"))
+}
+
+fn costs(title: &str, entries: &[f64], nodes: usize) -> Vec<Vec<String>> {
+    let row = |first: String, rest: &mut dyn Iterator<Item = String>| std::iter::once(first).chain(rest).collect();
+    let mut rows = vec![row(title.to_owned(), &mut (0..nodes).map(|node| node.to_string()))];
+    for (node, entries) in entries.chunks(nodes).enumerate() {
+        rows.push(row(node.to_string(), &mut entries.iter().map(f64::to_string)));
+    }
+    rows
+}
+
+/// Counts by row and column.
+#[derive(Default)]
+struct Counts {
+    entries: BTreeMap<(u32, u32), u64>,
+    columns: BTreeSet<u32>,
+}
+
+impl Counts {
+    fn add(&mut self, row: u32, column: u32, count: u64) {
+        *self.entries.entry((row, column)).or_default() += count;
+        self.columns.insert(column);
+    }
+
+    fn block<'a>(&self, title: String, model: &Model, name: impl Fn(u32) -> &'a String) -> Vec<Vec<String>> {
+        let mut rows =
+            vec![std::iter::once(title).chain(self.columns.iter().map(|&column| name(column).clone())).collect()];
+        let processes: BTreeSet<u32> = self.entries.keys().map(|(row, _)| *row).collect();
+        for process in processes {
+            let count = |column: &u32| self.entries.get(&(process, *column)).copied().unwrap_or(0).to_string();
+            let id = model.processes[process as usize].id.clone();
+            rows.push(std::iter::once(id).chain(self.columns.iter().map(count)).collect());
+        }
+        rows
+    }
+}
+
+fn block(rows: &[Vec<String>]) -> String {
+    let mut writer = Writer::from_writer(Vec::new());
+    rows.iter().for_each(|row| writer.write_record(row).expect("a vector takes everything, and rows are equally long"));
+    String::from_utf8(writer.into_inner().expect("a vector takes everything")).expect("text was written")
+}

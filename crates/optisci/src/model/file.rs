@@ -1,0 +1,187 @@
+//! The model file: JSON, version 1. Ids are strings, sizes bytes, times nanoseconds; unknown fields are refused.
+//!
+//! The types here are the file as it is written; `check.rs` says which of them make a model.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::de::{self, Deserializer, Visitor};
+use serde::{Deserialize, Serialize, Serializer};
+
+use super::{Objective, Op, Readings};
+use crate::Error;
+
+/// Reads a JSON text; what is wrong is told with its path.
+///
+/// Keeping the path costs an allocation per field, so it is kept only when a text is read again because it is broken.
+pub(crate) fn parse<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, Error> {
+    if let Ok(value) = serde_json::from_str(text) {
+        return Ok(value);
+    }
+    let mut reader = serde_json::Deserializer::from_str(text);
+    let value = serde_path_to_error::deserialize(&mut reader).map_err(|error| {
+        let path = error.path().to_string();
+        Error::at_path(if path == "." { String::new() } else { path }, error.inner().to_string())
+    })?;
+    reader.end().map_err(|error| Error::whole(error.to_string()))?;
+    Ok(value)
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct File<'a> {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<Whole>,
+    pub topology: TopologyEntry,
+    pub cost_model: CostModelEntry,
+    #[serde(default)]
+    pub processes: Vec<ProcessEntry>,
+    #[serde(default)]
+    pub segments: Vec<SegmentEntry>,
+    #[serde(default, borrow)]
+    pub accesses: Vec<AccessEntry<'a>>,
+    #[serde(default, borrow)]
+    pub messages: Vec<MessageEntry<'a>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub process_slots: Option<Vec<Option<Whole>>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub segment_slots: Option<Vec<Option<Whole>>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_bytes: Option<Vec<Option<Whole>>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub objective: Option<Objective>,
+}
+
+/// Any topology: which fields it may have depends on its kind, and a field of another kind must be told with its path,
+/// which serde's tagged enums cannot do.
+#[derive(Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct TopologyEntry {
+    pub kind: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nodes: Option<Whole>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dims: Option<Vec<Whole>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub directed: Option<bool>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub radices: Option<Vec<Whole>>,
+}
+
+/// Any cost model, for the same reason.
+#[derive(Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct CostModelEntry {
+    pub kind: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mem_mhz: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pci_mhz: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bridge_mhz: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ring_mhz: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub readings: Option<Readings>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub read_ns: Option<Vec<Vec<f64>>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub write_ns: Option<Vec<Vec<f64>>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub read_ns_per_byte: Option<Vec<Vec<f64>>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub write_ns_per_byte: Option<Vec<Vec<f64>>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ns_per_byte_hop: Option<f64>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ProcessEntry {
+    pub id: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pin: Option<Whole>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct SegmentEntry {
+    pub id: String,
+    #[serde(default)]
+    pub bytes: Whole,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pin: Option<Whole>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replicable: Option<bool>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct AccessEntry<'a> {
+    #[serde(borrow)]
+    pub process: Cow<'a, str>,
+    #[serde(borrow)]
+    pub segment: Cow<'a, str>,
+    pub op: Op,
+    pub count: Whole,
+    pub size: Whole,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct MessageEntry<'a> {
+    #[serde(borrow)]
+    pub from: Cow<'a, str>,
+    #[serde(borrow)]
+    pub to: Cow<'a, str>,
+    pub count: Whole,
+    pub size: Whole,
+}
+
+/// A whole number that every JSON reader keeps exactly: 0 to 2^53. Other programs write 300 as 300.0: that is taken too.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Whole(pub u64);
+
+/// The largest number that a double and an integer agree about.
+pub(crate) const LARGEST_WHOLE: u64 = 1 << 53;
+
+impl Serialize for Whole {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_u64(self.0)
+    }
+}
+
+impl<'de> Deserialize<'de> for Whole {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Whole, D::Error> {
+        deserializer.deserialize_any(WholeVisitor)
+    }
+}
+
+struct WholeVisitor;
+
+impl Visitor<'_> for WholeVisitor {
+    type Value = Whole;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a whole number from 0 to 2^53")
+    }
+
+    fn visit_u64<E: de::Error>(self, number: u64) -> Result<Whole, E> {
+        let wrong = || E::invalid_value(de::Unexpected::Unsigned(number), &self);
+        Some(Whole(number)).filter(|_| number <= LARGEST_WHOLE).ok_or_else(wrong)
+    }
+
+    fn visit_i64<E: de::Error>(self, number: i64) -> Result<Whole, E> {
+        let wrong = |_| E::invalid_value(de::Unexpected::Signed(number), &self);
+        u64::try_from(number).map_err(wrong).and_then(|number| self.visit_u64(number))
+    }
+
+    fn visit_f64<E: de::Error>(self, number: f64) -> Result<Whole, E> {
+        if number.fract() == 0.0 && (0.0..=LARGEST_WHOLE as f64).contains(&number) {
+            return Ok(Whole(number as u64));
+        }
+        Err(E::invalid_value(de::Unexpected::Float(number), &self))
+    }
+}

@@ -1,0 +1,491 @@
+//! Better and better placements by random moves: for every objective, limit and kind of segment.
+//!
+//! A move takes a process or a segment to another node, exchanges two, or adds or drops a copy. It is kept if it helps,
+//! and with a probability that falls with time if it does not. Only what a move touches is computed anew. For the largest
+//! of several loads the eighth powers are added up, which tells which of two placements is closer to a smaller maximum
+//! even while the maximum stays. Limits are obeyed at every step. Sources: S. Kirkpatrick, C. Gelatt, M. Vecchi,
+//! "Optimization by Simulated Annealing", 1983; D. Connolly, "An improved annealing scheme for the QAP", 1990, for
+//! temperatures taken from sampled moves.
+
+use super::instance::Instance;
+use super::random::Random;
+use crate::Placement;
+use crate::model::{Objective, Op};
+use crate::placement::Home;
+
+/// A placement that is being changed.
+#[derive(Clone)]
+pub struct Annealing<'a> {
+    instance: &'a Instance<'a>,
+    node: Vec<u32>,
+    copies: Vec<Vec<u32>>,
+    on_node: Vec<u64>,
+    segments_on: Vec<u64>,
+    bytes_on: Vec<u64>,
+    row: Vec<f64>,
+    change: Vec<f64>,
+    touched: Vec<u32>,
+    marked: Vec<bool>,
+    scale: f64,
+    movable_processes: Vec<u32>,
+    movable_segments: Vec<u32>,
+    guests: Vec<Vec<u32>>,
+}
+
+#[derive(Clone, Copy)]
+enum Move {
+    Process(u32, u32),
+    SwapProcesses(u32, u32),
+    Segment(u32, u32, u32),
+    SwapSegments(u32, u32),
+    Add(u32, u32),
+    Drop(u32, u32),
+}
+
+impl<'a> Annealing<'a> {
+    /// Starts from a placement that obeys all limits.
+    pub fn new(instance: &'a Instance<'a>, placement: &Placement) -> Annealing<'a> {
+        let nodes = instance.nodes;
+        let rows = match instance.objective {
+            Objective::Sum => 1,
+            Objective::Makespan => instance.processes(),
+            Objective::MaxLink => instance.model.topology.links(),
+        };
+        let mut state = Annealing {
+            instance,
+            node: placement.processes.clone(),
+            copies: placement.segments.iter().map(|home| home.nodes().to_vec()).collect(),
+            on_node: vec![0; nodes],
+            segments_on: vec![0; nodes],
+            bytes_on: vec![0; nodes],
+            row: vec![0.0; rows],
+            change: vec![0.0; rows],
+            touched: Vec::new(),
+            marked: vec![false; rows],
+            scale: 1.0,
+            movable_processes: (0..instance.processes() as u32)
+                .filter(|&process| instance.process_pin(process as usize).is_none() && nodes > 1)
+                .collect(),
+            movable_segments: (0..instance.segments() as u32)
+                .filter(|&segment| {
+                    instance.segment_pin(segment as usize).is_none()
+                        && nodes > 1
+                        && !instance.uses_of(segment as usize).is_empty()
+                })
+                .collect(),
+            guests: vec![Vec::new(); nodes],
+        };
+        for (process, &at) in (0..).zip(&placement.processes) {
+            state.on_node[at as usize] += 1;
+            state.guests[at as usize].push(process);
+        }
+        for (segment, copies) in state.copies.iter().enumerate() {
+            for &at in copies {
+                state.segments_on[at as usize] += 1;
+                state.bytes_on[at as usize] += instance.model.segments[segment].bytes;
+            }
+        }
+        state.recount();
+        state
+    }
+
+    /// Computes all rows anew, without the rounding that changes leave behind.
+    fn recount(&mut self) {
+        self.row.fill(0.0);
+        for segment in 0..self.copies.len() {
+            self.segment_load(segment, 1.0, None);
+        }
+        for number in 0..self.instance.posts.len() {
+            self.post_load(number, 1.0, None);
+        }
+        for &row in &self.touched {
+            self.row[row as usize] += self.change[row as usize];
+            self.change[row as usize] = 0.0;
+            self.marked[row as usize] = false;
+        }
+        self.touched.clear();
+        self.scale = self.row.iter().copied().fold(0.0, f64::max).max(1e-300);
+    }
+
+    #[inline]
+    fn touch(&mut self, row: usize, amount: f64) {
+        if !self.marked[row] {
+            self.marked[row] = true;
+            self.touched.push(row as u32);
+        }
+        self.change[row] += amount;
+    }
+
+    /// Adds what one access costs, `sign` times, with its process on `a`.
+    fn use_load(&mut self, number: usize, a: usize, sign: f64) {
+        let instance = self.instance;
+        let entry = &instance.uses[number];
+        let copies = self.copies[entry.segment as usize].len();
+        if copies == 1 || entry.op == Op::Write {
+            for copy in 0..copies {
+                self.pay(number, a, self.copies[entry.segment as usize][copy] as usize, sign);
+            }
+            return;
+        }
+        let (mut best, mut at) = (f64::INFINITY, 0);
+        for &v in &self.copies[entry.segment as usize] {
+            let cost = instance.use_cost(entry, a, v as usize);
+            if cost < best || cost == best && (v as usize) < at {
+                (best, at) = (cost, v as usize);
+            }
+        }
+        self.pay(number, a, at, sign);
+    }
+
+    #[inline]
+    fn pay(&mut self, number: usize, a: usize, v: usize, sign: f64) {
+        let instance = self.instance;
+        let entry = &instance.uses[number];
+        match instance.objective {
+            Objective::Sum => self.change[0] += sign * instance.use_cost(entry, a, v),
+            Objective::Makespan => self.touch(entry.process as usize, sign * instance.use_cost(entry, a, v)),
+            Objective::MaxLink => instance.use_route(entry, a, v, |link| self.touch(link, sign * entry.bytes)),
+        }
+    }
+
+    fn segment_load(&mut self, segment: usize, sign: f64, moved: Option<(u32, u32)>) {
+        let uses = self.instance.uses_of(segment);
+        let start = self.instance.first_use(segment);
+        for (offset, entry) in uses.iter().enumerate() {
+            let a = match moved {
+                Some((process, at)) if process == entry.process => at,
+                _ => self.node[entry.process as usize],
+            };
+            self.use_load(start + offset, a as usize, sign);
+        }
+        if self.instance.objective == Objective::Sum {
+            self.touch(0, 0.0);
+        }
+    }
+
+    fn post_load(&mut self, number: usize, sign: f64, swapped: Option<(u32, u32, u32, u32)>) {
+        let instance = self.instance;
+        let post = &instance.posts[number];
+        let place = |process: u32| match swapped {
+            Some((p, a, _, _)) if p == process => a as usize,
+            Some((_, _, q, b)) if q == process => b as usize,
+            _ => self.node[process as usize] as usize,
+        };
+        let (a, b) = (place(post.from), place(post.to));
+        match instance.objective {
+            Objective::Sum => self.touch(0, sign * instance.post_cost(post, a, b)),
+            Objective::Makespan => {
+                let cost = instance.post_cost(post, a, b);
+                self.touch(post.from as usize, sign * cost);
+            }
+            Objective::MaxLink => {
+                let bytes = sign * post.bytes;
+                instance.model.topology.route(a as u32, b as u32, |link| self.touch(link, bytes));
+            }
+        }
+    }
+
+    /// What everything that a process takes part in costs, `sign` times. `of`: leave out what `of` takes part in too.
+    fn process_load(&mut self, process: u32, at: u32, sign: f64, other: Option<(u32, u32)>) {
+        let instance = self.instance;
+        for &number in instance.of_process.row(process as usize) {
+            self.use_load(number as usize, at as usize, sign);
+        }
+        for &number in instance.posts_of.row(process as usize) {
+            let post = &instance.posts[number as usize];
+            // A message between two that are exchanged is counted with the first of them.
+            if let Some((other, _)) = other
+                && (post.from == other || post.to == other)
+                && process > other
+            {
+                continue;
+            }
+            let (q, b) = other.unwrap_or((process, at));
+            self.post_load(number as usize, sign, Some((process, at, q, b)));
+        }
+        if instance.objective == Objective::Sum {
+            self.touch(0, 0.0);
+        }
+    }
+
+    fn level(&self, value: f64) -> f64 {
+        let x = value / self.scale;
+        let (x2, x4) = (x * x, x * x * x * x);
+        x4 * x4 + 1e-6 * x2
+    }
+
+    /// What the changes collected so far mean for the energy.
+    fn difference(&self) -> f64 {
+        if self.instance.objective == Objective::Sum {
+            return self.change[0];
+        }
+        let of = |&row: &u32| {
+            let (before, change) = (self.row[row as usize], self.change[row as usize]);
+            if change == 0.0 { 0.0 } else { self.level(before + change) - self.level(before) }
+        };
+        self.touched.iter().map(of).sum()
+    }
+
+    fn forget(&mut self) {
+        for &row in &self.touched {
+            self.change[row as usize] = 0.0;
+            self.marked[row as usize] = false;
+        }
+        self.touched.clear();
+    }
+
+    fn keep(&mut self) {
+        for &row in &self.touched {
+            self.row[row as usize] += self.change[row as usize];
+            self.change[row as usize] = 0.0;
+            self.marked[row as usize] = false;
+        }
+        self.touched.clear();
+    }
+
+    fn bytes(&self, segment: u32) -> u64 {
+        self.instance.model.segments[segment as usize].bytes
+    }
+
+    fn room_for(&self, segment: u32, at: u32) -> bool {
+        let at = at as usize;
+        self.segments_on[at] < self.instance.segment_slots[at]
+            && self.instance.memory[at].saturating_sub(self.bytes_on[at]) >= self.bytes(segment)
+    }
+
+    /// A move that obeys all limits, or none this time.
+    fn propose(&self, random: &mut Random) -> Option<Move> {
+        let (processes, segments) = (self.movable_processes.len(), self.movable_segments.len());
+        if processes + segments == 0 {
+            return None;
+        }
+        // Processes are fewer but weigh more: at least a third of the moves.
+        let weight = if processes == 0 { 0 } else { processes.max(segments / 2).max(1) };
+        let target = random.below(self.instance.nodes) as u32;
+        if random.below(weight + segments) < weight {
+            let process = self.movable_processes[random.below(processes)];
+            let from = self.node[process as usize];
+            if from == target {
+                return None;
+            }
+            let room = self.on_node[target as usize] < self.instance.process_slots[target as usize];
+            let guests = &self.guests[target as usize];
+            if room && (guests.is_empty() || random.below(2) == 0) {
+                return Some(Move::Process(process, target));
+            }
+            if guests.is_empty() {
+                return None;
+            }
+            let other = guests[random.below(guests.len())];
+            let free = self.instance.process_pin(other as usize).is_none();
+            return free.then_some(Move::SwapProcesses(process, other));
+        }
+        let segment = self.movable_segments[random.below(segments)];
+        let copies = &self.copies[segment as usize];
+        let replicable = self.instance.may_have_copies(segment as usize);
+        if copies.contains(&target) {
+            return (copies.len() > 1).then_some(Move::Drop(segment, target));
+        }
+        if replicable && random.below(2) == 0 {
+            return self.room_for(segment, target).then_some(Move::Add(segment, target));
+        }
+        let from = copies[random.below(copies.len())];
+        if self.room_for(segment, target) {
+            return Some(Move::Segment(segment, from, target));
+        }
+        if copies.len() > 1 {
+            return None;
+        }
+        // Exchange with a segment that is there.
+        for _ in 0..8 {
+            let other = self.movable_segments[random.below(segments)];
+            if other == segment || self.copies[other as usize][..] != [target] {
+                continue;
+            }
+            let (mine, theirs) = (self.bytes(segment), self.bytes(other));
+            let fits = |at: u32, out: u64, into: u64| {
+                self.bytes_on[at as usize] - out + into <= self.instance.memory[at as usize]
+            };
+            return (fits(from, mine, theirs) && fits(target, theirs, mine))
+                .then_some(Move::SwapSegments(segment, other));
+        }
+        None
+    }
+
+    /// Collects what a move changes.
+    fn try_move(&mut self, step: Move) -> f64 {
+        match step {
+            Move::Process(process, to) => {
+                let from = self.node[process as usize];
+                self.process_load(process, from, -1.0, None);
+                self.process_load(process, to, 1.0, None);
+            }
+            Move::SwapProcesses(p, q) => {
+                let (a, b) = (self.node[p as usize], self.node[q as usize]);
+                self.process_load(p, a, -1.0, Some((q, b)));
+                self.process_load(q, b, -1.0, Some((p, a)));
+                self.process_load(p, b, 1.0, Some((q, a)));
+                self.process_load(q, a, 1.0, Some((p, b)));
+            }
+            Move::Segment(segment, from, to) => {
+                self.segment_load(segment as usize, -1.0, None);
+                self.replace(segment, from, to);
+                self.segment_load(segment as usize, 1.0, None);
+                self.replace(segment, to, from);
+            }
+            Move::SwapSegments(s, t) => {
+                let (a, b) = (self.copies[s as usize][0], self.copies[t as usize][0]);
+                for (segment, from, to) in [(s, a, b), (t, b, a)] {
+                    self.segment_load(segment as usize, -1.0, None);
+                    self.replace(segment, from, to);
+                    self.segment_load(segment as usize, 1.0, None);
+                    self.replace(segment, to, from);
+                }
+            }
+            Move::Add(segment, at) => {
+                self.segment_load(segment as usize, -1.0, None);
+                self.copies[segment as usize].push(at);
+                self.segment_load(segment as usize, 1.0, None);
+                self.copies[segment as usize].pop();
+            }
+            Move::Drop(segment, at) => {
+                self.segment_load(segment as usize, -1.0, None);
+                let place = self.copies[segment as usize].iter().position(|&other| other == at).unwrap_or(0);
+                let removed = self.copies[segment as usize].remove(place);
+                self.segment_load(segment as usize, 1.0, None);
+                self.copies[segment as usize].insert(place, removed);
+            }
+        }
+        self.difference()
+    }
+
+    fn replace(&mut self, segment: u32, from: u32, to: u32) {
+        self.copies[segment as usize].iter_mut().filter(|at| **at == from).for_each(|at| *at = to);
+    }
+
+    fn commit(&mut self, step: Move) {
+        self.keep();
+        match step {
+            Move::Process(process, to) => self.relocate(process, to),
+            Move::SwapProcesses(p, q) => {
+                let (a, b) = (self.node[p as usize], self.node[q as usize]);
+                self.relocate(p, b);
+                self.relocate(q, a);
+            }
+            Move::Segment(segment, from, to) => {
+                self.replace(segment, from, to);
+                self.count(segment, from, false);
+                self.count(segment, to, true);
+            }
+            Move::SwapSegments(s, t) => {
+                let (a, b) = (self.copies[s as usize][0], self.copies[t as usize][0]);
+                self.commit(Move::Segment(s, a, b));
+                self.commit(Move::Segment(t, b, a));
+            }
+            Move::Add(segment, at) => {
+                self.copies[segment as usize].push(at);
+                self.count(segment, at, true);
+            }
+            Move::Drop(segment, at) => {
+                self.copies[segment as usize].retain(|&other| other != at);
+                self.count(segment, at, false);
+            }
+        }
+    }
+
+    fn relocate(&mut self, process: u32, to: u32) {
+        let from = self.node[process as usize] as usize;
+        self.node[process as usize] = to;
+        self.on_node[from] -= 1;
+        self.on_node[to as usize] += 1;
+        self.guests[from].retain(|&other| other != process);
+        self.guests[to as usize].push(process);
+    }
+
+    fn count(&mut self, segment: u32, at: u32, arrives: bool) {
+        let bytes = self.bytes(segment);
+        let (slots, held) = (&mut self.segments_on[at as usize], &mut self.bytes_on[at as usize]);
+        if arrives {
+            *slots += 1;
+            *held += bytes;
+        } else {
+            *slots -= 1;
+            *held -= bytes;
+        }
+    }
+
+    fn energy(&self) -> f64 {
+        match self.instance.objective {
+            Objective::Sum => self.row[0],
+            _ => self.row.iter().map(|&row| self.level(row)).sum(),
+        }
+    }
+
+    /// The objective as it stands.
+    pub fn cost(&self) -> f64 {
+        self.row.iter().copied().fold(0.0, f64::max)
+    }
+
+    /// Cools once, in `steps` moves; `heat` is the start as a part of the usual one. Leaves the best placement seen.
+    pub fn cool(&mut self, random: &mut Random, steps: u64, heat: f64, go_on: &mut dyn FnMut() -> bool) {
+        self.recount();
+        let mut sizes: Vec<f64> = Vec::new();
+        for _ in 0..200 {
+            if let Some(step) = self.propose(random) {
+                let difference = self.try_move(step).abs();
+                self.forget();
+                if difference > 0.0 {
+                    sizes.push(difference);
+                }
+            }
+        }
+        if sizes.is_empty() {
+            return;
+        }
+        sizes.sort_by(f64::total_cmp);
+        let start = sizes[sizes.len() / 2] * heat;
+        let end = sizes[sizes.len() / 20] * 0.02;
+        let factor = (end.min(start * 0.1) / start).powf(1.0 / steps.max(1) as f64);
+        let mut temperature = start;
+        let mut best = (self.cost(), self.energy(), self.node.clone(), self.copies.clone());
+        let mut energy = best.1;
+        let mut snapshot = false;
+        for step_number in 0..steps {
+            if step_number % 1024 == 0 && !go_on() {
+                break;
+            }
+            temperature *= factor;
+            let Some(step) = self.propose(random) else { continue };
+            let difference = self.try_move(step);
+            if difference <= 0.0 || random.unit() < (-difference / temperature).exp() {
+                // The best is copied when it is about to be left, not each time it is improved.
+                if snapshot && difference > 0.0 {
+                    let cost = self.cost();
+                    if cost < best.0 || cost == best.0 && energy < best.1 {
+                        self.forget();
+                        best = (cost, energy, self.node.clone(), self.copies.clone());
+                        self.try_move(step);
+                    }
+                    snapshot = false;
+                }
+                self.commit(step);
+                energy += difference;
+                snapshot |= difference < 0.0 && energy < best.1;
+            } else {
+                self.forget();
+            }
+        }
+        if self.cost() > best.0 {
+            let placement = Placement { processes: best.2, segments: best.3.into_iter().map(Home::of).collect() };
+            *self = Annealing::new(self.instance, &placement);
+        }
+    }
+
+    /// The placement as it stands.
+    pub fn placement(&self) -> Placement {
+        Placement {
+            processes: self.node.clone(),
+            segments: self.copies.iter().map(|copies| Home::of(copies.clone())).collect(),
+        }
+    }
+}

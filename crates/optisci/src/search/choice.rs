@@ -1,0 +1,382 @@
+//! One option for each item, proved best: the segments, once the processes are fixed, for every objective and limit.
+//!
+//! An item is a segment, its options are the homes it may have. An option adds to *rows* (one row for the sum; one per
+//! process for the makespan; one per link) of which the largest counts, and uses slots and memory of nodes. Prices on
+//! limits and weights of rows turn each option into one number; the sum of the least of them is a bound. The search goes
+//! depth first and drops each option that would bring the bound to what is known already. Sources: M. Fisher, "The
+//! Lagrangian relaxation method for solving integer programming problems", 1981; M. Held, P. Wolfe, H. Crowder,
+//! "Validation of subgradient optimization", 1974; A. Geoffrion 1974 for fixing by reduced costs.
+
+/// Items and options.
+#[derive(Clone, Debug, Default)]
+pub struct Choice {
+    /// First option of each item, and the end.
+    pub start: Vec<u32>,
+    /// Bytes that each copy of an item uses.
+    pub bytes: Vec<f64>,
+    /// Rows and what each option adds to them.
+    pub adds: Vec<(u32, f64)>,
+    add_start: Vec<u32>,
+    /// Nodes of each option.
+    pub nodes: Vec<u32>,
+    node_start: Vec<u32>,
+    /// What the rows hold before any option was chosen.
+    pub base: Vec<f64>,
+    /// Copies that each node can take; infinite: any.
+    pub slots: Vec<f64>,
+    /// Bytes that each node can take; infinite: any.
+    pub memory: Vec<f64>,
+}
+
+/// What is paid for limits, and what rows weigh.
+#[derive(Clone, Debug)]
+pub struct Prices {
+    /// Weight of each row; together at most 1.
+    pub row: Vec<f64>,
+    /// Price of a slot of each node.
+    pub slot: Vec<f64>,
+    /// Price of a byte of each node.
+    pub byte: Vec<f64>,
+}
+
+impl Choice {
+    /// No items yet.
+    pub fn new(base: Vec<f64>, slots: Vec<f64>, memory: Vec<f64>) -> Choice {
+        Choice { start: vec![0], add_start: vec![0], node_start: vec![0], base, slots, memory, ..Choice::default() }
+    }
+
+    /// Adds an option to the item that is being built.
+    pub fn option(&mut self, nodes: &[u32], adds: impl IntoIterator<Item = (u32, f64)>) {
+        self.nodes.extend_from_slice(nodes);
+        self.node_start.push(self.nodes.len() as u32);
+        self.adds.extend(adds);
+        self.add_start.push(self.adds.len() as u32);
+    }
+
+    /// Ends the item that is being built.
+    pub fn item(&mut self, bytes: f64) {
+        self.start.push(self.add_start.len() as u32 - 1);
+        self.bytes.push(bytes);
+    }
+
+    /// Number of items.
+    pub fn items(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Nodes of an option.
+    #[inline]
+    pub fn nodes_of(&self, option: usize) -> &[u32] {
+        &self.nodes[self.node_start[option] as usize..self.node_start[option + 1] as usize]
+    }
+
+    /// Rows and what an option adds to them.
+    #[inline]
+    pub fn adds_of(&self, option: usize) -> &[(u32, f64)] {
+        &self.adds[self.add_start[option] as usize..self.add_start[option + 1] as usize]
+    }
+
+    /// Options of an item.
+    pub fn options(&self, item: usize) -> std::ops::Range<usize> {
+        self.start[item] as usize..self.start[item + 1] as usize
+    }
+
+    /// What an option costs at these prices, rounded down to a whole number.
+    fn priced(&self, prices: &Prices, item: usize, option: usize) -> f64 {
+        let rows: f64 = match self.base.len() {
+            1 => self.adds_of(option).iter().map(|&(_, add)| add).sum(),
+            _ => self.adds_of(option).iter().map(|&(row, add)| prices.row[row as usize] * add).sum(),
+        };
+        let copy = |&node: &u32| prices.slot[node as usize] + prices.byte[node as usize] * self.bytes[item];
+        let limits: f64 = self.nodes_of(option).iter().map(copy).sum();
+        match self.base.len() {
+            1 => rows + (limits * (1.0 - 1e-12)).floor(),
+            _ => ((rows + limits) * (1.0 - 1e-12)).floor(),
+        }
+    }
+
+    /// What a solution pays whatever it chooses, less what it may use of the limits for nothing.
+    fn constant(&self, prices: &Prices) -> f64 {
+        let rows: f64 = match self.base.len() {
+            1 => self.base[0],
+            _ => (self.base.iter().zip(&prices.row).map(|(base, row)| base * row).sum::<f64>() * (1.0 - 1e-12)).floor(),
+        };
+        let of = |limits: &[f64], prices: &[f64]| -> f64 {
+            limits.iter().zip(prices).map(|(limit, price)| if *price > 0.0 { limit * price } else { 0.0 }).sum()
+        };
+        rows - ((of(&self.slots, &prices.slot) + of(&self.memory, &prices.byte)) * (1.0 + 1e-12)).ceil()
+    }
+
+    /// Prices and weights that give a good bound, by subgradient steps towards `target`, and the bound.
+    pub fn prices(&self, target: f64, steps: usize) -> (Prices, f64) {
+        let (rows, nodes) = (self.base.len(), self.slots.len());
+        let mut now = Prices { row: vec![1.0 / rows as f64; rows], slot: vec![0.0; nodes], byte: vec![0.0; nodes] };
+        let mut best = (now.clone(), f64::NEG_INFINITY);
+        let limited = self.slots.iter().chain(&self.memory).any(|limit| limit.is_finite());
+        if rows == 1 && !limited {
+            let bound = self.bound(&now);
+            return (now, bound);
+        }
+        let mut scale = 1.0;
+        let mut since = 0;
+        let (mut load, mut used, mut held) = (vec![0.0; rows], vec![0.0; nodes], vec![0.0; nodes]);
+        for _ in 0..steps {
+            load.clone_from(&self.base);
+            used.fill(0.0);
+            held.fill(0.0);
+            let mut value = self.constant(&now);
+            for item in 0..self.items() {
+                let mut least = (f64::INFINITY, usize::MAX);
+                for option in self.options(item) {
+                    let cost = self.priced(&now, item, option);
+                    if cost < least.0 {
+                        least = (cost, option);
+                    }
+                }
+                if least.1 == usize::MAX {
+                    return (now, f64::INFINITY);
+                }
+                value += least.0;
+                self.adds_of(least.1).iter().for_each(|&(row, add)| load[row as usize] += add);
+                for &node in self.nodes_of(least.1) {
+                    used[node as usize] += 1.0;
+                    held[node as usize] += self.bytes[item];
+                }
+            }
+            if value > best.1 + 1e-9 * value.abs() {
+                best = (now.clone(), value);
+                since = 0;
+            } else {
+                since += 1;
+                if since % 10 == 0 {
+                    scale *= 0.6;
+                }
+                if scale < 1e-4 {
+                    break;
+                }
+            }
+            let goal = if target.is_finite() { target } else { value.abs() * 1.05 + 1.0 };
+            let mean = load.iter().zip(&now.row).map(|(load, row)| load * row).sum::<f64>();
+            let byte_scale = |node: usize| if self.memory[node] > 0.0 { 1.0 / self.memory[node] } else { 0.0 };
+            let mut norm = 0.0;
+            if rows > 1 {
+                norm += load.iter().map(|load| (load - mean) * (load - mean)).sum::<f64>() / rows as f64;
+            }
+            for node in 0..nodes {
+                if self.slots[node].is_finite() {
+                    norm += (used[node] - self.slots[node]).powi(2);
+                }
+                if self.memory[node].is_finite() {
+                    norm += ((held[node] - self.memory[node]) * byte_scale(node)).powi(2);
+                }
+            }
+            if norm == 0.0 {
+                break;
+            }
+            let step = scale * (goal - value).max(1e-6 * goal.abs()) / norm;
+            if rows > 1 {
+                // Multiplicative steps keep the weights positive.
+                let spread = load.iter().map(|load| (load - mean).abs()).fold(0.0, f64::max);
+                if spread > 0.0 {
+                    let push = (step * spread).min(scale);
+                    now.row.iter_mut().zip(&load).for_each(|(row, load)| {
+                        *row = (*row * (push * (load - mean) / spread).exp()).max(1e-9);
+                    });
+                    let sum: f64 = now.row.iter().sum::<f64>() * (1.0 + 1e-12);
+                    now.row.iter_mut().for_each(|row| *row /= sum);
+                }
+            }
+            for node in 0..nodes {
+                if self.slots[node].is_finite() {
+                    now.slot[node] = (now.slot[node] + step * (used[node] - self.slots[node])).max(0.0);
+                }
+                if self.memory[node].is_finite() {
+                    let scale = byte_scale(node);
+                    let over = (held[node] - self.memory[node]) * scale;
+                    now.byte[node] = (now.byte[node] + step * over * scale).max(0.0);
+                }
+            }
+        }
+        best
+    }
+
+    /// The bound of these prices.
+    pub fn bound(&self, prices: &Prices) -> f64 {
+        let least = |item: usize| {
+            self.options(item).map(|option| self.priced(prices, item, option)).fold(f64::INFINITY, f64::min)
+        };
+        self.constant(prices) + (0..self.items()).map(least).sum::<f64>()
+    }
+}
+
+/// A search for the best options.
+pub struct Chooser<'a> {
+    choice: &'a Choice,
+    reduced: Vec<f64>,
+    order: Vec<u32>,
+    tail: Vec<f64>,
+    tail_bytes: Vec<f64>,
+    row: Vec<f64>,
+    slots: Vec<f64>,
+    memory: Vec<f64>,
+    chosen: Vec<u32>,
+    enough: f64,
+    found: Option<Vec<u32>>,
+    visits: u64,
+    most_visits: u64,
+    open: f64,
+    dynamic: bool,
+    go_on: &'a mut dyn FnMut() -> bool,
+    stopped: bool,
+}
+
+impl<'a> Chooser<'a> {
+    /// The option of each item in the best solution below `enough`, if there is one, and a bound on what was left out
+    /// (infinite: everything was seen).
+    pub fn solve(
+        choice: &'a Choice,
+        prices: &Prices,
+        enough: f64,
+        most_visits: u64,
+        go_on: &'a mut dyn FnMut() -> bool,
+    ) -> (Option<(f64, Vec<u32>)>, f64) {
+        let items = choice.items();
+        let mut reduced = vec![0.0; choice.add_start.len() - 1];
+        let mut least = vec![f64::INFINITY; items];
+        for (item, least) in least.iter_mut().enumerate() {
+            for option in choice.options(item) {
+                reduced[option] = choice.priced(prices, item, option);
+                *least = least.min(reduced[option]);
+            }
+        }
+        let constant = choice.constant(prices);
+        let root = constant + least.iter().sum::<f64>();
+        if root >= enough {
+            return (None, f64::INFINITY);
+        }
+        // Options that cannot be in anything better, and items by how much their second choice costs.
+        let regret = |item: usize| {
+            let mut costs: Vec<f64> = choice.options(item).map(|option| reduced[option] - least[item]).collect();
+            costs.retain(|&cost| root + cost < enough);
+            costs.sort_by(f64::total_cmp);
+            costs.get(1).copied().unwrap_or(f64::INFINITY)
+        };
+        let regrets: Vec<f64> = (0..items).map(regret).collect();
+        let mut order: Vec<u32> = (0..items as u32).collect();
+        let limited = choice.memory.iter().any(|limit| limit.is_finite());
+        order.sort_by(|&x, &y| {
+            let (x, y) = (x as usize, y as usize);
+            let by_bytes =
+                if limited { choice.bytes[y].total_cmp(&choice.bytes[x]) } else { std::cmp::Ordering::Equal };
+            let sure = |item: usize| regrets[item] == f64::INFINITY;
+            sure(y).cmp(&sure(x)).then(regrets[y].total_cmp(&regrets[x])).then(by_bytes).then(x.cmp(&y))
+        });
+        let (mut tail, mut tail_bytes) = (vec![0.0; items + 1], vec![0.0; items + 1]);
+        for depth in (0..items).rev() {
+            tail[depth] = tail[depth + 1] + least[order[depth] as usize];
+            tail_bytes[depth] = tail_bytes[depth + 1] + choice.bytes[order[depth] as usize];
+        }
+        let mut chooser = Chooser {
+            choice,
+            reduced,
+            order,
+            tail,
+            tail_bytes,
+            row: choice.base.clone(),
+            slots: choice.slots.clone(),
+            memory: choice.memory.clone(),
+            chosen: vec![0; items],
+            enough,
+            found: None,
+            visits: 0,
+            most_visits,
+            open: f64::INFINITY,
+            dynamic: choice.add_start.len() <= 4000
+                && choice.slots.iter().chain(&choice.memory).any(|limit| limit.is_finite()),
+            go_on,
+            stopped: false,
+        };
+        chooser.explore(0, constant);
+        let open = chooser.open;
+        let enough = chooser.enough;
+        (chooser.found.map(|chosen| (enough, chosen)), open)
+    }
+
+    fn fits(&self, item: usize, option: usize) -> bool {
+        let bytes = self.choice.bytes[item];
+        self.choice
+            .nodes_of(option)
+            .iter()
+            .all(|&node| self.slots[node as usize] >= 1.0 && self.memory[node as usize] >= bytes)
+    }
+
+    fn explore(&mut self, depth: usize, spent: f64) {
+        if depth == self.order.len() {
+            let worst = self.row.iter().copied().fold(0.0, f64::max);
+            if worst < self.enough {
+                self.enough = worst;
+                self.found = Some(self.chosen.clone());
+            }
+            return;
+        }
+        self.visits += 1;
+        self.stopped |= self.visits.is_multiple_of(512) && !(self.go_on)();
+        if self.stopped || self.visits > self.most_visits {
+            self.open = self.open.min(spent + self.tail[depth]);
+            return;
+        }
+        let worst = self.row.iter().copied().fold(0.0, f64::max);
+        if worst >= self.enough || self.too_full(depth) {
+            return;
+        }
+        let tail = if self.dynamic { self.tail_that_fits(depth + 1) } else { self.tail[depth + 1] };
+        let item = self.order[depth] as usize;
+        let mut options: Vec<u32> = self.choice.options(item).map(|option| option as u32).collect();
+        options.retain(|&option| {
+            spent + self.reduced[option as usize] + tail < self.enough && self.fits(item, option as usize)
+        });
+        options.sort_by(|&x, &y| self.reduced[x as usize].total_cmp(&self.reduced[y as usize]).then(x.cmp(&y)));
+        for option in options {
+            let option = option as usize;
+            let next = spent + self.reduced[option];
+            if next + tail >= self.enough {
+                break;
+            }
+            self.apply(item, option, 1.0);
+            self.chosen[item] = option as u32;
+            self.explore(depth + 1, next);
+            self.apply(item, option, -1.0);
+        }
+    }
+
+    fn apply(&mut self, item: usize, option: usize, sign: f64) {
+        let choice = self.choice;
+        choice.adds_of(option).iter().for_each(|&(row, add)| self.row[row as usize] += sign * add);
+        for &node in choice.nodes_of(option) {
+            self.slots[node as usize] -= sign;
+            self.memory[node as usize] -= sign * choice.bytes[item];
+        }
+    }
+
+    /// The least that the items from `depth` on cost if each takes an option that still fits.
+    fn tail_that_fits(&self, depth: usize) -> f64 {
+        let mut sum = 0.0;
+        for &item in &self.order[depth..] {
+            let item = item as usize;
+            let mut least = f64::INFINITY;
+            for option in self.choice.options(item) {
+                if self.reduced[option] < least && self.fits(item, option) {
+                    least = self.reduced[option];
+                }
+            }
+            sum += least;
+        }
+        sum
+    }
+
+    fn too_full(&self, depth: usize) -> bool {
+        let slots: f64 = self.slots.iter().sum();
+        let memory: f64 = self.memory.iter().sum();
+        slots < (self.order.len() - depth) as f64 || memory < self.tail_bytes[depth]
+    }
+}

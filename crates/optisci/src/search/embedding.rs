@@ -1,0 +1,212 @@
+//! Processes on nodes so that every message goes the shortest way there is: a perfect mapping, where one exists.
+//!
+//! No message between processes on different nodes can cost less than the cheapest pair of nodes. If the processes can be
+//! laid onto the machine so that partners are always such a pair, that is the optimum, and the bound proves it: stencils
+//! on the torus that they were made for, however the processes are numbered. This is subgraph isomorphism, solved by
+//! backtracking in an order that takes the process with the most placed partners next, so that a wrong turn shows soon.
+//! Source: L. Cordella et al., "A (sub)graph isomorphism algorithm for matching large graphs" (VF2), 2004.
+
+use super::instance::{Instance, Rows};
+use super::random::Random;
+
+/// Steps for each process before a new start.
+const STEPS_PER_PROCESS: usize = 40;
+
+/// New starts.
+const STARTS: usize = 12;
+
+struct Search<'a> {
+    partners: &'a Rows,
+    neighbours: &'a Rows,
+    node: Vec<Option<u32>>,
+    taken: Vec<bool>,
+    fixed: usize,
+    steps: usize,
+}
+
+/// A node for each process with every message on the cheapest way, if one is found.
+pub fn search(instance: &Instance<'_>, random: &mut Random, go_on: &mut dyn FnMut() -> bool) -> Option<Vec<u32>> {
+    let processes = instance.processes();
+    if instance.posts.is_empty() || !instance.uses.is_empty() || instance.process_slots.iter().any(|&slots| slots > 1) {
+        return None;
+    }
+    let table = instance.posts[0].first.0;
+    if instance.posts.iter().any(|post| post.first.0 != table || post.second.1 != 0.0) {
+        return None;
+    }
+    let table = &instance.tables[table as usize];
+    let nodes = instance.nodes as u32;
+    let open: Vec<u32> = (0..nodes).filter(|&node| instance.process_slots[node as usize] > 0).collect();
+    let mut least = f64::INFINITY;
+    let mut pairs: Vec<(u32, u32)> = Vec::new();
+    for &a in &open {
+        if a % 256 == 0 && !go_on() {
+            return None;
+        }
+        for &b in open.iter().filter(|&&b| b != a) {
+            let cost = table.at(a as usize, b as usize);
+            if cost < least {
+                least = cost;
+                pairs.clear();
+            }
+            if cost == least {
+                pairs.push((a, b));
+            }
+        }
+        if pairs.len() > 64 * open.len() {
+            return None;
+        }
+    }
+    // Messages both ways need a pair of nodes that is near both ways.
+    let one_way: std::collections::HashSet<(u32, u32)> = pairs.iter().copied().collect();
+    let directed = pairs.iter().any(|&(a, b)| !one_way.contains(&(b, a)));
+    if directed {
+        return None;
+    }
+    let neighbours = Rows::collect(nodes as usize, pairs.iter().copied());
+    let mut edges: Vec<(u32, u32)> = instance.posts.iter().flat_map(|p| [(p.from, p.to), (p.to, p.from)]).collect();
+    edges.sort_unstable();
+    edges.dedup();
+    let partners = Rows::collect(processes, edges.iter().copied());
+    let most = |rows: &Rows, count: usize| (0..count).map(|row| rows.row(row).len()).max().unwrap_or(0);
+    if most(&partners, processes) > most(&neighbours, nodes as usize) {
+        return None;
+    }
+    for _ in 0..STARTS {
+        if !go_on() {
+            return None;
+        }
+        let mut search = Search {
+            partners: &partners,
+            neighbours: &neighbours,
+            node: vec![None; processes],
+            taken: (0..nodes as usize).map(|node| instance.process_slots[node] == 0).collect(),
+            fixed: 0,
+            steps: 0,
+        };
+        for process in 0..processes {
+            if let Some(pin) = instance.process_pin(process) {
+                search.node[process] = Some(pin as u32);
+                search.taken[pin] = true;
+                search.fixed += 1;
+            }
+        }
+        if let Some(nodes) = search.run(random, &open) {
+            return Some(nodes);
+        }
+    }
+    None
+}
+
+impl Search<'_> {
+    fn run(&mut self, random: &mut Random, open: &[u32]) -> Option<Vec<u32>> {
+        let processes = self.node.len();
+        let order = self.order(random);
+        let most_steps = STEPS_PER_PROCESS * processes + 10_000;
+        // Candidates left at each depth.
+        let mut stack: Vec<Vec<u32>> = Vec::with_capacity(order.len());
+        let first = |search: &Self, depth: usize, random: &mut Random| {
+            let mut candidates = search.candidates(order[depth] as usize, open);
+            random.shuffle(&mut candidates);
+            candidates
+        };
+        if order.is_empty() {
+            return self.node.iter().copied().collect();
+        }
+        stack.push(first(self, 0, random));
+        while let Some(candidates) = stack.last_mut() {
+            self.steps += 1;
+            if self.steps > most_steps {
+                return None;
+            }
+            let next = candidates.pop();
+            let depth = stack.len() - 1;
+            let process = order[depth] as usize;
+            if let Some(node) = self.node[process].take() {
+                self.taken[node as usize] = false;
+            }
+            let Some(node) = next else {
+                stack.pop();
+                continue;
+            };
+            self.node[process] = Some(node);
+            self.taken[node as usize] = true;
+            if !self.partners_have_room(process) {
+                continue;
+            }
+            if stack.len() == order.len() {
+                return self.node.iter().copied().collect();
+            }
+            let candidates = first(self, depth + 1, random);
+            stack.push(candidates);
+        }
+        None
+    }
+
+    /// Each time the process with the most partners before it; of equal ones the one whose partners came first.
+    fn order(&self, random: &mut Random) -> Vec<u32> {
+        let processes = self.node.len();
+        let mut order: Vec<u32> = Vec::with_capacity(processes);
+        let mut before = vec![0usize; processes];
+        let mut done: Vec<bool> = self.node.iter().map(Option::is_some).collect();
+        let most = (0..processes).map(|process| self.partners.row(process).len()).max().unwrap_or(0);
+        let mut queues: Vec<std::collections::VecDeque<u32>> = vec![Default::default(); most + 1];
+        for process in (0..processes).filter(|&process| done[process]) {
+            for &partner in self.partners.row(process) {
+                before[partner as usize] += 1;
+                queues[before[partner as usize]].push_back(partner);
+            }
+        }
+        let mut all: Vec<u32> = (0..processes as u32).collect();
+        random.shuffle(&mut all);
+        let mut rest = all.into_iter();
+        while order.len() + self.fixed < processes {
+            let queued = (1..=most).rev().find_map(|count| {
+                loop {
+                    let process = queues[count].pop_front()?;
+                    if !done[process as usize] && before[process as usize] == count {
+                        return Some(process);
+                    }
+                }
+            });
+            let Some(process) = queued.or_else(|| rest.find(|&process| !done[process as usize])) else { break };
+            done[process as usize] = true;
+            order.push(process);
+            for &partner in self.partners.row(process as usize) {
+                if !done[partner as usize] {
+                    before[partner as usize] += 1;
+                    queues[before[partner as usize]].push_back(partner);
+                }
+            }
+        }
+        order
+    }
+
+    fn candidates(&self, process: usize, open: &[u32]) -> Vec<u32> {
+        let placed: Vec<u32> = self.partners.row(process).iter().filter_map(|&p| self.node[p as usize]).collect();
+        let free = |node: &&u32| !self.taken[**node as usize];
+        let degree = self.partners.row(process).len();
+        let Some((&first, rest)) = placed.split_first() else {
+            return open
+                .iter()
+                .filter(free)
+                .filter(|&&n| self.neighbours.row(n as usize).len() >= degree)
+                .copied()
+                .collect();
+        };
+        let near_all = |node: &&u32| rest.iter().all(|&other| self.neighbours.row(other as usize).contains(node));
+        self.neighbours.row(first as usize).iter().filter(free).filter(near_all).copied().collect()
+    }
+
+    /// Whether those who have a node still have enough free neighbours for their partners without one.
+    fn partners_have_room(&self, process: usize) -> bool {
+        let enough = |process: usize| {
+            let Some(node) = self.node[process] else { return true };
+            let wanted = self.partners.row(process).iter().filter(|&&p| self.node[p as usize].is_none()).count();
+            let free = self.neighbours.row(node as usize).iter().filter(|&&n| !self.taken[n as usize]).count();
+            free >= wanted
+        };
+        let node = self.node[process];
+        enough(process) && self.partners.row(process).iter().all(|&partner| enough(partner as usize)) && node.is_some()
+    }
+}

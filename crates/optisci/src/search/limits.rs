@@ -1,0 +1,227 @@
+//! Whether the limits leave any placement at all, and if not, which limit stands in the way and how much is missing.
+
+use super::choice::{Choice, Chooser, Prices};
+use super::instance::Instance;
+use crate::model::UNLIMITED;
+use crate::placement::Home;
+
+/// Visits of an exhaustive search for a packing.
+const MOST_VISITS: u64 = 300_000;
+
+/// A segment without limits to room.
+pub enum Packing {
+    /// Each segment has this node; all limits are obeyed.
+    Fits(Vec<Home>),
+    /// Nothing obeys all limits, for this reason.
+    Cannot(String),
+    /// Neither was found out.
+    Unknown,
+}
+
+/// Why no placement can obey the limits, if that can be counted.
+pub fn obstacle(instance: &Instance<'_>) -> Option<String> {
+    processes(instance).or_else(|| slots(instance)).or_else(|| memory(instance))
+}
+
+fn sum(limits: impl IntoIterator<Item = u64>) -> u128 {
+    limits.into_iter().map(u128::from).sum()
+}
+
+fn processes(instance: &Instance<'_>) -> Option<String> {
+    let slots = &instance.process_slots;
+    let mut pinned = vec![0u64; instance.nodes];
+    (0..instance.processes()).filter_map(|process| instance.process_pin(process)).for_each(|pin| pinned[pin] += 1);
+    for (node, (&pinned, &slots)) in pinned.iter().zip(slots).enumerate() {
+        if pinned > slots {
+            let missing = pinned - slots;
+            return Some(format!(
+                "process_slots: {pinned} processes are pinned to node {node}, which has {slots} process slots: {missing} too few"
+            ));
+        }
+    }
+    let (wanted, there) = (instance.processes() as u128, sum(slots.iter().copied()));
+    (wanted > there).then(|| {
+        format!("process_slots: {wanted} processes, and {there} process slots on all nodes: {} too few", wanted - there)
+    })
+}
+
+fn slots(instance: &Instance<'_>) -> Option<String> {
+    let slots = &instance.segment_slots;
+    let mut pinned = vec![0u64; instance.nodes];
+    (0..instance.segments()).filter_map(|segment| instance.segment_pin(segment)).for_each(|pin| pinned[pin] += 1);
+    for (node, (&pinned, &slots)) in pinned.iter().zip(slots).enumerate() {
+        if pinned > slots {
+            let missing = pinned - slots;
+            return Some(format!(
+                "segment_slots: {pinned} segments are pinned to node {node}, which has {slots} segment slots: {missing} too few"
+            ));
+        }
+    }
+    let (wanted, there) = (instance.segments() as u128, sum(slots.iter().copied()));
+    (wanted > there).then(|| {
+        format!("segment_slots: {wanted} segments, and {there} segment slots on all nodes: {} too few", wanted - there)
+    })
+}
+
+fn memory(instance: &Instance<'_>) -> Option<String> {
+    let (memory, segments) = (&instance.memory, &instance.model.segments);
+    let mut pinned = vec![0u128; instance.nodes];
+    for (segment, entry) in segments.iter().enumerate() {
+        if let Some(pin) = instance.segment_pin(segment) {
+            pinned[pin] += u128::from(entry.bytes);
+        }
+    }
+    for (node, (&pinned, &memory)) in pinned.iter().zip(memory).enumerate() {
+        if pinned > u128::from(memory) {
+            let missing = pinned - u128::from(memory);
+            return Some(format!(
+                "memory_bytes: segments of {pinned} bytes are pinned to node {node}, which has {memory} bytes: {missing} missing"
+            ));
+        }
+    }
+    let (wanted, there) = (sum(segments.iter().map(|entry| entry.bytes)), sum(memory.iter().copied()));
+    if wanted > there {
+        return Some(format!(
+            "memory_bytes: the segments have {wanted} bytes, all nodes together {there}: {} missing",
+            wanted - there
+        ));
+    }
+    // Only so many segments of a size or more fit anywhere.
+    let free: Vec<u64> = (0..instance.nodes).map(|node| (u128::from(memory[node]) - pinned[node]) as u64).collect();
+    let mut loose: Vec<(u64, usize)> =
+        (0..segments.len()).filter(|&s| segments[s].pin.is_none()).map(|s| (segments[s].bytes, s)).collect();
+    loose.sort_unstable_by_key(|&(bytes, segment)| (std::cmp::Reverse(bytes), segment));
+    let mut last = None;
+    for (count, &(bytes, segment)) in loose.iter().enumerate() {
+        if bytes == 0 || count > 10_000 {
+            break;
+        }
+        if last == Some(bytes) && loose.get(count + 1).is_some_and(|next| next.0 == bytes) {
+            continue;
+        }
+        last = Some(bytes);
+        let wanted = loose.iter().take_while(|&&(other, _)| other >= bytes).count() as u64;
+        let fit = |node: usize| {
+            let by_memory = if free[node] == UNLIMITED { UNLIMITED } else { free[node] / bytes };
+            u128::from(by_memory.min(instance.segment_slots[node]))
+        };
+        let there: u128 = (0..instance.nodes).map(fit).sum();
+        if u128::from(wanted) > there {
+            let id = &segments[segment].id;
+            return Some(match wanted {
+                1 => {
+                    let largest = free.iter().copied().max().unwrap_or(0);
+                    format!(
+                        "memory_bytes: segment {id} has {bytes} bytes, and no node has more than {largest} free: {} missing",
+                        bytes.saturating_sub(largest)
+                    )
+                }
+                _ => format!(
+                    "memory_bytes: {wanted} segments have {bytes} bytes or more, and the nodes have room for {there} of them: {} too many",
+                    u128::from(wanted) - there
+                ),
+            });
+        }
+    }
+    None
+}
+
+/// Nodes for processes that obey slots and pins, wherever that is.
+pub fn some_nodes(instance: &Instance<'_>) -> Vec<u32> {
+    let mut room = instance.process_slots.clone();
+    let pins: Vec<Option<usize>> = (0..instance.processes()).map(|process| instance.process_pin(process)).collect();
+    pins.iter().flatten().for_each(|&pin| room[pin] = room[pin].saturating_sub(1));
+    let mut next = 0;
+    let mut node_of = |pin: &Option<usize>| {
+        if let Some(pin) = pin {
+            return *pin as u32;
+        }
+        for _ in 0..instance.nodes {
+            let at = next % instance.nodes;
+            next += 1;
+            if room[at] > 0 {
+                room[at] -= 1;
+                return at as u32;
+            }
+        }
+        0
+    };
+    pins.iter().map(&mut node_of).collect()
+}
+
+/// Nodes for segments, one each: the largest first, each where `cost` is least of the nodes that still have room, and
+/// if that leaves one over, each where it fits most tightly, and if that does too, an exhaustive search.
+pub fn pack(
+    instance: &Instance<'_>,
+    cost: &mut dyn FnMut(usize, &mut [f64]),
+    go_on: &mut dyn FnMut() -> bool,
+) -> Packing {
+    let segments = &instance.model.segments;
+    let mut order: Vec<usize> = (0..segments.len()).collect();
+    order
+        .sort_by_key(|&segment| (segments[segment].pin.is_none(), std::cmp::Reverse(segments[segment].bytes), segment));
+    let mut costs = vec![0.0; instance.nodes];
+    for tight in [false, true] {
+        let (mut slots, mut memory) = (instance.segment_slots.clone(), instance.memory.clone());
+        let mut home = vec![Home::One(0); segments.len()];
+        let complete = order.iter().all(|&segment| {
+            let bytes = segments[segment].bytes;
+            let fits = |at: &usize| slots[*at] > 0 && memory[*at] >= bytes;
+            let at = match (instance.segment_pin(segment), tight) {
+                (Some(pin), _) => Some(pin).filter(fits),
+                (None, true) => (0..instance.nodes).filter(fits).min_by_key(|&at| (memory[at], at)),
+                (None, false) => {
+                    costs.fill(0.0);
+                    cost(segment, &mut costs);
+                    (0..instance.nodes).filter(fits).min_by(|&x, &y| costs[x].total_cmp(&costs[y]).then(x.cmp(&y)))
+                }
+            };
+            let Some(at) = at else { return false };
+            if slots[at] != UNLIMITED {
+                slots[at] -= 1;
+            }
+            if memory[at] != UNLIMITED {
+                memory[at] -= bytes;
+            }
+            home[segment] = Home::One(at as u32);
+            true
+        });
+        if complete {
+            return Packing::Fits(home);
+        }
+    }
+    exhaustively(instance, go_on)
+}
+
+fn exhaustively(instance: &Instance<'_>, go_on: &mut dyn FnMut() -> bool) -> Packing {
+    if instance.segments() * instance.nodes > 200_000 {
+        return Packing::Unknown;
+    }
+    let limit = |limits: &[u64]| -> Vec<f64> {
+        limits.iter().map(|&limit| if limit == UNLIMITED { f64::INFINITY } else { limit as f64 }).collect()
+    };
+    let mut choice = Choice::new(vec![0.0], limit(&instance.segment_slots), limit(&instance.memory));
+    for segment in 0..instance.segments() {
+        let bytes = instance.model.segments[segment].bytes;
+        for at in 0..instance.nodes {
+            let closed = instance.segment_pin(segment).is_some_and(|pin| pin != at);
+            if !closed && instance.memory[at] >= bytes && instance.segment_slots[at] > 0 {
+                choice.option(&[at as u32], []);
+            }
+        }
+        choice.item(bytes as f64);
+    }
+    let nodes = instance.nodes;
+    let prices = Prices { row: vec![1.0], slot: vec![0.0; nodes], byte: vec![0.0; nodes] };
+    match Chooser::solve(&choice, &prices, 1.0, MOST_VISITS, go_on) {
+        (Some((_, chosen)), _) => {
+            Packing::Fits(chosen.iter().map(|&option| Home::of(choice.nodes_of(option as usize).to_vec())).collect())
+        }
+        (None, f64::INFINITY) => Packing::Cannot(format!(
+            "memory_bytes: the segments have {} bytes and all nodes together {}, but however they are divided one is left over",
+            sum(instance.model.segments.iter().map(|entry| entry.bytes)),
+            sum(instance.memory.iter().copied())
+        )),
+        _ => Packing::Unknown,
+    }
+}

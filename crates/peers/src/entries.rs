@@ -1,0 +1,175 @@
+//! Tables of names in the job's table: a name is entered once and keeps its entry for the life of the job.
+//!
+//! An entry's key goes from 0 to its value by one compare-and-swap; then the name is written, then its length. The key says
+//! whose seat enters the name: if that node dies in between, the next one who needs the name finishes. What the other
+//! words of an entry mean is its users' business ([`crate::names`], [`crate::objects`]).
+
+use std::time::Duration;
+
+use deck_segment::{Seat, Words};
+use deck_sync::atomic::{AtomicU64, Ordering, yield_now};
+use deck_sync::{Deadline, Error, ErrorKind, Result, point};
+
+use crate::table::Table;
+
+/// The most bytes of a name in an entry.
+pub(crate) const ENTRY_NAME_BYTES_MAX: usize = 96;
+/// How long entering waits for another node to finish entering the same name: a few instructions, unless it is stopped.
+const ENTERED_WITHIN: Duration = Duration::from_secs(1);
+
+/// Words at the beginning of every entry.
+pub(crate) mod entry {
+    pub const KEY: usize = 0;
+    pub const LENGTH: usize = 1;
+    /// The first word that is not a matter of entering.
+    pub const USER: usize = 2;
+    pub const NAME: usize = 4;
+    /// Behind the name.
+    pub const END: usize = 16;
+}
+
+/// A hash table of names with linear probing, in shared memory.
+#[derive(Clone, Debug)]
+pub(crate) struct Entries {
+    table: Table,
+    words: Words,
+    count: usize,
+    entry_words: usize,
+}
+
+impl Entries {
+    /// The `count` entries of `entry_words` words each at byte `at` of the job's table.
+    pub fn new(table: &Table, at: usize, count: usize, entry_words: usize) -> Entries {
+        let words =
+            Words::in_segment(table.segment(), at, count * entry_words).expect("the table has room for its names");
+        Entries { table: table.clone(), words, count, entry_words }
+    }
+
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
+    pub fn word(&self, index: usize, word: usize) -> &AtomicU64 {
+        self.words.get(index * self.entry_words + word)
+    }
+
+    fn probe(&self, hash: u64) -> impl Iterator<Item = usize> + use<> {
+        let count = self.count;
+        (0..count).map(move |step| ((hash >> 20) as usize + step) % count)
+    }
+
+    /// The entry of a name that was entered completely.
+    pub fn find(&self, name: &str) -> Option<usize> {
+        let hash = hash(name);
+        for index in self.probe(hash) {
+            let key = self.word(index, entry::KEY).load(Ordering::Acquire);
+            if key == 0 {
+                return None;
+            }
+            if key >> 16 == hash >> 16 && self.holds(index, name) {
+                return Some(index);
+            }
+        }
+        None
+    }
+
+    fn holds(&self, index: usize, name: &str) -> bool {
+        // Acquire: pairs with: names/length.
+        let length = self.word(index, entry::LENGTH).load(Ordering::Acquire) as usize;
+        length == name.len()
+            && name
+                .as_bytes()
+                .chunks(8)
+                .enumerate()
+                .all(|(word, chunk)| self.word(index, entry::NAME + word).load(Ordering::Relaxed) == pack(chunk))
+    }
+
+    /// The entry of `name`, entered now if it was not.
+    /// Blocks for a second at most, if another node stopped while it entered the same name.
+    pub fn enter(&self, name: &str, Seat(seat): Seat) -> Result<usize> {
+        let hash = hash(name);
+        let mine = ((hash >> 16) << 16) | (u64::from(seat) + 1);
+        for index in self.probe(hash) {
+            let place = self.word(index, entry::KEY);
+            let mut key = place.load(Ordering::Acquire);
+            if key == 0 {
+                match place.compare_exchange(0, mine, Ordering::AcqRel, Ordering::Acquire) {
+                    Ok(_) => {
+                        point("names/entering");
+                        self.write_name(index, name);
+                        return Ok(index);
+                    }
+                    Err(now) => key = now,
+                }
+            }
+            if key >> 16 != hash >> 16 {
+                continue;
+            }
+            // The same name, or a rare equal hash: it is known once the name is written.
+            let deadline = Deadline::after(ENTERED_WITHIN);
+            while self.word(index, entry::LENGTH).load(Ordering::Acquire) == 0 {
+                let writer = (key & 0xffff).checked_sub(1).and_then(|seat| self.table.node_on(Seat(seat as u16)));
+                let writer = writer.filter(|node| self.table.is_live(*node));
+                if writer.is_none() && place.compare_exchange(key, mine, Ordering::AcqRel, Ordering::Acquire).is_ok() {
+                    self.write_name(index, name);
+                    return Ok(index);
+                }
+                if let Some(writer) = writer.filter(|_| deadline.has_passed()) {
+                    let what = format!("entering the name \"{name}\": another node is at it and does not go on");
+                    return Err(Error::new(ErrorKind::Timeout, what)
+                        .with_peer(writer)
+                        .with_remedy("it is stopped or kept from running: let it continue, or end it"));
+                }
+                key = place.load(Ordering::Acquire);
+                yield_now();
+            }
+            if self.holds(index, name) {
+                return Ok(index);
+            }
+        }
+        Err(Error::new(ErrorKind::NoMemory, format!("a job uses at most {} different names in its life", self.count)))
+    }
+
+    /// The broker is about to give `seat` to another node: whatever name the last one was entering, anybody may finish.
+    pub fn forget_writer(&self, Seat(seat): Seat) {
+        for index in 0..self.count {
+            let place = self.word(index, entry::KEY);
+            let key = place.load(Ordering::Acquire);
+            if key & 0xffff == u64::from(seat) + 1 && self.word(index, entry::LENGTH).load(Ordering::Acquire) == 0 {
+                let _ = place.compare_exchange(key, key & !0xffff, Ordering::AcqRel, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// The name in an entry; `None` if it was not entered (completely) yet.
+    pub fn name(&self, index: usize) -> Option<String> {
+        // Acquire: pairs with: names/length.
+        let length = self.word(index, entry::LENGTH).load(Ordering::Acquire) as usize;
+        let words = (entry::NAME..entry::END).map(|word| self.word(index, word).load(Ordering::Relaxed));
+        let bytes: Vec<u8> = words.flat_map(u64::to_le_bytes).take(length).collect();
+        (length > 0).then(|| String::from_utf8_lossy(&bytes).into_owned())
+    }
+
+    fn write_name(&self, index: usize, name: &str) {
+        for (word, chunk) in name.as_bytes().chunks(8).enumerate() {
+            self.word(index, entry::NAME + word).store(pack(chunk), Ordering::Relaxed);
+        }
+        // Release: pairs with: names/length.
+        self.word(index, entry::LENGTH).store(name.len() as u64, Ordering::Release);
+    }
+}
+
+fn pack(chunk: &[u8]) -> u64 {
+    let mut bytes = [0; 8];
+    bytes[..chunk.len()].copy_from_slice(chunk);
+    u64::from_le_bytes(bytes)
+}
+
+/// FNV-1a with a final mix; its upper 48 bits are never all zero.
+pub(crate) fn hash(name: &str) -> u64 {
+    let mut hash = 0xcbf2_9ce4_8422_2325u64;
+    for byte in name.bytes() {
+        hash = (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
+    }
+    (hash ^ hash >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9) | 1 << 63
+}

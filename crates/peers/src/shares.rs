@@ -1,0 +1,283 @@
+//! Passing shared segments from node to node.
+//!
+//! Who wants a segment asks a node that has it: its home, or whoever has it open. The control thread answers at once, with
+//! the memory's descriptor. Who creates a segment asks its home to make it, so that the memory comes from there; a
+//! thread of its own allocates it, for that may take long. A home keeps what it made for others only as long as anybody
+//! has it open.
+
+use std::collections::HashMap;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
+
+use deck_segment::Segment;
+use deck_sync::atomic::{AtomicU64, Ordering};
+use deck_sync::{Deadline, Error, ErrorKind, Event, NodeId, Result, point};
+
+use crate::membership::{Membership, Until, lock, lost};
+use crate::objects::Object;
+use crate::peer::Peer;
+use crate::wire::{Frame, Refused};
+
+/// One life of a segment: the number of its name in the job, and a count of the lives of that name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct SegmentLife {
+    /// Number of the name.
+    pub object: u32,
+    /// Which life.
+    pub generation: u32,
+}
+
+/// What a node answers who is asked for a segment.
+#[derive(Debug)]
+pub enum Answered {
+    /// Here it is.
+    Segment(Arc<Segment>),
+    /// It is not here.
+    Absent,
+    /// It may be here soon: that node is being passed it.
+    Coming,
+}
+
+/// What this node can pass on.
+struct Kept {
+    segment: Weak<Segment>,
+    /// Held for others, as their home.
+    as_home: Option<Arc<Segment>>,
+    object: Object,
+}
+
+struct Asked {
+    peer: NodeId,
+    answer: OnceLock<std::result::Result<OwnedFd, Refused>>,
+    answered: Event,
+}
+
+/// The shared segments of a node.
+#[derive(Default)]
+pub(crate) struct Shares {
+    kept: Mutex<HashMap<SegmentLife, Kept>>,
+    asked: Mutex<HashMap<u64, Arc<Asked>>>,
+    next: AtomicU64,
+}
+
+impl Shares {
+    fn find(&self, life: SegmentLife) -> Option<Arc<Segment>> {
+        lock(&self.kept).get(&life).and_then(|kept| kept.segment.upgrade())
+    }
+
+    fn keep(&self, life: SegmentLife, object: &Object, segment: &Arc<Segment>, is_home: bool) {
+        let mut kept = lock(&self.kept);
+        kept.retain(|_, kept| kept.segment.strong_count() > 0);
+        let place =
+            kept.entry(life).or_insert_with(|| Kept { segment: Weak::new(), as_home: None, object: object.clone() });
+        place.segment = Arc::downgrade(segment);
+        if is_home {
+            place.as_home = Some(segment.clone());
+        }
+    }
+
+    /// Lets go of what this node made for others and nobody has open any more.
+    pub fn sweep(&self) {
+        lock(&self.kept).retain(|_, kept| {
+            if kept.as_home.is_some() && kept.object.holding().is_empty() {
+                kept.as_home = None;
+            }
+            kept.segment.strong_count() > 0
+        });
+    }
+
+    /// Everybody who waits for an answer looks again whether the one who is asked is still there.
+    pub fn wake_those_who_asked(&self, peer: NodeId) {
+        lock(&self.asked).values().filter(|asked| asked.peer == peer).for_each(|asked| asked.answered.notify());
+    }
+}
+
+/// Makes the memory of a segment, all of it really allocated.
+fn make(bytes: u64) -> Result<Arc<Segment>> {
+    let bytes = usize::try_from(bytes).ok().filter(|bytes| *bytes > 0 && *bytes <= isize::MAX as usize);
+    let bytes = bytes.ok_or_else(|| Error::new(ErrorKind::Invalid, "a segment of an impossible size"))?;
+    let segment = Segment::create("deck-shared", bytes)?;
+    segment.allocate(0, segment.bytes())?;
+    Ok(segment)
+}
+
+impl Membership {
+    /// The segment of this life, if this node has it.
+    pub fn segment_here(&self, life: SegmentLife) -> Option<Arc<Segment>> {
+        self.shares.find(life)
+    }
+
+    /// From now on this node passes the segment on to those who ask, as long as it is mapped here.
+    pub fn offer_segment(&self, life: SegmentLife, object: &Object, segment: &Arc<Segment>) {
+        self.shares.keep(life, object, segment, false);
+    }
+
+    /// Has `home` make a segment of `bytes` zeroed bytes, and maps it. Blocks until the deadline.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NoMemory`], [`ErrorKind::PeerLost`] naming the home, [`ErrorKind::Timeout`], [`ErrorKind::Cancelled`].
+    pub fn make_segment(
+        self: &Arc<Self>,
+        home: NodeId,
+        life: SegmentLife,
+        object: &Object,
+        bytes: u64,
+        deadline: Deadline,
+    ) -> Result<Arc<Segment>> {
+        if home == self.number {
+            let segment = make(bytes)?;
+            self.shares.keep(life, object, &segment, false);
+            return Ok(segment);
+        }
+        let peer = self.meet(home, deadline)?;
+        let (entry, generation) = (u64::from(life.object), u64::from(life.generation));
+        let frame = |request| Frame::SegmentMake { request, entry, generation, bytes };
+        match self.ask(&peer, frame, "waiting for the home of a segment to make it", deadline)? {
+            Ok(fd) => Segment::adopt(fd).map_err(|error| error.with_peer(home)),
+            Err(Refused::NoMemory) => Err(Error::new(
+                ErrorKind::NoMemory,
+                format!("the home of the segment does not get {} MiB of shared memory", bytes.div_ceil(1 << 20)),
+            )
+            .with_peer(home)
+            .with_remedy("free memory there, choose another home, or make the segment smaller")),
+            Err(other) => {
+                Err(Error::new(ErrorKind::Corrupt, format!("the home of the segment refused ({other:?})"))
+                    .with_peer(home))
+            }
+        }
+    }
+
+    /// Asks `holder` for a segment. Blocks until the deadline.
+    ///
+    /// # Errors
+    /// [`ErrorKind::PeerLost`] or [`ErrorKind::Closed`] if that node is gone, [`ErrorKind::Timeout`] saying if it is frozen,
+    /// [`ErrorKind::Cancelled`], [`ErrorKind::Corrupt`].
+    pub fn fetch_segment(self: &Arc<Self>, holder: NodeId, life: SegmentLife, deadline: Deadline) -> Result<Answered> {
+        let peer = self.meet(holder, deadline)?;
+        let (entry, generation) = (u64::from(life.object), u64::from(life.generation));
+        let frame = |request| Frame::SegmentOpen { request, entry, generation };
+        match self.ask(&peer, frame, "waiting to be passed a segment", deadline)? {
+            Ok(fd) => Segment::adopt(fd).map(Answered::Segment).map_err(|error| error.with_peer(holder)),
+            Err(Refused::Contended) => Ok(Answered::Coming),
+            Err(_) => Ok(Answered::Absent),
+        }
+    }
+
+    fn ask(
+        &self,
+        peer: &Arc<Peer>,
+        frame: impl FnOnce(u64) -> Frame,
+        doing: &str,
+        deadline: Deadline,
+    ) -> Result<std::result::Result<OwnedFd, Refused>> {
+        let asked = Arc::new(Asked { peer: peer.number(), answer: OnceLock::new(), answered: Event::new() });
+        let request = self.shares.next.fetch_add(1, Ordering::Relaxed);
+        lock(&self.shares.asked).insert(request, asked.clone());
+        let sent = peer.send(&frame(request));
+        point("segment/asked");
+        let waited = sent.map(|()| {
+            let _depending = self.depend(peer);
+            let mut until = Until(|| {
+                let is_over = asked.answer.get().is_some() || peer.gone().is_some() || self.has_left();
+                is_over.then_some(())
+            });
+            deck_sync::wait(&mut until, &[&asked.answered, peer.changed()], self.crowd(), deadline)
+        });
+        lock(&self.shares.asked).remove(&request);
+        let waited = waited?;
+        // From here on a late answer is declined.
+        match Arc::into_inner(asked).and_then(|asked| asked.answer.into_inner()) {
+            Some(answer) => Ok(answer),
+            None => match waited {
+                Ok(()) if self.has_left() => Err(crate::membership::left()),
+                Ok(()) => Err(lost(peer.number(), doing)),
+                Err(interrupted) => Err(self.interrupted(interrupted, doing, peer)),
+            },
+        }
+    }
+
+    /// Nobody has a segment open any more: tells the home that made it for others. Never blocks.
+    pub fn release_segment(&self, home: NodeId) {
+        if home == self.number {
+            return self.shares.sweep();
+        }
+        let peer = lock(&self.peers).get(&home).cloned();
+        if let Some(peer) = peer.filter(|peer| peer.is_connected()) {
+            let _ = peer.send(&Frame::SegmentRelease {});
+        }
+    }
+
+    /// A frame about segments has come from `peer`. Control thread.
+    pub(crate) fn serve_segments(self: &Arc<Self>, peer: &Arc<Peer>, frame: Frame, passed: Option<OwnedFd>) {
+        match frame {
+            Frame::SegmentMake { request, entry, generation, bytes } => {
+                self.segment_wanted(peer, request, entry, generation, bytes)
+            }
+            Frame::SegmentOpen { request, entry, generation } => {
+                let life = life(entry, generation);
+                match life.and_then(|life| self.shares.find(life)) {
+                    Some(segment) => drop(peer.pass(&Frame::SegmentGrant { request }, segment.as_fd())),
+                    None => {
+                        let is_coming = life.is_some_and(|life| self.opened.is_open(life.object));
+                        let reason = if is_coming { Refused::Contended } else { Refused::Closed };
+                        let _ = peer.send(&Frame::SegmentRefuse { request, reason: reason as u64 });
+                    }
+                }
+            }
+            Frame::SegmentGrant { request } => {
+                let is_wanted = self.segment_answered(peer, request, passed.ok_or(Refused::Nonsense));
+                if !is_wanted {
+                    // Whoever asked has given up; the segment may have been made for it alone.
+                    let _ = peer.send(&Frame::SegmentRelease {});
+                }
+            }
+            Frame::SegmentRefuse { request, reason } => {
+                self.segment_answered(peer, request, Err(Refused::from_word(reason)));
+            }
+            Frame::SegmentRelease {} => self.shares.sweep(),
+            _ => {}
+        }
+    }
+
+    fn segment_answered(&self, peer: &Peer, request: u64, answer: std::result::Result<OwnedFd, Refused>) -> bool {
+        let asked = lock(&self.shares.asked);
+        let Some(asked) = asked.get(&request).filter(|asked| asked.peer == peer.number()) else { return false };
+        let _ = asked.answer.set(answer);
+        asked.answered.notify();
+        true
+    }
+
+    /// This node is to be the home of a segment.
+    fn segment_wanted(self: &Arc<Self>, peer: &Arc<Peer>, request: u64, entry: u64, generation: u64, bytes: u64) {
+        let refuse = |reason: Refused| {
+            let _ = peer.send(&Frame::SegmentRefuse { request, reason: reason as u64 });
+        };
+        let known = life(entry, generation).and_then(|life| Some((life, self.objects.at(life.object)?)));
+        let Some((life, object)) = known else { return refuse(Refused::Nonsense) };
+        let (membership, asker) = (self.clone(), peer.clone());
+        let work = move || {
+            let refuse = |reason: Refused| {
+                let _ = asker.send(&Frame::SegmentRefuse { request, reason: reason as u64 });
+            };
+            point("segment/making");
+            match make(bytes) {
+                Ok(segment) => {
+                    membership.shares.keep(life, &object, &segment, true);
+                    let _ = asker.pass(&Frame::SegmentGrant { request }, segment.as_fd());
+                    drop(segment);
+                    // Whoever wanted it may have died meanwhile, and that was told before there was anything to sweep.
+                    membership.shares.sweep();
+                }
+                Err(error) if error.kind() == ErrorKind::NoMemory => refuse(Refused::NoMemory),
+                Err(_) => refuse(Refused::Nonsense),
+            }
+        };
+        if std::thread::Builder::new().name("deck-memory".into()).spawn(work).is_err() {
+            refuse(Refused::NoMemory);
+        }
+    }
+}
+
+fn life(entry: u64, generation: u64) -> Option<SegmentLife> {
+    Some(SegmentLife { object: u32::try_from(entry).ok()?, generation: u32::try_from(generation).ok()? })
+}

@@ -1,0 +1,141 @@
+//! How long a thread looks before it gives its core away, when there are more threads than cores.
+//!
+//! Two things can be true in a crowd. Whoever would make the condition true runs on another core right now: a few looks
+//! more and it is there, while giving the core away costs both of them a switch. Or it waits for this very core: then
+//! every look is lost. Which one it is depends on what the program does (two threads that talk to each other, a token
+//! that is passed round), not on how many threads there are. So a thread goes by what its last waits were like, and now and
+//! then tries whether that has changed.
+//!
+//! It also gives its core away when it had it for long: threads that answer one another fast enough would never do so, and
+//! others would wait for the end of their time slices. Whoever comes back after such a turn of the others takes it that its
+//! partner does so at the same time.
+
+use std::cell::Cell;
+use std::time::Duration;
+
+/// Looks before the core is given away if the others seem to run: one or two microseconds.
+const LONG: u32 = 100;
+/// Looks if they seem not to: a quarter of a microsecond, in which an answer comes from a thread that runs.
+const SHORT: u32 = 24;
+/// A thread's doubt grows by this with a wait in vain and shrinks by 1 with one that was not: looking long has to be right
+/// two times in three, as one in vain costs about as much as two that were not save.
+const IN_VAIN: u32 = 2;
+/// From this doubt on a thread looks shortly.
+const CONVINCED: u32 = 3;
+const DOUBT_MAX: u32 = 5;
+/// Which of the waits of a convinced thread tries again.
+const TRY_AGAIN: u32 = 8;
+/// How long a thread may go on without ever giving its core away.
+const TURN: Duration = Duration::from_millis(1);
+
+#[derive(Clone, Copy)]
+struct Habit {
+    waits: u32,
+    doubt: u32,
+    turn_began: u64,
+}
+
+thread_local! {
+    static HABIT: Cell<Habit> = const { Cell::new(Habit { waits: 0, doubt: 0, turn_began: 0 }) };
+}
+
+/// One wait in a crowd.
+pub(crate) struct Patience {
+    looks: u32,
+    is_learning: bool,
+}
+
+impl Patience {
+    /// A wait that begins now.
+    pub fn at(now_ns: u64) -> Patience {
+        let mut habit = HABIT.get();
+        habit.waits = habit.waits.wrapping_add(1);
+        let is_turn_over = now_ns.saturating_sub(habit.turn_began) > TURN.as_nanos() as u64;
+        if is_turn_over {
+            habit.turn_began = now_ns;
+        }
+        HABIT.set(habit);
+        let is_convinced = habit.doubt >= CONVINCED && !habit.waits.is_multiple_of(TRY_AGAIN);
+        let looks = match (is_turn_over, is_convinced) {
+            (true, _) => 0,
+            (false, true) => SHORT,
+            (false, false) => LONG,
+        };
+        Patience { looks, is_learning: !is_turn_over }
+    }
+
+    /// True if it ends after so many looks: the core is given away.
+    #[inline]
+    pub fn ends_at(&self, looks: u32) -> bool {
+        looks >= self.looks
+    }
+
+    /// The core was given away after `looks` looks, and is back after `away_ns`.
+    pub fn came_back(&mut self, looks: u32, now_ns: u64, away_ns: u64) {
+        let mut habit = HABIT.get();
+        habit.turn_began = now_ns;
+        if away_ns > TURN.as_nanos() as u64 / 2 {
+            habit.doubt = 0;
+            (self.looks, self.is_learning) = (looks.saturating_add(LONG), true);
+        } else if std::mem::take(&mut self.is_learning) {
+            habit.doubt = (habit.doubt + IN_VAIN).min(DOUBT_MAX);
+        }
+        HABIT.set(habit);
+    }
+
+    /// What was waited for is there.
+    pub fn succeed(self) {
+        if self.is_learning {
+            let habit = HABIT.get();
+            HABIT.set(Habit { doubt: habit.doubt.saturating_sub(1), ..habit });
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    const TURN_NS: u64 = TURN.as_nanos() as u64;
+
+    fn looks(now: u64) -> u32 {
+        Patience::at(now).looks
+    }
+
+    #[test]
+    fn waits_in_vain_get_short_until_some_that_try_succeed() {
+        let now = TURN_NS / 2;
+        for _ in 0..2 {
+            let mut patience = Patience::at(now);
+            assert!(!patience.ends_at(LONG - 1) && patience.ends_at(LONG));
+            patience.came_back(LONG, now, 0);
+        }
+        let tries = (0..2 * TRY_AGAIN).filter(|_| looks(now) == LONG).count();
+        assert_eq!(tries, 2, "one in {TRY_AGAIN} tries again");
+        for _ in CONVINCED..=DOUBT_MAX {
+            let tried = (0..TRY_AGAIN).map(|_| Patience::at(now)).find(|patience| patience.looks == LONG);
+            tried.expect("one tries again").succeed();
+        }
+        assert!((0..TRY_AGAIN).all(|_| looks(now) == LONG));
+    }
+
+    #[test]
+    fn who_never_gives_its_core_away_does_so_after_its_turn() {
+        assert_eq!(looks(1), LONG);
+        assert_eq!(looks(TURN_NS + 1), 0);
+        assert_eq!(looks(TURN_NS + 2), LONG);
+        // Giving it away for another reason begins a new turn, too.
+        Patience::at(TURN_NS + 3).came_back(LONG, 2 * TURN_NS, 0);
+        assert_eq!(looks(2 * TURN_NS + 3), LONG);
+    }
+
+    #[test]
+    fn who_comes_back_after_a_turn_of_the_others_looks_long() {
+        let now = TURN_NS / 2;
+        (0..DOUBT_MAX).for_each(|_| Patience::at(now).came_back(LONG, now, 0));
+        let mut patience = Patience { looks: SHORT, is_learning: true };
+        patience.came_back(SHORT, now, TURN_NS);
+        assert!(!patience.ends_at(SHORT + LONG - 1) && patience.ends_at(SHORT + LONG));
+        assert_eq!(looks(now), LONG);
+    }
+}

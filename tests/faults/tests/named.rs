@@ -1,0 +1,330 @@
+//! Nodes that are killed or stopped with shared segments, mutexes, condition variables, barriers and counters in their hands.
+
+use std::time::{Duration, Instant};
+
+use deck_testkit::{Answer, Chance, Failure, Job, Process};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_deck-faults-node");
+/// Every wait that needs a dead node ends within this.
+const LIVENESS: Duration = Duration::from_secs(1);
+
+#[track_caller]
+fn expect(kind: &str, failure: &Failure, victim: &Process) {
+    assert_eq!((failure.kind.as_str(), failure.peer), (kind, Some(victim.number())), "{failure}");
+}
+
+/// The end of a wait that was under way when `victim` was killed.
+#[track_caller]
+fn told(waiting: &Process, lane: &str, killed: Instant) -> Answer {
+    let end = waiting.answer(lane).expect("it lives");
+    let took = killed.elapsed();
+    println!("{}, {lane}: told {took:?} after the kill", waiting.number());
+    assert!(took < LIVENESS, "{lane}: {took:?}");
+    end
+}
+
+/// Also where the killed one was the first node, that the others had joined through.
+#[test]
+fn a_killed_holder_loses_its_mutex_to_the_one_that_waits_who_is_told() {
+    for job in [Job::launched(PROGRAM), Job::by_name(PROGRAM)] {
+        let [holder, waiter, other] = job.nodes();
+        holder.done("lock m 0");
+        let refused = waiter.ask("lock m 30").failure();
+        expect("Timeout", &refused, &holder);
+        waiter.tell_and_see_waiting("wait", "lock m 20000");
+        let killed = holder.kill();
+        expect("OwnerDied", &told(&waiter, "wait", killed).failure(), &holder);
+        waiter.ask_in("wait", "unlock m").words();
+        // Told once.
+        other.done("lock m 20000");
+        // What is opened for the first time needs no broker.
+        other.done("add fresh 1");
+        assert_eq!(waiter.done("wait-for fresh 1 20000"), "1");
+        drop((holder, waiter, other));
+        job.end();
+    }
+}
+
+#[test]
+fn a_stopped_holder_keeps_its_mutex_and_the_others_are_told_that_it_is_frozen() {
+    let job = Job::launched(PROGRAM);
+    let [holder, waiter] = job.nodes();
+    holder.done("lock m 0");
+    holder.stop();
+    let refused = waiter.ask("lock m 30").failure();
+    expect("Timeout", &refused, &holder);
+    assert!(refused.text.contains("frozen"), "{refused}");
+    waiter.tell_and_see_waiting("wait", "lock m 20000");
+    holder.go_on();
+    holder.done("unlock m");
+    waiter.answer("wait").unwrap().words();
+    drop((holder, waiter));
+    job.end();
+}
+
+#[test]
+fn one_that_dies_or_stops_in_the_row_for_a_mutex_holds_up_nobody() {
+    for is_killed in [true, false] {
+        let job = Job::launched(PROGRAM);
+        let [holder, victim, other] = job.nodes();
+        holder.done("lock m 0");
+        victim.tell_and_see_waiting("wait", "lock m 20000");
+        other.tell_and_see_waiting("wait", "lock m 20000");
+        if is_killed {
+            victim.kill_and_wait();
+        } else {
+            victim.stop();
+        }
+        holder.done("unlock m");
+        other.answer("wait").unwrap().words();
+        other.ask_in("wait", "unlock m").words();
+        if !is_killed {
+            victim.go_on();
+            victim.answer("wait").unwrap().words();
+        }
+        drop((holder, victim, other));
+        job.end();
+    }
+}
+
+#[cfg(debug_assertions)]
+#[test]
+fn a_node_killed_while_it_locks_or_unlocks_leaves_the_mutex_to_the_next() {
+    for (point, is_told) in [("mutex/taken", true), ("mutex/freed", false)] {
+        for time in [1, 3] {
+            let job = Job::launched(PROGRAM);
+            let [other, waiter] = job.nodes();
+            let victim = job.node_with(&[("DECK_POINT", &format!("{point}:{time}"))]);
+            for _ in 1..time {
+                victim.done("lock m 20000");
+                victim.done("unlock m");
+            }
+            if !is_told {
+                victim.done("lock m 20000");
+                waiter.tell_and_see_waiting("wait", "lock m 20000");
+            }
+            victim.tell("main", if is_told { "lock m 20000" } else { "unlock m" });
+            assert!(victim.answer("main").is_none(), "it goes by {point}");
+            if is_told {
+                waiter.tell("wait", "lock m 20000");
+            }
+            let end = waiter.answer("wait").unwrap();
+            if is_told {
+                expect("OwnerDied", &end.failure(), &victim);
+            } else {
+                end.words();
+            }
+            waiter.ask_in("wait", "unlock m").words();
+            other.done("lock m 20000");
+            drop((other, waiter, victim));
+            job.end();
+        }
+    }
+}
+
+#[test]
+fn a_signal_is_not_lost_on_a_waiter_that_was_killed() {
+    let job = Job::launched(PROGRAM);
+    let [victim, waiter, other] = job.nodes();
+    for (node, lane) in [(&victim, "wait"), (&waiter, "wait")] {
+        node.ask_in(lane, "lock m 20000").words();
+        node.tell_and_see_waiting(lane, "await c m 20000");
+    }
+    let killed = victim.kill();
+    // Whatever woke it, the signal or the death: it has the mutex.
+    other.done("signal c");
+    told(&waiter, "wait", killed).words();
+    // The row is in order again: one behind the dead one is reached.
+    waiter.tell_and_see_waiting("wait", "await c m 20000");
+    other.done("lock m 20000");
+    other.done("unlock m");
+    other.done("signal c");
+    waiter.answer("wait").unwrap().words();
+    waiter.ask_in("wait", "unlock m").words();
+    drop((victim, waiter, other));
+    job.end();
+}
+
+#[cfg(debug_assertions)]
+#[test]
+fn one_killed_while_it_wakes_others_still_wakes_them() {
+    for (point, wait, wake) in [
+        ("condition/called", "await c m 20000", "signal c"),
+        ("barrier/opened", "barrier b 2 20000", "barrier b 2 20000"),
+        ("counter/added", "wait-for n 1 20000", "add n 1"),
+    ] {
+        let job = Job::launched(PROGRAM);
+        let [waiter] = job.nodes();
+        let victim = job.node_with(&[("DECK_POINT", point)]);
+        waiter.ask_in("wait", "lock m 20000").words();
+        waiter.tell_and_see_waiting("wait", wait);
+        victim.tell("main", wake);
+        assert!(victim.answer("main").is_none(), "it goes by {point}");
+        waiter.answer("wait").unwrap().words();
+        drop((waiter, victim));
+        job.end();
+    }
+}
+
+#[test]
+fn a_death_breaks_a_barrier_and_is_told_to_all_now_and_later() {
+    for job in [Job::launched(PROGRAM), Job::by_name(PROGRAM)] {
+        let [victim, waiter, other] = job.nodes();
+        victim.tell_and_see_waiting("wait", "barrier b 3 20000");
+        waiter.tell_and_see_waiting("wait", "barrier b 3 20000");
+        let killed = victim.kill();
+        expect("PeerLost", &told(&waiter, "wait", killed).failure(), &victim);
+        expect("PeerLost", &other.ask("barrier b 3 20000").failure(), &victim);
+        // Also when its seat has been given to another node.
+        victim.wait();
+        let next = job.node();
+        for node in [&next, &waiter] {
+            expect("PeerLost", &node.ask("barrier b 3 20000").failure(), &victim);
+        }
+        waiter.tell("wait", "barrier survivors 2 20000");
+        other.done("barrier survivors 2 20000");
+        waiter.answer("wait").unwrap().words();
+        drop((victim, waiter, other, next));
+        job.end();
+    }
+}
+
+#[test]
+fn a_death_ends_the_waits_for_a_counter_once() {
+    let job = Job::launched(PROGRAM);
+    let [victim, waiter, other] = job.nodes();
+    assert_eq!(victim.done("add n 1"), "1");
+    // It has it open before the death, and waits after it.
+    assert_eq!(other.done("add n 0"), "1");
+    waiter.tell_and_see_waiting("wait", "wait-for n 2 20000");
+    let killed = victim.kill();
+    expect("PeerLost", &told(&waiter, "wait", killed).failure(), &victim);
+    waiter.tell_and_see_waiting("wait", "wait-for n 2 20000");
+    expect("PeerLost", &other.ask("wait-for n 2 20000").failure(), &victim);
+    let missing = other.ask("wait-for n 2 20").failure();
+    assert_eq!(missing.kind, "Timeout", "{missing}");
+    assert_eq!(other.done("add n 1"), "2");
+    assert_eq!(waiter.answer("wait").unwrap().words(), "2");
+    drop((victim, waiter, other));
+    job.end();
+}
+
+#[test]
+fn a_segment_outlives_its_killed_home_and_creator_and_is_free_after_its_last_user() {
+    for job in [Job::launched(PROGRAM), Job::by_name(PROGRAM)] {
+        let [home, creator, user, late] = job.nodes();
+        creator.done(&format!("segment-create s 5000 {}", home.number().0));
+        assert_eq!(user.done("segment-open s 20000"), format!("5000 {}", home.number().0));
+        user.done("segment-write s 4000 1000 77");
+        home.kill_and_wait();
+        creator.kill_and_wait();
+        late.done("segment-open s 20000");
+        assert_eq!(late.done("segment-read s 4999"), "77");
+        assert_eq!(late.ask("segment-create s 1 -1").failure().kind, "Exists");
+        user.kill_and_wait();
+        late.done("segment-close s");
+        late.done("segment-create s 1 -1");
+        drop((home, creator, user, late));
+        job.end();
+    }
+}
+
+#[cfg(debug_assertions)]
+#[test]
+fn a_node_killed_while_it_creates_or_opens_a_segment_leaves_the_name_free() {
+    for (point, command) in [
+        ("segment/claimed", "segment-create s 100000 0"),
+        ("segment/asked", "segment-create s 100000 0"),
+        ("segment/made", "segment-create s 100000 0"),
+        ("segment/made", "segment-create s 100000 -1"),
+    ] {
+        let job = Job::launched(PROGRAM);
+        let [home, other] = job.nodes();
+        let victim = job.node_with(&[("DECK_POINT", point)]);
+        other.tell_and_see_waiting("open", "segment-open s 20000");
+        victim.tell("main", command);
+        assert!(victim.answer("main").is_none(), "it goes by {point}");
+        victim.wait();
+        while let Err(failure) = home.ask("segment-create s 10 1").result {
+            expect("Exists", &failure, &victim);
+        }
+        assert_eq!(other.answer("open").unwrap().words(), "10 1");
+        drop((home, other, victim));
+        job.end();
+    }
+    let job = Job::launched(PROGRAM);
+    let [home] = job.nodes();
+    let victim = job.node_with(&[("DECK_POINT", "segment/asked")]);
+    home.done("segment-create s 10 -1");
+    victim.tell("main", "segment-open s 20000");
+    assert!(victim.answer("main").is_none());
+    victim.wait();
+    home.done("segment-close s");
+    while let Err(failure) = home.ask("segment-create s 10 -1").result {
+        assert_eq!(failure.kind, "Exists", "{failure}");
+    }
+    drop((home, victim));
+    job.end();
+}
+
+#[cfg(debug_assertions)]
+#[test]
+fn a_home_killed_while_it_makes_a_segment_ends_the_creation_with_its_name() {
+    let job = Job::launched(PROGRAM);
+    let [creator] = job.nodes();
+    let home = job.node_with(&[("DECK_POINT", "segment/making")]);
+    let failure = creator.ask(&format!("segment-create s 100000 {}", home.number().0)).failure();
+    expect("PeerLost", &failure, &home);
+    creator.done("segment-create s 100000 -1");
+    drop((creator, home));
+    job.end();
+}
+
+/// Memory that a home made for others does not stay behind when they die.
+#[test]
+fn a_home_keeps_nothing_for_the_dead() {
+    let job = Job::launched(PROGRAM);
+    let [home] = job.nodes();
+    let mut after = Vec::new();
+    for round in 0..6 {
+        let victim = job.node();
+        victim.done(&format!("segment-create s-{round} 8000000 {}", home.number().0));
+        victim.kill_and_wait();
+        let next = job.node();
+        next.done("add rounds 1");
+        after.push(home.shared_bytes());
+    }
+    println!("the home's shared memory after each round: {after:?}");
+    assert!(after[5] < after[0] + 2 * 8_000_000, "memory is lost with each death: {after:?}");
+    drop(home);
+    job.end();
+}
+
+#[test]
+fn what_a_mutex_protects_stays_in_order_however_many_holders_are_killed() {
+    let job = Job::launched(PROGRAM);
+    let mut chance = Chance::new(job.seed());
+    let [first, second] = job.nodes();
+    first.done("segment-create w 16 -1");
+    second.done("segment-open w 20000");
+    for node in [&first, &second] {
+        node.tell("work", "work w 4000");
+    }
+    for _ in 0..10 {
+        let victim = job.node();
+        victim.done("segment-open w 20000");
+        victim.tell("work", "work w 1000000");
+        for _ in 0..1 + chance.below(100) {
+            assert!(victim.answer("work").is_some_and(|answer| answer.is_note));
+        }
+        victim.kill_and_wait();
+    }
+    for node in [&first, &second] {
+        let (done, end) = node.posted("work");
+        let repaired = end.expect("it lives").words();
+        println!("{}: {done} times, repaired {repaired} times", node.number());
+        assert_eq!(done, 4000);
+    }
+    drop((first, second));
+    job.end();
+}
