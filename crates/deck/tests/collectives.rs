@@ -213,9 +213,9 @@ fn check(cases: &[Case], on: &[usize]) {
             if calls[me].kind == Kind::Bcast { gives } else { takes }
         };
         let inputs: Vec<Vec<u8>> = (0..size).map(|me| case.input(me, bytes(me))).collect();
-        for me in 0..size {
+        for (me, outputs) in outputs.iter().enumerate() {
             if let Some(expected) = expected(&calls, &inputs, me) {
-                let got = &outputs[me][number];
+                let got = &outputs[number];
                 let differs = got.iter().zip(&expected).position(|(got, expected)| got != expected);
                 assert!(
                     *got == expected,

@@ -200,7 +200,7 @@ fn the_node_that_has_the_board_may_die_before_all_have_come() {
     let job = Job::launched(PROGRAM);
     let [first, second, third] = job.nodes();
     first.tell_and_see_waiting("g", "join-group g 2 0 60000");
-    second.tell("g", "join-group g 3 1 1");
+    second.tell("g", "join-group g 3 1 20000");
     assert_eq!(second.answer("g").unwrap().result.unwrap_err().kind, "Invalid");
     first.kill();
     join(&[&second, &third]);
