@@ -37,7 +37,8 @@ impl<'a, F: Fn(usize, u64) -> &'a AtomicU64> Meeting<'a, F> {
     #[inline]
     pub fn arrive(&self, phase: u64) {
         if let Some((counter, members)) = self.counter {
-            // AcqRel: pairs with: meeting/counter. Whoever comes last has seen all that the others wrote before.
+            // Release: pairs with: meeting/counter. Each publishes what it wrote before.
+            // Acquire: pairs with: meeting/counter. Whoever comes last has seen all of it.
             let arrived = counter.fetch_add(1, Ordering::AcqRel).wrapping_add(1);
             if arrived != phase.wrapping_mul(members) {
                 return;
