@@ -128,6 +128,8 @@ mod at_points {
                     assert!(failure.text.contains("index 1"), "{point}:{time} in {kind}: {failure}");
                     // For good, and at once.
                     expect_lost(&member.ask_in("g", "collective g barrier 0 1 20000").result.unwrap_err(), &victim);
+                }
+                for member in [&one, &other] {
                     member.ask_in("g", "leave-group g").result.unwrap();
                 }
                 // The name is free for those who are left.
@@ -150,6 +152,9 @@ mod at_points {
                 None => {
                     // Killed; where the group was not formed with it, another one takes its place.
                     let [next] = job.nodes();
+                    while next.state(victim.number()) != "Lost" {
+                        std::thread::yield_now();
+                    }
                     let joined = next.ask_in("g", "join-group g 2 1 5000").result;
                     let first = one.answer("g").unwrap().result;
                     if first.is_ok() && joined.is_ok() {
@@ -203,6 +208,12 @@ fn the_node_that_has_the_board_may_die_before_all_have_come() {
     second.tell("g", "join-group g 3 1 20000");
     assert_eq!(second.answer("g").unwrap().result.unwrap_err().kind, "Invalid");
     first.kill();
+    for member in [&second, &third] {
+        // Until its death is told, its place is taken.
+        while member.state(first.number()) != "Lost" {
+            std::thread::yield_now();
+        }
+    }
     join(&[&second, &third]);
     second.tell("g", "collective g allgather 5 3 20000");
     third.tell("g", "collective g allgather 5 3 20000");
@@ -230,6 +241,8 @@ fn groups_come_and_go_beside_deaths() {
             let failure = member.answer("g").unwrap().result.unwrap_err();
             assert!(matches!(failure.kind.as_str(), "PeerLost" | "Closed"), "{failure}");
             assert_eq!(failure.peer, Some(victim.number()));
+        }
+        for member in [&one, &other] {
             member.ask_in("g", "leave-group g").result.unwrap();
         }
     }

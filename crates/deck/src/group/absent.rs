@@ -40,8 +40,10 @@ fn names(absent: &[Absent]) -> String {
     }
 }
 
+/// The peer of an error is the first that died, or else the first at all: who died is why others leave.
 fn with_first_node(error: Error, absent: &[Absent]) -> Error {
-    match absent.iter().find_map(|absent| absent.node) {
+    let dead = absent.iter().find(|absent| absent.state == Some(NodeState::Lost));
+    match dead.into_iter().chain(absent).find_map(|absent| absent.node) {
         Some(node) => error.with_peer(node),
         None => error,
     }
