@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help deps build web test-web bench-web demo test lint test-workspace loom fuzz miri install test-compare compare
+.PHONY: help deps test-deps build web test-web bench-web demo test lint test-workspace loom fuzz miri install test-compare compare
 
 PREFIX ?= /usr/local
 DESTDIR ?=
@@ -39,9 +39,12 @@ demo: deps ## draw the Mandelbrot set with four nodes and leave mandelbrot.png
 	@test -s $(PICTURE) || { echo "make demo: the run ended well but left no $(PICTURE)" >&2; exit 1; }
 	@echo "The picture is $(CURDIR)/$(PICTURE)"
 
+test-deps: ## install what tests need besides: POV-Ray
+	@scripts/prerequisites tests
+
 # Cheap steps first. The tests of real processes run the release build, so it comes before them; what `cargo test`
 # says comes last.
-TEST_STEPS := deps lint build test-web loom fuzz test-compare test-workspace
+TEST_STEPS := deps test-deps lint build test-web loom fuzz test-compare test-workspace
 
 test: ## run every test, stop at the first failure
 	@for step in $(TEST_STEPS); do \
@@ -52,7 +55,7 @@ test: ## run every test, stop at the first failure
 
 lint: ## check the formatting, the scripts, and what clippy finds
 	$(CARGO) fmt --all --check
-	@for script in .ci/run scripts/* bench/compare; do bash -n "$$script"; done
+	@for script in .ci/run scripts/* bench/compare bench/papers; do bash -n "$$script"; done
 	$(CARGO) clippy --workspace --all-targets $(LOCKED) -- -D warnings
 
 test-web: ## test the page of the browser tool in Chromium (part of `make test`)

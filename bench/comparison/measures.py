@@ -73,6 +73,18 @@ EXPERIMENTS = (
     Experiment(
         "oversubscribed", "more processes than cores", "oversubscribed", (4, 8), ("openmpi", "openmpi-ob1"), 1.0
     ),
+    Experiment(
+        "collectives-pair", "collectives of two members", "collectives", (2,), MPI + ("openmpi-ob1",), 5.0, 7
+    ),
+    Experiment(
+        "collectives",
+        "collectives of more members than cores",
+        "collectives",
+        (4, 8),
+        ("openmpi", "openmpi-ob1", "intelmpi"),
+        5.0,
+        7,
+    ),
     Experiment("channels", "two threads of one process", "channels", (8,), CHANNELS, 1.0),
     Experiment("wake", "waking one that sleeps", "wake", (10,), ("futex",), 1.0),
     Experiment("shared", "threads of one node post to one mail box", "shared", (1, 2, 4, 8), (), 1.0, 7, at_once=4),
@@ -126,6 +138,16 @@ def _versus_all(experiment: str, what: str, points: tuple[int, ...], goal: float
     return Versus(experiment, what, points, ALL_PEERS_OF[experiment], goal, is_lower_better)
 
 
+COLLECTIVES = ("bcast", "reduce", "allreduce", "scan", "gather", "scatter", "allgather", "alltoall")
+BLOCKS = ("8 B", "4 KiB", "1 MiB", "1 MiB, in messages")
+
+
+def _collectives() -> tuple[Versus, ...]:
+    whats = ("barrier", *(f"{kind}, {block}" for kind in COLLECTIVES for block in BLOCKS))
+    pairs = [_versus_all("collectives-pair", what, (2,), 1.0) for what in whats]
+    return (*pairs, *(_versus_all("collectives", what, (4, 8), 1.0) for what in whats))
+
+
 CLAIMS = (
     Versus("latency", "untouched", SHORT, RINGS, 1.20),
     Itself("latency", "untouched", None, None, 1.12),
@@ -152,6 +174,7 @@ CLAIMS = (
     Limit("threads", "ping-pong, slowest", 8, 0.5, False),
     _versus_all("oversubscribed", "token, one hop", (4, 8), 0.8),
     _versus_all("oversubscribed", "barrier", (4, 8), 1.0),
+    *_collectives(),
     Versus("channels", "ping-pong, one way", (8,), BLOCKING, 1.0),
     _versus_all("channels", "stream", (8,), 1.0, False),
     Limit("idle", "processor time", 10, 1.0),

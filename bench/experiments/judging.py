@@ -13,11 +13,11 @@ PARITY = 1.02
 
 
 def times(records: list[Record], experiment: Experiment, participant: str, point: str) -> dict[int, float]:
-    """Seconds by round."""
+    """Seconds by round, of runs that nobody disturbed."""
     return {
         record.round: record.seconds
         for record in records
-        if (record.experiment, record.participant, record.point) == (experiment.name, participant, point)
+        if (record.experiment, record.participant, record.point) == (experiment.name, participant, point) and record.is_steady
     }
 
 

@@ -13,6 +13,8 @@ from experiments.trials import Experiment
 
 LIMIT_SECONDS = 600
 RAW = "raw.jsonl"
+# Others may take so much of the machine; more is a disturbance.
+QUIET = 0.1
 
 
 @dataclass(frozen=True)
@@ -25,6 +27,10 @@ class Record:
     seconds: float
     # Processor time that everybody else on the machine took meanwhile, as a share of all.
     others: float
+
+    @property
+    def is_steady(self) -> bool:
+        return self.others <= QUIET
 
 
 def read(folder: Path) -> list[Record]:
@@ -57,18 +63,27 @@ def _seconds(command: list[str]) -> tuple[float, float]:
     return float(told.group(1)), others
 
 
+def _steady_rounds(experiment: Experiment, point: str, records: list[Record]) -> int:
+    """Rounds in which nobody disturbed any participant at this point."""
+    mine = [record for record in records if (record.experiment, record.point) == (experiment.name, point) and record.is_steady]
+    participants = len(experiment.participants)
+    return sum(sum(one.round == number for one in mine) == participants for number in {record.round for record in mine})
+
+
 def run(experiment: Experiment, rounds: int, folder: Path) -> None:
-    """Adds rounds until there are so many. In each round every point is run by every participant, one after the other, and each
-    round begins with another participant."""
+    """Adds rounds until there are so many steady ones, or twice as many in all. In each round every point is run by every
+    participant, one after the other, and each round begins with another participant."""
     folder.mkdir(parents=True, exist_ok=True)
     done = {(record.point, record.round, record.participant) for record in read(folder) if record.experiment == experiment.name}
-    for number in range(rounds):
+    for number in range(2 * rounds):
         for point in experiment.points:
+            if _steady_rounds(experiment, point, read(folder)) >= rounds:
+                continue
             turn = number % len(experiment.participants)
             for participant in experiment.participants[turn:] + experiment.participants[:turn]:
                 if (point, number, participant) in done:
                     continue
-                print(f"{experiment.name} {point}, round {number + 1} of {rounds}: {participant}", file=sys.stderr, flush=True)
+                print(f"{experiment.name} {point}, round {number + 1}: {participant}", file=sys.stderr, flush=True)
                 with tempfile.TemporaryDirectory() as place:
                     trial = experiment.trial(participant, point)
                     result = Path(place) / "result.bin"

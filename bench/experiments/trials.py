@@ -15,7 +15,7 @@ K = 1 << 10
 ZERO_COPY_FROM = 512
 SCENE = Path("/usr/share/doc/povray/examples/advanced/biscuit.pov")
 
-DECK, MPI, PATIENT = "DECK", "MPI", "MPI, manager sleeps"
+DECK, MPI, PATIENT, YIELDING = "DECK", "MPI", "MPI, manager sleeps", "MPI, yields"
 
 
 @dataclass(frozen=True)
@@ -62,12 +62,16 @@ def _mandelbrot(participant: str, point: str) -> Trial:
 def _laplace(participant: str, point: str) -> Trial:
     size, _, sweeps = point.partition(" x ")
     options = ("--size", size, *(("--max-sweeps", sweeps, "--tolerance", "1e-300") if sweeps else ()))
-    command = _deck("laplace", *options) if participant == DECK else _mpi("laplace", 2, *options)
+    if participant == DECK:
+        return Trial(_deck("laplace", *options), "--temperatures")
+    command = _mpi("laplace", 2, *options)
+    if participant == YIELDING:
+        command = (command[0], "--mca", "mpi_yield_when_idle", "1", *command[1:])
     return Trial(command, "--temperatures")
 
 
 def _farm(participant: str, point: str) -> Trial:
-    options = ("--size", "480x360", "--slices", point)
+    options = ("--size", "320x512", "--slices", point)
     if participant == DECK:
         return Trial(_managed("povray-farm", participant, str(SCENE), *options), "--out")
     return Trial(_managed("povray-farm", participant, "--scene", str(SCENE), *options), "--pixels")
@@ -91,16 +95,16 @@ EXPERIMENTS = (
         "laplace",
         ("DECK is ahead of MPI where messages are handed over without a copy",),
         "points across x down, and sweeps where they are fixed",
-        # The slab of the papers, then as many points and sweeps in ever wider slabs: 128 bytes to 64 KiB a message.
-        ("600x600", *(f"{width}x{(1 << 18) // width + 2} x 2000" for width in (32, 64, 128, 256, K, 4 * K, 16 * K))),
-        (DECK, MPI),
+        # As many points and sweeps in ever wider slabs, 128 bytes to 64 KiB a message; then the slab of the papers.
+        (*(f"{width}x{(1 << 18) // width + 2} x 2000" for width in (32, 64, 128, 256, K, 4 * K, 16 * K)), "600x600"),
+        (DECK, MPI, YIELDING),
         _laplace,
     ),
     Experiment(
         "povray-farm",
         ("DECK takes at most 1.02 of MPI's time",),
         "slices",
-        ("8", "16", "32"),
+        ("4", "8", "16"),
         (DECK, MPI, PATIENT),
         _farm,
         is_compared=False,

@@ -4,11 +4,8 @@ from pathlib import Path
 from statistics import median
 
 from experiments import judging
-from experiments.running import Record
+from experiments.running import QUIET, Record
 from experiments.trials import EXPERIMENTS, Experiment, halo_bytes
-
-# Others took more of the machine than this during a run: the run is shown, and said to be disturbed.
-QUIET = 0.1
 
 
 def _table(records: list[Record], experiment: Experiment) -> list[str]:
@@ -35,12 +32,12 @@ def write(folder: Path, records: list[Record], described: dict[str, str]) -> Pat
         if not mine:
             continue
         rounds = max(record.round for record in mine) + 1
-        disturbed = sum(record.others > QUIET for record in mine)
+        disturbed = sum(not record.is_steady for record in mine)
         lines += ["", f"## {experiment.name}", ""]
         lines += [f"*The papers*: {'; '.join(experiment.claims)}.", ""]
-        lines += [f"Points are {experiment.what_points_are}. {rounds} rounds; medians of seconds; ratios within a round, their median "]
-        lines += ["and its 95 % interval (or their range, with fewer than six). In "]
-        lines += [f"{disturbed} of {len(mine)} runs others took more than {QUIET:.0%} of the machine.", ""]
+        lines += [f"Points are {experiment.what_points_are}. {rounds} rounds; medians of seconds; ratios within a round, their median"]
+        lines += ["and its 95 % interval (or their range, with fewer than six). Left out are"]
+        lines += [f"{disturbed} of {len(mine)} runs, in which others took more than {QUIET:.0%} of the machine.", ""]
         lines += _table(records, experiment)
         if experiment.name == "mandelbrot":
             lines += ["", "Shape over slices:", "", *(f"* {line}" for line in judging.shape(records, experiment))]

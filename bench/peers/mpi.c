@@ -1,4 +1,4 @@
-/* MPI, whichever it is compiled against: ping-pong, streams, fan-in, threads, token ring and barrier. A stream ends with a
+/* MPI, whichever it is compiled against: ping-pong, streams, fan-in, threads, token ring, barrier and collectives. A stream ends with a
  * message that holds END. STREAM in the environment may be "isend": 64 sends and receives at a time instead of one. */
 #include "peer.h"
 #include <mpi.h>
@@ -191,6 +191,8 @@ static void oversubscribed(const options_t *options) {
   if (rank == 0) tell((size_t)size, "barrier", "ns", barrier);
 }
 
+#include "collectives.h"
+
 int main(int argc, char **argv) {
   options_t options = options_of(argc, argv);
   const char *early = getenv("OMPI_COMM_WORLD_RANK") ? getenv("OMPI_COMM_WORLD_RANK") : getenv("PMI_RANK");
@@ -213,6 +215,7 @@ int main(int argc, char **argv) {
   else if (is(options.measure, "fan-in")) fan_in(&options);
   else if (is(options.measure, "threads")) threads(&options);
   else if (is(options.measure, "oversubscribed")) oversubscribed(&options);
+  else if (is(options.measure, "collectives")) collectives(&options);
   else return fprintf(stderr, "MPI does not do %s\n", options.measure), 2;
   MPI_Finalize();
   return 0;

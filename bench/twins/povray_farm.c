@@ -15,8 +15,15 @@
 #include <unistd.h>
 
 enum { WORK, LINES, SLICE };
+/* Rows that POV-Ray renders together: slices begin at multiples, as in the farm. */
+enum { BLOCK = 32 };
 
 static uint32_t width, height, slices;
+
+static uint32_t first_of(uint32_t slice) {
+    uint32_t first = first_row(slice, slices, (height + BLOCK - 1) / BLOCK) * BLOCK;
+    return first < height ? first : height;
+}
 
 static void manage(int workers, bool patient, uint8_t *picture) {
     uint32_t next = 0, finished = 0;
@@ -71,7 +78,7 @@ static pid_t start(const char *scene, const char *folder, const char *picture, u
     words[count++] = "povray";
     for (int i = 0; i < 7; i++)
         words[count++] = text[i];
-    char *rest[] = {"+BS8", "-A", "+FP", "-D", "-J", "-P", "+WT1", "-GS", "-GR", "-GD", NULL};
+    char *rest[] = {"-A", "+FP", "-D", "-J", "-P", "+WT1", "-GS", "-GR", "-GD", NULL};
     for (int i = 0; rest[i]; i++)
         words[count++] = rest[i];
     words[count] = NULL;
@@ -93,14 +100,14 @@ static void work(const char *scene) {
         MPI_Abort(MPI_COMM_WORLD, 1);
     snprintf(picture, sizeof picture, "%s/slice.ppm", own);
     snprintf(state, sizeof state, "%s/slice.pov-state", own);
-    uint8_t *pixels = malloc((size_t)(height / slices + 1) * width * 3);
+    uint8_t *pixels = malloc((size_t)width * height * 3);
     MPI_Send(NULL, 0, MPI_BYTE, 0, SLICE, MPI_COMM_WORLD);
     for (;;) {
         int slice, status;
         MPI_Recv(&slice, 1, MPI_INT, 0, WORK, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
         if (slice < 0)
             break;
-        uint32_t first = first_row(slice, slices, height), last = first_row(slice + 1, slices, height);
+        uint32_t first = first_of(slice), last = first_of(slice + 1);
         pid_t child = start(scene, beside, picture, first, last);
         struct pollfd end = {(int)syscall(SYS_pidfd_open, child, 0), POLLIN, 0};
         povray_lines *lines = povray_state(state, width, first, last);
@@ -127,8 +134,8 @@ int main(int argc, char **argv) {
     MPI_Comm_size(MPI_COMM_WORLD, &processes);
     size_of(argc, argv, "640x480", &width, &height);
     slices = (uint32_t)number(argc, argv, "--slices", "16");
-    if (slices > height)
-        slices = height;
+    if (slices > (height + BLOCK - 1) / BLOCK)
+        slices = (height + BLOCK - 1) / BLOCK;
     uint8_t *picture = rank == 0 ? malloc((size_t)width * height * 3) : NULL;
     MPI_Barrier(MPI_COMM_WORLD);
     double start = MPI_Wtime();

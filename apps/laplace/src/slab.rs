@@ -127,7 +127,7 @@ impl Slab {
 
 impl fmt::Display for Slab {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}x{}, tolerance {}", self.width, self.height, self.tolerance)
+        write!(f, "{}x{}, tolerance {:?}", self.width, self.height, self.tolerance)
     }
 }
 

@@ -84,12 +84,20 @@ fn the_end_comes_when_no_point_changes_by_the_tolerance_or_after_so_many_sweeps(
 /// Long enough that nobody is ready before something has happened to a node.
 const LONG: &str = "--size 300x300 --tolerance 1e-12 --nodes 3 --threads 1";
 
+/// Three nodes whose numbers are those of their starts: they are given in the order of joining.
+fn start_in_order(job: &mut Application) -> String {
+    let address = job.start_master(&[]);
+    job.start(&[]);
+    wait_for(&address, |page| page.head["words"] == "2 of 3 nodes");
+    job.start(&[]);
+    address
+}
+
 #[test]
 fn when_a_node_is_killed_all_others_end_with_an_error_that_names_it() {
     let folder = Folder::new("laplace-nodes-killed");
     let (mut job, temperatures) = job(&folder, "killed", LONG);
-    let address = job.start_master(&[]);
-    (1..3).for_each(|_| job.start(&[]));
+    let address = start_in_order(&mut job);
     wait_for(&address, |page| page.strips.len() >= 3);
     job.nodes[2].kill().unwrap();
     for node in [0, 1] {
@@ -114,11 +122,7 @@ fn a_node_may_die_anywhere_in_a_post_or_a_retrieve() {
             }
             command
         });
-        // Numbers are given in the order of joining: the second one must be there before the third comes.
-        let address = job.start_master(&[]);
-        job.start(&[]);
-        wait_for(&address, |page| page.head["words"] == "2 of 3 nodes");
-        job.start(&[]);
+        start_in_order(&mut job);
         for node in [0, 2] {
             let (status, _, error) = job.end_of(node);
             assert_eq!(status, Some(1), "{point}, node {node}");
@@ -174,4 +178,50 @@ fn a_bad_option_ends_with_status_2_and_a_bad_place_with_status_1() {
     let stderr = String::from_utf8(place.stderr).unwrap();
     assert_eq!(place.status.code(), Some(1), "{stderr}");
     assert!(stderr.contains("missing/t.bin") && stderr.contains("folder that exists"), "{stderr}");
+}
+
+fn repository() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn pixels(path: &Path) -> (u32, u32, Vec<u8>) {
+    let file = fs::File::open(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let mut reader = png::Decoder::new(std::io::BufReader::new(file)).read_info().unwrap();
+    let mut pixels = vec![0; reader.output_buffer_size().unwrap()];
+    let frame = reader.next_frame(&mut pixels).unwrap();
+    (frame.width, frame.height, pixels)
+}
+
+/// `DECK_BLESS=1` paints it anew.
+#[test]
+fn the_picture_of_the_documentation_is_what_the_program_makes() {
+    let folder = Folder::new("laplace-documentation");
+    let shown = repository().join("docs/applications/laplace.png");
+    let out = folder.0.join("slab.png");
+    let options = format!("--size 480x320 --tolerance 2e-3 --out {}", out.display());
+    alone(&options, &folder.0.join("slab.bin"));
+    if std::env::var_os("DECK_BLESS").is_some() {
+        fs::create_dir_all(shown.parent().unwrap()).unwrap();
+        fs::copy(&out, &shown).unwrap();
+    }
+    assert!(pixels(&out) == pixels(&shown), "{}", shown.display());
+}
+
+#[test]
+fn the_readme_shows_what_is_printed() {
+    let folder = Folder::new("laplace-readme");
+    let readme = fs::read_to_string(repository().join("apps/laplace/README.md")).unwrap();
+    let (_, shown) = readme.split_once("$ laplace ").unwrap();
+    let (options, shown) = shown.split_once('\n').unwrap();
+    let shown: Vec<_> = shown.lines().take_while(|line| *line != "```").map(without_time).collect();
+    let (_, printed) = alone(options, &folder.0.join("slab.bin"));
+    assert_eq!(printed.lines().map(without_time).collect::<Vec<_>>(), shown);
+}
+
+/// A line without the time that it tells.
+fn without_time(line: &str) -> String {
+    match line.split_once(": ").and_then(|(before, after)| Some((before, after.split_once(" s, ")?.1))) {
+        Some((before, after)) => format!("{before}: _ s, {after}"),
+        None => line.to_owned(),
+    }
 }

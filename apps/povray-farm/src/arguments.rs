@@ -22,8 +22,8 @@ pub struct Arguments {
     /// Pixels across and down
     #[arg(long, value_name = "WxH", default_value = "640x480", value_parser = size)]
     size: (u32, u32),
-    /// Horizontal slices that the picture is handed out in; at most one for each row
-    #[arg(long, value_name = "N", default_value_t = 16)]
+    /// Horizontal slices that the picture is handed out in; at most one for each 32 rows, which POV-Ray renders together
+    #[arg(long, value_name = "N", default_value_t = 8)]
     slices: u32,
     /// Smooth edges: send more rays where neighbouring pixels differ by more than this, 0.3 for example
     #[arg(long, value_name = "0..3", allow_negative_numbers = true)]
@@ -43,8 +43,8 @@ pub struct Arguments {
 }
 
 const EXAMPLES: &str = "Examples:
-  povray-farm biscuit.pov                                          on one node, leaves biscuit.png
-  deck run -n 4 povray-farm biscuit.pov --antialias 0.3 --watch 0  on four nodes, looking on";
+  povray-farm scenes/balls.pov                                 on one node, leaves balls.png
+  deck run -n 4 povray-farm chess.pov --antialias 0.3 --watch 0  on four nodes, looking on";
 
 /// What to do, checked.
 #[derive(Debug)]
@@ -90,11 +90,14 @@ mod tests {
     #[test]
     fn every_option_is_understood() {
         let orders =
-            parse("a.pov --size 30x20 --slices 5 --antialias 0.3 --library x --library y --threads 3 --watch 0");
+            parse("a.pov --size 30x200 --slices 5 --antialias 0.3 --library x --library y --threads 3 --watch 0");
         let orders = orders.unwrap();
-        assert_eq!((orders.scene.cut().width(), orders.scene.cut().height(), orders.scene.cut().slices()), (30, 20, 5));
+        assert_eq!(
+            (orders.scene.cut().width(), orders.scene.cut().height(), orders.scene.cut().slices()),
+            (30, 200, 5)
+        );
         assert_eq!((orders.threads, orders.watch), (Some(3), Some(0)));
-        assert_eq!(orders.scene.describe(), "a.pov, 30x20, antialiased at 0.3");
+        assert_eq!(orders.scene.describe(), "a.pov, 30x200, antialiased at 0.3");
     }
 
     #[test]

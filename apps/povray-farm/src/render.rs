@@ -1,8 +1,8 @@
 //! One POV-Ray process that renders one slice.
 //!
 //! POV-Ray renders the rows with one thread (the farm has as many workers as it wants), without jitter, and with the
-//! recursive antialiasing, which looks at a pixel alone: so the rows are the same as in one whole render. Its blocks are
-//! flat, so that whole lines are ready early. It dies with the thread that started it.
+//! recursive antialiasing, which looks at a pixel alone. So the rows of a slice that begins where POV-Ray begins a block are
+//! the same as in one whole render. It dies with the thread that started it.
 
 use std::fs::{self, File};
 use std::ops::Range;
@@ -21,8 +21,10 @@ use crate::scene::{Scene, no_povray};
 use crate::scratch::Scratch;
 use crate::state_file::StateFile;
 
-/// Rows and columns of the blocks that POV-Ray renders at a time.
-const BLOCK: u32 = 8;
+/// Rows and columns of the blocks that POV-Ray renders at a time, when it is not told otherwise. Within a block POV-Ray
+/// remembers things from one ray to the next, which show in rare pixels: a slice that begins in the middle of a block is not
+/// the same, bit for bit, as these rows of one whole render.
+pub const BLOCK: u32 = 32;
 
 /// A running POV-Ray; dropped, it is killed.
 pub struct Rendering {
@@ -55,7 +57,6 @@ pub fn command(scene: &Scene, rows: Range<u32>, picture: &Path) -> Command {
         format!("+H{}", scene.cut().height()),
         format!("+SR{}", rows.start + 1),
         format!("+ER{}", rows.end),
-        format!("+BS{BLOCK}"),
     ]);
     match scene.antialias() {
         Some(threshold) => command.args([format!("+A{threshold}").as_str(), "+AM2"]),

@@ -11,7 +11,7 @@ use std::time::Duration;
 use deck::{Error, ErrorKind, Message, Result};
 use slices::{Cut, Failure, Lines, Work};
 
-use crate::render::Rendering;
+use crate::render::{BLOCK, Rendering};
 use crate::scratch;
 
 /// How long a worker looks at nothing but its POV-Ray.
@@ -51,7 +51,7 @@ impl Scene {
             return Err(error.with_remedy("use --antialias 0.3 or any other number from 0 to 3"));
         }
         let whole = |path: PathBuf| absolute(&path).unwrap_or(path);
-        let cut = Cut::checked(size, slices, Self::VALUES as u64)?;
+        let cut = Cut::in_blocks(size, slices, Self::VALUES as u64, BLOCK)?;
         let libraries = libraries.into_iter().map(whole).collect();
         Ok(Scene { cut, path: whole(path), libraries, antialias, gamma: 1.0 })
     }

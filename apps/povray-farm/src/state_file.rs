@@ -141,11 +141,10 @@ fn block(message: &[u8]) -> Option<Block<'_>> {
 }
 
 impl Lines {
-    /// Takes in a block; `None` if it does not fit.
+    /// Takes in a block, or as much of it as is wanted; `None` if it cannot be one of this picture.
     fn fill(&mut self, block: &Block<'_>) -> Option<()> {
         let &Block { left, top, right, bottom, floats } = block;
-        let is_inside = left <= right && right < self.width && top <= bottom && bottom < self.rows.end;
-        if !is_inside || top < self.rows.start {
+        if left > right || right >= self.width || top > bottom || bottom >= self.rows.end {
             return None;
         }
         let across = (right - left + 1) as usize;
@@ -153,7 +152,12 @@ impl Lines {
         if pixels.len() != across * (bottom - top + 1) as usize {
             return None;
         }
-        for row in top - self.rows.start..=bottom - self.rows.start {
+        for row in top..=bottom {
+            let Some(row) = row.checked_sub(self.rows.start) else {
+                // Not one of ours.
+                pixels.nth(across - 1);
+                continue;
+            };
             let start = (row as usize * self.width as usize + left as usize) * 3;
             for (pixel, floats) in self.pixels[start..start + across * 3].chunks_exact_mut(3).zip(&mut pixels) {
                 for (byte, float) in pixel.iter_mut().zip(floats.chunks_exact(4)) {
@@ -257,7 +261,8 @@ mod tests {
     fn what_is_no_state_file_tells_nothing() {
         for (name, bytes) in [
             ("other", vec![b'x'; 2000]),
-            ("outside", [head(), message([0, 2, 5, 3], 1.0)].concat()),
+            ("above", [head(), message([0, 2, 5, 3], 1.0)].concat()),
+            ("below", [head(), message([0, 7, 5, 8], 1.0)].concat()),
             ("wide", [head(), message([0, 4, 6, 4], 1.0)].concat()),
             ("after", [head(), b"POVRAYMS".to_vec(), vec![255; 600]].concat()),
         ] {
@@ -266,6 +271,14 @@ mod tests {
             assert!(state.news().is_empty(), "{name}");
             std::fs::remove_file(path).unwrap();
         }
+    }
+
+    #[test]
+    fn rows_above_the_slice_are_skipped() {
+        let (path, mut state) = file("margin");
+        write(&path, &[head(), message([0, 2, 5, 4], 1.0)].concat());
+        assert_eq!(state.news(), [(4..5, vec![255; 18])]);
+        std::fs::remove_file(path).unwrap();
     }
 
     #[test]

@@ -9,25 +9,8 @@ use std::process::Command;
 use deck_testkit::application::{Application, Folder, wait_for};
 
 /// A scene with an include of its own, textures, shadows, reflections and smooth colours.
-const SCENE: &str = r#"
-#version 3.7;
-global_settings { assumed_gamma 1.3 max_trace_level 6 }
-#include "ball.inc"
-camera { location <0, 2.2, -5> look_at <0, 0.6, 0> angle 50 }
-light_source { <-4, 8, -6>, rgb 1.1 }
-light_source { <6, 4, -3>, rgb <0.3, 0.35, 0.5> }
-sky_sphere { pigment { gradient y color_map { [0 rgb <0.9, 0.8, 0.7>] [1 rgb <0.2, 0.3, 0.6>] } } }
-plane { y, 0 pigment { checker rgb 0.9, rgb <0.2, 0.25, 0.35> } finish { reflection 0.15 } }
-object { Ball(<-1.1, 0.8, 0>, <0.9, 0.3, 0.2>) }
-object { Ball(<0.9, 0.6, 0.4>, <0.2, 0.6, 0.3>) }
-object { Ball(<0.1, 0.35, -1.3>, <0.95, 0.8, 0.3>) }
-"#;
-const BALL: &str = r#"
-#macro Ball(Where, Colour)
-  sphere { Where, Where.y pigment { granite scale 0.4 color_map { [0 rgb Colour] [1 rgb Colour * 0.4] } }
-    finish { phong 0.8 reflection 0.25 } normal { bumps 0.2 scale 0.05 } }
-#end
-"#;
+const SCENE: &str = include_str!("../scenes/balls.pov");
+const BALL: &str = include_str!("../scenes/ball.inc");
 /// The same, so slow that nobody is ready before something has happened to a node.
 const SLOW: &str = "light_source { <3, 9, -5>, rgb 0.4 area_light <2, 0, 0>, <0, 0, 2>, 9, 9 }";
 
@@ -75,13 +58,13 @@ fn the_picture_is_that_of_one_whole_render() {
     let folder = Folder::new("farm-whole");
     let scene = scene(&folder, "");
     for (antialias, options) in [(&["-A"][..], ""), (&["+A0.2", "+AM2"][..], "--antialias 0.2")] {
-        let expected = whole(&scene, (97, 61), antialias);
-        for rest in ["--slices 1 --threads 1", "--slices 7 --threads 3", "--slices 61 --threads 2"] {
+        let expected = whole(&scene, (97, 141), antialias);
+        for rest in ["--slices 1 --threads 1", "--slices 3 --threads 3", "--slices 99 --threads 2"] {
             let out = folder.0.join("farm.png");
-            let output = farm(&scene, &format!("--size 97x61 {options} {rest}"), &out).output().unwrap();
+            let output = farm(&scene, &format!("--size 97x141 {options} {rest}"), &out).output().unwrap();
             let stderr = String::from_utf8_lossy(&output.stderr);
             assert!(output.status.success() && stderr.is_empty(), "{rest}: {stderr}");
-            assert!(pixels(&out) == (97, 61, expected.clone()), "{options} {rest}");
+            assert!(pixels(&out) == (97, 141, expected.clone()), "{options} {rest}");
         }
     }
 }
@@ -103,8 +86,8 @@ fn finished_lines_come_while_their_slice_is_being_rendered() {
 fn a_node_that_is_killed_costs_its_slice_and_its_povray_dies_with_it() {
     let folder = Folder::new("farm-killed");
     let scene = scene(&folder, SLOW);
-    let expected = whole(&scene, (120, 90), &["-A"]);
-    let (mut job, out) = job("killed", &scene, "--size 120x90 --slices 12 --threads 1");
+    let expected = whole(&scene, (120, 320), &["-A"]);
+    let (mut job, out) = job("killed", &scene, "--size 120x320 --slices 10 --threads 1");
     let address = job.start_master(&[]);
     job.start(&[]);
     wait_for(&address, |page| page.strips.iter().any(|strip| strip[2] == 1));
@@ -112,9 +95,9 @@ fn a_node_that_is_killed_costs_its_slice_and_its_povray_dies_with_it() {
     job.nodes[1].kill().unwrap();
     let (status, report, notices) = job.end_of(0);
     assert_eq!(status, Some(0), "{notices}");
-    assert!(report.contains("balls.pov, 120x90, 12 slices, 2 nodes x 1 thread: "), "{report}");
+    assert!(report.contains("balls.pov, 120x320, 10 slices, 2 nodes x 1 thread: "), "{report}");
     assert!(report.contains(" (lost)") && notices.contains("node 1 was lost; "), "{report}{notices}");
-    assert!(pixels(&out) == (120, 90, expected));
+    assert!(pixels(&out) == (120, 320, expected));
     let orphans = fs::read_dir("/proc").unwrap().flatten().filter(|process| {
         let line = fs::read(process.path().join("cmdline")).unwrap_or_default();
         String::from_utf8_lossy(&line).contains(&scratch)
@@ -126,13 +109,13 @@ fn a_node_that_is_killed_costs_its_slice_and_its_povray_dies_with_it() {
 fn a_node_may_die_in_the_middle_of_telling_lines() {
     let folder = Folder::new("farm-points");
     let scene = scene(&folder, "");
-    let expected = whole(&scene, (64, 48), &["-A"]);
+    let expected = whole(&scene, (64, 512), &["-A"]);
     for point in ["post/reserved:3", "post/published:3", "retrieve/held:2"] {
         let out = folder.0.join("points.png");
         let (path, file, trap) = (scene.clone(), out.clone(), point.to_owned());
         let nth = std::cell::Cell::new(0);
         let mut job = Application::new(&format!("povray-farm-{}", point.replace(['/', ':'], "-")), move || {
-            let mut command = farm(&path, "--size 64x48 --slices 24 --threads 1", &file);
+            let mut command = farm(&path, "--size 64x512 --slices 16 --threads 1", &file);
             if nth.replace(nth.get() + 1) == 1 {
                 command.env("DECK_POINT", &trap);
             }
@@ -143,14 +126,14 @@ fn a_node_may_die_in_the_middle_of_telling_lines() {
         assert_eq!(job.end_of(1).0, None, "{point}: it is killed");
         let (status, _, notices) = job.end_of(0);
         assert_eq!(status, Some(0), "{point}: {notices}");
-        assert!(pixels(&out) == (64, 48, expected.clone()), "{point}");
+        assert!(pixels(&out) == (64, 512, expected.clone()), "{point}");
     }
 }
 
 #[test]
 fn a_scene_that_does_not_parse_is_answered_by_what_povray_says_once() {
     let folder = Folder::new("farm-parse");
-    let (mut job, out) = job("parse", &scene(&folder, "sphere { <0, 0, 0> }"), "--size 64x48 --slices 24 --threads 3");
+    let (mut job, out) = job("parse", &scene(&folder, "sphere { <0, 0, 0> }"), "--size 64x512 --slices 16 --threads 3");
     job.start(&[]);
     let (status, report, error) = job.end_of(0);
     assert_eq!((status, report.as_str()), (Some(1), ""));
@@ -171,4 +154,42 @@ fn without_povray_or_a_scene_the_error_says_what_to_do() {
     let nothing = farm(&folder.0.join("none.pov"), "--size 8x8", &out).output().unwrap();
     let error = String::from_utf8_lossy(&nothing.stderr);
     assert!(nothing.status.code() == Some(1) && error.contains("none.pov"), "{error}");
+}
+
+/// `DECK_BLESS=1` paints it anew.
+#[test]
+fn the_picture_of_the_documentation_is_what_the_farm_makes() {
+    let folder = Folder::new("farm-documentation");
+    let shown = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/applications/povray-farm.png");
+    let out = folder.0.join("balls.png");
+    let output = farm(&scene(&folder, ""), "--size 480x320 --antialias 0.2 --slices 10", &out).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    if std::env::var_os("DECK_BLESS").is_some() {
+        fs::create_dir_all(shown.parent().unwrap()).unwrap();
+        fs::copy(&out, &shown).unwrap();
+    }
+    // Versions of POV-Ray differ in the last bits.
+    let ((width, height, made), (_, _, shown)) = (pixels(&out), pixels(&shown));
+    let difference: u64 = made.iter().zip(&shown).map(|(a, b)| u64::from(a.abs_diff(*b))).sum();
+    assert_eq!((width, height, made.len()), (480, 320, shown.len()));
+    assert!(difference / (made.len() as u64) < 4, "{difference}");
+}
+
+#[test]
+fn the_readme_shows_what_is_printed() {
+    let folder = Folder::new("farm-readme");
+    let readme = include_str!("../README.md");
+    let (_, shown) = readme.split_once("$ povray-farm balls.pov --threads 2\n").unwrap();
+    let shown: Vec<_> = shown.lines().take_while(|line| *line != "```").map(without_time).collect();
+    let output = farm(&scene(&folder, ""), "--threads 2", &folder.0.join("balls.png")).output().unwrap();
+    let printed = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(printed.lines().map(without_time).collect::<Vec<_>>(), shown);
+}
+
+/// A line without the time that it tells.
+fn without_time(line: &str) -> String {
+    match line.split_once(": ").and_then(|(before, after)| Some((before, after.split_once(" s, ")?.1))) {
+        Some((before, after)) => format!("{before}: _ s, {after}"),
+        None => line.to_owned(),
+    }
 }

@@ -10,6 +10,7 @@ pub struct Cut {
     width: u32,
     height: u32,
     slices: u32,
+    block: u32,
 }
 
 /// Most pixels of a picture: 1 GiB of 32-bit values.
@@ -24,7 +25,19 @@ impl Cut {
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`] with the remedy in the words of the command line.
-    pub fn checked((width, height): (u32, u32), slices: u32, pixel_bytes: u64) -> Result<Cut> {
+    pub fn checked(size: (u32, u32), slices: u32, pixel_bytes: u64) -> Result<Cut> {
+        Cut::in_blocks(size, slices, pixel_bytes, 1)
+    }
+
+    /// As [`Cut::checked`], but slices begin at multiples of `block` rows only, and more slices than blocks become one for each
+    /// block.
+    ///
+    /// # Errors
+    /// As [`Cut::checked`].
+    ///
+    /// # Panics
+    /// If `block` is 0.
+    pub fn in_blocks((width, height): (u32, u32), slices: u32, pixel_bytes: u64, block: u32) -> Result<Cut> {
         let invalid = |what: String, remedy: String| Err(Error::new(ErrorKind::Invalid, what).with_remedy(remedy));
         if width == 0 || height == 0 || u64::from(width) * u64::from(height) > MAX_PIXELS {
             return invalid(
@@ -35,20 +48,21 @@ impl Cut {
         if slices == 0 {
             return invalid("no slices".into(), "use --slices 64 or any other number from 1 up".into());
         }
-        let cut = Cut { width, height, slices: slices.min(height) };
-        let row_bytes = u64::from(width) * pixel_bytes;
-        let largest = u64::from(height.div_ceil(cut.slices)) * row_bytes;
+        let blocks = height.div_ceil(block);
+        let cut = Cut { width, height, slices: slices.min(blocks), block };
+        let block_bytes = u64::from(width) * pixel_bytes * u64::from(block);
+        let largest = u64::from(blocks.div_ceil(cut.slices)) * block_bytes;
         if largest <= MAX_SLICE_BYTES {
             return Ok(cut);
         }
-        match height.checked_div((MAX_SLICE_BYTES / row_bytes) as u32) {
-            Some(_) => invalid(
-                format!("slices of {largest} bytes are too large for one message"),
-                format!("use --slices {}", u64::from(height).div_ceil(MAX_SLICE_BYTES / row_bytes)),
-            ),
-            None => invalid(
+        match MAX_SLICE_BYTES / block_bytes {
+            0 => invalid(
                 format!("rows of {width} pixels are too large for one message"),
-                format!("use a --size of at most {} pixels across", MAX_SLICE_BYTES / pixel_bytes),
+                format!("use a --size of at most {} pixels across", MAX_SLICE_BYTES / pixel_bytes / u64::from(block)),
+            ),
+            at_once => invalid(
+                format!("slices of {largest} bytes are too large for one message"),
+                format!("use --slices {}", u64::from(blocks).div_ceil(at_once)),
             ),
         }
     }
@@ -63,7 +77,7 @@ impl Cut {
         self.height
     }
 
-    /// Slices, at most one for each row.
+    /// Slices, at most one for each row or block.
     pub fn slices(&self) -> u32 {
         self.slices
     }
@@ -73,14 +87,16 @@ impl Cut {
         self.width as usize * self.height as usize
     }
 
-    /// Rows of one slice, from the top. Slices differ by one row at most and cover every row once.
+    /// Rows of one slice, from the top. Slices differ by one row or block at most (the last block may have fewer rows than the
+    /// others) and cover every row once.
     ///
     /// # Panics
     /// If there is no such slice.
     pub fn rows(&self, slice: u32) -> Range<u32> {
         assert!(slice < self.slices, "slice {slice} of {}", self.slices);
-        let first = |slice: u32| (u64::from(slice) * u64::from(self.height) / u64::from(self.slices)) as u32;
-        first(slice)..first(slice + 1)
+        let blocks = u64::from(self.height.div_ceil(self.block));
+        let first = |slice: u32| (u64::from(slice) * blocks / u64::from(self.slices)) as u32 * self.block;
+        first(slice)..first(slice + 1).min(self.height)
     }
 }
 
@@ -102,6 +118,17 @@ mod tests {
             let (least, most) = (rows.iter().map(|rows| rows.len()).min(), rows.iter().map(|rows| rows.len()).max());
             let (least, most) = (least.unwrap(), most.unwrap());
             prop_assert!(least >= 1 && most - least <= 1);
+        }
+
+        #[test]
+        fn slices_in_blocks_begin_at_blocks_and_cover_every_row_once(
+            height in 1u32..3000, slices in 1u32..100, block in 1u32..65,
+        ) {
+            let cut = Cut::in_blocks((5, height), slices, 3, block).unwrap();
+            let rows: Vec<_> = (0..cut.slices()).map(|slice| cut.rows(slice)).collect();
+            prop_assert!(rows.iter().all(|rows| rows.start % block == 0 && !rows.is_empty()));
+            prop_assert_eq!((rows[0].start, rows.last().unwrap().end), (0, height));
+            prop_assert!(rows.windows(2).all(|pair| pair[0].end == pair[1].start));
         }
     }
 

@@ -369,6 +369,140 @@ int deck_mbox_stats(const deck_mbox_t *b, deck_mbox_stats_t *s);
 int deck_mbox_destroy(deck_mbox_t *b);
 
 
+/* ---- Groups and collectives --------------------------------------------------------------------------------------
+ *
+ * A group is `size` threads of any nodes that meet under a name. Each has a handle of its own and an index, 0 to size - 1.
+ * All members call the same collectives in the same order, with the same root, type, operation and count (the forms
+ * ending in v: with counts that fit). A call returns when this member's part is done, which is after all have come to it.
+ *
+ * Sizes      Anything from 0 up, also more than this node's budget: long data travels in pieces. Long arrays that lie in
+ *            a message's content (deck_msg_data, deck_msg_edit) are read there by the others, without a copy.
+ * Arrays     `in` and `out` do not overlap (DECK_E_INVALID); reduce, allreduce and scan also take one array for both.
+ *            What a member does not need may be NULL: out of a gather or reduce except at the root, in of a scatter
+ *            except at the root, and their counts.
+ * Bits       Reductions fold in the order of indexes: the same inputs give the same bits in every run. Integers wrap;
+ *            MIN and MAX of floats give NaN if one is; AND, OR and XOR do not exist for floats.
+ * Waiting    DECK_E_TIMEOUT and DECK_E_CANCELLED: deck_last_error() names the members that are absent. Nothing is lost:
+ *            the same call again goes on where it was, and until then every other one is DECK_E_INVALID; leave its arrays
+ *            as they are.
+ * Loss       A member that died or left is named to all whose calls need it: DECK_E_PEER_LOST or DECK_E_CLOSED, now and
+ *            later. What is left to do is to leave.
+ * Mistakes   Members that call different things get DECK_E_INVALID, all of them, and the group goes on.
+ * Threads    A group is used by one thread at a time; a second one gets DECK_E_INVALID.
+ */
+
+typedef struct deck_group deck_group_t;
+
+/* What reductions do with two elements. */
+typedef enum {
+  DECK_SUM = 1,
+  DECK_PROD = 2,
+  DECK_MIN = 3,
+  DECK_MAX = 4,
+  DECK_AND = 5,
+  DECK_OR = 6,
+  DECK_XOR = 7
+} deck_op_t;
+
+/* Joins the group `name` of `size` threads, up to 1024, and waits up to timeout_ms until all have come. `index` is 0 to
+   size - 1, or -1 in every member: given in order of arrival. The caller leaves it. Names of groups and of mail boxes do not
+   collide. A name can be used again when all members of its last group have left.
+   DECK_E_TIMEOUT, DECK_E_CANCELLED  deck_last_error() names the indexes that are absent
+   DECK_E_INVALID  size, index or name cannot be, or another member gave another size
+   DECK_E_EXISTS   the index is taken, or all members have come already
+   DECK_E_PEER_LOST, DECK_E_NOMEM */
+int deck_group_join(deck_group_t **g, const char *name, int size, int index, int timeout_ms);
+
+/* This member's index, how many members there are; or a negative code. Never wait. */
+int deck_group_index(const deck_group_t *g);
+int deck_group_size(const deck_group_t *g);
+
+/* Leaves the group and frees g. Members whose calls need this one get DECK_E_CLOSED. Never waits for them. */
+int deck_group_leave(deck_group_t *g);
+
+/* Waits until all members have come. */
+int deck_barrier(deck_group_t *g, int timeout_ms);
+
+/* `data` of member `root` to everybody. */
+int deck_bcast(deck_group_t *g, int root, void *data, size_t count, deck_type_t type, int timeout_ms);
+
+/* The reduction of all `in`, element by element, to `out` of the root. */
+int deck_reduce(deck_group_t *g, int root, const void *in, void *out, size_t count, deck_type_t type, deck_op_t op,
+                int timeout_ms);
+
+/* ... to everybody. */
+int deck_allreduce(deck_group_t *g, const void *in, void *out, size_t count, deck_type_t type, deck_op_t op,
+                   int timeout_ms);
+
+/* ... of members 0 to i to member i. */
+int deck_scan(deck_group_t *g, const void *in, void *out, size_t count, deck_type_t type, deck_op_t op, int timeout_ms);
+
+/* `count` elements from everybody to the root, in the order of indexes: out has count x size. */
+int deck_gather(deck_group_t *g, int root, const void *in, size_t count, void *out, deck_type_t type, int timeout_ms);
+
+/* Part i of the root's `in`, which has count x size elements, to member i. */
+int deck_scatter(deck_group_t *g, int root, const void *in, void *out, size_t count, deck_type_t type, int timeout_ms);
+
+/* `count` elements from everybody to everybody: out has count x size. */
+int deck_allgather(deck_group_t *g, const void *in, size_t count, void *out, deck_type_t type, int timeout_ms);
+
+/* Part i of everybody's `in` to member i: in and out have count x size. */
+int deck_alltoall(deck_group_t *g, const void *in, size_t count, void *out, deck_type_t type, int timeout_ms);
+
+/* The same with counts for each member, in the order of indexes; blocks lie one behind the other. `count` is this member's
+   own. Where a block is not as long as its receiver expects, the receiver gets DECK_E_INVALID. */
+int deck_gatherv(deck_group_t *g, int root, const void *in, size_t count, void *out, const size_t *counts,
+                 deck_type_t type, int timeout_ms);
+int deck_scatterv(deck_group_t *g, int root, const void *in, const size_t *counts, void *out, size_t count,
+                  deck_type_t type, int timeout_ms);
+int deck_allgatherv(deck_group_t *g, const void *in, size_t count, void *out, const size_t *counts, deck_type_t type,
+                    int timeout_ms);
+int deck_alltoallv(deck_group_t *g, const void *in, const size_t *send_counts, void *out, const size_t *recv_counts,
+                   deck_type_t type, int timeout_ms);
+
+/* Collectives that are started, and waited for later. A start never waits; `in` and counts may be used again when it
+   returns, `out` (data of a bcast) belongs to the library until the request has ended, when the result is put there. Requests
+   of a group are carried in the order in which they were started, while this member is in a call of the group; what a
+   short one has to say is said by the start. A blocking call first waits for all that was started. */
+typedef struct deck_request deck_request_t;
+
+int deck_start_barrier(deck_group_t *g, deck_request_t **r);
+int deck_start_bcast(deck_group_t *g, int root, void *data, size_t count, deck_type_t type, deck_request_t **r);
+int deck_start_reduce(deck_group_t *g, int root, const void *in, void *out, size_t count, deck_type_t type, deck_op_t op,
+                      deck_request_t **r);
+int deck_start_allreduce(deck_group_t *g, const void *in, void *out, size_t count, deck_type_t type, deck_op_t op,
+                         deck_request_t **r);
+int deck_start_scan(deck_group_t *g, const void *in, void *out, size_t count, deck_type_t type, deck_op_t op,
+                    deck_request_t **r);
+int deck_start_gather(deck_group_t *g, int root, const void *in, size_t count, void *out, deck_type_t type,
+                      deck_request_t **r);
+int deck_start_scatter(deck_group_t *g, int root, const void *in, void *out, size_t count, deck_type_t type,
+                       deck_request_t **r);
+int deck_start_allgather(deck_group_t *g, const void *in, size_t count, void *out, deck_type_t type,
+                         deck_request_t **r);
+int deck_start_alltoall(deck_group_t *g, const void *in, size_t count, void *out, deck_type_t type,
+                        deck_request_t **r);
+int deck_start_gatherv(deck_group_t *g, int root, const void *in, size_t count, void *out, const size_t *counts,
+                       deck_type_t type, deck_request_t **r);
+int deck_start_scatterv(deck_group_t *g, int root, const void *in, const size_t *counts, void *out, size_t count,
+                        deck_type_t type, deck_request_t **r);
+int deck_start_allgatherv(deck_group_t *g, const void *in, size_t count, void *out, const size_t *counts,
+                          deck_type_t type, deck_request_t **r);
+int deck_start_alltoallv(deck_group_t *g, const void *in, const size_t *send_counts, void *out,
+                         const size_t *recv_counts, deck_type_t type, deck_request_t **r);
+
+/* Goes on as far as is possible without waiting. *is_done becomes 1 if the request has ended: its result is in place, and
+   r is freed; else 0. Errors are those of the blocking call; r stays, to be destroyed. */
+int deck_test(deck_request_t *r, int *is_done);
+
+/* Waits up to timeout_ms for the end of the request; then its result is in place, and r is freed. After a timeout it can
+   be waited for again. Errors are those of the blocking call; r stays. */
+int deck_wait(deck_request_t *r, int timeout_ms);
+
+/* Frees r. The collective, which the other members count on, is carried to its end by later calls; its result is dropped. */
+int deck_request_destroy(deck_request_t *r);
+
+
 /* ---- Shared segments ---------------------------------------------------------------------------------------------
  *
  * Memory under a name, which all nodes map. It is allocated, all of it and zeroed, in the memory of its home, a node. It

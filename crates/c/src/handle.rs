@@ -68,6 +68,10 @@ pub enum Kind {
     Message = 3,
     /// A `deck_mbox_t`.
     Mailbox = 4,
+    /// A `deck_group_t`.
+    Group = 5,
+    /// A `deck_request_t`.
+    Request = 6,
     /// A `deck_segment_t`.
     Segment = 8,
     /// A `deck_mutex_t`.
@@ -81,11 +85,13 @@ pub enum Kind {
 }
 
 impl Kind {
-    const ALL: [Kind; 9] = [
+    const ALL: [Kind; 11] = [
         Kind::Thread,
         Kind::Semaphore,
         Kind::Message,
         Kind::Mailbox,
+        Kind::Group,
+        Kind::Request,
         Kind::Segment,
         Kind::Mutex,
         Kind::Condition,
@@ -104,6 +110,8 @@ impl Kind {
             Kind::Semaphore => "semaphore",
             Kind::Message => "message",
             Kind::Mailbox => "mail box",
+            Kind::Group => "group",
+            Kind::Request => "request",
             Kind::Segment => "segment",
             Kind::Mutex => "mutex",
             Kind::Condition => "condition variable",

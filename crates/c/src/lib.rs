@@ -8,12 +8,15 @@
 //! | `error` | one code per kind of failure, one sentence per thread, no panic leaves the library |
 //! | `node` | the process is one node at most; a session ends with `deck_done`, and at once in a forked child |
 //! | `named` | shared segments, mutexes, condition variables, barriers, counters: opened by name, closed by handle |
-//! | `message`, `mailbox`, `semaphore`, `thread`, `log` | the calls, one file per object |
+//! | `collective` | all collectives: one call that is asked for different things, and waits or starts |
+//! | `message`, `mailbox`, `semaphore`, `thread`, `group`, `log` | the calls, one file per object |
 //!
 //! Every function is `extern "C"`, runs inside `error::answer` and looks at its arguments in this order: is the process
 //! a node, are plain arguments right, are the handles usable.
 
+mod collective;
 mod error;
+mod group;
 mod handle;
 mod log;
 mod mailbox;

@@ -121,7 +121,7 @@ fn the_header_stands_alone_and_keeps_its_numbers_in_c_and_cxx() {
 fn every_call_has_the_documented_signature_in_c_and_cxx() {
     for (language, how) in [(Language::C11, "c"), (Language::Cxx17, "cxx")] {
         let program = compile("tests/signatures.c", language, how);
-        assert_eq!(succeed(&mut Command::new(program)).stdout, b"61 calls\n");
+        assert_eq!(succeed(&mut Command::new(program)).stdout, b"94 calls\n");
     }
 }
 
@@ -163,6 +163,18 @@ fn mail_boxes_deliver_refuse_and_close() {
 #[test]
 fn threads_and_semaphores_end_as_documented() {
     run("tests/threads.c");
+}
+
+#[test]
+fn groups_do_every_collective_in_c_and_cxx() {
+    for (language, how) in [(Language::C11, "c"), (Language::Cxx17, "cxx")] {
+        succeed(&mut alone(&compile("tests/groups.c", language, how)));
+    }
+}
+
+#[test]
+fn members_of_a_group_on_two_nodes_are_told_who_died() {
+    tell("group");
 }
 
 #[test]

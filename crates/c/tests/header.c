@@ -21,6 +21,8 @@ MUST(DECK_NODE_LIVE == 0 && DECK_NODE_FROZEN == 1 && DECK_NODE_LEFT == 2 && DECK
 MUST(DECK_LOG_ERROR == 1 && DECK_LOG_WARN == 2 && DECK_LOG_INFO == 3 && DECK_LOG_DEBUG == 4, "log levels");
 MUST(DECK_BYTE == 1 && DECK_CHAR == 2 && DECK_INT8 == 3 && DECK_INT64 == 6, "element types");
 MUST(DECK_UINT8 == 7 && DECK_UINT64 == 10 && DECK_FLOAT == 11 && DECK_DOUBLE == 12, "element types");
+MUST(DECK_SUM == 1 && DECK_PROD == 2 && DECK_MIN == 3 && DECK_MAX == 4, "operations");
+MUST(DECK_AND == 5 && DECK_OR == 6 && DECK_XOR == 7, "operations");
 MUST(sizeof(deck_mbox_options_t) == 3 * sizeof(size_t), "layout of the options");
 MUST(sizeof(deck_mbox_stats_t) == 16 * sizeof(uint64_t), "layout of the counters");
 

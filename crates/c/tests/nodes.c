@@ -213,6 +213,41 @@ static void frozen(void) {
   EXPECT(DECK_NODE_LEFT, deck_node_state(1));
 }
 
+/* A member that dies is named to the other, whose call is under way, and the group can do nothing more. */
+static void group_child(void) {
+  deck_group_t *g;
+  double in = 2, out = 0;
+  join(1);
+  EXPECT(DECK_OK, deck_group_join(&g, "pair", 2, 1, 10000));
+  EXPECT(DECK_OK, deck_allreduce(g, &in, &out, 1, DECK_DOUBLE, DECK_SUM, 10000));
+  CHECK(out == 42);
+  pause();
+}
+
+static void *kill_child(void *arg) {
+  end_child(SIGKILL);
+  return arg;
+}
+
+static void group(void) {
+  deck_group_t *g;
+  deck_thread_t *killer;
+  double in = 40, out = 0;
+  join(0);
+  say(to_child);
+  EXPECT(DECK_OK, deck_group_join(&g, "pair", 2, 0, 10000));
+  EXPECT(DECK_OK, deck_allreduce(g, &in, &out, 1, DECK_DOUBLE, DECK_SUM, 10000));
+  CHECK(out == 42);
+  EXPECT(DECK_E_TIMEOUT, deck_allreduce(g, &in, &out, 1, DECK_DOUBLE, DECK_SUM, 50));
+  SAYS("index 1 (node 1) is absent");
+  EXPECT(DECK_OK, deck_thread_create(&killer, kill_child, NULL));
+  EXPECT(DECK_E_PEER_LOST, deck_allreduce(g, &in, &out, 1, DECK_DOUBLE, DECK_SUM, DECK_FOREVER));
+  SAYS("index 1 (node 1, died) is absent");
+  EXPECT(DECK_OK, deck_thread_join(killer, NULL));
+  EXPECT(DECK_E_PEER_LOST, deck_barrier(g, DECK_FOREVER));
+  EXPECT(DECK_OK, deck_group_leave(g));
+}
+
 /* A node dies that holds a mutex, made a segment, and has a barrier and a counter open. */
 static void holder_child(void) {
   deck_segment_t *s;
@@ -276,6 +311,7 @@ static const struct {
   {"closed", closed, closed_child},
   {"left", left, left_child},
   {"frozen", frozen, frozen_child},
+  {"group", group, group_child},
   {"holder", holder, holder_child},
 };
 

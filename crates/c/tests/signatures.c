@@ -43,6 +43,88 @@ static int (*const deck_mbox_select_)(deck_mbox_t *const *boxes, size_t n, size_
 static int (*const deck_mbox_fd_)(deck_mbox_t *b) = deck_mbox_fd;
 static int (*const deck_mbox_stats_)(const deck_mbox_t *b, deck_mbox_stats_t *s) = deck_mbox_stats;
 static int (*const deck_mbox_destroy_)(deck_mbox_t *b) = deck_mbox_destroy;
+static int (*const deck_group_join_)(deck_group_t **g, const char *name, int size, int index, int timeout_ms) =
+  deck_group_join;
+static int (*const deck_group_index_)(const deck_group_t *g) = deck_group_index;
+static int (*const deck_group_size_)(const deck_group_t *g) = deck_group_size;
+static int (*const deck_group_leave_)(deck_group_t *g) = deck_group_leave;
+static int (*const deck_barrier_)(deck_group_t *g, int timeout_ms) = deck_barrier;
+static int (*const deck_bcast_)(deck_group_t *g, int root, void *data, size_t count, deck_type_t type,
+                                  int timeout_ms) =
+  deck_bcast;
+static int (*const deck_reduce_)(deck_group_t *g, int root, const void *in, void *out, size_t count,
+                                  deck_type_t type, deck_op_t op, int timeout_ms) =
+  deck_reduce;
+static int (*const deck_allreduce_)(deck_group_t *g, const void *in, void *out, size_t count, deck_type_t type,
+                                  deck_op_t op, int timeout_ms) =
+  deck_allreduce;
+static int (*const deck_scan_)(deck_group_t *g, const void *in, void *out, size_t count, deck_type_t type,
+                                  deck_op_t op, int timeout_ms) =
+  deck_scan;
+static int (*const deck_gather_)(deck_group_t *g, int root, const void *in, size_t count, void *out,
+                                  deck_type_t type, int timeout_ms) =
+  deck_gather;
+static int (*const deck_scatter_)(deck_group_t *g, int root, const void *in, void *out, size_t count,
+                                  deck_type_t type, int timeout_ms) =
+  deck_scatter;
+static int (*const deck_allgather_)(deck_group_t *g, const void *in, size_t count, void *out, deck_type_t type,
+                                  int timeout_ms) =
+  deck_allgather;
+static int (*const deck_alltoall_)(deck_group_t *g, const void *in, size_t count, void *out, deck_type_t type,
+                                  int timeout_ms) =
+  deck_alltoall;
+static int (*const deck_gatherv_)(deck_group_t *g, int root, const void *in, size_t count, void *out,
+                                  const size_t *counts, deck_type_t type, int timeout_ms) =
+  deck_gatherv;
+static int (*const deck_scatterv_)(deck_group_t *g, int root, const void *in, const size_t *counts, void *out,
+                                  size_t count, deck_type_t type, int timeout_ms) =
+  deck_scatterv;
+static int (*const deck_allgatherv_)(deck_group_t *g, const void *in, size_t count, void *out,
+                                  const size_t *counts, deck_type_t type, int timeout_ms) =
+  deck_allgatherv;
+static int (*const deck_alltoallv_)(deck_group_t *g, const void *in, const size_t *send_counts, void *out,
+                                  const size_t *recv_counts, deck_type_t type, int timeout_ms) =
+  deck_alltoallv;
+static int (*const deck_start_barrier_)(deck_group_t *g, deck_request_t **r) = deck_start_barrier;
+static int (*const deck_start_bcast_)(deck_group_t *g, int root, void *data, size_t count, deck_type_t type,
+                                  deck_request_t **r) =
+  deck_start_bcast;
+static int (*const deck_start_reduce_)(deck_group_t *g, int root, const void *in, void *out, size_t count,
+                                  deck_type_t type, deck_op_t op, deck_request_t **r) =
+  deck_start_reduce;
+static int (*const deck_start_allreduce_)(deck_group_t *g, const void *in, void *out, size_t count,
+                                  deck_type_t type, deck_op_t op, deck_request_t **r) =
+  deck_start_allreduce;
+static int (*const deck_start_scan_)(deck_group_t *g, const void *in, void *out, size_t count, deck_type_t type,
+                                  deck_op_t op, deck_request_t **r) =
+  deck_start_scan;
+static int (*const deck_start_gather_)(deck_group_t *g, int root, const void *in, size_t count, void *out,
+                                  deck_type_t type, deck_request_t **r) =
+  deck_start_gather;
+static int (*const deck_start_scatter_)(deck_group_t *g, int root, const void *in, void *out, size_t count,
+                                  deck_type_t type, deck_request_t **r) =
+  deck_start_scatter;
+static int (*const deck_start_allgather_)(deck_group_t *g, const void *in, size_t count, void *out,
+                                  deck_type_t type, deck_request_t **r) =
+  deck_start_allgather;
+static int (*const deck_start_alltoall_)(deck_group_t *g, const void *in, size_t count, void *out,
+                                  deck_type_t type, deck_request_t **r) =
+  deck_start_alltoall;
+static int (*const deck_start_gatherv_)(deck_group_t *g, int root, const void *in, size_t count, void *out,
+                                  const size_t *counts, deck_type_t type, deck_request_t **r) =
+  deck_start_gatherv;
+static int (*const deck_start_scatterv_)(deck_group_t *g, int root, const void *in, const size_t *counts,
+                                  void *out, size_t count, deck_type_t type, deck_request_t **r) =
+  deck_start_scatterv;
+static int (*const deck_start_allgatherv_)(deck_group_t *g, const void *in, size_t count, void *out,
+                                  const size_t *counts, deck_type_t type, deck_request_t **r) =
+  deck_start_allgatherv;
+static int (*const deck_start_alltoallv_)(deck_group_t *g, const void *in, const size_t *send_counts, void *out,
+                                  const size_t *recv_counts, deck_type_t type, deck_request_t **r) =
+  deck_start_alltoallv;
+static int (*const deck_test_)(deck_request_t *r, int *is_done) = deck_test;
+static int (*const deck_wait_)(deck_request_t *r, int timeout_ms) = deck_wait;
+static int (*const deck_request_destroy_)(deck_request_t *r) = deck_request_destroy;
 static int (*const deck_segment_create_)(deck_segment_t **s, const char *name, size_t bytes, int home_node) =
   deck_segment_create;
 static int (*const deck_segment_open_)(deck_segment_t **s, const char *name, int timeout_ms) = deck_segment_open;
@@ -78,6 +160,12 @@ int main(void) {
     &deck_msg_capacity_, &deck_msg_resize_, &deck_msg_clear_, &deck_msg_sender_, &deck_msg_destroy_,
     &deck_mbox_create_, &deck_mbox_create_with_, &deck_mbox_clone_, &deck_mbox_post_, &deck_mbox_retrv_,
     &deck_mbox_select_, &deck_mbox_fd_, &deck_mbox_stats_, &deck_mbox_destroy_,
+    &deck_group_join_, &deck_group_index_, &deck_group_size_, &deck_group_leave_, &deck_barrier_, &deck_bcast_,
+    &deck_reduce_, &deck_allreduce_, &deck_scan_, &deck_gather_, &deck_scatter_, &deck_allgather_, &deck_alltoall_,
+    &deck_gatherv_, &deck_scatterv_, &deck_allgatherv_, &deck_alltoallv_, &deck_start_barrier_, &deck_start_bcast_,
+    &deck_start_reduce_, &deck_start_allreduce_, &deck_start_scan_, &deck_start_gather_, &deck_start_scatter_,
+    &deck_start_allgather_, &deck_start_alltoall_, &deck_start_gatherv_, &deck_start_scatterv_,
+    &deck_start_allgatherv_, &deck_start_alltoallv_, &deck_test_, &deck_wait_, &deck_request_destroy_,
     &deck_segment_create_, &deck_segment_open_, &deck_segment_data_, &deck_segment_size_, &deck_segment_home_,
     &deck_segment_close_, &deck_mutex_open_, &deck_mutex_lock_, &deck_mutex_unlock_, &deck_mutex_close_,
     &deck_cond_open_, &deck_cond_wait_, &deck_cond_signal_, &deck_cond_broadcast_, &deck_cond_close_,

@@ -53,6 +53,7 @@
 //! | fill and read messages | [`Message`]: typed ([`pack`](Message::pack), [`unpack`](Message::unpack)) or as bytes ([`resize`](Message::resize), [`edit`](Message::edit), [`as_bytes`](Message::as_bytes)) |
 //! | be answered without a name | [`Message::pack_mailbox`] and [`Message::unpack_mailbox`] |
 //! | start threads whose waits can be cancelled, count permits | [`Thread`], [`Semaphore`] |
+//! | meet other threads: barrier, broadcast, reduction and the like | [`Group`], [`group`] |
 //! | know what went wrong and what to do | [`Error`], [`ErrorKind`] |
 //!
 //! # What always holds
@@ -63,11 +64,13 @@
 //!   timeout end within [`default_timeout`]; [`Thread::join`] alone has none.
 //! * **Death**: if a node dies, waits that need it end with [`ErrorKind::PeerLost`], which names it; all others go on.
 //! * **Manners**: the library prints nothing (unless `DECK_LOG` asks), ends no process and installs no signal handler.
-//!
-//! Collectives, shared segments and job-wide locks will be modules of this crate. They do not exist yet.
 #![forbid(unsafe_code)]
 
+#[cfg(not(loom))]
+pub mod group;
 pub mod shared;
 
 #[cfg(not(loom))]
 pub use deck_mudeck::*;
+#[cfg(not(loom))]
+pub use group::{Group, Operation};

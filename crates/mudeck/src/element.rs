@@ -32,13 +32,25 @@ macro_rules! elements {
 
 /// A Rust type that messages carry. Implemented for the integers of 8 to 64 bits and the two floats; raw bytes and
 /// characters of C are packed with [`crate::Message::pack_raw`].
-pub trait Element: Copy + private::Plain {
+pub trait Element: Copy + Default + private::Plain {
     /// Its element type.
     const TYPE: ElementType;
+
+    /// The bytes of `elements`, in native order.
+    fn as_bytes(elements: &[Self]) -> &[u8] {
+        // SAFETY: a slice is readable for its size, and these types (`Plain`) have no padding.
+        unsafe { std::slice::from_raw_parts(elements.as_ptr().cast(), size_of_val(elements)) }
+    }
+
+    /// The bytes of `elements` for writing, in native order.
+    fn as_bytes_mut(elements: &mut [Self]) -> &mut [u8] {
+        // SAFETY: as in `as_bytes`; the borrow is exclusive, and any bytes make valid elements (`Plain`).
+        unsafe { std::slice::from_raw_parts_mut(elements.as_mut_ptr().cast(), size_of_val(elements)) }
+    }
 }
 
 mod private {
-    /// Any bit pattern of the right size is a value.
+    /// Any bit pattern of the right size is a value, and every byte of a value is set.
     pub trait Plain: 'static {}
     macro_rules! plain { ($($rust:ty)*) => { $(impl Plain for $rust {})* }; }
     plain!(i8 i16 i32 i64 u8 u16 u32 u64 f32 f64);

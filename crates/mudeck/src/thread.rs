@@ -47,7 +47,8 @@ impl<T: Send + 'static> Thread<T> {
     /// What the thread panicked with.
     #[doc(alias = "deck_thread_join")]
     pub fn join(self) -> std::thread::Result<T> {
-        self.handle.join()
+        // Others may spin meanwhile.
+        deck_sync::rest_while(|| self.handle.join())
     }
 
     /// Its present or next DECK wait ends with `Cancelled`. Never blocks.

@@ -9,6 +9,7 @@
 
 mod blocks;
 mod buffer;
+pub mod content;
 mod exposed;
 mod extents;
 pub mod fabric;

@@ -55,6 +55,22 @@ pub fn crowd_of_this_thread() -> Arc<dyn Crowd> {
     member.ok().flatten().unwrap_or_else(Alone::shared)
 }
 
+/// Runs what blocks outside of DECK; meanwhile the calling thread is not counted as runnable in its crowd.
+pub fn rest_while<T>(blocks: impl FnOnce() -> T) -> T {
+    struct Resume(Arc<dyn Crowd>);
+    impl Drop for Resume {
+        fn drop(&mut self) {
+            self.0.resume();
+        }
+    }
+    let crowd = MEMBERSHIP.try_with(|membership| membership.borrow().as_ref().map(|member| member.0.clone()));
+    let _resume = crowd.ok().flatten().map(|crowd| {
+        crowd.rest();
+        Resume(crowd)
+    });
+    blocks()
+}
+
 /// Ends the present or next DECK wait of one thread.
 #[derive(Clone)]
 pub struct Canceller(Arc<Record>);

@@ -153,8 +153,9 @@ mod tests {
     }
 
     #[test]
-    fn applications_use_everything_and_are_used_by_nothing() {
+    fn applications_use_everything_and_one_another_and_are_used_by_nothing_else() {
         assert!(against_the_order(&[package("apps/mandelbrot", &["crates/deck", "crates/cli"])]).is_empty());
+        assert!(against_the_order(&[package("apps/mandelbrot", &["apps/slices"])]).is_empty());
         assert_eq!(against_the_order(&[package("crates/cli", &["apps/mandelbrot"])]).len(), 1);
         assert_eq!(against_the_order(&[package("bench", &["tests/testkit"])]).len(), 1);
     }

@@ -19,6 +19,7 @@ pub const ALLOWED: [&str; 10] = [
     "web/optisci/engine",
     // One fork, to test what forked children may not do.
     "tests/testkit",
+    "bench/twins/kernels",
 ];
 
 /// How many lines of code may stand between an `unsafe` and the comment above it: the beginning of its statement.

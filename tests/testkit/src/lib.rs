@@ -14,6 +14,7 @@ pub mod content;
 mod exchange;
 #[allow(unsafe_code)]
 mod fork;
+mod groups;
 pub mod job;
 pub mod leftovers;
 mod memory_group;

@@ -16,6 +16,7 @@
 //! | `state NODE` | what became of a node |
 //! | `count` | highest number ever given, plus one |
 //! | `leave` | leaves the job |
+//! | `join-group`, `leave-group`, `collective` ... | see the `groups` module |
 //! | `sh COMMAND` | runs a shell command that inherits what programs inherit |
 //! | `fork NAME` | forks a child that calls DECK, with that mail box and its clone; the child's process, and in the lane `child` how its calls failed |
 //! | `exchange ...` | see the `exchange` module |
@@ -34,6 +35,7 @@ use deck_mudeck::{Error, Mailbox, MailboxClone, MailboxOptions, Message, Node, N
 use crate::answer::{Answer, Failure};
 use crate::content::{self, Identity};
 use crate::exchange::Exchange;
+use crate::groups::Groups;
 use crate::named::Named;
 
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -47,6 +49,7 @@ struct Program {
     clones: Mutex<HashMap<String, MailboxClone>>,
     kept: Mutex<Vec<Message>>,
     exchange: Mutex<Option<Arc<Exchange>>>,
+    groups: Groups,
     named: Named,
 }
 
@@ -65,6 +68,7 @@ pub fn run() -> ExitCode {
         clones: Mutex::default(),
         kept: Mutex::default(),
         exchange: Mutex::default(),
+        groups: Groups::default(),
         named: Named::default(),
     });
     let mut lanes: HashMap<String, Sender<String>> = HashMap::new();
@@ -163,6 +167,9 @@ impl Program {
                 let child = child.map_err(|error| Failure::finding(error.to_string()))?;
                 Ok(child.id().to_string())
             }
+            "join-group" => self.groups.join(&self.node, &mut words),
+            "leave-group" => self.groups.leave(&mut words),
+            "collective" => self.groups.collective(&mut words),
             "fork" => self.fork(words.next()?),
             "exchange" => {
                 let exchange = Exchange::start(&self.node, &mut words)?;

@@ -5,6 +5,7 @@
 
 mod bandwidth;
 mod channels;
+mod collectives;
 mod cpus;
 mod fan_in;
 mod figure;
@@ -61,6 +62,7 @@ pub const ALL: &[Benchmark] = &[
     threads::BENCHMARK,
     fan_in::BENCHMARK,
     oversubscribed::BENCHMARK,
+    collectives::BENCHMARK,
     channels::BENCHMARK,
     shared::BENCHMARK,
     silent::BENCHMARK,

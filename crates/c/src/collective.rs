@@ -1,0 +1,325 @@
+//! Collectives: all calls are one, which is asked for different things, and waits or starts.
+//!
+//! C gives `in` and `out` as addresses. How many bytes of them this member may read and write is what the Rust core says the
+//! call takes and gives; nothing beyond is touched, and what a member does not need may be NULL.
+
+use std::ffi::{c_int, c_uint, c_void};
+use std::slice;
+use std::sync::Mutex;
+
+use deck_api::group::{Call, Kind as Asked, Pending};
+use deck_api::{ElementType, Operation, Result};
+
+use crate::error::{DECK_OK, answer, invalid};
+use crate::group::{self, GroupHandle};
+use crate::handle::{Kind, Table, Unusable};
+use crate::node;
+
+/// Opaque to C.
+#[repr(C)]
+pub struct RequestHandle([u8; 0]);
+
+static REQUESTS: Table<Request> = Table::new(Kind::Request);
+
+/// A collective that was started.
+struct Request {
+    group: *const GroupHandle,
+    pending: Mutex<Pending<u8>>,
+    /// Where C wants the result.
+    output: *mut u8,
+}
+
+// SAFETY: `group` is a handle and never an address; `output` is written only in a call of `deck_test` or `deck_wait`, for
+// whose time the C program leaves it to the library.
+unsafe impl Send for Request {}
+// SAFETY: as above; two threads in one request exclude one another by its lock.
+unsafe impl Sync for Request {}
+
+/// What C asks for.
+#[derive(Clone, Copy)]
+struct Arguments {
+    kind: Asked,
+    root: c_int,
+    element: c_uint,
+    operation: c_uint,
+    count: usize,
+    send_counts: *const usize,
+    recv_counts: *const usize,
+}
+
+impl Arguments {
+    fn of(kind: Asked, element: c_uint, count: usize) -> Arguments {
+        let none = std::ptr::null();
+        Arguments {
+            kind,
+            root: 0,
+            element,
+            operation: Operation::Sum as c_uint,
+            count,
+            send_counts: none,
+            recv_counts: none,
+        }
+    }
+
+    /// # Safety
+    /// Counts that this member needs are NULL or have `size` elements.
+    unsafe fn call(&self, index: u32, size: u32) -> Result<Call> {
+        let root = u32::try_from(self.root)
+            .map_err(|_| invalid(format!("root {}", self.root)).with_remedy("give the index of a member, from 0"))?;
+        let code = |code: c_uint| u8::try_from(code).ok();
+        let element = code(self.element).and_then(ElementType::from_code).ok_or_else(|| {
+            invalid(format!("{} is no element type", self.element))
+                .with_remedy("use a deck_type_t, DECK_BYTE to DECK_DOUBLE")
+        })?;
+        let operation = code(self.operation).and_then(Operation::from_code).ok_or_else(|| {
+            invalid(format!("{} is no operation", self.operation)).with_remedy("use a deck_op_t, DECK_SUM to DECK_XOR")
+        })?;
+        let (sends, receives) = match self.kind {
+            Asked::Gatherv => (false, index == root),
+            Asked::Scatterv => (index == root, false),
+            Asked::Allgatherv => (false, true),
+            Asked::Alltoallv => (true, true),
+            _ => (false, false),
+        };
+        // SAFETY: as the caller promises.
+        let counts = |is_needed: bool, counts: *const usize| unsafe { counts_from_c(is_needed, counts, size) };
+        let (send_counts, recv_counts) = (counts(sends, self.send_counts)?, counts(receives, self.recv_counts)?);
+        let call = Call::new(self.kind, element, self.count).rooted(root).reducing(operation);
+        Ok(Call { send_counts, recv_counts, ..call })
+    }
+}
+
+/// # Safety
+/// `counts` is NULL or, if it is needed, has `size` elements.
+unsafe fn counts_from_c(is_needed: bool, counts: *const usize, size: u32) -> Result<Vec<usize>> {
+    if !is_needed {
+        return Ok(Vec::new());
+    }
+    if counts.is_null() {
+        return Err(invalid("the counts are NULL").with_remedy("give a count for each member"));
+    }
+    // SAFETY: not NULL, and the caller gives `size` of them.
+    Ok(unsafe { slice::from_raw_parts(counts, size as usize) }.to_vec())
+}
+
+/// What C wants to happen.
+#[derive(Clone, Copy)]
+enum How {
+    /// Wait for the end, for so many milliseconds.
+    Wait(c_int),
+    /// Start, and give a request.
+    Start(*mut *mut RequestHandle),
+}
+
+/// # Safety
+/// `input` and `output` are NULL or have as many bytes as the call takes and gives in this member, which nobody else uses
+/// during the call; counts as for [`Arguments::call`]; the place of a request is NULL or may be written.
+unsafe fn collective(
+    name: &'static str,
+    group: *mut GroupHandle,
+    arguments: Arguments,
+    input: *const c_void,
+    output: *mut c_void,
+    how: How,
+) -> c_int {
+    answer(name, || {
+        let session = node::session()?;
+        let timeout = match how {
+            How::Wait(timeout_ms) => Some(node::timeout(timeout_ms)?),
+            How::Start(place) if place.is_null() => {
+                return Err(invalid("no place for the request: the last argument is NULL"));
+            }
+            How::Start(_) => None,
+        };
+        let member = group::pin(group, session)?;
+        let mut alone = member.alone()?;
+        // SAFETY: as the caller promises.
+        let call = unsafe { arguments.call(alone.index(), member.size) }?;
+        let (takes, gives) = call.bytes(alone.index(), member.size)?;
+        for (bytes, address, what) in [(takes, input, "in"), (gives, output.cast_const(), "out")] {
+            if bytes > 0 && address.is_null() {
+                return Err(invalid(format!("{what} is NULL, and {bytes} bytes are needed there")));
+            }
+        }
+        let (from, to) = (input.addr(), output.addr());
+        let overlaps = takes > 0 && gives > 0 && from < to.saturating_add(gives) && to < from.saturating_add(takes);
+        let is_reduction = matches!(call.kind, Asked::Reduce | Asked::Allreduce | Asked::Scan);
+        if overlaps && !(is_reduction && from == to) {
+            return Err(invalid("in and out overlap")
+                .with_remedy("give two arrays; reductions also take one array, the same, for both"));
+        }
+        let input: &[u8] = if takes == 0 {
+            &[]
+        } else {
+            // SAFETY: not NULL, at most isize::MAX bytes (`Call::bytes`), and the caller gives that many.
+            unsafe { slice::from_raw_parts(input.cast(), takes) }
+        };
+        // One array for both: the input is kept, since two borrows of it cannot be.
+        let kept: Vec<u8>;
+        let input = if overlaps {
+            kept = input.to_vec();
+            &kept
+        } else {
+            input
+        };
+        let to = output.cast::<u8>();
+        let output: &mut [u8] = if gives == 0 {
+            &mut []
+        } else {
+            // SAFETY: not NULL, at most isize::MAX bytes, the caller gives that many for writing, and the input is not there.
+            unsafe { slice::from_raw_parts_mut(to, gives) }
+        };
+        let How::Start(place) = how else {
+            alone.call(&call, input, output, timeout.unwrap_or_default())?;
+            return Ok(DECK_OK);
+        };
+        // What a broadcast's root gives stands in its output; elsewhere the output is only written.
+        let reads_output = call.kind == Asked::Bcast && alone.index() == call.root;
+        let result = if reads_output { output.to_vec() } else { vec![0; gives] };
+        let pending = alone.start(&call, input, result)?;
+        let handle = REQUESTS.insert(session, Request { group, pending: Mutex::new(pending), output: to })?;
+        // SAFETY: not NULL, and the caller lets it be written.
+        unsafe { place.write(handle) };
+        Ok(DECK_OK)
+    })
+}
+
+/// Looks whether a request has come to its end, or waits; then its result is put where C wants it, and it is freed.
+fn finish(name: &'static str, request: *mut RequestHandle, how: Option<c_int>, is_done: *mut c_int) -> c_int {
+    answer(name, || {
+        let session = node::session()?;
+        let timeout = how.map(node::timeout).transpose()?;
+        if how.is_none() && is_done.is_null() {
+            return Err(invalid("no place for the answer: the second argument is NULL"));
+        }
+        let pin = REQUESTS.pin(request, Some(session)).map_err(|unusable| unusable.error(Kind::Request))?;
+        let mut pending = pin.pending.try_lock().map_err(|_| Unusable::Busy.error(Kind::Request))?;
+        let member = group::pin(pin.group, session)?;
+        let mut alone = member.alone()?;
+        let result = match timeout {
+            Some(timeout) => Some(pending.wait(&mut alone, timeout)?),
+            None => pending.test(&mut alone)?,
+        };
+        drop((alone, pending));
+        if let Some(result) = &result {
+            if !result.is_empty() {
+                // SAFETY: it is the output that was given to the starting call, with as many bytes as the result has, and
+                // that the caller leaves to the library until now; the result is memory of its own.
+                unsafe { std::ptr::copy_nonoverlapping(result.as_ptr(), pin.output, result.len()) };
+            }
+            pin.remove();
+        }
+        if !is_done.is_null() {
+            // SAFETY: not NULL, and the caller lets it be written.
+            unsafe { is_done.write(result.is_some().into()) };
+        }
+        Ok(DECK_OK)
+    })
+}
+
+/// `deck_test` in deck.h.
+///
+/// # Safety
+/// `is_done` is NULL or may be written; the request's `out` is as it was when it was started.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn deck_test(request: *mut RequestHandle, is_done: *mut c_int) -> c_int {
+    finish("deck_test", request, None, is_done)
+}
+
+/// `deck_wait` in deck.h.
+///
+/// # Safety
+/// The request's `out` is as it was when it was started.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn deck_wait(request: *mut RequestHandle, timeout_ms: c_int) -> c_int {
+    finish("deck_wait", request, Some(timeout_ms), std::ptr::null_mut())
+}
+
+/// `deck_request_destroy` in deck.h.
+#[unsafe(no_mangle)]
+pub extern "C" fn deck_request_destroy(request: *mut RequestHandle) -> c_int {
+    answer("deck_request_destroy", || {
+        let pin = node::pin_to_destroy(&REQUESTS, Kind::Request, request)?;
+        if !pin.remove() {
+            return Err(Unusable::Destroyed.error(Kind::Request));
+        }
+        Ok(DECK_OK)
+    })
+}
+
+/// The two C functions of a collective: one that waits and one that starts.
+macro_rules! calls {
+    ($($waits:ident $starts:ident ($($name:ident: $type:ty),*) $input:expr, $output:expr, $arguments:expr;)*) => {$(
+        #[doc = concat!("`", stringify!($waits), "` in deck.h.")]
+        ///
+        /// # Safety
+        /// Arrays are NULL or as long as deck.h says, and nobody else uses them during the call.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $waits(group: *mut GroupHandle, $($name: $type,)* timeout_ms: c_int) -> c_int {
+            // SAFETY: as the caller promises.
+            unsafe {
+                collective(stringify!($waits), group, $arguments, $input, $output, How::Wait(timeout_ms))
+            }
+        }
+
+        #[doc = concat!("`", stringify!($starts), "` in deck.h.")]
+        ///
+        /// # Safety
+        /// Arrays are NULL or as long as deck.h says; those that are written are left to the library until the request has come
+        /// to its end.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $starts(
+            group: *mut GroupHandle,
+            $($name: $type,)*
+            request: *mut *mut RequestHandle,
+        ) -> c_int {
+            // SAFETY: as the caller promises.
+            unsafe {
+                collective(stringify!($starts), group, $arguments, $input, $output, How::Start(request))
+            }
+        }
+    )*};
+}
+
+const NOTHING: *const c_void = std::ptr::null();
+const NOWHERE: *mut c_void = std::ptr::null_mut();
+const BYTE: c_uint = ElementType::Byte as c_uint;
+
+calls! {
+    deck_barrier deck_start_barrier () NOTHING, NOWHERE, Arguments::of(Asked::Barrier, BYTE, 0);
+    deck_bcast deck_start_bcast (root: c_int, data: *mut c_void, count: usize, element: c_uint)
+        NOTHING, data, Arguments { root, ..Arguments::of(Asked::Bcast, element, count) };
+    deck_reduce deck_start_reduce
+        (root: c_int, input: *const c_void, output: *mut c_void, count: usize, element: c_uint, operation: c_uint)
+        input, output, Arguments { root, operation, ..Arguments::of(Asked::Reduce, element, count) };
+    deck_allreduce deck_start_allreduce
+        (input: *const c_void, output: *mut c_void, count: usize, element: c_uint, operation: c_uint)
+        input, output, Arguments { operation, ..Arguments::of(Asked::Allreduce, element, count) };
+    deck_scan deck_start_scan
+        (input: *const c_void, output: *mut c_void, count: usize, element: c_uint, operation: c_uint)
+        input, output, Arguments { operation, ..Arguments::of(Asked::Scan, element, count) };
+    deck_gather deck_start_gather
+        (root: c_int, input: *const c_void, count: usize, output: *mut c_void, element: c_uint)
+        input, output, Arguments { root, ..Arguments::of(Asked::Gather, element, count) };
+    deck_scatter deck_start_scatter
+        (root: c_int, input: *const c_void, output: *mut c_void, count: usize, element: c_uint)
+        input, output, Arguments { root, ..Arguments::of(Asked::Scatter, element, count) };
+    deck_allgather deck_start_allgather (input: *const c_void, count: usize, output: *mut c_void, element: c_uint)
+        input, output, Arguments::of(Asked::Allgather, element, count);
+    deck_alltoall deck_start_alltoall (input: *const c_void, count: usize, output: *mut c_void, element: c_uint)
+        input, output, Arguments::of(Asked::Alltoall, element, count);
+    deck_gatherv deck_start_gatherv
+        (root: c_int, input: *const c_void, count: usize, output: *mut c_void, counts: *const usize, element: c_uint)
+        input, output,
+        Arguments { root, recv_counts: counts, ..Arguments::of(Asked::Gatherv, element, count) };
+    deck_scatterv deck_start_scatterv
+        (root: c_int, input: *const c_void, counts: *const usize, output: *mut c_void, count: usize, element: c_uint)
+        input, output,
+        Arguments { root, send_counts: counts, ..Arguments::of(Asked::Scatterv, element, count) };
+    deck_allgatherv deck_start_allgatherv
+        (input: *const c_void, count: usize, output: *mut c_void, counts: *const usize, element: c_uint)
+        input, output, Arguments { recv_counts: counts, ..Arguments::of(Asked::Allgatherv, element, count) };
+    deck_alltoallv deck_start_alltoallv
+        (input: *const c_void, send_counts: *const usize, output: *mut c_void, recv_counts: *const usize, element: c_uint)
+        input, output, Arguments { send_counts, recv_counts, ..Arguments::of(Asked::Alltoallv, element, 0) };
+}

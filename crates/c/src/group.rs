@@ -1,0 +1,116 @@
+//! Groups: joined, asked and left through a handle, and used by one thread at a time.
+
+use std::ffi::{CStr, c_char, c_int};
+use std::sync::{Mutex, MutexGuard, TryLockError};
+
+use deck_api::{Group, Result};
+
+use crate::error::{DECK_OK, answer, invalid};
+use crate::handle::{Kind, Pin, Table, Unusable};
+use crate::node;
+
+/// Opaque to C.
+#[repr(C)]
+pub struct GroupHandle([u8; 0]);
+
+static GROUPS: Table<Member> = Table::new(Kind::Group);
+
+/// A member of a group, and what can be asked while a thread is in a collective of it.
+pub struct Member {
+    group: Mutex<Group>,
+    index: u32,
+    /// How many members there are.
+    pub size: u32,
+}
+
+impl Member {
+    /// The member, for this thread alone.
+    ///
+    /// # Errors
+    /// `Invalid` if another thread is using it.
+    pub fn alone(&self) -> Result<MutexGuard<'_, Group>> {
+        match self.group.try_lock() {
+            Ok(group) => Ok(group),
+            Err(TryLockError::Poisoned(poisoned)) => Ok(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => Err(Unusable::Busy.error(Kind::Group)),
+        }
+    }
+}
+
+/// The member behind `handle`.
+pub fn pin(handle: *const GroupHandle, session: u64) -> Result<Pin<'static, Member>> {
+    GROUPS.pin(handle, Some(session)).map_err(|unusable| unusable.error(Kind::Group))
+}
+
+fn number(number: u32) -> c_int {
+    c_int::try_from(number).unwrap_or(c_int::MAX)
+}
+
+/// `deck_group_join` in deck.h.
+///
+/// # Safety
+/// `group` is NULL or may be written; `name` is NULL or a string.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn deck_group_join(
+    group: *mut *mut GroupHandle,
+    name: *const c_char,
+    size: c_int,
+    index: c_int,
+    timeout_ms: c_int,
+) -> c_int {
+    answer("deck_group_join", || {
+        let (session, node) = node::node()?;
+        let timeout = node::timeout(timeout_ms)?;
+        if group.is_null() {
+            return Err(invalid("no place for the group: the first argument is NULL"));
+        }
+        if name.is_null() {
+            return Err(invalid("the name of the group is NULL"));
+        }
+        // SAFETY: not NULL, and the caller gives a string that stays as it is during the call.
+        let name = unsafe { CStr::from_ptr(name) }
+            .to_str()
+            .map_err(|_| invalid("the name of the group is not UTF-8").with_remedy("choose a name in UTF-8"))?;
+        let size = u32::try_from(size)
+            .map_err(|_| invalid(format!("a group of {size}")).with_remedy("give the number of members, 1 or more"))?;
+        let index = match index {
+            -1 => None,
+            _ => Some(u32::try_from(index).map_err(|_| {
+                invalid(format!("index {index}")).with_remedy("give 0 to size - 1, or -1 for the order of arrival")
+            })?),
+        };
+        let joined = Group::join(&node, name, size, index, timeout)?;
+        let (index, size) = (joined.index(), joined.size());
+        let handle = GROUPS.insert(session, Member { group: Mutex::new(joined), index, size })?;
+        // SAFETY: not NULL, and the caller lets it be written.
+        unsafe { group.write(handle) };
+        Ok(DECK_OK)
+    })
+}
+
+/// `deck_group_index` in deck.h.
+#[unsafe(no_mangle)]
+pub extern "C" fn deck_group_index(group: *const GroupHandle) -> c_int {
+    answer("deck_group_index", || Ok(number(pin(group, node::session()?)?.index)))
+}
+
+/// `deck_group_size` in deck.h.
+#[unsafe(no_mangle)]
+pub extern "C" fn deck_group_size(group: *const GroupHandle) -> c_int {
+    answer("deck_group_size", || Ok(number(pin(group, node::session()?)?.size)))
+}
+
+/// `deck_group_leave` in deck.h.
+#[unsafe(no_mangle)]
+pub extern "C" fn deck_group_leave(group: *mut GroupHandle) -> c_int {
+    answer("deck_group_leave", || {
+        let pin = node::pin_to_destroy(&GROUPS, Kind::Group, group)?;
+        if pin.group.try_lock().is_err_and(|error| matches!(error, TryLockError::WouldBlock)) {
+            return Err(Unusable::Busy.error(Kind::Group));
+        }
+        if !pin.remove() {
+            return Err(Unusable::Destroyed.error(Kind::Group));
+        }
+        Ok(DECK_OK)
+    })
+}

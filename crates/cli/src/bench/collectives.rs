@@ -1,0 +1,200 @@
+//! Collectives among processes, and among the threads of two nodes.
+//!
+//! Every member calls the same collective again and again, with another root each time: so nobody can run ahead, and a round is
+//! a whole one. Member 0 tells how many come next and keeps the time of these alone. Sizes are those of one block: what one
+//! member gives to one other, or to all.
+
+use std::time::{Duration, Instant};
+
+use deck::group::{Call, Kind};
+use deck::{Element, ElementType, Error, ErrorKind, Group, Message, Node, Thread};
+
+use super::Benchmark;
+use super::nodes::{LOST, Part, Placement};
+use super::pingpong::in_bytes;
+
+pub const BENCHMARK: Benchmark = Benchmark {
+    name: "collectives",
+    about: "barrier, bcast, allreduce and the others, among processes and among threads",
+    axis: "members",
+    points: &[2, 4, 8],
+    nodes: |members| members as u32,
+    placement: Placement::Together,
+    repetitions: 5,
+    time: Duration::from_secs(15),
+    part,
+};
+
+const BLOCKS: [usize; 3] = [8, 4 << 10, 1 << 20];
+const KINDS: [Kind; 8] = [
+    Kind::Bcast,
+    Kind::Reduce,
+    Kind::Allreduce,
+    Kind::Scan,
+    Kind::Gather,
+    Kind::Scatter,
+    Kind::Allgather,
+    Kind::Alltoall,
+];
+/// Rounds between two looks at the clock: of short blocks, and of long ones.
+const ROUNDS: (u64, u64) = (64, 16);
+
+fn part(part: &Part) -> deck::Result<()> {
+    let node = part.join()?;
+    let mut group = Group::join(&node, "bench.processes", part.nodes, Some(part.role), LOST)?;
+    let measures = 2 * (1 + (BLOCKS.len() + 1) * KINDS.len()) as u32;
+    let times = (part.warm_up() / measures, part.time() / measures);
+    measure_all(part, &node, "", &mut group, times)?;
+    // Members two by two and more in one node; nodes beyond the second sleep meanwhile.
+    let nodes = if part.nodes < 4 { 1 } else { 2 };
+    if part.role < nodes {
+        let threads = part.nodes / nodes;
+        let running: Vec<_> = (0..threads)
+            .map(|thread| start(part, &node, part.role * threads + thread, times))
+            .collect::<Result<_, _>>()?;
+        for thread in running {
+            thread.join().map_err(|_| Error::new(ErrorKind::System, "a thread of the benchmark panicked"))??;
+        }
+    }
+    group.barrier(part.time() + LOST)?;
+    drop(group);
+    node.leave()
+}
+
+fn start(part: &Part, node: &Node, index: u32, times: (Duration, Duration)) -> deck::Result<Thread<deck::Result<()>>> {
+    let (part, node) = (part.clone(), node.clone());
+    Thread::spawn(move || {
+        let mut group = Group::join(&node, "bench.threads", part.nodes, Some(index), LOST)?;
+        measure_all(&part, &node, "threads: ", &mut group, times)
+    })
+}
+
+/// Measures every kind with every size; member 0 tells the results.
+fn measure_all(
+    part: &Part,
+    node: &Node,
+    prefix: &str,
+    group: &mut Group,
+    times: (Duration, Duration),
+) -> deck::Result<()> {
+    let tell = |what: &str, ns: Option<f64>| ns.map_or(Ok(()), |ns| part.tell(&format!("{prefix}{what}"), "ns", ns));
+    let barrier = mean_ns(group, times, ROUNDS.0, |group, _| group.barrier(LOST))?;
+    tell("barrier", barrier)?;
+    for kind in KINDS {
+        for bytes in BLOCKS {
+            let is_long = bytes >= 64 << 10;
+            let rounds = if is_long { ROUNDS.1 } else { ROUNDS.0 };
+            let what = format!("{}, {}", kind.name(), in_bytes(bytes));
+            let mut buffers = Buffers::new(kind, bytes, group);
+            let ns = mean_ns(group, times, rounds, |group, round| buffers.call(group, round))?;
+            buffers.check(group)?;
+            tell(&what, ns)?;
+            if is_long {
+                let mut messages = buffers.in_messages(node)?;
+                let ns = mean_ns(group, times, rounds, |group, round| buffers.call_in(&mut messages, group, round))?;
+                tell(&format!("{what}, in messages"), ns)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The mean time of a round, in member 0.
+fn mean_ns(
+    group: &mut Group,
+    (warm_up, time): (Duration, Duration),
+    rounds: u64,
+    mut call: impl FnMut(&mut Group, u64) -> deck::Result<()>,
+) -> deck::Result<Option<f64>> {
+    let begin = Instant::now();
+    let (mut spent, mut counted) = (Duration::ZERO, 0);
+    loop {
+        let mut next = [if begin.elapsed() < warm_up + time || counted == 0 { rounds } else { 0 }];
+        group.bcast(0, &mut next, LOST)?;
+        if next[0] == 0 {
+            return Ok((group.index() == 0).then(|| spent.as_nanos() as f64 / counted as f64));
+        }
+        let start = Instant::now();
+        (0..next[0]).try_for_each(|round| call(group, round))?;
+        if start - begin >= warm_up {
+            spent += start.elapsed();
+            counted += next[0];
+        }
+    }
+}
+
+struct Buffers {
+    kind: Kind,
+    block: usize,
+    input: Vec<f64>,
+    output: Vec<f64>,
+}
+
+impl Buffers {
+    /// Member i gives elements of i + 1.
+    fn new(kind: Kind, bytes: usize, group: &Group) -> Buffers {
+        let (block, size) = (bytes / size_of::<f64>(), group.size() as usize);
+        let (inputs, outputs) = match kind {
+            Kind::Bcast => (0, 1),
+            Kind::Reduce | Kind::Allreduce | Kind::Scan => (1, 1),
+            Kind::Gather | Kind::Allgather => (1, size),
+            Kind::Scatter => (size, 1),
+            _ => (size, size),
+        };
+        let value = f64::from(group.index() + 1);
+        Buffers { kind, block, input: vec![value; inputs * block], output: vec![value; outputs * block] }
+    }
+
+    fn call(&mut self, group: &mut Group, round: u64) -> deck::Result<()> {
+        let call = self.call_of(group, round);
+        group.call(&call, f64::as_bytes(&self.input), f64::as_bytes_mut(&mut self.output), LOST)?;
+        self.after(group)
+    }
+
+    /// The same with what lies in messages.
+    fn call_in(&self, [input, output]: &mut [Message; 2], group: &mut Group, round: u64) -> deck::Result<()> {
+        group.call(&self.call_of(group, round), input.as_bytes(), output.edit()?, LOST)?;
+        self.after(group)
+    }
+
+    fn in_messages(&self, node: &Node) -> deck::Result<[Message; 2]> {
+        let mut messages = [node.message(), node.message()];
+        messages[0].pack(&self.input)?;
+        messages[1].pack(&self.output)?;
+        Ok(messages)
+    }
+
+    fn call_of(&self, group: &Group, round: u64) -> Call {
+        let root = (round % u64::from(group.size())) as u32;
+        let call = Call::new(self.kind, ElementType::Double, self.block);
+        if matches!(self.kind, Kind::Allreduce | Kind::Scan | Kind::Allgather | Kind::Alltoall) {
+            return call;
+        }
+        call.rooted(root)
+    }
+
+    fn after(&self, group: &mut Group) -> deck::Result<()> {
+        if self.kind == Kind::Scan { group.barrier(LOST) } else { Ok(()) }
+    }
+
+    /// What the last rounds must have left: every root had its turn.
+    fn check(&self, group: &Group) -> deck::Result<()> {
+        let size = group.size() as usize;
+        let sum_to = |member: usize| (member * (member + 1) / 2) as f64;
+        let expected = |place: usize| match self.kind {
+            // Everybody has what member 0 gave first, and all gave on.
+            Kind::Bcast => 1.0,
+            Kind::Reduce | Kind::Allreduce => sum_to(size),
+            Kind::Scan => sum_to(group.index() as usize + 1),
+            Kind::Scatter => size as f64,
+            _ => (place / self.block + 1) as f64,
+        };
+        match self.output.iter().enumerate().find(|(place, value)| **value != expected(*place)) {
+            None => Ok(()),
+            Some((place, value)) => {
+                let what = format!("{}: element {place} is {value}, not {}", self.kind.name(), expected(place));
+                Err(Error::new(ErrorKind::Corrupt, what).with_remedy("report this: results must be right"))
+            }
+        }
+    }
+}

@@ -1,0 +1,328 @@
+//! The board of a group: the words in shared memory at which its members meet.
+//!
+//! It lies in the heap of the node whose thread came first. What is in it (in lines of 64 bytes, so that no two members
+//! write the same one):
+//!
+//! ```text
+//! line 0        hash of the name, size, lock, state, event of joining, incarnation
+//! line 1        members that left; the event that waiting members sleep on
+//! 2 + 3 i       member i: state and node; arrivals and flag of its party, if it is the first of one
+//! 3 + 3 i       what member i said in its last even phase; the phase, written last, is the flag of a party of one
+//! 4 + 3 i       ... and in its last odd phase
+//! ```
+//!
+//! Who joins and leaves is changed under the lock only, which holds no longer than a few stores. Its word is the number of
+//! the holder's node plus one, so that the lock of a dead node is taken over; every change is one store, so that whoever
+//! takes over finds no half of one. The memory of a board is only ever used for boards: somebody who read its place from
+//! the job's table a moment too late locks a board, and nothing else.
+
+use std::sync::Arc;
+
+use deck_mudeck::{Error, ErrorKind, NodeId, Result};
+use deck_peers::Membership;
+use deck_segment::{Segment, Words};
+use deck_sync::atomic::{AtomicU64, Ordering};
+use deck_sync::{Deadline, Event, Interrupted, Waiting};
+
+/// How many members a group can have.
+pub const MEMBERS_MAX: u32 = 1024;
+/// Bytes of content that a member can say in its line: shorter contributions need no memory beside it.
+pub const INLINE: usize = 32;
+
+const LINE_WORDS: usize = 8;
+const HEAD_LINES: usize = 2;
+const MEMBER_LINES: usize = 3;
+
+mod head {
+    pub const NAME: usize = 0;
+    pub const SIZE: usize = 1;
+    pub const LOCK: usize = 2;
+    pub const STATE: usize = 3;
+    pub const JOINING: usize = 4;
+    pub const INCARNATION: usize = 5;
+    pub const DEPARTED: usize = 8;
+    pub const CHANGED: usize = 9;
+}
+
+mod member {
+    pub const STATE: usize = 0;
+    pub const ARRIVED: usize = 1;
+    pub const FLAG: usize = 2;
+}
+
+/// Words of what a member says in a phase.
+mod said {
+    pub const CALL: usize = 0;
+    pub const LENGTH: usize = 1;
+    pub const PHASE: usize = 2;
+    pub const PLACE: usize = 3;
+    pub const CONTENT: usize = 4;
+}
+
+/// How far a group is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// Members are still to come.
+    Open,
+    /// All have come.
+    Formed,
+    /// All have left: the board is nobody's.
+    Over,
+}
+
+/// A member's place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// Nobody has come.
+    Free,
+    /// A thread of this node is there.
+    Present(NodeId),
+    /// A thread of this node was there and left.
+    Left(NodeId),
+}
+
+/// What a member says in a phase.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Said {
+    /// The call it is in, packed.
+    pub call: u64,
+    /// Elements or bytes, depending on the call.
+    pub length: u64,
+    /// Byte offset of its contribution in its node's segment; 0 if that is in the line itself.
+    pub place: u64,
+}
+
+/// A board, as one member sees it.
+#[derive(Clone, Debug)]
+pub struct Board {
+    words: Words,
+    /// The node in whose heap it lies.
+    pub owner: NodeId,
+    /// Byte offset in that node's segment.
+    pub offset: usize,
+}
+
+impl Board {
+    /// Bytes of a board for `size` members.
+    pub fn bytes(size: u32) -> usize {
+        (HEAD_LINES + MEMBER_LINES * size as usize) * LINE_WORDS * 8
+    }
+
+    /// The board for `size` members at `offset` of the segment of `owner`.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Corrupt`] if it cannot lie there.
+    pub fn at(segment: &Arc<Segment>, owner: NodeId, offset: usize, size: u32) -> Result<Board> {
+        let words = Words::in_segment(segment, offset, Board::bytes(size) / 8).ok_or_else(|| {
+            Error::new(ErrorKind::Corrupt, "the job's table tells an impossible place of a group").with_peer(owner)
+        })?;
+        Ok(Board { words, owner, offset })
+    }
+
+    fn load(&self, word: usize) -> u64 {
+        // Acquire: pairs with: board/store.
+        self.words.get(word).load(Ordering::Acquire)
+    }
+
+    fn store(&self, word: usize, value: u64) {
+        // Release: pairs with: board/store.
+        self.words.get(word).store(value, Ordering::Release);
+    }
+
+    fn line(index: u32, line: usize) -> usize {
+        (HEAD_LINES + MEMBER_LINES * index as usize + line) * LINE_WORDS
+    }
+
+    /// Makes it the empty board of a new group. Under the lock.
+    pub fn reset(&self, name: u64, size: u32) {
+        (head::DEPARTED..self.words.count()).for_each(|word| self.store(word, 0));
+        self.store(head::INCARNATION, self.load(head::INCARNATION).wrapping_add(1));
+        self.store(head::SIZE, u64::from(size));
+        self.store(head::NAME, name);
+        self.set_state(State::Open);
+    }
+
+    /// Hash of the group's name.
+    pub fn name(&self) -> u64 {
+        self.load(head::NAME)
+    }
+
+    /// How many members the group has or waits for.
+    pub fn size(&self) -> u64 {
+        self.load(head::SIZE)
+    }
+
+    /// Changes whenever the board is used for another group.
+    pub fn incarnation(&self) -> u64 {
+        self.load(head::INCARNATION)
+    }
+
+    /// How far the group is.
+    pub fn state(&self) -> State {
+        match self.load(head::STATE) {
+            0 => State::Open,
+            1 => State::Formed,
+            _ => State::Over,
+        }
+    }
+
+    /// Under the lock.
+    pub fn set_state(&self, state: State) {
+        self.store(head::STATE, state as u64);
+    }
+
+    /// Member `index`.
+    pub fn place(&self, index: u32) -> Place {
+        let word = self.load(Board::line(index, 0) + member::STATE);
+        let node = NodeId((word >> 8) as u32);
+        match word & 0xff {
+            0 => Place::Free,
+            1 => Place::Present(node),
+            _ => Place::Left(node),
+        }
+    }
+
+    /// Under the lock, except that a member may always tell that it has left.
+    pub fn set_place(&self, index: u32, place: Place) {
+        let word = match place {
+            Place::Free => 0,
+            Place::Present(node) => u64::from(node.0) << 8 | 1,
+            Place::Left(node) => u64::from(node.0) << 8 | 2,
+        };
+        self.store(Board::line(index, 0) + member::STATE, word);
+    }
+
+    /// Notified when somebody joins, leaves or unlocks.
+    pub fn joining(&self) -> &Event {
+        self.words.event(head::JOINING)
+    }
+
+    /// What members sleep on: notified when a phase is complete and when a member leaves.
+    pub fn changed(&self) -> &Event {
+        self.words.event(head::CHANGED)
+    }
+
+    /// How many members have left.
+    pub fn departed(&self) -> u64 {
+        self.load(head::DEPARTED)
+    }
+
+    /// One more has left. The member's place says so already.
+    pub fn depart(&self) {
+        // Release: pairs with: board/store.
+        self.words.get(head::DEPARTED).fetch_add(1, Ordering::AcqRel);
+        self.changed().notify();
+        self.joining().notify();
+    }
+
+    /// Arrivals in the party whose first member is `first`.
+    pub fn counter(&self, first: u32) -> &AtomicU64 {
+        self.words.get(Board::line(first, 0) + member::ARRIVED)
+    }
+
+    /// The flag of a larger party whose first member is `first`, for all phases.
+    pub fn flag(&self, first: u32) -> &AtomicU64 {
+        self.words.get(Board::line(first, 0) + member::FLAG)
+    }
+
+    /// The last odd or even phase, as `phase` is, in which member `index` has said something: the flag of a party of one.
+    #[inline]
+    pub fn told(&self, index: u32, phase: u64) -> &AtomicU64 {
+        self.words.get(Board::line(index, 1 + (phase % 2) as usize) + said::PHASE)
+    }
+
+    /// Member `index` says `said` in `phase`, with `content` if that is short. It is read after all have arrived; that it was
+    /// said is told by [`Board::told`].
+    pub fn say(&self, index: u32, phase: u64, said: &Said, content: &[u8]) {
+        let line = Board::line(index, 1 + (phase % 2) as usize);
+        // Relaxed: arriving publishes (meeting/flag, meeting/counter).
+        let set = |word: usize, value: u64| self.words.get(line + word).store(value, Ordering::Relaxed);
+        set(said::CALL, said.call);
+        set(said::LENGTH, said.length);
+        set(said::PLACE, said.place);
+        for (word, bytes) in content.chunks(8).enumerate() {
+            let mut padded = [0; 8];
+            padded[..bytes.len()].copy_from_slice(bytes);
+            set(said::CONTENT + word, u64::from_ne_bytes(padded));
+        }
+    }
+
+    /// What member `index` said in `phase`, which is complete.
+    pub fn heard(&self, index: u32, phase: u64) -> Said {
+        let line = Board::line(index, 1 + (phase % 2) as usize);
+        let get = |word: usize| self.words.get(line + word).load(Ordering::Relaxed);
+        Said { call: get(said::CALL), length: get(said::LENGTH), place: get(said::PLACE) }
+    }
+
+    /// The short content that member `index` said in `phase`, from byte `from` on; `None` if there is not so much.
+    #[must_use]
+    pub fn content(&self, index: u32, phase: u64, from: usize, into: &mut [u8]) -> Option<()> {
+        let line = Board::line(index, 1 + (phase % 2) as usize) + said::CONTENT;
+        let mut content = [0; INLINE];
+        for (word, bytes) in content.chunks_mut(8).enumerate() {
+            bytes.copy_from_slice(&self.words.get(line + word).load(Ordering::Relaxed).to_ne_bytes());
+        }
+        let end = from.checked_add(into.len())?;
+        into.copy_from_slice(content.get(from..end)?);
+        Some(())
+    }
+
+    /// True if member `index` has said something in `phase`.
+    pub fn has_said(&self, index: u32, phase: u64) -> bool {
+        self.told(index, phase).load(Ordering::Relaxed) == phase
+    }
+
+    /// Locks the board for who joins and leaves. Blocks until the deadline.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Timeout`] naming the node that holds it and does not run, [`ErrorKind::Cancelled`].
+    pub fn lock(&self, membership: &Membership, deadline: Deadline) -> Result<Locked<'_>> {
+        let mut locking = Locking { board: self, membership };
+        match deck_sync::wait(
+            &mut locking,
+            &[self.joining(), membership.table().changed()],
+            membership.crowd(),
+            deadline,
+        ) {
+            Ok(()) => Ok(Locked(self)),
+            Err(interrupted) => {
+                let holder = self.load(head::LOCK).checked_sub(1).map(|number| NodeId(number as u32));
+                let kind = match interrupted {
+                    Interrupted::Deadline => ErrorKind::Timeout,
+                    Interrupted::Cancelled => ErrorKind::Cancelled,
+                };
+                let error = Error::new(kind, "waiting for another thread that joins or leaves the group");
+                Err(holder.map_or(error.clone(), |holder| error.with_peer(holder)))
+            }
+        }
+    }
+}
+
+struct Locking<'a> {
+    board: &'a Board,
+    membership: &'a Membership,
+}
+
+impl Waiting for Locking<'_> {
+    type Output = ();
+
+    fn look(&mut self) -> Option<()> {
+        let lock = self.board.words.get(head::LOCK);
+        let holder = lock.load(Ordering::Relaxed);
+        let is_free = holder == 0 || !self.membership.table().is_live(NodeId((holder - 1) as u32));
+        let mine = u64::from(self.membership.number().0) + 1;
+        // Acquire: pairs with: board/lock.
+        (is_free && lock.compare_exchange(holder, mine, Ordering::Acquire, Ordering::Relaxed).is_ok()).then_some(())
+    }
+}
+
+/// The lock is held.
+pub struct Locked<'a>(&'a Board);
+
+impl Drop for Locked<'_> {
+    fn drop(&mut self) {
+        // Release: pairs with: board/lock.
+        self.0.words.get(head::LOCK).store(0, Ordering::Release);
+        self.0.joining().notify();
+    }
+}

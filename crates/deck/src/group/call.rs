@@ -1,0 +1,237 @@
+//! What a collective call asks for, independent of buffers: checked against the buffers here, and against the calls of the
+//! other members after the first phase.
+
+use deck_mudeck::{ElementType, Error, ErrorKind, Result};
+
+use super::reduction::Operation;
+
+/// The collective calls.
+#[repr(u8)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// Everybody waits for everybody.
+    Barrier = 1,
+    /// The root's data to everybody.
+    Bcast = 2,
+    /// The reduction of all inputs to the root.
+    Reduce = 3,
+    /// The reduction of all inputs to everybody.
+    Allreduce = 4,
+    /// To member i the reduction of the inputs 0 to i.
+    Scan = 5,
+    /// All inputs to the root, one behind the other.
+    Gather = 6,
+    /// Part i of the root's input to member i.
+    Scatter = 7,
+    /// All inputs to everybody, one behind the other.
+    Allgather = 8,
+    /// Part i of each input to member i.
+    Alltoall = 9,
+    /// [`Kind::Gather`] with a count per member.
+    Gatherv = 10,
+    /// [`Kind::Scatter`] with a count per member.
+    Scatterv = 11,
+    /// [`Kind::Allgather`] with a count per member.
+    Allgatherv = 12,
+    /// [`Kind::Alltoall`] with counts per pair of members.
+    Alltoallv = 13,
+}
+
+impl Kind {
+    const ALL: [Kind; 13] = [
+        Kind::Barrier,
+        Kind::Bcast,
+        Kind::Reduce,
+        Kind::Allreduce,
+        Kind::Scan,
+        Kind::Gather,
+        Kind::Scatter,
+        Kind::Allgather,
+        Kind::Alltoall,
+        Kind::Gatherv,
+        Kind::Scatterv,
+        Kind::Allgatherv,
+        Kind::Alltoallv,
+    ];
+
+    /// Its name in lower case, as in messages.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Barrier => "barrier",
+            Kind::Bcast => "bcast",
+            Kind::Reduce => "reduce",
+            Kind::Allreduce => "allreduce",
+            Kind::Scan => "scan",
+            Kind::Gather => "gather",
+            Kind::Scatter => "scatter",
+            Kind::Allgather => "allgather",
+            Kind::Alltoall => "alltoall",
+            Kind::Gatherv => "gatherv",
+            Kind::Scatterv => "scatterv",
+            Kind::Allgatherv => "allgatherv",
+            Kind::Alltoallv => "alltoallv",
+        }
+    }
+
+    /// True if members may have different counts.
+    pub(super) fn has_counts(self) -> bool {
+        matches!(self, Kind::Gatherv | Kind::Scatterv | Kind::Allgatherv | Kind::Alltoallv)
+    }
+
+    pub(super) fn is_reduction(self) -> bool {
+        matches!(self, Kind::Reduce | Kind::Allreduce | Kind::Scan)
+    }
+
+    /// True if one member gives a part to each: its contribution has a block per receiver.
+    pub(super) fn gives_parts(self) -> bool {
+        matches!(self, Kind::Scatter | Kind::Alltoall | Kind::Scatterv | Kind::Alltoallv)
+    }
+
+    /// True if one member is the root.
+    pub(super) fn has_root(self) -> bool {
+        matches!(self, Kind::Bcast | Kind::Reduce | Kind::Gather | Kind::Scatter | Kind::Gatherv | Kind::Scatterv)
+    }
+}
+
+/// A collective call of one member: what is asked for, without the buffers.
+///
+/// Inputs and outputs are bytes of whole elements in native order. Which member gives and gets how much:
+///
+/// | kind | input | output |
+/// |---|---|---|
+/// | barrier | - | - |
+/// | bcast | - | `count` elements, at the root read, elsewhere written |
+/// | reduce, gather | `count` | root: `count`; gather `count` x size |
+/// | allreduce, scan | `count` | `count` |
+/// | scatter | root: `count` x size | `count` |
+/// | allgather | `count` | `count` x size |
+/// | alltoall | `count` x size | `count` x size |
+/// | gatherv, allgatherv | `count` | the sum of `recv_counts` (gatherv: root) |
+/// | scatterv | root: the sum of `send_counts` | `count` |
+/// | alltoallv | the sum of `send_counts` | the sum of `recv_counts` |
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Call {
+    /// What is called.
+    pub kind: Kind,
+    /// The root, for those that have one; else 0.
+    pub root: u32,
+    /// Type of the elements.
+    pub element: ElementType,
+    /// What reductions do; without meaning elsewhere.
+    pub operation: Operation,
+    /// Elements, as in the table above.
+    pub count: usize,
+    /// Elements for each member, in the order of indexes. Only for the kinds named in the table.
+    pub send_counts: Vec<usize>,
+    /// Elements from each member.
+    pub recv_counts: Vec<usize>,
+}
+
+impl Call {
+    /// A call without elements.
+    pub fn barrier() -> Call {
+        Call::new(Kind::Barrier, ElementType::Byte, 0)
+    }
+
+    /// A call of `kind` with `count` elements; the other fields are to be set where they have a meaning.
+    pub fn new(kind: Kind, element: ElementType, count: usize) -> Call {
+        Call {
+            kind,
+            root: 0,
+            element,
+            operation: Operation::Sum,
+            count,
+            send_counts: Vec::new(),
+            recv_counts: Vec::new(),
+        }
+    }
+
+    /// The same call with a root.
+    pub fn rooted(self, root: u32) -> Call {
+        Call { root, ..self }
+    }
+
+    /// The same call with an operation.
+    pub fn reducing(self, operation: Operation) -> Call {
+        Call { operation, ..self }
+    }
+
+    /// What is the same in every member, packed: for comparing.
+    pub(super) fn word(&self) -> u64 {
+        let operation = if self.kind.is_reduction() { self.operation as u64 } else { 0 };
+        self.kind as u64 | (self.element as u64) << 8 | operation << 16 | u64::from(self.root) << 32
+    }
+
+    /// The call that another member said, in words.
+    pub(super) fn describe(word: u64, length: u64) -> String {
+        let Some(kind) = Kind::ALL.into_iter().find(|kind| *kind as u64 == word & 0xff) else {
+            return "something else".into();
+        };
+        if kind == Kind::Barrier {
+            return "barrier".into();
+        }
+        let element = ElementType::from_code((word >> 8) as u8).map_or("?".into(), |element| format!("{element:?}"));
+        let operation = Operation::from_code((word >> 16) as u8).filter(|_| kind.is_reduction());
+        let operation = operation.map_or(String::new(), |operation| format!(" {operation:?}"));
+        let count = if kind.has_counts() { String::new() } else { format!(" {length}") };
+        let root = if kind.has_root() { format!(", root {}", word >> 32) } else { String::new() };
+        format!("{} of{count} {element}{operation}{root}", kind.name())
+    }
+
+    /// The bytes that member `me` of `size` gives and gets.
+    ///
+    /// # Errors
+    /// `Invalid` for a root or counts that cannot be, `TooLarge` if no memory could hold so much.
+    pub fn bytes(&self, me: u32, size: u32) -> Result<(usize, usize)> {
+        let kind = self.kind;
+        let invalid = |what: String| Error::new(ErrorKind::Invalid, format!("{}: {what}", kind.name()));
+        if self.root >= size {
+            return Err(invalid(format!("root {} of a group of {size}", self.root))
+                .with_remedy(format!("roots are 0 to {}", size - 1)));
+        }
+        if kind.is_reduction() {
+            self.operation.check(self.element)?;
+        }
+        let is_root = me == self.root;
+        let (sends, receives) = match kind {
+            Kind::Gatherv => (false, is_root),
+            Kind::Scatterv => (is_root, false),
+            Kind::Allgatherv => (false, true),
+            Kind::Alltoallv => (true, true),
+            _ => (false, false),
+        };
+        for (is_wanted, counts, name) in [(sends, &self.send_counts, "send"), (receives, &self.recv_counts, "receive")]
+        {
+            if is_wanted && counts.len() != size as usize {
+                return Err(invalid(format!("{} {name} counts in a group of {size}", counts.len()))
+                    .with_remedy("give a count for each member"));
+            }
+        }
+        let too_large = || {
+            Error::new(ErrorKind::TooLarge, format!("{}: more bytes than memory can hold", kind.name()))
+                .with_remedy("correct the counts: they count elements")
+        };
+        let of = |count: usize| {
+            count.checked_mul(self.element.size()).filter(|bytes| isize::try_from(*bytes).is_ok()).ok_or_else(too_large)
+        };
+        let sum = |counts: &[usize]| {
+            counts.iter().try_fold(0usize, |sum, count| sum.checked_add(*count)).ok_or_else(too_large).and_then(of)
+        };
+        let one = of(self.count)?;
+        let all = self.count.checked_mul(size as usize).ok_or_else(too_large).and_then(of);
+        Ok(match kind {
+            Kind::Barrier => (0, 0),
+            Kind::Bcast => (0, one),
+            Kind::Reduce => (one, if is_root { one } else { 0 }),
+            Kind::Allreduce | Kind::Scan => (one, one),
+            Kind::Gather => (one, if is_root { all? } else { 0 }),
+            Kind::Scatter => (if is_root { all? } else { 0 }, one),
+            Kind::Allgather => (one, all?),
+            Kind::Alltoall => (all.clone()?, all?),
+            Kind::Gatherv => (one, if is_root { sum(&self.recv_counts)? } else { 0 }),
+            Kind::Scatterv => (if is_root { sum(&self.send_counts)? } else { 0 }, one),
+            Kind::Allgatherv => (one, sum(&self.recv_counts)?),
+            Kind::Alltoallv => (sum(&self.send_counts)?, sum(&self.recv_counts)?),
+        })
+    }
+}

@@ -1,0 +1,410 @@
+//! How threads find one another under a name and become a group.
+//!
+//! The first to come makes the board and claims the group's name in the job's table; what the table keeps beside a name is
+//! node and place, so everybody else finds the board there without asking anybody. Indexes are given under the board's
+//! lock; whoever fills the last one declares the group formed. A thread whose time is over takes its place back, unless the
+//! group was formed meanwhile. Places of dead nodes are free again. If the node that has the board dies before the group is
+//! formed, the others begin anew.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use deck_mudeck::{Error, ErrorKind, Node, NodeId, Result};
+use deck_peers::{MailboxId, Membership, NAME_BYTES_MAX};
+use deck_segment::{Region, Segment};
+use deck_sync::{Deadline, Interrupted, Waiting, point};
+
+use super::absent::{self, Absent};
+use super::board::{Board, MEMBERS_MAX, Place, State};
+use super::retired;
+
+/// Names of groups and of mail boxes are kept in one table: this keeps them apart.
+const PREFIX: &str = "\u{1}group:";
+/// How long a thread that gives up, or leaves, waits for the board's lock.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// A group that was joined.
+pub struct Joined {
+    pub board: Board,
+    pub index: u32,
+    /// The node of each member.
+    pub nodes: Vec<NodeId>,
+    /// The segment of each member's node.
+    pub segments: Vec<Arc<Segment>>,
+    /// The memory of the board, if this thread made it.
+    pub region: Option<Region>,
+}
+
+/// What one look at a board brought.
+enum Admission {
+    At(u32),
+    /// The board is another group's, or nobody's, by now.
+    Again,
+    /// The last group of that name is about to end.
+    Later,
+}
+
+pub struct Joining<'a> {
+    pub node: &'a Node,
+    pub name: &'a str,
+    pub size: u32,
+    pub index: Option<u32>,
+}
+
+/// FNV-1a, never zero.
+fn hash(name: &str) -> u64 {
+    let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
+    name.bytes().fold(0xcbf2_9ce4_8422_2325, step) | 1
+}
+
+/// The entry of the table for a board at byte `offset`, which is a multiple of 64 under 2^46.
+fn entry(owner: NodeId, offset: usize) -> MailboxId {
+    let line = (offset / 64) as u64;
+    MailboxId { owner, index: (line >> 20) as u32, generation: (line & 0xf_ffff) as u32 }
+}
+
+fn offset(entry: MailboxId) -> usize {
+    ((entry.index as usize) << 20 | entry.generation as usize) * 64
+}
+
+/// The name of a group in the job's table.
+pub fn table_name(name: &str) -> String {
+    format!("{PREFIX}{name}")
+}
+
+/// The group's name is free again, if this board still has it.
+pub fn release_name(membership: &Membership, name: &str, board: &Board) {
+    membership.release_name(&table_name(name), entry(board.owner, board.offset));
+}
+
+/// True once no member is left that may still look at the board. Under the lock.
+pub fn is_over(membership: &Membership, board: &Board) -> bool {
+    (0..members(board)).all(|index| match board.place(index) {
+        Place::Present(node) => !membership.table().is_live(node),
+        Place::Free | Place::Left(_) => true,
+    })
+}
+
+/// How many members a board has: its own number is checked when it is found.
+fn members(board: &Board) -> u32 {
+    u32::try_from(board.size()).unwrap_or(0).min(MEMBERS_MAX)
+}
+
+impl Joining<'_> {
+    fn what(&self) -> String {
+        format!("joining group \"{}\"", self.name)
+    }
+
+    fn membership(&self) -> &Arc<Membership> {
+        self.node.membership()
+    }
+
+    fn check(&self) -> Result<()> {
+        let invalid = |what: String, remedy: String| Err(Error::new(ErrorKind::Invalid, what).with_remedy(remedy));
+        if self.size == 0 || self.size > MEMBERS_MAX {
+            let remedy = format!("a group has 1 to {MEMBERS_MAX} members");
+            return invalid(format!("{}: a size of {}", self.what(), self.size), remedy);
+        }
+        if let Some(index) = self.index.filter(|index| *index >= self.size) {
+            let remedy = format!("indexes are 0 to {}", self.size - 1);
+            return invalid(format!("{}: index {index} of {}", self.what(), self.size), remedy);
+        }
+        let room = NAME_BYTES_MAX - PREFIX.len();
+        if self.name.is_empty() || self.name.len() > room || self.name.contains('\0') {
+            return invalid(
+                format!("a group named {:?}", self.name),
+                format!("a group's name has 1 to {room} bytes and no zero byte"),
+            );
+        }
+        Ok(())
+    }
+
+    /// Joins; blocks until all have come or the deadline.
+    pub fn join(&self, deadline: Deadline) -> Result<Joined> {
+        self.check()?;
+        self.node.state(self.node.number())?;
+        retired::sweep();
+        let mut first = true;
+        loop {
+            if !first && deadline.has_passed() {
+                let remedy = "wait longer, or choose another name: the last group of that name has not ended";
+                return Err(Error::new(ErrorKind::Timeout, self.what()).with_remedy(remedy));
+            }
+            first = false;
+            let (found, region) = match self.find() {
+                Some(found) => (found, None),
+                None => match self.open()? {
+                    Some((found, region)) => (found, Some(region)),
+                    None => continue,
+                },
+            };
+            let outcome = self.join_at(found, deadline);
+            let (board, joined) = match outcome {
+                Ok(Some(result)) => result,
+                // Nobody has used it, or somebody may still: both are found out later.
+                Ok(None) => {
+                    retired::keep_region(self.membership(), region);
+                    continue;
+                }
+                Err(error) => {
+                    retired::keep_region(self.membership(), region);
+                    return Err(error);
+                }
+            };
+            let met = self.meet_all(&board, deadline);
+            return match met {
+                Ok((nodes, segments)) => Ok(Joined { board, index: joined, nodes, segments, region }),
+                Err(error) => {
+                    leave(self.membership(), self.name, &board, joined);
+                    retired::keep_region(self.membership(), region);
+                    Err(error.context(self.what()))
+                }
+            };
+        }
+    }
+
+    fn find(&self) -> Option<MailboxId> {
+        self.membership().find_name(&table_name(self.name), Deadline::NOW).ok()
+    }
+
+    /// Makes a board and claims the name for it; `None` if somebody was faster.
+    fn open(&self) -> Result<Option<(MailboxId, Region)>> {
+        let membership = self.membership();
+        let region = retired::region(membership, Board::bytes(self.size))?;
+        let id = entry(self.node.number(), region.offset());
+        let board = Board::at(membership.heap().segment(), self.node.number(), region.offset(), self.size)?;
+        {
+            let _locked = board.lock(membership, Deadline::after(PATIENCE))?;
+            board.reset(hash(self.name), self.size);
+        }
+        match membership.claim_name(&table_name(self.name), id) {
+            Ok(()) => Ok(Some((id, region))),
+            Err(error) => {
+                board.set_state(State::Over);
+                retired::keep_region(membership, Some(region));
+                if error.kind() == ErrorKind::Exists { Ok(None) } else { Err(error.context(self.what())) }
+            }
+        }
+    }
+
+    /// Joins at the board that the table names; `None` if it is the wrong one by now.
+    fn join_at(&self, found: MailboxId, deadline: Deadline) -> Result<Option<(Board, u32)>> {
+        let membership = self.membership();
+        let segment = match self.segment_of(found.owner, deadline) {
+            Ok(segment) => segment,
+            // The node that has the board is gone: the name is free again.
+            Err(error) if matches!(error.kind(), ErrorKind::PeerLost | ErrorKind::Closed) => {
+                self.node.state(self.node.number())?;
+                return Ok(None);
+            }
+            Err(error) => return Err(error.context(self.what())),
+        };
+        let head = Board::at(&segment, found.owner, offset(found), 0)?;
+        let locked = head.lock(membership, deadline).map_err(|error| error.context(self.what()))?;
+        point("group/locked");
+        if head.name() != hash(self.name) || head.state() == State::Over {
+            drop(locked);
+            deck_sync::atomic::yield_now();
+            return Ok(None);
+        }
+        if head.size() != u64::from(self.size) {
+            let what = format!("{}: it is a group of {}, not {}", self.what(), head.size(), self.size);
+            return Err(Error::new(ErrorKind::Invalid, what)
+                .with_peer(found.owner)
+                .with_remedy("give the same size in every member"));
+        }
+        let board = Board::at(&segment, found.owner, offset(found), self.size)?;
+        let admission = self.admit(&board)?;
+        drop(locked);
+        point("group/admitted");
+        match admission {
+            Admission::Again => Ok(None),
+            Admission::Later => self.wait_for_end(&board, deadline).map(|()| None),
+            Admission::At(index) => Ok(self.wait_for_all(&board, index, deadline)?.then_some((board, index))),
+        }
+    }
+
+    /// The segment of another node or this one.
+    fn segment_of(&self, node: NodeId, deadline: Deadline) -> Result<Arc<Segment>> {
+        let membership = self.membership();
+        if node == self.node.number() {
+            return Ok(membership.heap().segment().clone());
+        }
+        let peer = membership.meet(node, deadline)?;
+        let heap = peer.heap().ok_or_else(|| Error::new(ErrorKind::PeerLost, "meeting it").with_peer(node))?;
+        Ok(heap.segment().clone())
+    }
+
+    /// Takes a place. Under the lock.
+    fn admit(&self, board: &Board) -> Result<Admission> {
+        let membership = self.membership();
+        if board.state() == State::Formed {
+            if is_over(membership, board) {
+                board.set_state(State::Over);
+                release_name(membership, self.name, board);
+                return Ok(Admission::Again);
+            }
+            let is_ending = (0..self.size).any(|index| match board.place(index) {
+                Place::Present(node) => !membership.table().is_live(node),
+                Place::Free | Place::Left(_) => true,
+            });
+            if is_ending {
+                return Ok(Admission::Later);
+            }
+            let what = format!("{}: all its {} members have come already", self.what(), self.size);
+            return Err(Error::new(ErrorKind::Exists, what).with_remedy("choose another name, or a larger size"));
+        }
+        free_places_of_the_dead(membership, board, self.size);
+        let mut indexes = match self.index {
+            Some(index) => index..index + 1,
+            None => 0..self.size,
+        };
+        let Some(index) = indexes.find(|index| board.place(*index) == Place::Free) else {
+            let index = self.index.unwrap_or(0);
+            let error = Error::new(ErrorKind::Exists, format!("{}: index {index} is taken", self.what()))
+                .with_remedy("give each member an index of its own, or -1 to each");
+            return Err(match board.place(index) {
+                Place::Present(node) | Place::Left(node) => error.with_peer(node),
+                Place::Free => error,
+            });
+        };
+        board.set_place(index, Place::Present(self.node.number()));
+        if (0..self.size).all(|index| board.place(index) != Place::Free) {
+            board.set_state(State::Formed);
+        }
+        Ok(Admission::At(index))
+    }
+
+    /// Waits until the group is formed; false if its board is lost and all has to begin anew.
+    fn wait_for_all(&self, board: &Board, index: u32, deadline: Deadline) -> Result<bool> {
+        let membership = self.membership();
+        loop {
+            let changes = membership.table().changes();
+            let mut forming = Forming { board, wanted: State::Formed, membership, changes };
+            let events = [board.joining(), membership.table().changed()];
+            let interrupted = match deck_sync::wait(&mut forming, &events, membership.crowd(), deadline) {
+                Ok(true) => return Ok(true),
+                Ok(false) => None,
+                Err(interrupted) => Some(interrupted),
+            };
+            let locked = board.lock(membership, Deadline::after(PATIENCE));
+            if board.state() == State::Formed {
+                return Ok(true);
+            }
+            let is_here = self.node.state(self.node.number());
+            if is_here.is_ok() && !membership.table().is_live(board.owner) {
+                // Nobody forms the group here from now on.
+                board.set_place(index, Place::Free);
+                return Ok(false);
+            }
+            if locked.is_ok() {
+                free_places_of_the_dead(membership, board, self.size);
+            }
+            if interrupted.is_none() && is_here.is_ok() {
+                continue;
+            }
+            let absent: Vec<Absent> = (0..self.size)
+                .filter(|other| *other != index && board.place(*other) == Place::Free)
+                .map(|index| Absent { index, node: None, state: None })
+                .collect();
+            board.set_place(index, Place::Free);
+            if locked.is_ok() && is_over(membership, board) {
+                board.set_state(State::Over);
+                release_name(membership, self.name, board);
+            }
+            drop(locked);
+            is_here?;
+            return Err(absent::missing(interrupted.unwrap_or(Interrupted::Deadline), &self.what(), &absent));
+        }
+    }
+
+    /// Waits until the last group of that name has ended.
+    fn wait_for_end(&self, board: &Board, deadline: Deadline) -> Result<()> {
+        let membership = self.membership();
+        let changes = membership.table().changes();
+        let mut forming = Forming { board, wanted: State::Over, membership, changes };
+        let events = [board.joining(), membership.table().changed()];
+        let waited = deck_sync::wait(&mut forming, &events, membership.crowd(), deadline);
+        self.node.state(self.node.number())?;
+        match waited {
+            Ok(_) => Ok(()),
+            Err(interrupted) => {
+                let present = |index: u32| matches!(board.place(index), Place::Present(_));
+                let left: Vec<_> =
+                    (0..self.size).filter(|index| present(*index)).map(|index| index.to_string()).collect();
+                let what =
+                    format!("{}: the last group of that name has not ended, index {}", self.what(), left.join(", "));
+                let kind = match interrupted {
+                    Interrupted::Deadline => ErrorKind::Timeout,
+                    Interrupted::Cancelled => ErrorKind::Cancelled,
+                };
+                Err(Error::new(kind, what).with_remedy("let all its members leave it first, or choose another name"))
+            }
+        }
+    }
+
+    /// Meets the nodes of all members: from then on their contributions can be read.
+    fn meet_all(&self, board: &Board, deadline: Deadline) -> Result<(Vec<NodeId>, Vec<Arc<Segment>>)> {
+        let (mut nodes, mut segments) = (Vec::new(), Vec::<Arc<Segment>>::new());
+        for index in 0..self.size {
+            let (Place::Present(node) | Place::Left(node)) = board.place(index) else {
+                return Err(
+                    Error::new(ErrorKind::Corrupt, "a member of a formed group is nobody").with_peer(board.owner)
+                );
+            };
+            let known = nodes.iter().position(|other| *other == node).map(|index| segments[index].clone());
+            let segment = match known {
+                Some(segment) => segment,
+                None => self.segment_of(node, deadline).map_err(|error| error.context(format!("index {index}")))?,
+            };
+            nodes.push(node);
+            segments.push(segment);
+        }
+        Ok((nodes, segments))
+    }
+}
+
+/// Under the lock.
+fn free_places_of_the_dead(membership: &Membership, board: &Board, size: u32) {
+    for index in 0..size {
+        if let Place::Present(node) = board.place(index)
+            && !membership.table().is_live(node)
+        {
+            board.set_place(index, Place::Free);
+        }
+    }
+}
+
+/// Member `index` leaves; the last one frees the name.
+pub fn leave(membership: &Membership, name: &str, board: &Board, index: u32) {
+    let locked = board.lock(membership, Deadline::after(PATIENCE));
+    point("group/leaving");
+    board.set_place(index, Place::Left(membership.number()));
+    point("group/left");
+    if locked.is_ok() && is_over(membership, board) {
+        // In this order: whoever finds the board over looks for the name again.
+        release_name(membership, name, board);
+        board.set_state(State::Over);
+    }
+    board.depart();
+    drop(locked);
+}
+
+/// Waits for a state; false when a node has come or gone.
+struct Forming<'a> {
+    board: &'a Board,
+    wanted: State,
+    membership: &'a Membership,
+    changes: u64,
+}
+
+impl Waiting for Forming<'_> {
+    type Output = bool;
+
+    fn look(&mut self) -> Option<bool> {
+        if self.board.state() == self.wanted {
+            return Some(true);
+        }
+        (self.membership.table().changes() != self.changes || self.membership.has_left()).then_some(false)
+    }
+}

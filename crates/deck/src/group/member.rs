@@ -1,0 +1,342 @@
+//! One member's side of a group: it says what it contributes, arrives, waits, and reads what the others said.
+
+use std::sync::Arc;
+
+use deck_mudeck::{Error, ErrorKind, Node, NodeId, NodeState, Result};
+use deck_peers::{Membership, fork};
+use deck_segment::{Region, Segment};
+use deck_sync::atomic::{AtomicU64, Ordering};
+use deck_sync::{Deadline, Meeting, Waiting, point};
+
+use super::absent::{self, Absent};
+use super::board::{Board, INLINE, Place, Said};
+use super::call::Kind;
+use super::choose::counts_parties;
+use super::join::{self, Joined};
+use super::retired;
+
+/// Memory for contributions is taken in steps of this.
+const STEP: usize = 4096;
+
+/// A member of a group that was formed.
+pub struct Member {
+    node: Node,
+    pub name: String,
+    board: Board,
+    /// The memory of the board, if it was made here.
+    region: Option<Region>,
+    pub index: u32,
+    pub nodes: Vec<NodeId>,
+    segments: Vec<Arc<Segment>>,
+    parties: Parties,
+    /// The last phase at which this member arrived.
+    phase: u64,
+    /// How far the looks at that phase have come.
+    looked: AtomicU64,
+    /// What this member contributed in the last even and in the last odd phase, where that was long.
+    contributions: [Option<Region>; 2],
+    /// Members that had left, and nodes that had come or gone, at the last look.
+    seen: (u64, u64),
+    /// Why the group can do nothing more.
+    broken: Option<Error>,
+    has_left: bool,
+}
+
+impl Member {
+    pub fn new(node: Node, name: String, joined: Joined) -> Member {
+        let Joined { board, index, nodes, segments, region } = joined;
+        let parties = Parties::of(&nodes, index);
+        let mut member = Member {
+            node,
+            name,
+            board,
+            region,
+            index,
+            nodes,
+            segments,
+            parties,
+            phase: 0,
+            looked: AtomicU64::new(0),
+            contributions: [None, None],
+            seen: (0, 0),
+            broken: None,
+            has_left: false,
+        };
+        // Whoever left or died since the group was formed is found by the first look.
+        member.seen = (0, member.membership().table().changes().wrapping_sub(1));
+        member
+    }
+
+    pub fn size(&self) -> u32 {
+        self.nodes.len() as u32
+    }
+
+    fn membership(&self) -> &Arc<Membership> {
+        self.node.membership()
+    }
+
+    /// The last phase at which this member arrived.
+    pub fn phase(&self) -> u64 {
+        self.phase
+    }
+
+    fn meeting<'a>(&'a self) -> Meeting<'a, impl Fn(usize, u64) -> &'a AtomicU64> {
+        let Parties { firsts, own, members } = &self.parties;
+        Meeting {
+            flag: |party: usize, phase: u64| match firsts {
+                None => self.board.told(party as u32, phase),
+                Some(firsts) => self.board.flag(firsts[party]),
+            },
+            parties: firsts.as_ref().map_or(self.nodes.len(), Vec::len),
+            own: *own,
+            counter: firsts.as_ref().map(|firsts| (self.board.counter(firsts[*own]), *members)),
+            changed: self.board.changed(),
+        }
+    }
+
+    /// "barrier of group "x"".
+    pub fn doing(&self, kind: Kind) -> String {
+        format!("{} of group \"{}\"", kind.name(), self.name)
+    }
+
+    /// Fails when nothing can be done in this group any more.
+    pub fn check(&self) -> Result<()> {
+        if self.membership().has_left() || fork::is_child() {
+            self.node.state(self.node.number())?;
+        }
+        self.broken.clone().map_or(Ok(()), Err)
+    }
+
+    /// Memory for a contribution of `bytes` to the next phase.
+    ///
+    /// # Errors
+    /// `NoMemory`.
+    pub fn room(&mut self, bytes: usize) -> Result<Contribution> {
+        let half = ((self.phase + 1) % 2) as usize;
+        if self.contributions[half].as_ref().is_none_or(|region| region.bytes() < bytes) {
+            // The last contribution there was read before the present phase was complete.
+            self.contributions[half] = None;
+            let region = self.membership().heap().region(bytes.next_multiple_of(STEP))?;
+            self.contributions[half] = Some(region);
+        }
+        let offset = self.contributions[half].as_ref().map_or(0, Region::offset);
+        Ok(Contribution { segment: self.segments[self.index as usize].clone(), offset })
+    }
+
+    /// Says something with at most [`INLINE`] bytes of content and arrives at the next phase.
+    pub fn arrive_short(&mut self, call: u64, length: u64, content: &[u8]) {
+        debug_assert!(content.len() <= INLINE);
+        self.arrive(&Said { call, length, place: 0 }, content);
+    }
+
+    /// Says something whose content lies in `contribution`, and arrives at the next phase.
+    pub fn arrive_long(&mut self, call: u64, length: u64, contribution: &Contribution) {
+        self.arrive(&Said { call, length, place: contribution.offset as u64 }, &[]);
+    }
+
+    fn arrive(&mut self, said: &Said, content: &[u8]) {
+        self.phase += 1;
+        self.looked.store(0, Ordering::Relaxed);
+        self.board.say(self.index, self.phase, said, content);
+        point("group/said");
+        if self.parties.firsts.is_some() {
+            // For whoever asks later why a phase does not come to its end. The party's count publishes it.
+            self.board.told(self.index, self.phase).store(self.phase, Ordering::Relaxed);
+        }
+        self.meeting().arrive(self.phase);
+        point("group/arrived");
+    }
+
+    /// True once all have arrived where this member has.
+    #[inline]
+    pub fn is_complete(&self) -> bool {
+        // Relaxed: this member's thread alone.
+        let mut looked = self.looked.load(Ordering::Relaxed) as usize;
+        let is_complete = self.meeting().is_complete(self.phase, &mut looked);
+        self.looked.store(looked as u64, Ordering::Relaxed);
+        is_complete
+    }
+
+    /// Where `content` lies in this node's segment, if it does: there others can read it.
+    pub fn offset_of(&self, content: &[u8]) -> Option<usize> {
+        self.segments[self.index as usize].offset_of(content)
+    }
+
+    /// Says something whose content lies at byte `offset` of this node's segment, and arrives at the next phase.
+    pub fn arrive_in_place(&mut self, call: u64, length: u64, offset: usize) {
+        self.arrive(&Said { call, length, place: offset as u64 }, &[]);
+    }
+
+    /// What member `index` said in `phase`, which is complete and not two phases old.
+    pub fn heard(&self, index: u32, phase: u64) -> Said {
+        self.board.heard(index, phase)
+    }
+
+    /// Reads from the contribution of member `index` to `phase`, from byte `from` on.
+    ///
+    /// # Errors
+    /// `Corrupt` naming its node if it named an impossible place.
+    pub fn read(&self, index: u32, phase: u64, from: usize, into: &mut [u8]) -> Result<()> {
+        let place = self.heard(index, phase).place;
+        let read = if place == 0 {
+            self.board.content(index, phase, from, into)
+        } else {
+            let offset = usize::try_from(place).ok().and_then(|place| place.checked_add(from));
+            offset.and_then(|offset| self.segments[index as usize].read(offset, into))
+        };
+        read.ok_or_else(|| {
+            let what = format!("group \"{}\": index {index} tells an impossible place of its contribution", self.name);
+            Error::new(ErrorKind::Corrupt, what).with_peer(self.nodes[index as usize])
+        })
+    }
+
+    /// Waits until all have arrived where this member has. Blocks until the deadline.
+    ///
+    /// # Errors
+    /// `Timeout` and `Cancelled` naming who is absent; `PeerLost` and `Closed` naming who will never come.
+    pub fn wait(&mut self, kind: Kind, deadline: Deadline) -> Result<()> {
+        loop {
+            let membership = self.node.membership();
+            let mut arriving = Arriving(self);
+            let events = [self.board.changed(), membership.table().changed()];
+            match deck_sync::wait(&mut arriving, &events, membership.crowd(), deadline) {
+                Ok(true) => return Ok(()),
+                Ok(false) => self.look_around(kind)?,
+                Err(interrupted) => {
+                    return Err(absent::missing(interrupted, &self.doing(kind), &self.absent(|_| true)));
+                }
+            }
+        }
+    }
+
+    /// Looks, without waiting, whether somebody is gone for whom the present phase waits.
+    ///
+    /// # Errors
+    /// `PeerLost` and `Closed` naming who will never come.
+    pub fn look(&mut self, kind: Kind) -> Result<()> {
+        let now = (self.board.departed(), self.membership().table().changes());
+        if now == self.seen { Ok(()) } else { self.look_around(kind) }
+    }
+
+    /// Somebody has come or gone: was it a member that is still needed?
+    fn look_around(&mut self, kind: Kind) -> Result<()> {
+        self.seen = (self.board.departed(), self.membership().table().changes());
+        self.check()?;
+        if self.is_complete() {
+            return Ok(());
+        }
+        let gone = self.gone();
+        if gone.is_empty() || self.is_complete() {
+            return Ok(());
+        }
+        let error = absent::lost(&self.doing(kind), &gone);
+        self.broken = Some(error.clone());
+        Err(error)
+    }
+
+    /// Members that will never arrive at the present phase. A dead one counts even if it had said its part: it may not have
+    /// got as far as arriving.
+    fn gone(&self) -> Vec<Absent> {
+        let table = self.membership().table();
+        self.absent_or(|index| match self.board.place(index) {
+            Place::Present(node) => !table.is_live(node),
+            Place::Left(_) | Place::Free => !self.board.has_said(index, self.phase),
+        })
+    }
+
+    fn absent(&self, also: impl Fn(u32) -> bool) -> Vec<Absent> {
+        self.absent_or(|index| !self.board.has_said(index, self.phase) && also(index))
+    }
+
+    fn absent_or(&self, is_absent: impl Fn(u32) -> bool) -> Vec<Absent> {
+        let others = (0..self.size()).filter(|index| *index != self.index && is_absent(*index));
+        others
+            .map(|index| {
+                let node = self.nodes[index as usize];
+                let has_left = matches!(self.board.place(index), Place::Left(_));
+                let state = if has_left { Some(NodeState::Left) } else { self.membership().state(node) };
+                Absent { index, node: Some(node), state }
+            })
+            .collect()
+    }
+
+    /// Leaves the group; once. Never waits for other members.
+    pub fn leave(&mut self) {
+        if std::mem::replace(&mut self.has_left, true) || fork::is_child() {
+            return;
+        }
+        let membership = self.node.membership().clone();
+        let contributions = self.contributions.iter_mut().filter_map(Option::take).collect();
+        retired::keep(&membership, &self.board, contributions);
+        if !membership.has_left() {
+            join::leave(&membership, &self.name, &self.board, self.index);
+        }
+        retired::keep_region(&membership, self.region.take());
+        retired::sweep();
+    }
+}
+
+impl Drop for Member {
+    fn drop(&mut self) {
+        self.leave();
+    }
+}
+
+/// Memory that other members will read.
+pub struct Contribution {
+    segment: Arc<Segment>,
+    offset: usize,
+}
+
+impl Contribution {
+    /// Writes at byte `at`. What is larger than was asked for is a bug of the caller.
+    pub fn write(&self, at: usize, content: &[u8]) {
+        let written = self.segment.write(self.offset + at, content);
+        debug_assert!(written.is_some());
+    }
+
+    /// As [`Contribution::write`], for a piece of something long.
+    pub fn stream(&self, at: usize, content: &[u8]) {
+        let written = self.segment.stream(self.offset + at, content);
+        debug_assert!(written.is_some());
+    }
+}
+
+/// How the members of a group are divided.
+struct Parties {
+    /// The first member of each party; `None` if each member is one.
+    firsts: Option<Vec<u32>>,
+    /// This member's party, and how many are in it.
+    own: usize,
+    members: u64,
+}
+
+impl Parties {
+    fn of(nodes: &[NodeId], index: u32) -> Parties {
+        if !counts_parties(nodes.len()) {
+            return Parties { firsts: None, own: index as usize, members: 1 };
+        }
+        let mine = nodes[index as usize];
+        let is_first = |index: &usize| !nodes[..*index].contains(&nodes[*index]);
+        let firsts: Vec<u32> = (0..nodes.len()).filter(is_first).map(|index| index as u32).collect();
+        let own = firsts.iter().position(|first| nodes[*first as usize] == mine).unwrap_or(0);
+        let members = nodes.iter().filter(|node| **node == mine).count() as u64;
+        Parties { firsts: Some(firsts), own, members }
+    }
+}
+
+/// Waits for the present phase; false when somebody has come or gone.
+struct Arriving<'a>(&'a Member);
+
+impl Waiting for Arriving<'_> {
+    type Output = bool;
+
+    #[inline]
+    fn look(&mut self) -> Option<bool> {
+        let Member { board, seen, node, .. } = self.0;
+        if self.0.is_complete() {
+            return Some(true);
+        }
+        ((board.departed(), node.membership().table().changes()) != *seen).then_some(false)
+    }
+}

@@ -1,0 +1,444 @@
+//! Groups and collectives: threads of any nodes that meet under a name.
+//!
+//! A [`Group`] is one *member*: a thread's place among `size` threads, wherever they run. All members call the same
+//! collectives in the same order; each returns when this member's part is done, which is after all have come to it: every
+//! collective is also a barrier. `docs/design/050-collectives.md` tells how they work, 051 why results are the same bits in
+//! every run.
+//!
+//! | file | idea |
+//! |---|---|
+//! | `join` | how threads find one another under a name |
+//! | `board` | the words in shared memory at which they meet |
+//! | `member` | one member's side: say, arrive, wait, read |
+//! | `call` | what is asked for; checked against buffers and against the other members |
+//! | `choose` | which algorithm carries it |
+//! | `progress` | the rounds of a call under way |
+//! | `reduction` | operations on elements |
+//! | `pending` | calls that are started and waited for later |
+//! | `absent` | errors that name who is missing |
+//! | `retired` | memory of members that have left |
+
+mod absent;
+mod board;
+mod call;
+mod choose;
+mod join;
+mod member;
+mod pending;
+mod progress;
+mod reduction;
+mod retired;
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use deck_mudeck::{Element, Error, ErrorKind, Node, NodeId, Result};
+use deck_sync::Deadline;
+
+use join::Joining;
+use member::Member;
+use pending::{Outcome, Started};
+use progress::{Progress, Step};
+
+pub use board::MEMBERS_MAX;
+pub use call::{Call, Kind};
+pub use pending::Pending;
+pub use reduction::Operation;
+
+/// A member of a group of threads: joins under a name, calls collectives, leaves.
+///
+/// One thread at a time uses it (`&mut`); it may be handed to another thread of its node. Dropping it leaves the group.
+///
+/// # What holds for every collective
+/// * All members call the same ones in the same order, with the same root, element type, operation and count (the forms
+///   ending in v: with counts that fit). If they do not, each member that is in the call gets [`ErrorKind::Invalid`] naming
+///   the first one that differs, and the group goes on.
+/// * Any size from 0 up, also more than the node's budget: large data travels in pieces.
+/// * Reductions are folded in the order of indexes: the same inputs give the same bits in every run, whichever nodes the
+///   members are on.
+/// * It blocks until all members have come, at most `timeout`. [`ErrorKind::Timeout`] and [`ErrorKind::Cancelled`] name the
+///   members that are absent, and nothing is lost: the same call again goes on where it was (and another one is
+///   [`ErrorKind::Invalid`] until then). What the call has read of its input by then stays read.
+/// * If a member that is needed dies or leaves, every other member's call ends with [`ErrorKind::PeerLost`] or
+///   [`ErrorKind::Closed`] naming it, now and later: what is left to do is to leave.
+/// * [`ErrorKind::NoMemory`] if this node has none for what it contributes: call again, as after a timeout.
+///
+/// ```
+/// use std::time::Duration;
+/// use deck::{Group, Node, Operation, Thread};
+/// const PATIENCE: Duration = Duration::from_secs(10);
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let node = Node::join()?;
+/// let threads: Vec<_> = (0..3)
+///     .map(|index| {
+///         let node = node.clone();
+///         Thread::spawn(move || -> deck::Result<Vec<f64>> {
+///             let mut group = Group::join(&node, "workers", 3, Some(index), PATIENCE)?;
+///             let mut sum = [0.0; 2];
+///             group.allreduce(&[f64::from(index), 0.5], &mut sum, Operation::Sum, PATIENCE)?;
+///             group.barrier(PATIENCE)?;
+///             Ok(sum.to_vec())
+///         })
+///     })
+///     .collect::<deck::Result<_>>()?;
+/// for thread in threads {
+///     assert_eq!(thread.join().expect("no member panics")?, [3.0, 1.5]);
+/// }
+/// # Ok(()) }
+/// ```
+#[doc(alias = "deck_group_t")]
+pub struct Group {
+    member: Member,
+    /// A blocking call whose deadline passed.
+    stalled: Option<Progress>,
+    /// Calls that were started, in their order.
+    queue: VecDeque<Started>,
+}
+
+impl Group {
+    /// Joins the group `name` of `size` threads, and waits until all have come. With an `index` each member has its own;
+    /// with `None` indexes are given in the order of arrival. Names of groups and of mail boxes do not collide. A name can be
+    /// used again when all members of its last group have left. Blocks until the deadline.
+    ///
+    /// # Errors
+    /// - [`ErrorKind::Timeout`] and [`ErrorKind::Cancelled`], naming the indexes that are absent;
+    /// - [`ErrorKind::Invalid`] if size or index cannot be, or another member gave another size;
+    /// - [`ErrorKind::Exists`] if the index is taken, or all members have come already;
+    /// - [`ErrorKind::PeerLost`] naming a member that died meanwhile, [`ErrorKind::NoMemory`].
+    #[doc(alias = "deck_group_join")]
+    pub fn join(node: &Node, name: &str, size: u32, index: Option<u32>, timeout: Duration) -> Result<Group> {
+        let joined = Joining { node, name, size, index }.join(Deadline::after(timeout))?;
+        let member = Member::new(node.clone(), name.to_string(), joined);
+        Ok(Group { member, stalled: None, queue: VecDeque::new() })
+    }
+
+    /// This member's index, 0 to size - 1.
+    #[doc(alias = "deck_group_index")]
+    pub fn index(&self) -> u32 {
+        self.member.index
+    }
+
+    /// How many members there are.
+    #[doc(alias = "deck_group_size")]
+    pub fn size(&self) -> u32 {
+        self.member.size()
+    }
+
+    /// The group's name.
+    pub fn name(&self) -> &str {
+        &self.member.name
+    }
+
+    /// The node of each member, in the order of indexes.
+    pub fn nodes(&self) -> &[NodeId] {
+        &self.member.nodes
+    }
+
+    /// Leaves the group, as dropping does. Members that are in a call which needs this one get [`ErrorKind::Closed`]. Never
+    /// waits for them.
+    #[doc(alias = "deck_group_leave")]
+    pub fn leave(self) {}
+
+    /// A collective in its plainest form, which all others are made of: `input` and `output` are bytes of whole elements in
+    /// native order, at least as many as [`Call::bytes`] says. Blocks until the deadline.
+    ///
+    /// # Errors
+    /// As told at [`Group`]; [`ErrorKind::Invalid`] also for buffers that are too small, and for a root or counts that cannot
+    /// be; [`ErrorKind::TooLarge`] for counts that no memory could hold.
+    pub fn call(&mut self, call: &Call, input: &[u8], output: &mut [u8], timeout: Duration) -> Result<()> {
+        self.member.check()?;
+        let (takes, gives) = call.bytes(self.index(), self.size())?;
+        self.check_sizes(call, (takes, gives), (input.len(), output.len()))?;
+        let mut progress = match self.stalled.take() {
+            Some(stalled) if stalled.call == *call => stalled,
+            Some(stalled) => {
+                let error = still_under_way(&stalled);
+                self.stalled = Some(stalled);
+                return Err(error);
+            }
+            None => Progress::new(call, &self.member),
+        };
+        if !self.queue.is_empty() {
+            self.go_on_until(timeout, |queue| queue.is_empty())?;
+        }
+        let result = self.run(&mut progress, &input[..takes], &mut output[..gives], timeout);
+        let may_go_on = result.as_ref().is_err_and(is_resumable);
+        if may_go_on && progress.is_under_way() {
+            self.stalled = Some(progress);
+        }
+        result
+    }
+
+    fn run(&mut self, progress: &mut Progress, input: &[u8], output: &mut [u8], timeout: Duration) -> Result<()> {
+        if progress.advance(&mut self.member, input, output)? == Step::Done {
+            return Ok(());
+        }
+        // Only now is it worth a look at the clock.
+        let deadline = Deadline::after(timeout);
+        loop {
+            self.member.wait(progress.call.kind, deadline)?;
+            if progress.advance(&mut self.member, input, output)? == Step::Done {
+                return Ok(());
+            }
+        }
+    }
+
+    fn check_sizes(&self, call: &Call, needed: (usize, usize), given: (usize, usize)) -> Result<()> {
+        for (needed, given, name) in [(needed.0, given.0, "input"), (needed.1, given.1, "output")] {
+            if given < needed {
+                let what = format!("{}: an {name} of {given} bytes", self.member.doing(call.kind));
+                return Err(Error::new(ErrorKind::Invalid, what).with_remedy(format!("it needs {needed} bytes here")));
+            }
+        }
+        Ok(())
+    }
+
+    /// May `call` be started now?
+    fn check_new(&mut self, call: &Call, input: usize, output: usize) -> Result<()> {
+        self.member.check()?;
+        let needed = call.bytes(self.index(), self.size())?;
+        self.check_sizes(call, needed, (input, output))?;
+        self.stalled.as_ref().map_or(Ok(()), |stalled| Err(still_under_way(stalled)))
+    }
+
+    /// Calls that were started go on as far as is possible without waiting.
+    fn go_on(&mut self) -> Result<()> {
+        self.member.check()?;
+        while let Some(started) = self.queue.front_mut() {
+            let Started { progress, input, output, .. } = started;
+            let result = match progress.advance(&mut self.member, input, output) {
+                Ok(Step::Waiting) => {
+                    return self.member.look(progress.call.kind);
+                }
+                Ok(Step::Done) => Ok(std::mem::take(output)),
+                Err(error) if error.kind() == ErrorKind::NoMemory => return Err(error),
+                Err(error) => Err(error),
+            };
+            if let Some(started) = self.queue.pop_front() {
+                *pending::lock(&started.slot) = Outcome::Done(result);
+            }
+        }
+        Ok(())
+    }
+
+    /// Calls that were started go on until `is_enough`. Blocks until the deadline.
+    fn go_on_until(&mut self, timeout: Duration, is_enough: impl Fn(&VecDeque<Started>) -> bool) -> Result<()> {
+        let deadline = Deadline::after(timeout);
+        loop {
+            if is_enough(&self.queue) {
+                return Ok(());
+            }
+            self.go_on()?;
+            if is_enough(&self.queue) {
+                return Ok(());
+            }
+            let Some(started) = self.queue.front() else { return Ok(()) };
+            self.member.wait(started.progress.call.kind, deadline)?;
+        }
+    }
+
+    /// Waits until all members have come. Blocks until the deadline.
+    ///
+    /// # Errors
+    /// As told at [`Group`].
+    #[doc(alias = "deck_barrier")]
+    pub fn barrier(&mut self, timeout: Duration) -> Result<()> {
+        self.call(&Call::barrier(), &[], &mut [], timeout)
+    }
+
+    /// Gives every member the `data` of member `root`. It has the same length everywhere. Blocks until the deadline.
+    ///
+    /// # Errors
+    /// As told at [`Group`].
+    #[doc(alias = "deck_bcast")]
+    pub fn bcast<T: Element>(&mut self, root: u32, data: &mut [T], timeout: Duration) -> Result<()> {
+        let call = Call::new(Kind::Bcast, T::TYPE, data.len()).rooted(root);
+        self.call(&call, &[], T::as_bytes_mut(data), timeout)
+    }
+
+    /// Gives member `root` the reduction of all inputs, element by element in the order of indexes. `output` matters at the
+    /// root only, where it is as long as the input. Blocks until the deadline.
+    ///
+    /// # Errors
+    /// As told at [`Group`].
+    #[doc(alias = "deck_reduce")]
+    pub fn reduce<T: Element>(
+        &mut self,
+        root: u32,
+        input: &[T],
+        output: &mut [T],
+        operation: Operation,
+        timeout: Duration,
+    ) -> Result<()> {
+        let call = Call::new(Kind::Reduce, T::TYPE, input.len()).rooted(root).reducing(operation);
+        self.call(&call, T::as_bytes(input), T::as_bytes_mut(output), timeout)
+    }
+
+    /// Gives every member the reduction of all inputs. Blocks until the deadline.
+    ///
+    /// # Errors
+    /// As told at [`Group`].
+    #[doc(alias = "deck_allreduce")]
+    pub fn allreduce<T: Element>(
+        &mut self,
+        input: &[T],
+        output: &mut [T],
+        operation: Operation,
+        timeout: Duration,
+    ) -> Result<()> {
+        let call = Call::new(Kind::Allreduce, T::TYPE, input.len()).reducing(operation);
+        self.call(&call, T::as_bytes(input), T::as_bytes_mut(output), timeout)
+    }
+
+    /// Gives member i the reduction of the inputs of members 0 to i, its own included. Blocks until the deadline.
+    ///
+    /// # Errors
+    /// As told at [`Group`].
+    #[doc(alias = "deck_scan")]
+    pub fn scan<T: Element>(
+        &mut self,
+        input: &[T],
+        output: &mut [T],
+        operation: Operation,
+        timeout: Duration,
+    ) -> Result<()> {
+        let call = Call::new(Kind::Scan, T::TYPE, input.len()).reducing(operation);
+        self.call(&call, T::as_bytes(input), T::as_bytes_mut(output), timeout)
+    }
+
+    /// Gives member `root` the inputs of all, in the order of indexes. `output` matters at the root only. Blocks until the
+    /// deadline.
+    ///
+    /// # Errors
+    /// As told at [`Group`].
+    #[doc(alias = "deck_gather")]
+    pub fn gather<T: Element>(&mut self, root: u32, input: &[T], output: &mut [T], timeout: Duration) -> Result<()> {
+        let call = Call::new(Kind::Gather, T::TYPE, input.len()).rooted(root);
+        self.call(&call, T::as_bytes(input), T::as_bytes_mut(output), timeout)
+    }
+
+    /// Gives member i part i of the input of member `root`; all parts are as long as `output`. `input` matters at the root
+    /// only. Blocks until the deadline.
+    ///
+    /// # Errors
+    /// As told at [`Group`].
+    #[doc(alias = "deck_scatter")]
+    pub fn scatter<T: Element>(&mut self, root: u32, input: &[T], output: &mut [T], timeout: Duration) -> Result<()> {
+        let call = Call::new(Kind::Scatter, T::TYPE, output.len()).rooted(root);
+        self.call(&call, T::as_bytes(input), T::as_bytes_mut(output), timeout)
+    }
+
+    /// Gives every member the inputs of all, in the order of indexes. Blocks until the deadline.
+    ///
+    /// # Errors
+    /// As told at [`Group`].
+    #[doc(alias = "deck_allgather")]
+    pub fn allgather<T: Element>(&mut self, input: &[T], output: &mut [T], timeout: Duration) -> Result<()> {
+        let call = Call::new(Kind::Allgather, T::TYPE, input.len());
+        self.call(&call, T::as_bytes(input), T::as_bytes_mut(output), timeout)
+    }
+
+    /// Gives member i part i of every member's input, in the order of indexes. All parts have the same length. Blocks until
+    /// the deadline.
+    ///
+    /// # Errors
+    /// As told at [`Group`]; [`ErrorKind::Invalid`] also if the input cannot be divided by the size.
+    #[doc(alias = "deck_alltoall")]
+    pub fn alltoall<T: Element>(&mut self, input: &[T], output: &mut [T], timeout: Duration) -> Result<()> {
+        let count = part(input.len(), self.size())?;
+        self.call(&Call::new(Kind::Alltoall, T::TYPE, count), T::as_bytes(input), T::as_bytes_mut(output), timeout)
+    }
+
+    /// As [`Group::gather`] with inputs of different lengths: `counts` has those of all members, and matters at the root only.
+    ///
+    /// # Errors
+    /// As told at [`Group`]. Where an input is not as long as its count says, the root gets [`ErrorKind::Invalid`].
+    #[doc(alias = "deck_gatherv")]
+    pub fn gatherv<T: Element>(
+        &mut self,
+        root: u32,
+        input: &[T],
+        output: &mut [T],
+        counts: &[usize],
+        timeout: Duration,
+    ) -> Result<()> {
+        let call = Call::new(Kind::Gatherv, T::TYPE, input.len()).rooted(root);
+        let call = Call { recv_counts: counts.to_vec(), ..call };
+        self.call(&call, T::as_bytes(input), T::as_bytes_mut(output), timeout)
+    }
+
+    /// As [`Group::scatter`] with parts of different lengths: `counts` has those of all members, and matters at the root only.
+    ///
+    /// # Errors
+    /// As told at [`Group`]. A member whose output is not as long as its part gets [`ErrorKind::Invalid`].
+    #[doc(alias = "deck_scatterv")]
+    pub fn scatterv<T: Element>(
+        &mut self,
+        root: u32,
+        input: &[T],
+        counts: &[usize],
+        output: &mut [T],
+        timeout: Duration,
+    ) -> Result<()> {
+        let call = Call::new(Kind::Scatterv, T::TYPE, output.len()).rooted(root);
+        let call = Call { send_counts: counts.to_vec(), ..call };
+        self.call(&call, T::as_bytes(input), T::as_bytes_mut(output), timeout)
+    }
+
+    /// As [`Group::allgather`] with inputs of different lengths: `counts` has those of all members.
+    ///
+    /// # Errors
+    /// As told at [`Group`]. A member whose counts are not as the inputs are gets [`ErrorKind::Invalid`].
+    #[doc(alias = "deck_allgatherv")]
+    pub fn allgatherv<T: Element>(
+        &mut self,
+        input: &[T],
+        output: &mut [T],
+        counts: &[usize],
+        timeout: Duration,
+    ) -> Result<()> {
+        let call = Call { recv_counts: counts.to_vec(), ..Call::new(Kind::Allgatherv, T::TYPE, input.len()) };
+        self.call(&call, T::as_bytes(input), T::as_bytes_mut(output), timeout)
+    }
+
+    /// As [`Group::alltoall`] with parts of different lengths: `send_counts` to each member, `recv_counts` from each.
+    ///
+    /// # Errors
+    /// As told at [`Group`]. A member that is given another length than it expects gets [`ErrorKind::Invalid`].
+    #[doc(alias = "deck_alltoallv")]
+    pub fn alltoallv<T: Element>(
+        &mut self,
+        input: &[T],
+        send_counts: &[usize],
+        output: &mut [T],
+        recv_counts: &[usize],
+        timeout: Duration,
+    ) -> Result<()> {
+        let (send_counts, recv_counts) = (send_counts.to_vec(), recv_counts.to_vec());
+        let call = Call { send_counts, recv_counts, ..Call::new(Kind::Alltoallv, T::TYPE, 0) };
+        self.call(&call, T::as_bytes(input), T::as_bytes_mut(output), timeout)
+    }
+}
+
+/// The length of a part for each of `size` members.
+fn part(elements: usize, size: u32) -> Result<usize> {
+    let size = size as usize;
+    if elements.is_multiple_of(size) {
+        return Ok(elements / size);
+    }
+    Err(Error::new(ErrorKind::Invalid, format!("{elements} elements do not divide into {size} parts"))
+        .with_remedy("give a multiple of the group's size, or use alltoallv"))
+}
+
+/// After these a call can be called again.
+fn is_resumable(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::Timeout | ErrorKind::Cancelled | ErrorKind::NoMemory)
+}
+
+#[cold]
+fn still_under_way(stalled: &Progress) -> Error {
+    let name = stalled.call.kind.name();
+    Error::new(ErrorKind::Invalid, format!("the last {name} did not come to its end and is still under way"))
+        .with_remedy(format!("call the same {name} again: it goes on where it was"))
+}

@@ -1,0 +1,213 @@
+//! Collectives that were started and are waited for later.
+//!
+//! Those of one member are carried in the order in which they were started. Starting one says this member's first part at
+//! once, so short ones need nothing more from it; longer ones go on whenever this member is inside a call of the group.
+
+use std::marker::PhantomData;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use deck_mudeck::{Element, Error, ErrorKind, Result};
+
+use super::Group;
+use super::call::{Call, Kind};
+use super::progress::Progress;
+
+/// Where the result is put.
+pub(super) type Slot = Arc<Mutex<Outcome>>;
+
+pub(super) enum Outcome {
+    UnderWay,
+    Done(Result<Vec<u8>>),
+    Taken,
+}
+
+/// A collective in the queue of its group.
+pub(super) struct Started {
+    pub progress: Progress,
+    pub input: Vec<u8>,
+    pub output: Vec<u8>,
+    pub slot: Slot,
+}
+
+pub(super) fn lock(slot: &Slot) -> MutexGuard<'_, Outcome> {
+    slot.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A collective that was started: its result is asked for with [`Pending::test`] or [`Pending::wait`].
+///
+/// Dropping it does not take the call back, which the other members count on: it is finished by later calls of the group,
+/// and its result is dropped.
+#[doc(alias = "deck_request_t")]
+#[must_use = "a collective that was started goes on only while its member tests, waits or calls"]
+pub struct Pending<T: Element> {
+    kind: Kind,
+    slot: Slot,
+    _elements: PhantomData<T>,
+}
+
+impl<T: Element> Pending<T> {
+    /// Its result if it has ended; `None` if not. Never blocks.
+    ///
+    /// # Errors
+    /// Those of the blocking call, now and later; [`ErrorKind::Invalid`] if the result was taken already.
+    #[doc(alias = "deck_test")]
+    pub fn test(&mut self, group: &mut Group) -> Result<Option<Vec<T>>> {
+        if matches!(*lock(&self.slot), Outcome::UnderWay) {
+            group.go_on()?;
+        }
+        self.take()
+    }
+
+    /// Its result. Blocks until the deadline; after a timeout or a cancellation it can be waited for again.
+    ///
+    /// # Errors
+    /// As [`Pending::test`], and [`ErrorKind::Timeout`] and [`ErrorKind::Cancelled`] naming who is absent.
+    #[doc(alias = "deck_wait")]
+    pub fn wait(&mut self, group: &mut Group, timeout: Duration) -> Result<Vec<T>> {
+        let slot = self.slot.clone();
+        group.go_on_until(timeout, |_| !matches!(*lock(&slot), Outcome::UnderWay))?;
+        let kind = self.kind.name();
+        self.take()?.ok_or_else(|| {
+            Error::new(ErrorKind::Invalid, format!("waiting for a {kind} that was started in another group"))
+                .with_remedy("give the group that started it")
+        })
+    }
+
+    fn take(&mut self) -> Result<Option<Vec<T>>> {
+        let mut outcome = lock(&self.slot);
+        if matches!(*outcome, Outcome::UnderWay) {
+            return Ok(None);
+        }
+        match std::mem::replace(&mut *outcome, Outcome::Taken) {
+            Outcome::Done(Err(error)) => {
+                *outcome = Outcome::Done(Err(error.clone()));
+                Err(error)
+            }
+            Outcome::Done(Ok(bytes)) => {
+                let mut elements = vec![T::default(); bytes.len() / size_of::<T>()];
+                T::as_bytes_mut(&mut elements).copy_from_slice(&bytes);
+                Ok(Some(elements))
+            }
+            Outcome::Taken | Outcome::UnderWay => Err(Error::new(
+                ErrorKind::Invalid,
+                format!("the result of this {} was taken already", self.kind.name()),
+            )),
+        }
+    }
+}
+
+impl Group {
+    /// Starts a collective: the form that all others are made of. Inputs and outputs are those of [`Group::call`]; `output` is
+    /// what the result is written into (a broadcast's root reads from it). Never blocks.
+    ///
+    /// # Errors
+    /// As [`Group::call`] without those of waiting; [`ErrorKind::Invalid`] while a blocking call that timed out is under
+    /// way.
+    pub fn start<T: Element>(&mut self, call: &Call, input: &[T], output: Vec<T>) -> Result<Pending<T>> {
+        let (input, output) = (T::as_bytes(input), T::as_bytes(&output));
+        self.check_new(call, input.len(), output.len())?;
+        let slot = Arc::new(Mutex::new(Outcome::UnderWay));
+        self.queue.push_back(Started {
+            progress: Progress::new(call, &self.member),
+            input: input.to_vec(),
+            output: output.to_vec(),
+            slot: slot.clone(),
+        });
+        self.go_on()?;
+        Ok(Pending { kind: call.kind, slot, _elements: PhantomData })
+    }
+
+    /// Starts a [`Group::barrier`]. Its result is empty.
+    ///
+    /// # Errors
+    /// As [`Group::start`].
+    #[doc(alias = "deck_start_barrier")]
+    pub fn start_barrier(&mut self) -> Result<Pending<u8>> {
+        self.start(&Call::barrier(), &[], Vec::new())
+    }
+
+    /// Starts a [`Group::bcast`]. `data` is sent at the root and only a length elsewhere; the result is the root's.
+    ///
+    /// # Errors
+    /// As [`Group::start`].
+    #[doc(alias = "deck_start_bcast")]
+    pub fn start_bcast<T: Element>(&mut self, root: u32, data: Vec<T>) -> Result<Pending<T>> {
+        self.start(&Call::new(Kind::Bcast, T::TYPE, data.len()).rooted(root), &[], data)
+    }
+
+    /// Starts a [`Group::reduce`]. The result is empty except at the root.
+    ///
+    /// # Errors
+    /// As [`Group::start`].
+    #[doc(alias = "deck_start_reduce")]
+    pub fn start_reduce<T: Element>(
+        &mut self,
+        root: u32,
+        input: &[T],
+        operation: super::Operation,
+    ) -> Result<Pending<T>> {
+        self.start_sized(&Call::new(Kind::Reduce, T::TYPE, input.len()).rooted(root).reducing(operation), input)
+    }
+
+    /// Starts a [`Group::allreduce`].
+    ///
+    /// # Errors
+    /// As [`Group::start`].
+    #[doc(alias = "deck_start_allreduce")]
+    pub fn start_allreduce<T: Element>(&mut self, input: &[T], operation: super::Operation) -> Result<Pending<T>> {
+        self.start_sized(&Call::new(Kind::Allreduce, T::TYPE, input.len()).reducing(operation), input)
+    }
+
+    /// Starts a [`Group::scan`].
+    ///
+    /// # Errors
+    /// As [`Group::start`].
+    #[doc(alias = "deck_start_scan")]
+    pub fn start_scan<T: Element>(&mut self, input: &[T], operation: super::Operation) -> Result<Pending<T>> {
+        self.start_sized(&Call::new(Kind::Scan, T::TYPE, input.len()).reducing(operation), input)
+    }
+
+    /// Starts a [`Group::gather`]. The result is empty except at the root.
+    ///
+    /// # Errors
+    /// As [`Group::start`].
+    #[doc(alias = "deck_start_gather")]
+    pub fn start_gather<T: Element>(&mut self, root: u32, input: &[T]) -> Result<Pending<T>> {
+        self.start_sized(&Call::new(Kind::Gather, T::TYPE, input.len()).rooted(root), input)
+    }
+
+    /// Starts a [`Group::scatter`] of `count` elements for each member. `input` matters at the root only.
+    ///
+    /// # Errors
+    /// As [`Group::start`].
+    #[doc(alias = "deck_start_scatter")]
+    pub fn start_scatter<T: Element>(&mut self, root: u32, input: &[T], count: usize) -> Result<Pending<T>> {
+        self.start_sized(&Call::new(Kind::Scatter, T::TYPE, count).rooted(root), input)
+    }
+
+    /// Starts a [`Group::allgather`].
+    ///
+    /// # Errors
+    /// As [`Group::start`].
+    #[doc(alias = "deck_start_allgather")]
+    pub fn start_allgather<T: Element>(&mut self, input: &[T]) -> Result<Pending<T>> {
+        self.start_sized(&Call::new(Kind::Allgather, T::TYPE, input.len()), input)
+    }
+
+    /// Starts a [`Group::alltoall`].
+    ///
+    /// # Errors
+    /// As [`Group::start`].
+    #[doc(alias = "deck_start_alltoall")]
+    pub fn start_alltoall<T: Element>(&mut self, input: &[T]) -> Result<Pending<T>> {
+        let count = super::part(input.len(), self.size())?;
+        self.start_sized(&Call::new(Kind::Alltoall, T::TYPE, count), input)
+    }
+
+    /// Starts a call with an output of the size that it needs.
+    fn start_sized<T: Element>(&mut self, call: &Call, input: &[T]) -> Result<Pending<T>> {
+        let (_, bytes) = call.bytes(self.index(), self.size())?;
+        self.start(call, input, vec![T::default(); bytes / size_of::<T>()])
+    }
+}

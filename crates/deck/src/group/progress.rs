@@ -1,0 +1,510 @@
+//! A collective on its way: which round a member is in, what it gives in that round and what it takes.
+//!
+//! It holds no buffers: they are passed at each step. So a call whose deadline passed can be called again, with the same
+//! buffers, and goes on where it was; and a call that was started without waiting owns its buffers.
+
+use std::ops::Range;
+
+use deck_mudeck::{Error, ErrorKind, Result};
+use deck_segment::content::stream;
+use deck_sync::point;
+
+use super::board::INLINE;
+use super::call::{Call, Kind};
+use super::choose::{Choice, choose};
+use super::member::Member;
+use super::reduction::combine;
+
+/// Bytes that are folded at a time: they stay in the nearest cache.
+const TILE: usize = 4 << 10;
+/// Blocks of shared work begin at multiples of this: whole elements, whole cache lines.
+const BLOCK_STEP: usize = 64;
+
+/// What members say beside a length: what is given in this round lies whole in the giver's own memory, where it is read.
+const IN_PLACE: u64 = 1 << 63;
+/// ... and: results of this call will be read in this member's output.
+const SHOWS_OUTPUT: u64 = 1 << 62;
+const LENGTH: u64 = SHOWS_OUTPUT - 1;
+
+/// What a round is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Round {
+    /// Inputs are given.
+    Inputs,
+    /// Each member gives what it has worked out (shared work).
+    Results,
+    /// All have read what others gave in place.
+    End,
+}
+
+/// A collective of one member, under way.
+pub struct Progress {
+    pub call: Call,
+    choice: Choice,
+    round: Round,
+    piece: usize,
+    /// How many pieces there are, and bytes of a block in each; settled by the first round.
+    pieces: usize,
+    step: usize,
+    /// Somebody gives in place.
+    has_end: bool,
+    /// This member has arrived at the present round.
+    has_given: bool,
+    /// This member cannot go on, but does not keep the others from doing so.
+    failure: Option<Error>,
+}
+
+impl Progress {
+    pub fn new(call: &Call, member: &Member) -> Progress {
+        let block = call.count * call.element.size();
+        let choice = choose(call.kind, block, member.size() as usize);
+        Progress {
+            call: call.clone(),
+            choice,
+            round: Round::Inputs,
+            piece: 0,
+            pieces: if call.kind.has_counts() { 1 } else { block.div_ceil(choice.piece).max(1) },
+            step: choice.piece,
+            has_end: false,
+            has_given: false,
+            failure: None,
+        }
+    }
+
+    /// True once the others may have seen something of it.
+    pub fn is_under_way(&self) -> bool {
+        self.has_given || self.piece > 0 || self.round != Round::Inputs
+    }
+
+    /// Goes on as far as is possible without waiting; true at the end.
+    ///
+    /// # Errors
+    /// `NoMemory`: nothing has changed. `Invalid` and `Corrupt` at the end.
+    pub fn advance(&mut self, member: &mut Member, input: &[u8], output: &mut [u8]) -> Result<Step> {
+        loop {
+            if !self.has_given {
+                if let Err(error) = self.give(member, input, output) {
+                    if error.kind() == ErrorKind::NoMemory {
+                        return Err(error);
+                    }
+                    // The others go on without this part of the result, and are told so when they read it.
+                    member.arrive_short(self.call.word(), self.length(member), &[]);
+                    self.failure = Some(error);
+                }
+                self.has_given = true;
+            }
+            if !member.is_complete() {
+                return Ok(Step::Waiting);
+            }
+            self.has_given = false;
+            if self.piece == 0 && self.round == Round::Inputs {
+                self.compare(member)?;
+            }
+            match self.round {
+                Round::Inputs if self.choice.is_shared => {
+                    self.round = Round::Results;
+                    continue;
+                }
+                Round::Inputs | Round::Results => {
+                    if self.failure.is_none() {
+                        self.failure = self.take(member, input, output).err();
+                    }
+                    point("group/taken");
+                    self.piece += 1;
+                    let is_last = self.piece >= self.pieces;
+                    self.round = if is_last { Round::End } else { Round::Inputs };
+                    if !is_last || self.has_end {
+                        continue;
+                    }
+                }
+                Round::End => {}
+            }
+            return self.failure.take().map_or(Ok(Step::Done), Err);
+        }
+    }
+
+    fn element_bytes(&self) -> usize {
+        self.call.element.size()
+    }
+
+    /// The present piece of a block of `bytes`.
+    fn piece_of(&self, bytes: usize) -> Range<usize> {
+        let from = self.piece.saturating_mul(self.step).min(bytes);
+        from..from.saturating_add(self.step).min(bytes)
+    }
+
+    /// The block of the present piece (of `bytes`) that member `index` works on.
+    fn share_of(&self, index: u32, bytes: usize, members: u32) -> Range<usize> {
+        let block = bytes.div_ceil(members as usize).next_multiple_of(BLOCK_STEP);
+        let from = (index as usize * block).min(bytes);
+        from..(from + block).min(bytes)
+    }
+
+    /// What this member says as its length: elements where all have the same, else the bytes of its longest block.
+    fn length(&self, member: &Member) -> u64 {
+        let is_root = member.index == self.call.root;
+        let longest = |counts: &[usize]| counts.iter().max().map_or(0, |count| (count * self.element_bytes()) as u64);
+        match self.call.kind {
+            Kind::Gatherv | Kind::Allgatherv => (self.call.count * self.element_bytes()) as u64,
+            Kind::Scatterv if !is_root => 0,
+            Kind::Scatterv | Kind::Alltoallv => longest(&self.call.send_counts),
+            _ => self.call.count as u64,
+        }
+    }
+
+    /// What this member gives in the whole call, if it can be read where it lies: its place.
+    fn in_place(&self, member: &Member, whole: &[u8]) -> Option<usize> {
+        if self.choice.may_be_in_place { member.offset_of(whole) } else { None }
+    }
+
+    /// Does member `index` give anything that others read?
+    fn is_giver(&self, index: u32) -> bool {
+        match self.call.kind {
+            Kind::Barrier => false,
+            Kind::Bcast | Kind::Scatter | Kind::Scatterv => index == self.call.root,
+            Kind::Gather | Kind::Gatherv => index != self.call.root,
+            _ => true,
+        }
+    }
+
+    /// Puts this member's part of the round where all can read it, and arrives.
+    fn give(&self, member: &mut Member, input: &[u8], output: &mut [u8]) -> Result<()> {
+        let word = self.call.word();
+        match self.round {
+            Round::Inputs => {}
+            Round::Results => return self.give_results(member, input, output),
+            Round::End => {
+                member.arrive_short(word, self.length(member), &[]);
+                return Ok(());
+            }
+        }
+        let shows_output =
+            self.choice.is_shared && self.call.kind == Kind::Allreduce && self.in_place(member, output).is_some();
+        let length = self.length(member) | if shows_output { SHOWS_OUTPUT } else { 0 };
+        if !self.is_giver(member.index) {
+            member.arrive_short(word, length, &[]);
+            return Ok(());
+        }
+        if self.call.kind.gives_parts() {
+            return self.give_parts(member, input);
+        }
+        let whole: &[u8] = if self.call.kind == Kind::Bcast { output } else { input };
+        let piece = self.piece_of(self.call.count * self.element_bytes());
+        let content = &whole[piece.clone()];
+        if content.len() <= INLINE {
+            member.arrive_short(word, length, content);
+        } else if let Some(place) = self.in_place(member, whole) {
+            member.arrive_in_place(word, length | IN_PLACE, place + piece.start);
+        } else {
+            let contribution = member.room(content.len())?;
+            // In shared work nobody reads the block that the giver itself works on.
+            let left_out = match self.choice.is_shared {
+                true => self.share_of(member.index, content.len(), member.size()),
+                false => 0..0,
+            };
+            contribution.write(0, &content[..left_out.start]);
+            contribution.write(left_out.end, &content[left_out.end..]);
+            member.arrive_long(word, length, &contribution);
+        }
+        Ok(())
+    }
+
+    /// Gives a block to each member: one behind the other. With different counts, the bytes of all blocks stand in front.
+    fn give_parts(&self, member: &mut Member, input: &[u8]) -> Result<()> {
+        let (word, length, size) = (self.call.word(), self.length(member), member.size());
+        if let Some(place) = self.in_place(member, input) {
+            member.arrive_in_place(word, length | IN_PLACE, place);
+            return Ok(());
+        }
+        let blocks = (0..size).map(|index| self.sent_to(index));
+        let head: Vec<u8> = match self.call.kind.has_counts() {
+            true => blocks.clone().flat_map(|bytes| (bytes as u64).to_ne_bytes()).collect(),
+            false => Vec::new(),
+        };
+        let total = head.len() + blocks.clone().map(|bytes| self.piece_of(bytes).len()).sum::<usize>();
+        let mut begin = 0;
+        let parts = blocks.map(|bytes| {
+            let piece = self.piece_of(bytes);
+            let part = &input[begin + piece.start..begin + piece.end];
+            begin += bytes;
+            part
+        });
+        if total <= INLINE {
+            let (mut content, mut at) = ([0; INLINE], head.len());
+            content[..at].copy_from_slice(&head);
+            for part in parts {
+                content[at..at + part.len()].copy_from_slice(part);
+                at += part.len();
+            }
+            member.arrive_short(word, length, &content[..total]);
+            return Ok(());
+        }
+        let contribution = member.room(total)?;
+        contribution.write(0, &head);
+        let mut at = head.len();
+        for part in parts {
+            contribution.write(at, part);
+            at += part.len();
+        }
+        member.arrive_long(word, length, &contribution);
+        Ok(())
+    }
+
+    /// Bytes of the block for member `index`.
+    fn sent_to(&self, index: u32) -> usize {
+        let count = if self.call.kind.has_counts() { self.call.send_counts[index as usize] } else { self.call.count };
+        count * self.element_bytes()
+    }
+
+    /// Works out this member's share of the piece, and gives it.
+    fn give_results(&self, member: &mut Member, input: &[u8], output: &mut [u8]) -> Result<()> {
+        let (word, length, phase) = (self.call.word(), self.length(member), member.phase());
+        let piece = self.piece_of(self.call.count * self.element_bytes());
+        let share = self.share_of(member.index, piece.len(), member.size());
+        if self.failure.is_some() || share.is_empty() {
+            member.arrive_short(word, length, &[]);
+            return Ok(());
+        }
+        let kind = self.call.kind;
+        // Whoever wants the result as well gets it here; an allreduce may be read there.
+        let keeps = kind == Kind::Allreduce || (kind == Kind::Reduce && member.index == self.call.root);
+        let place = if kind == Kind::Allreduce { self.in_place(member, output) } else { None };
+        let rows = if kind == Kind::Scan { member.size() as usize } else { 1 };
+        let contribution = match (kind, keeps, place) {
+            (Kind::Reduce, true, _) | (_, _, Some(_)) => None,
+            _ => Some(member.room(share.len() * rows)?),
+        };
+        let inputs = Inputs { member, phase, own: &input[piece.clone()], call: &self.call };
+        let mut sum = [0; TILE];
+        for from in share.clone().step_by(TILE) {
+            let sum = &mut sum[..TILE.min(share.end - from)];
+            for index in 0..member.size() {
+                inputs.fold_one(index, from, sum)?;
+                let is_wanted = rows > 1 || index + 1 == member.size();
+                if let Some(contribution) = contribution.as_ref().filter(|_| is_wanted) {
+                    let row = if rows > 1 { index as usize } else { 0 };
+                    contribution.stream(row * share.len() + from - share.start, sum);
+                }
+            }
+            if keeps {
+                let at = piece.start + from;
+                stream(&mut output[at..at + sum.len()], sum);
+            }
+        }
+        match (contribution, place) {
+            (Some(contribution), _) => member.arrive_long(word, length, &contribution),
+            (None, Some(place)) => member.arrive_in_place(word, length, place + piece.start + share.start),
+            (None, None) => member.arrive_short(word, length, &[]),
+        }
+        Ok(())
+    }
+
+    /// After the first round: are all in the same call? All members come to the same verdict, and all end the call with it.
+    fn compare(&mut self, member: &Member) -> Result<()> {
+        let phase = member.phase();
+        let has_counts = self.call.kind.has_counts();
+        let first = member.heard(0, phase);
+        let (mut longest, mut all_in_place) = (0, self.choice.may_be_in_place);
+        for index in 0..member.size() {
+            let said = member.heard(index, phase);
+            let is_in_place = said.length & IN_PLACE != 0;
+            all_in_place &= is_in_place || !self.is_giver(index);
+            self.has_end |= is_in_place || said.length & SHOWS_OUTPUT != 0;
+            let (length, first_length) = (said.length & LENGTH, first.length & LENGTH);
+            if said.call != first.call || (!has_counts && length != first_length) {
+                let what = format!(
+                    "{}: index {index} called {}, index 0 {}",
+                    member.doing(self.call.kind),
+                    Call::describe(said.call, length),
+                    Call::describe(first.call, first_length)
+                );
+                return Err(Error::new(ErrorKind::Invalid, what)
+                    .with_peer(member.nodes[index as usize])
+                    .with_remedy("call the same in every member, with the same root, type, operation and count"));
+            }
+            longest = longest.max(length);
+        }
+        if has_counts {
+            self.pieces = usize::try_from(longest).unwrap_or(usize::MAX).div_ceil(self.step).max(1);
+        } else if all_in_place {
+            self.step = self.choice.piece_in_place;
+            self.pieces = (self.call.count * self.element_bytes()).div_ceil(self.step).max(1);
+        }
+        Ok(())
+    }
+
+    /// Takes this member's part of the round, which is complete.
+    fn take(&self, member: &Member, input: &[u8], output: &mut [u8]) -> Result<()> {
+        let (call, phase, me) = (&self.call, member.phase(), member.index);
+        let is_root = me == call.root;
+        let block = call.count * self.element_bytes();
+        let piece = self.piece_of(block);
+        match call.kind {
+            Kind::Barrier => Ok(()),
+            Kind::Bcast if is_root => Ok(()),
+            Kind::Bcast => member.read(call.root, phase, 0, &mut output[piece]),
+            Kind::Reduce if !is_root => Ok(()),
+            Kind::Reduce | Kind::Allreduce | Kind::Scan if self.round == Round::Results => {
+                self.collect(member, &mut output[piece])
+            }
+            Kind::Reduce | Kind::Allreduce | Kind::Scan => {
+                let members = if call.kind == Kind::Scan { me + 1 } else { member.size() };
+                let inputs = Inputs { member, phase, own: &input[piece.clone()], call };
+                inputs.fold(members, &mut output[piece])
+            }
+            Kind::Gather | Kind::Gatherv if !is_root => Ok(()),
+            Kind::Gather | Kind::Gatherv | Kind::Allgather | Kind::Allgatherv => self.gather(member, input, output),
+            Kind::Scatter | Kind::Scatterv => self.take_part(member, call.root, input, &mut output[..block]),
+            Kind::Alltoall | Kind::Alltoallv => {
+                let mut begin = 0;
+                for index in 0..member.size() {
+                    let bytes = self.received_from(index);
+                    self.take_part(member, index, input, &mut output[begin..begin + bytes])?;
+                    begin += bytes;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Bytes of the block from member `index`.
+    fn received_from(&self, index: u32) -> usize {
+        let count = match self.call.kind {
+            Kind::Gatherv | Kind::Allgatherv | Kind::Alltoallv => self.call.recv_counts[index as usize],
+            _ => self.call.count,
+        };
+        count * self.element_bytes()
+    }
+
+    /// Collects the shares of a piece from those who worked them out.
+    fn collect(&self, member: &Member, output: &mut [u8]) -> Result<()> {
+        for index in 0..member.size() {
+            let share = self.share_of(index, output.len(), member.size());
+            if index == member.index && self.call.kind != Kind::Scan {
+                // It was made here.
+                continue;
+            }
+            let row = if self.call.kind == Kind::Scan { member.index as usize * share.len() } else { 0 };
+            if !share.is_empty() {
+                member.read(index, member.phase(), row, &mut output[share])?;
+            }
+        }
+        Ok(())
+    }
+
+    fn gather(&self, member: &Member, input: &[u8], output: &mut [u8]) -> Result<()> {
+        let mut begin = 0;
+        for index in 0..member.size() {
+            let bytes = self.received_from(index);
+            if self.call.kind.has_counts() {
+                self.expect(member, index, member.heard(index, member.phase()).length & LENGTH, bytes)?;
+            }
+            let piece = self.piece_of(bytes);
+            let target = &mut output[begin + piece.start..begin + piece.end];
+            if index == member.index {
+                target.copy_from_slice(&input[piece]);
+            } else if !target.is_empty() {
+                member.read(index, member.phase(), 0, target)?;
+            }
+            begin += bytes;
+        }
+        Ok(())
+    }
+
+    /// Takes the present piece of the block that member `index` has for this one into `output`, which is the whole block.
+    fn take_part(&self, member: &Member, index: u32, input: &[u8], output: &mut [u8]) -> Result<()> {
+        let (me, phase) = (member.index, member.phase());
+        let piece = self.piece_of(output.len());
+        if index == me {
+            let begin: usize = (0..me).map(|other| self.sent_to(other)).sum();
+            self.expect(member, index, self.sent_to(me) as u64, output.len())?;
+            output[piece.clone()].copy_from_slice(&input[begin + piece.start..begin + piece.end]);
+            return Ok(());
+        }
+        let mut begin = match member.heard(index, phase).length & IN_PLACE {
+            0 => me as usize * piece.len(),
+            _ => me as usize * output.len() + piece.start,
+        };
+        if self.call.kind.has_counts() {
+            let mut head = vec![0u8; 8 * member.size() as usize];
+            member.read(index, phase, 0, &mut head)?;
+            let blocks: Vec<u64> = head.as_chunks::<8>().0.iter().map(|bytes| u64::from_ne_bytes(*bytes)).collect();
+            self.expect(member, index, blocks[me as usize], output.len())?;
+            let before =
+                blocks[..me as usize].iter().map(|bytes| self.piece_of(usize::try_from(*bytes).unwrap_or(0)).len());
+            begin = head.len() + before.sum::<usize>();
+        }
+        if piece.is_empty() { Ok(()) } else { member.read(index, phase, begin, &mut output[piece]) }
+    }
+
+    /// # Errors
+    /// `Invalid` unless member `index` gives as many bytes as this one expects.
+    fn expect(&self, member: &Member, index: u32, gives: u64, expected: usize) -> Result<()> {
+        if gives == expected as u64 {
+            return Ok(());
+        }
+        let bytes = self.element_bytes();
+        let (gives, expected) = (gives / bytes as u64, expected / bytes);
+        let what = format!("{}: index {index} gives {gives} elements, not {expected}", member.doing(self.call.kind));
+        Err(Error::new(ErrorKind::Invalid, what)
+            .with_peer(member.nodes[index as usize])
+            .with_remedy("give the same counts at both ends"))
+    }
+}
+
+/// How far [`Progress::advance`] came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// The call is at its end.
+    Done,
+    /// Others have not come yet.
+    Waiting,
+}
+
+/// What all members give to a reduction in one piece.
+struct Inputs<'a> {
+    member: &'a Member,
+    phase: u64,
+    own: &'a [u8],
+    call: &'a Call,
+}
+
+impl Inputs<'_> {
+    /// Folds what the first `members` members give into `output`, in the order of indexes.
+    fn fold(&self, members: u32, output: &mut [u8]) -> Result<()> {
+        for (tile, sum) in output.chunks_mut(TILE).enumerate() {
+            (0..members).try_for_each(|index| self.fold_one(index, tile * TILE, sum))?;
+        }
+        Ok(())
+    }
+
+    /// Folds what member `index` gives from byte `from` on into `sum`, at most a tile, which holds those before it.
+    fn fold_one(&self, index: u32, from: usize, sum: &mut [u8]) -> Result<()> {
+        let Inputs { member, phase, own, call } = self;
+        if index == 0 {
+            return match member.index {
+                0 => {
+                    sum.copy_from_slice(&own[from..from + sum.len()]);
+                    Ok(())
+                }
+                _ => member.read(0, *phase, from, sum),
+            };
+        }
+        if index == member.index {
+            combine(call.operation, call.element, sum, &own[from..from + sum.len()]);
+            return Ok(());
+        }
+        // Clearing a whole tile would cost a short reduction more than the rest of it.
+        let (mut short, mut long);
+        let next: &mut [u8] = if sum.len() <= INLINE {
+            short = [0; INLINE];
+            &mut short[..sum.len()]
+        } else {
+            long = [0; TILE];
+            &mut long[..sum.len()]
+        };
+        member.read(index, *phase, from, next)?;
+        combine(call.operation, call.element, sum, next);
+        Ok(())
+    }
+}

@@ -1,0 +1,83 @@
+//! Memory of members that have left: kept until nobody looks at it any more.
+//!
+//! A member that leaves does not wait for the others, who may still be reading what it contributed. Its memory goes back to
+//! the heap when all have left or died, which is looked at whenever a group is joined or left here. Boards are kept for
+//! further groups and never go back: see `board`.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use deck_mudeck::Result;
+use deck_peers::Membership;
+use deck_segment::Region;
+
+use super::board::{Board, State};
+use super::join::is_over;
+
+/// What a member has left behind.
+struct Retired {
+    membership: Weak<Membership>,
+    board: Board,
+    incarnation: u64,
+    _contributions: Vec<Region>,
+}
+
+static RETIRED: Mutex<Vec<Retired>> = Mutex::new(Vec::new());
+/// Boards of this process: those of groups that are over, and those of groups that this process's members have left.
+static BOARDS: Mutex<Vec<(Weak<Membership>, Region)>> = Mutex::new(Vec::new());
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The node, if it is still in its job: memory of a node that has left is never used again.
+fn here(membership: &Weak<Membership>) -> Option<Arc<Membership>> {
+    membership.upgrade().filter(|membership| !membership.has_left())
+}
+
+/// Keeps what a member contributed until all have left the group. Never blocks.
+pub fn keep(membership: &Arc<Membership>, board: &Board, contributions: Vec<Region>) {
+    if contributions.is_empty() {
+        return;
+    }
+    let (board, incarnation) = (board.clone(), board.incarnation());
+    let retired = Retired { membership: Arc::downgrade(membership), board, incarnation, _contributions: contributions };
+    lock(&RETIRED).push(retired);
+}
+
+/// Keeps the memory of a board.
+pub fn keep_region(membership: &Arc<Membership>, region: Option<Region>) {
+    if let Some(region) = region {
+        lock(&BOARDS).push((Arc::downgrade(membership), region));
+    }
+}
+
+/// Frees what nobody looks at any more. Never blocks.
+pub fn sweep() {
+    lock(&RETIRED).retain(|retired| {
+        here(&retired.membership).is_some_and(|membership| {
+            let is_same = retired.board.incarnation() == retired.incarnation;
+            is_same && retired.board.state() != State::Over && !is_over(&membership, &retired.board)
+        })
+    });
+    lock(&BOARDS).retain(|(membership, _)| here(membership).is_some());
+}
+
+/// Memory for a board of `bytes`: that of a group that is over, or new.
+///
+/// # Errors
+/// `NoMemory`.
+pub fn region(membership: &Arc<Membership>, bytes: usize) -> Result<Region> {
+    let mut boards = lock(&BOARDS);
+    let found = boards.iter().position(|(owner, region)| {
+        let is_idle = || {
+            let segment = membership.heap().segment();
+            let board = Board::at(segment, membership.number(), region.offset(), 0);
+            board.is_ok_and(|board| board.state() == State::Over)
+        };
+        std::ptr::eq(owner.as_ptr(), Arc::as_ptr(membership)) && region.bytes() == bytes && is_idle()
+    });
+    match found {
+        Some(index) => Ok(boards.swap_remove(index).1),
+        None => membership.heap().region(bytes),
+    }
+}

@@ -1,0 +1,59 @@
+//! Groups in one process: several nodes, several threads in each.
+
+#![allow(dead_code, reason = "each test program uses its part")]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use deck::{Group, Node, Result};
+use deck_mudeck::Door;
+use deck_peers::Broker;
+
+/// A watchdog: whatever waits this long has failed.
+pub const SOON: Duration = Duration::from_secs(30);
+
+/// A job of `count` nodes.
+pub fn job(count: usize) -> (Broker, Vec<Node>) {
+    let broker = Broker::start("test", count as u32).unwrap();
+    let nodes = (0..count).map(|_| Node::join_by(Door::Invited(broker.invite().unwrap())).unwrap()).collect();
+    (broker, nodes)
+}
+
+/// Runs `member` in a thread for each member of a new group, member i on the node `on[i]`, and returns what they return.
+#[track_caller]
+pub fn together<T: Send + 'static>(
+    name: &str,
+    nodes: &[Node],
+    on: &[usize],
+    member: impl Fn(&mut Group, &Node) -> T + Send + Sync + 'static,
+) -> Vec<T> {
+    let member = Arc::new(member);
+    let threads: Vec<_> = on
+        .iter()
+        .enumerate()
+        .map(|(index, node)| {
+            let (node, name, size, member) = (nodes[*node].clone(), name.to_string(), on.len() as u32, member.clone());
+            std::thread::spawn(move || {
+                let mut group = Group::join(&node, &name, size, Some(index as u32), SOON).unwrap();
+                member(&mut group, &node)
+            })
+        })
+        .collect();
+    threads.into_iter().map(|thread| thread.join().expect("a member panicked")).collect()
+}
+
+/// Two members, each on a node of its own.
+pub fn pair() -> (Broker, Vec<Node>, [Group; 2]) {
+    let (broker, nodes) = job(2);
+    let other = {
+        let node = nodes[1].clone();
+        std::thread::spawn(move || Group::join(&node, "pair", 2, Some(1), SOON).unwrap())
+    };
+    let one = Group::join(&nodes[0], "pair", 2, Some(0), SOON).unwrap();
+    (broker, nodes, [one, other.join().unwrap()])
+}
+
+/// The kind of an error.
+pub fn kind<T>(result: Result<T>) -> deck::ErrorKind {
+    result.err().expect("it fails").kind()
+}

@@ -1,0 +1,317 @@
+//! Joining, being absent, leaving, calling different things, and calls that are waited for later.
+
+mod group;
+
+use std::time::{Duration, Instant};
+
+use deck::{ErrorKind, Group, Operation, Thread};
+use group::{SOON, job, kind, pair, together};
+
+const A_MOMENT: Duration = Duration::from_millis(30);
+const TRY: Duration = Duration::ZERO;
+
+#[test]
+fn indexes_are_given_in_the_order_of_arrival_where_nobody_asks_for_one() {
+    let (_broker, nodes) = job(2);
+    let threads: Vec<_> = [0, 1, 0]
+        .map(|node| {
+            let node = nodes[node].clone();
+            std::thread::spawn(move || Group::join(&node, "any", 3, None, SOON).unwrap().index())
+        })
+        .into();
+    let mut indexes: Vec<u32> = threads.into_iter().map(|thread| thread.join().unwrap()).collect();
+    indexes.sort_unstable();
+    assert_eq!(indexes, [0, 1, 2]);
+}
+
+#[test]
+fn impossible_sizes_indexes_and_names_are_refused() {
+    let (_broker, nodes) = job(1);
+    let join = |name: &str, size, index| kind(Group::join(&nodes[0], name, size, index, TRY));
+    assert_eq!(join("g", 0, None), ErrorKind::Invalid);
+    assert_eq!(join("g", deck::group::MEMBERS_MAX + 1, None), ErrorKind::Invalid);
+    assert_eq!(join("g", 2, Some(2)), ErrorKind::Invalid);
+    assert_eq!(join("", 1, None), ErrorKind::Invalid);
+    assert_eq!(join(&"x".repeat(1000), 1, None), ErrorKind::Invalid);
+}
+
+#[test]
+fn a_group_of_one_is_complete_at_once() {
+    let (_broker, nodes) = job(1);
+    let mut group = Group::join(&nodes[0], "alone", 1, None, TRY).unwrap();
+    let mut sum = [0];
+    group.allreduce(&[42], &mut sum, Operation::Sum, TRY).unwrap();
+    assert_eq!(sum, [42]);
+    group.barrier(TRY).unwrap();
+}
+
+#[test]
+fn whoever_waits_for_members_in_vain_is_told_who_is_absent() {
+    let (_broker, nodes) = job(1);
+    let error = Group::join(&nodes[0], "three", 3, Some(1), A_MOMENT).err().unwrap();
+    assert_eq!(error.kind(), ErrorKind::Timeout);
+    assert!(error.to_string().contains("index 0, index 2 are absent"), "{error}");
+    // It took its place back: the same thread may come again, with the others.
+    assert_eq!(together("three", &nodes, &[0, 0, 0], |group, _| group.index()), [0, 1, 2]);
+}
+
+#[test]
+fn members_that_give_different_sizes_are_told_so() {
+    let (_broker, nodes) = job(2);
+    let waiting = {
+        let node = nodes[0].clone();
+        std::thread::spawn(move || kind(Group::join(&node, "sizes", 2, None, Duration::from_secs(2))))
+    };
+    let other = loop {
+        // Before the first has come, this one makes the group, and waits in vain.
+        let error = Group::join(&nodes[1], "sizes", 3, None, TRY).err().unwrap();
+        if error.kind() != ErrorKind::Timeout {
+            break error;
+        }
+    };
+    assert_eq!((other.kind(), other.peer()), (ErrorKind::Invalid, Some(nodes[0].number())), "{other}");
+    assert!(other.to_string().contains("a group of 2, not 3"), "{other}");
+    assert_eq!(waiting.join().unwrap(), ErrorKind::Timeout);
+}
+
+#[test]
+fn an_index_that_is_taken_and_a_group_that_is_full_are_refused() {
+    let (_broker, nodes, [one, other]) = pair();
+    assert_eq!(kind(Group::join(&nodes[0], "pair", 2, None, SOON)), ErrorKind::Exists);
+    drop((one, other));
+    let first = {
+        let node = nodes[0].clone();
+        std::thread::spawn(move || Group::join(&node, "taken", 2, Some(1), SOON).map(drop))
+    };
+    loop {
+        match kind(Group::join(&nodes[1], "taken", 2, Some(1), TRY)) {
+            ErrorKind::Exists => break,
+            other => assert_eq!(other, ErrorKind::Timeout),
+        }
+    }
+    Group::join(&nodes[1], "taken", 2, Some(0), SOON).unwrap();
+    first.join().unwrap().unwrap();
+}
+
+#[test]
+fn a_name_can_be_used_again_and_again() {
+    let (_broker, nodes) = job(2);
+    let held: Vec<_> = nodes.iter().map(|node| node.membership().heap().held()).collect();
+    for round in 0..50u32 {
+        let sums = together("again", &nodes, &[0, 1, 1], move |group, _| {
+            let mut sum = vec![0; 100_000];
+            group.allreduce(&vec![round; 100_000], &mut sum, Operation::Sum, SOON).unwrap();
+            sum[99_999]
+        });
+        assert_eq!(sums, [3 * round; 3]);
+    }
+    let after: Vec<_> = nodes.iter().map(|node| node.membership().heap().held()).collect();
+    assert_eq!(held, after);
+}
+
+#[test]
+fn a_call_whose_deadline_passes_names_the_absent_and_goes_on_when_called_again() {
+    let (_broker, nodes, [mut one, mut other]) = pair();
+    let mut sum = [0.0; 3];
+    let error = one.allreduce(&[1.0, 2.0, 3.0], &mut sum, Operation::Sum, A_MOMENT).unwrap_err();
+    assert_eq!((error.kind(), error.peer()), (ErrorKind::Timeout, Some(nodes[1].number())));
+    assert!(error.to_string().contains("index 1 (node 1) is absent"), "{error}");
+    assert!(error.to_string().contains("allreduce of group \"pair\""), "{error}");
+    assert_eq!(kind(one.barrier(TRY)), ErrorKind::Invalid);
+    let thread = std::thread::spawn(move || {
+        let mut sum = [0.0; 3];
+        other.allreduce(&[0.5; 3], &mut sum, Operation::Sum, SOON).unwrap();
+        sum
+    });
+    one.allreduce(&[1.0, 2.0, 3.0], &mut sum, Operation::Sum, SOON).unwrap();
+    assert_eq!((sum, thread.join().unwrap()), ([1.5, 2.5, 3.5], [1.5, 2.5, 3.5]));
+    assert_eq!(nodes.len(), 2);
+}
+
+#[test]
+fn members_that_call_different_things_are_all_told_and_go_on() {
+    let (_broker, nodes) = job(2);
+    let told = together("different", &nodes, &[0, 1, 0], |group, _| {
+        let mut out = [0u8; 4];
+        let error = match group.index() {
+            0 => group.bcast(1, &mut out, SOON),
+            1 => group.allreduce(&[1u8; 4], &mut out, Operation::Max, SOON),
+            _ => group.bcast(1, &mut out, SOON),
+        }
+        .unwrap_err();
+        let different = group.bcast(0, &mut out[..=group.index() as usize], SOON).unwrap_err();
+        group.barrier(SOON).unwrap();
+        (error, different)
+    });
+    for (error, different) in told {
+        assert_eq!(error.kind(), ErrorKind::Invalid);
+        assert!(
+            error.to_string().contains("index 1 called allreduce of 4 Uint8 Max, index 0 bcast of 4 Uint8, root 1")
+        );
+        assert!(different.to_string().contains("index 1 called bcast of 2 Uint8"), "{different}");
+    }
+}
+
+#[test]
+fn counts_that_do_not_fit_are_told_to_those_who_have_them() {
+    let (_broker, _nodes, [mut one, mut other]) = pair();
+    let thread = std::thread::spawn(move || {
+        let mut out = [0u16; 3];
+        // Member 0 sends two, not three.
+        let error = other.scatterv(0, &[], &[], &mut out, SOON).unwrap_err();
+        other.barrier(SOON).unwrap();
+        error
+    });
+    let mut own = [0u16; 1];
+    one.scatterv(0, &[7, 8, 9], &[1, 2], &mut own, SOON).unwrap();
+    assert_eq!(own, [7]);
+    one.barrier(SOON).unwrap();
+    let error = thread.join().unwrap();
+    assert!(error.kind() == ErrorKind::Invalid && error.to_string().contains("gives 2 elements, not 3"), "{error}");
+}
+
+#[test]
+fn a_member_that_leaves_is_named_to_all_whose_calls_need_it() {
+    let (_broker, nodes) = job(3);
+    let told = together("leaving", &nodes, &[0, 1, 2], |group, _| {
+        group.barrier(SOON).unwrap();
+        if group.index() == 1 {
+            return None;
+        }
+        let error = group.barrier(SOON).unwrap_err();
+        assert_eq!(kind(group.barrier(SOON)), ErrorKind::Closed, "for good");
+        Some(error)
+    });
+    for error in told.into_iter().flatten() {
+        assert_eq!((error.kind(), error.peer()), (ErrorKind::Closed, Some(nodes[1].number())));
+        assert!(error.to_string().contains("index 1 (node 1, left) is absent"), "{error}");
+    }
+}
+
+#[test]
+fn a_member_that_has_done_its_part_may_leave() {
+    let (_broker, nodes) = job(2);
+    for _ in 0..200 {
+        let sums = together("part", &nodes, &[0, 1, 0], |group, _| {
+            let mut sum = [0];
+            group.allreduce(&[1], &mut sum, Operation::Sum, SOON).unwrap();
+            sum[0]
+        });
+        assert_eq!(sums, [3; 3]);
+    }
+}
+
+#[test]
+fn a_node_that_leaves_its_job_is_named_and_its_own_members_are_sent_home() {
+    let (_broker, mut nodes, [mut one, mut other]) = pair();
+    let (leaving, number) = (nodes.pop().unwrap(), nodes[0].count() - 1);
+    let waiting = std::thread::spawn(move || one.barrier(SOON).unwrap_err());
+    leaving.leave().unwrap();
+    let error = waiting.join().unwrap();
+    assert_eq!((error.kind(), error.peer().map(|peer| peer.0)), (ErrorKind::Closed, Some(number)), "{error}");
+    assert_eq!(kind(other.barrier(SOON)), ErrorKind::NotInitialized);
+}
+
+#[test]
+fn a_cancelled_member_is_told_who_is_absent_and_may_go_on() {
+    let (_broker, _nodes, [mut one, mut other]) = pair();
+    let (send, receive) = std::sync::mpsc::channel();
+    let thread = Thread::spawn(move || {
+        send.send(one.barrier(SOON).unwrap_err()).unwrap();
+        one.barrier(SOON).unwrap();
+    })
+    .unwrap();
+    thread.canceller().cancel();
+    let error = receive.recv().unwrap();
+    other.barrier(SOON).unwrap();
+    thread.join().unwrap();
+    assert_eq!(error.kind(), ErrorKind::Cancelled);
+    assert!(error.to_string().contains("index 1"), "{error}");
+}
+
+#[test]
+fn calls_that_were_started_come_to_their_end_in_order_while_their_member_does_other_things() {
+    let (_broker, nodes) = job(2);
+    let results = together("started", &nodes, &[0, 1, 1], |group, _| {
+        let me = i64::from(group.index());
+        let mut sum = group.start_allreduce(&vec![me; 50_000], Operation::Sum).unwrap();
+        let mut all = group.start_allgather(&[me]).unwrap();
+        let mut barrier = group.start_barrier().unwrap();
+        let mut rounds = 0u64;
+        while barrier.test(group).unwrap().is_none() {
+            rounds += 1;
+        }
+        // The last has ended, so have those before it.
+        let all = all.wait(group, TRY).unwrap();
+        let sum = sum.test(group).unwrap().expect("it has ended");
+        assert_eq!(kind(barrier.test(group)), ErrorKind::Invalid, "it was taken");
+        (sum[49_999], all, rounds)
+    });
+    for (sum, all, _) in results {
+        assert_eq!((sum, all), (3, vec![0, 1, 2]));
+    }
+}
+
+#[test]
+fn a_short_call_that_was_started_needs_nothing_more_from_its_member() {
+    let (_broker, _nodes, [mut one, mut other]) = pair();
+    let mut pending = one.start_allreduce(&[20], Operation::Sum).unwrap();
+    // `one` does nothing now; its part is said.
+    let mut sum = [0];
+    other.allreduce(&[22], &mut sum, Operation::Sum, SOON).unwrap();
+    assert_eq!(sum, [42]);
+    assert_eq!(pending.test(&mut one).unwrap(), Some(vec![42]));
+}
+
+#[test]
+fn a_blocking_call_first_finishes_what_was_started() {
+    let (_broker, nodes) = job(2);
+    let results = together("mixed", &nodes, &[0, 1], |group, _| {
+        let mut pending = group.start_bcast(1, vec![group.index(); 30_000]).unwrap();
+        let mut sum = [0];
+        group.allreduce(&[1], &mut sum, Operation::Sum, SOON).unwrap();
+        (pending.wait(group, TRY).unwrap()[29_999], sum[0])
+    });
+    assert_eq!(results, [(1, 2); 2]);
+}
+
+#[test]
+fn a_pending_call_that_is_not_answered_ends_its_wait_at_the_deadline() {
+    let (_broker, nodes, [mut one, mut other]) = pair();
+    let mut pending = one.start_barrier().unwrap();
+    let began = Instant::now();
+    let error = pending.wait(&mut one, A_MOMENT).unwrap_err();
+    assert!(began.elapsed() >= A_MOMENT);
+    assert_eq!((error.kind(), error.peer()), (ErrorKind::Timeout, Some(nodes[1].number())));
+    let thread = std::thread::spawn(move || other.barrier(SOON));
+    pending.wait(&mut one, SOON).unwrap();
+    thread.join().unwrap().unwrap();
+}
+
+#[test]
+fn what_was_started_ends_with_the_name_of_who_left() {
+    let (_broker, nodes, [mut one, other]) = pair();
+    let mut pending = one.start_gather(0, &[1, 2, 3]).unwrap();
+    drop(other);
+    let error = pending.wait(&mut one, SOON).unwrap_err();
+    assert_eq!((error.kind(), error.peer()), (ErrorKind::Closed, Some(nodes[1].number())), "{error}");
+}
+
+#[test]
+fn the_same_inputs_give_the_same_bits_in_every_run_wherever_members_are() {
+    let (_broker, nodes) = job(3);
+    let mut seen: Vec<Vec<u64>> = Vec::new();
+    for on in [[0, 1, 2, 0], [0, 0, 0, 0], [2, 1, 1, 0]] {
+        for length in [3, 40_000] {
+            let sums = together("bits", &nodes, &on, move |group, _| {
+                let own: Vec<f64> =
+                    (0..length).map(|at| 1.0 / f64::from(1 + at + 7919 * (group.index() as i32 + 1))).collect();
+                let mut sum = vec![0.0; own.len()];
+                group.allreduce(&own, &mut sum, Operation::Sum, SOON).unwrap();
+                sum[..3].iter().map(|value| value.to_bits()).collect::<Vec<_>>()
+            });
+            seen.extend(sums);
+        }
+    }
+    assert!(seen.iter().all(|bits| *bits == seen[0]));
+}

@@ -1,0 +1,251 @@
+//! Members of a group that are absent, stopped or killed, also at every named point of joining, calling and leaving.
+
+use std::time::Duration;
+
+use deck_testkit::{Failure, Job, Process, SOON};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_deck-faults-node");
+
+#[track_caller]
+fn expect_lost(failure: &Failure, victim: &Process) {
+    assert_eq!((failure.kind.as_str(), failure.peer), ("PeerLost", Some(victim.number())), "{failure}");
+    assert!(failure.text.contains("died"), "{failure}");
+}
+
+/// All join the group "g", in the order of indexes.
+fn join(members: &[&Process]) {
+    for (index, member) in members.iter().enumerate() {
+        member.tell("g", &format!("join-group g {} {index} {}", members.len(), SOON.as_millis()));
+    }
+    for member in members {
+        member.answer("g").expect("it lives").result.expect("it joins");
+    }
+}
+
+#[test]
+fn members_of_several_nodes_get_right_results() {
+    let job = Job::launched(PROGRAM);
+    let members: [Process; 3] = job.nodes();
+    join(&members.each_ref());
+    for (kind, count) in
+        [("allreduce", 1), ("allreduce", 200_000), ("bcast", 500_000), ("allgather", 3000), ("barrier", 0)]
+    {
+        for member in &members {
+            member.tell("g", &format!("collective g {kind} {count} 6 20000"));
+        }
+        for member in &members {
+            assert_eq!(member.answer("g").unwrap().result.unwrap(), "6");
+        }
+    }
+    drop(members);
+    job.end();
+}
+
+#[test]
+fn a_member_that_is_absent_at_the_deadline_is_named_to_every_other() {
+    let job = Job::launched(PROGRAM);
+    let members: [Process; 3] = job.nodes();
+    join(&members.each_ref());
+    let [one, absent, other] = &members;
+    for member in [one, other] {
+        member.tell("g", "collective g allreduce 100000 1 300");
+    }
+    for member in [one, other] {
+        let failure = member.answer("g").unwrap().result.unwrap_err();
+        assert_eq!((failure.kind.as_str(), failure.peer), ("Timeout", Some(absent.number())), "{failure}");
+        assert!(failure.text.contains(&format!("index 1 ({}) is absent", absent.number())), "{failure}");
+    }
+    // Called again, by all now, it goes on.
+    for member in &members {
+        member.tell("g", "collective g allreduce 100000 1 20000");
+    }
+    for member in &members {
+        member.answer("g").unwrap().result.unwrap();
+    }
+    drop(members);
+    job.end();
+}
+
+#[test]
+fn a_stopped_member_is_called_frozen_and_loses_nothing() {
+    let job = Job::launched(PROGRAM);
+    let members: [Process; 2] = job.nodes();
+    join(&members.each_ref());
+    let [one, stopped] = &members;
+    stopped.stop();
+    let failure = one.ask_in("g", "collective g allreduce 3 1 800").result.unwrap_err();
+    assert_eq!((failure.kind.as_str(), failure.peer), ("Timeout", Some(stopped.number())), "{failure}");
+    assert!(failure.text.contains("frozen"), "{failure}");
+    stopped.go_on();
+    one.tell("g", "collective g allreduce 3 1 20000");
+    stopped.tell("g", "collective g allreduce 3 1 20000");
+    assert!([one, stopped].iter().all(|member| member.answer("g").unwrap().result.is_ok()));
+    drop(members);
+    job.end();
+}
+
+#[test]
+fn a_member_that_waits_sleeps_and_is_told_of_a_death() {
+    let job = Job::launched(PROGRAM);
+    let members: [Process; 3] = job.nodes();
+    join(&members.each_ref());
+    let [one, victim, other] = &members;
+    one.tell_and_see_waiting("g", "collective g barrier 0 1 60000");
+    other.tell_and_see_waiting("g", "collective g barrier 0 1 60000");
+    victim.kill();
+    for member in [one, other] {
+        let answer = member.answer("g").unwrap();
+        expect_lost(&answer.result.unwrap_err(), victim);
+        assert!(answer.took < SOON);
+    }
+    drop(members);
+    job.end();
+}
+
+#[cfg(debug_assertions)]
+mod at_points {
+    use super::*;
+
+    #[test]
+    fn a_member_killed_anywhere_inside_a_call_is_named_to_all_others() {
+        for point in ["group/said", "group/arrived", "group/taken"] {
+            for (time, kind, count) in
+                [(1, "barrier", 0), (4, "allreduce", 2), (5, "allreduce", 300_000), (7, "bcast", 300_000)]
+            {
+                if kind == "barrier" && point == "group/taken" {
+                    continue;
+                }
+                let job = Job::launched(PROGRAM);
+                let [one, other] = job.nodes();
+                let victim = job.node_with(&[("DECK_POINT", &format!("{point}:{time}"))]);
+                join(&[&one, &victim, &other]);
+                for member in [&one, &victim, &other] {
+                    member.tell("g", &format!("collective g {kind} {count} 30 20000"));
+                }
+                for member in [&one, &other] {
+                    let failure = member.answer("g").unwrap().result.unwrap_err();
+                    expect_lost(&failure, &victim);
+                    assert!(failure.text.contains("index 1"), "{point}:{time} in {kind}: {failure}");
+                    // For good, and at once.
+                    expect_lost(&member.ask_in("g", "collective g barrier 0 1 20000").result.unwrap_err(), &victim);
+                }
+                for member in [&one, &other] {
+                    member.ask_in("g", "leave-group g").result.unwrap();
+                }
+                // The name is free for those who are left.
+                join(&[&one, &other]);
+                drop((one, other, victim));
+                job.end();
+            }
+        }
+    }
+
+    #[test]
+    fn a_member_killed_while_it_joins_makes_room_for_another() {
+        for point in ["group/locked", "group/admitted"] {
+            let job = Job::launched(PROGRAM);
+            let [one] = job.nodes();
+            let victim = job.node_with(&[("DECK_POINT", point)]);
+            one.tell("g", &format!("join-group g 2 0 {}", SOON.as_millis()));
+            victim.tell("g", &format!("join-group g 2 1 {}", SOON.as_millis()));
+            match victim.answer("g") {
+                None => {
+                    // Killed; where the group was not formed with it, another one takes its place.
+                    let [next] = job.nodes();
+                    while next.state(victim.number()) != "Lost" {
+                        std::thread::yield_now();
+                    }
+                    let joined = next.ask_in("g", "join-group g 2 1 5000").result;
+                    let first = one.answer("g").unwrap().result;
+                    if first.is_ok() && joined.is_ok() {
+                        one.tell("g", "collective g allreduce 9 1 20000");
+                        next.tell("g", "collective g allreduce 9 1 20000");
+                        assert!([&one, &next].iter().all(|member| member.answer("g").unwrap().result.is_ok()));
+                    } else {
+                        // It had filled the last place: the first one was told of a death, or is alone in a group of two.
+                        let failure = match first {
+                            Ok(_) => one.ask_in("g", "collective g barrier 0 1 20000").result.unwrap_err(),
+                            Err(failure) => failure,
+                        };
+                        assert_eq!(
+                            (failure.kind.as_str(), failure.peer),
+                            ("PeerLost", Some(victim.number())),
+                            "{failure}"
+                        );
+                    }
+                    drop(next);
+                }
+                Some(answer) => panic!("{point}: it should have been killed, and answered {answer:?}"),
+            }
+            drop((one, victim));
+            job.end();
+        }
+    }
+
+    #[test]
+    fn a_member_killed_while_it_leaves_does_not_keep_the_name() {
+        for point in ["group/leaving", "group/left"] {
+            let job = Job::launched(PROGRAM);
+            let [one] = job.nodes();
+            let victim = job.node_with(&[("DECK_POINT", point)]);
+            join(&[&one, &victim]);
+            victim.tell("g", "leave-group g");
+            assert!(victim.answer("g").is_none());
+            one.ask_in("g", "leave-group g").result.unwrap();
+            let [next] = job.nodes();
+            join(&[&next, &one]);
+            drop((one, next, victim));
+            job.end();
+        }
+    }
+}
+
+#[test]
+fn the_node_that_has_the_board_may_die_before_all_have_come() {
+    let job = Job::launched(PROGRAM);
+    let [first, second, third] = job.nodes();
+    first.tell_and_see_waiting("g", "join-group g 2 0 60000");
+    second.tell("g", "join-group g 3 1 20000");
+    assert_eq!(second.answer("g").unwrap().result.unwrap_err().kind, "Invalid");
+    first.kill();
+    for member in [&second, &third] {
+        // Until its death is told, its place is taken.
+        while member.state(first.number()) != "Lost" {
+            std::thread::yield_now();
+        }
+    }
+    join(&[&second, &third]);
+    second.tell("g", "collective g allgather 5 3 20000");
+    third.tell("g", "collective g allgather 5 3 20000");
+    assert!([&second, &third].iter().all(|member| member.answer("g").unwrap().result.is_ok()));
+    drop((first, second, third));
+    job.end();
+}
+
+#[test]
+fn groups_come_and_go_beside_deaths() {
+    let job = Job::launched(PROGRAM).with_limit(Duration::from_secs(120));
+    let [one, other] = job.nodes();
+    for round in 0..20 {
+        let [victim] = job.nodes();
+        join(&[&one, &victim, &other]);
+        for member in [&one, &victim, &other] {
+            member.tell("g", "collective g allreduce 1000 1000000 60000");
+        }
+        if round % 2 == 0 {
+            victim.kill();
+        } else {
+            victim.end();
+        }
+        for member in [&one, &other] {
+            let failure = member.answer("g").unwrap().result.unwrap_err();
+            assert!(matches!(failure.kind.as_str(), "PeerLost" | "Closed"), "{failure}");
+            assert_eq!(failure.peer, Some(victim.number()));
+        }
+        for member in [&one, &other] {
+            member.ask_in("g", "leave-group g").result.unwrap();
+        }
+    }
+    drop((one, other));
+    job.end();
+}

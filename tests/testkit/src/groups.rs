@@ -1,0 +1,70 @@
+//! Groups of a node under test: joined by name, and their collectives with results that are checked.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+use deck::{Error, Group, Node, Operation};
+
+use crate::answer::Failure;
+use crate::program::{Words, lock};
+
+/// The groups that this node's threads are in.
+#[derive(Default)]
+pub struct Groups(Mutex<HashMap<String, Arc<Mutex<Group>>>>);
+
+impl Groups {
+    /// `NAME SIZE INDEX TIME`: joins; the index.
+    pub fn join(&self, node: &Node, words: &mut Words<'_>) -> Result<String, Failure> {
+        let name = words.next()?;
+        let (size, index, time) = (words.number()?, words.number()?, words.time()?);
+        let group = Group::join(node, name, size, Some(index), time)?;
+        let index = group.index().to_string();
+        lock(&self.0).insert(name.to_string(), Arc::new(Mutex::new(group)));
+        Ok(index)
+    }
+
+    /// `NAME`: leaves.
+    pub fn leave(&self, words: &mut Words<'_>) -> Result<String, Failure> {
+        lock(&self.0).remove(words.next()?);
+        Ok(String::new())
+    }
+
+    /// `NAME KIND COUNT ROUNDS TIME`: calls a collective so often, and checks every result; how often it succeeded.
+    pub fn collective(&self, words: &mut Words<'_>) -> Result<String, Failure> {
+        let name = words.next()?;
+        let group = lock(&self.0).get(name).cloned();
+        let group = group.ok_or_else(|| Failure::finding(format!("no group {name}")))?;
+        let (kind, count, rounds) = (words.next()?, words.number()?, words.number::<u32>()?);
+        let time = words.time()?;
+        let mut group = lock(&group);
+        for round in 0..rounds {
+            let (me, size) = (u64::from(group.index()) + 1, u64::from(group.size()));
+            let own = vec![me + u64::from(round); count];
+            let of_all = |block: usize| block as u64 + 1 + u64::from(round);
+            let (got, expected): (Vec<u64>, Vec<u64>) = match kind {
+                "barrier" => group.barrier(time).map(|()| (vec![], vec![])),
+                "bcast" => {
+                    let root = round % group.size();
+                    let mut data = own;
+                    group.bcast(root, &mut data, time).map(|()| (data, vec![of_all(root as usize); count]))
+                }
+                "allreduce" => {
+                    let mut sum = vec![0; count];
+                    let expected = size * (size + 1) / 2 + size * u64::from(round);
+                    group.allreduce(&own, &mut sum, Operation::Sum, time).map(|()| (sum, vec![expected; count]))
+                }
+                "allgather" => {
+                    let mut all = vec![0; count * size as usize];
+                    let expected = (0..size as usize).flat_map(|block| vec![of_all(block); count]).collect();
+                    group.allgather(&own, &mut all, time).map(|()| (all, expected))
+                }
+                other => return Err(Failure::finding(format!("no collective {other}"))),
+            }
+            .map_err(|error: Error| Failure::from(error))?;
+            if got != expected {
+                return Err(Failure::finding(format!("round {round} of {kind} gave something else")));
+            }
+        }
+        Ok(rounds.to_string())
+    }
+}
