@@ -70,7 +70,7 @@ export async function openPage(
   const context = await browser.newContext({ viewport: { width: 1440, height: 900 }, ...options });
   const page = await context.newPage();
   // A watchdog: machines with other work to do stand still for a while.
-  page.setDefaultTimeout(120_000);
+  page.setDefaultTimeout(60_000);
   if (!isFirst) await page.addInitScript(() => localStorage.setItem('optisci.hint', 'seen'));
   const errors: string[] = [];
   page.on('console', (message) => {
