@@ -291,13 +291,13 @@ impl Mailbox {
         Ok(())
     }
 
-    /// Not inlined: the fast path would pay for its stack frame.
+    /// After a quick look. Not inlined: the fast path would pay for its stack frame.
     #[inline(never)]
     fn wait_for_message(&self, into: &mut Parcel, timeout: Duration) -> Result<NodeId> {
         let core = &*self.core;
         let mut retrieving = Retrieving { node: &self.node, core, into };
         // Only if nothing is there it is worth a look at the clock.
-        if let Some(result) = retrieving.look() {
+        if let Some(result) = retrieving.look_closely() {
             return result;
         }
         let crowd = self.node.membership().crowd();

@@ -51,6 +51,11 @@ impl Deadline {
         self.remaining().is_some_and(|left| left.is_zero())
     }
 
+    /// True if the moment was over at `now_ns`, a reading of [`now_ns`].
+    pub fn has_passed_at(self, now_ns: u64) -> bool {
+        self.at_ns != u64::MAX && self.at_ns <= now_ns
+    }
+
     /// The earlier of the two.
     pub fn min(self, other: Deadline) -> Deadline {
         Deadline { at_ns: self.at_ns.min(other.at_ns) }

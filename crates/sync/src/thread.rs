@@ -49,10 +49,14 @@ pub fn belong_to(crowd: &Arc<dyn Crowd>) {
     });
 }
 
+/// The crowd that the calling thread is a member of.
+fn own_crowd() -> Option<Arc<dyn Crowd>> {
+    MEMBERSHIP.try_with(|membership| membership.borrow().as_ref().map(|member| member.0.clone())).ok().flatten()
+}
+
 /// The crowd that the calling thread belongs to; that of this process alone until it has waited for something of a job.
 pub fn crowd_of_this_thread() -> Arc<dyn Crowd> {
-    let member = MEMBERSHIP.try_with(|membership| membership.borrow().as_ref().map(|member| member.0.clone()));
-    member.ok().flatten().unwrap_or_else(Alone::shared)
+    own_crowd().unwrap_or_else(Alone::shared)
 }
 
 /// Runs what blocks outside of DECK; meanwhile the calling thread is not counted as runnable in its crowd.
@@ -63,8 +67,7 @@ pub fn rest_while<T>(blocks: impl FnOnce() -> T) -> T {
             self.0.resume();
         }
     }
-    let crowd = MEMBERSHIP.try_with(|membership| membership.borrow().as_ref().map(|member| member.0.clone()));
-    let _resume = crowd.ok().flatten().map(|crowd| {
+    let _resume = own_crowd().map(|crowd| {
         crowd.rest();
         Resume(crowd)
     });

@@ -1,9 +1,9 @@
 //! The only wait loop of DECK.
 //!
 //! A wait goes through up to three stages. It *spins* for about what a wake-up costs, as long as there is a core for
-//! every runnable thread of the job; with more threads than cores it *yields* instead, at once or after a few looks ([`crate::patience`]); after a longer
-//! idle time it *sleeps* on an [`Event`], which costs nothing. Pure spinning and pure sleeping each lose by a factor
-//! of a hundred somewhere.
+//! every runnable thread of the job; with more threads than cores it *yields* instead, at once or after a few looks
+//! ([`crate::patience`]); after a longer idle time it *sleeps* on an [`Event`], which costs nothing. Pure spinning and pure
+//! sleeping each lose by a factor of a hundred somewhere.
 //!
 //! Before it sleeps, a waiter asks those who will make its condition true to ring the event ([`Waiting::arm`]), has the
 //! kernel run a fence everywhere ([`crate::barrier::heavy`]), and looks once more. The one who makes it true does so,
@@ -90,18 +90,18 @@ fn stay_awake<W: Waiting>(
     deadline: Deadline,
 ) -> Option<Result<W::Output, Interrupted>> {
     let start = now_ns();
-    let mut crowded = crowd.is_crowded();
-    let mut patience = crowded.then(|| Patience::at(start));
+    let mut now = start;
+    // There is one in a crowd, and only there.
+    let mut patience = crowd.is_crowded().then(|| Patience::at(start));
     let mut looks = 0u32;
     loop {
-        let is_yielding = patience.as_ref().is_some_and(|patience| patience.ends_at(looks));
-        if is_yielding {
-            let before = now_ns();
+        let ended = patience.as_mut().filter(|patience| patience.ends_at(looks));
+        let is_yielding = ended.is_some();
+        if let Some(patience) = ended {
+            let before = now;
             atomic::yield_now();
-            if let Some(patience) = &mut patience {
-                let now = now_ns();
-                patience.came_back(looks, now, now - before);
-            }
+            now = now_ns();
+            patience.came_back(looks, now, now - before);
         } else if looks >= LOOKS_WITHOUT_PAUSE {
             atomic::pause();
         }
@@ -116,16 +116,18 @@ fn stay_awake<W: Waiting>(
             if thread::take_cancellation() {
                 return Some(Err(Interrupted::Cancelled));
             }
-            if deadline.has_passed() {
+            if !is_yielding {
+                now = now_ns();
+            }
+            if deadline.has_passed_at(now) {
                 return Some(waiting.look().ok_or(Interrupted::Deadline));
             }
-            let now = now_ns();
-            if now - start >= (if crowded { YIELD } else { SPIN }).as_nanos() as u64 {
+            if now - start >= (if patience.is_some() { YIELD } else { SPIN }).as_nanos() as u64 {
                 return None;
             }
-            crowded = crowd.is_crowded();
-            if crowded != patience.is_some() {
-                patience = crowded.then(|| Patience::at(now));
+            let is_crowded = crowd.is_crowded();
+            if is_crowded != patience.is_some() {
+                patience = is_crowded.then(|| Patience::at(now));
             }
         }
     }

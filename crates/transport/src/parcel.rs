@@ -28,7 +28,7 @@ pub const MIXED: u8 = 255;
 /// Element code of raw bytes.
 pub const BYTES: u8 = 1;
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 #[repr(align(64))]
 struct Inline(Line);
 
@@ -70,7 +70,7 @@ impl Run {
 
 impl Default for Parcel {
     fn default() -> Parcel {
-        Parcel { store: Store::Inline(Inline([0; 8])), size: 0, element: BYTES, runs: 0 }
+        Parcel { store: Store::Inline(Inline::default()), size: 0, element: BYTES, runs: 0 }
     }
 }
 
@@ -91,7 +91,7 @@ impl Parcel {
     #[inline]
     pub(crate) fn set_line(&mut self, line: &Line, size: usize, element: u8) {
         if let Store::Buffer(_) = self.store {
-            self.store = Store::Inline(Inline([0; 8]));
+            self.store = Store::Inline(Inline::default());
         }
         if let Store::Inline(inline) = &mut self.store {
             inline.0 = *line;
@@ -196,7 +196,7 @@ impl Parcel {
     pub fn clear(&mut self) {
         // A buffer of another node goes back to it.
         if self.buffer().is_some_and(|buffer| buffer.is_shared() || !buffer.is_own()) {
-            self.store = Store::Inline(Inline([0; 8]));
+            self.store = Store::Inline(Inline::default());
         }
         (self.size, self.element, self.runs) = (0, BYTES, 0);
     }
@@ -212,7 +212,7 @@ impl Parcel {
         };
         if !reusable {
             self.store =
-                if bytes <= INLINE { Store::Inline(Inline([0; 8])) } else { Store::Buffer(heap.allocate(bytes)?) };
+                if bytes <= INLINE { Store::Inline(Inline::default()) } else { Store::Buffer(heap.allocate(bytes)?) };
         }
         (self.size, self.element, self.runs) = (bytes, BYTES, 0);
         Ok(())

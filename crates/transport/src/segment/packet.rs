@@ -46,6 +46,13 @@ pub struct Label {
     pub runs: u32,
 }
 
+impl Label {
+    /// That of a message.
+    pub fn of(parcel: &Parcel) -> Label {
+        Label { element: parcel.element(), size: parcel.size() as u64, runs: parcel.runs() as u32 }
+    }
+}
+
 /// What a slot says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Packet {
@@ -109,9 +116,7 @@ impl Packet {
             Packet::Typed { label, bytes } => {
                 let mut content = [0u8; 64];
                 content[..TYPED].copy_from_slice(bytes);
-                let mut line = typed_line(&to_line(&content), label, position, slots);
-                line[7] |= u64::from(label.runs as u8) << 24;
-                line
+                typed_line(&to_line(&content), label, position, slots)
             }
             Packet::Buffered { label, line, area_end } => {
                 let mut packet = announcement(kind::BUFFERED, label);
@@ -221,19 +226,19 @@ pub fn short_line(content: &Line, size: usize, position: Position, slots: u32) -
     line
 }
 
-/// The line of up to [`TYPED`] bytes of one type: `content` as a parcel has it.
+/// The line of up to [`TYPED`] bytes with types: `content` as a parcel has it, then its runs.
 #[inline]
 pub fn typed_line(content: &Line, label: &Label, position: Position, slots: u32) -> Line {
     let mut line = *content;
-    let kind = u64::from(kind::TYPED) | u64::from(label.element) << 8 | label.size << 16;
-    line[7] = kind | control(ANNOUNCEMENT, position, slots);
+    let kind = u64::from(kind::TYPED) | u64::from(label.element) << 8;
+    line[7] = kind | label.size << 16 | u64::from(label.runs as u8) << 24 | control(ANNOUNCEMENT, position, slots);
     line
 }
 
 /// The line of content that is not as a slot has it: in a buffer, or with runs.
 #[cold]
 pub fn collected_line(parcel: &Parcel, position: Position, slots: u32) -> Line {
-    let label = Label { element: parcel.element(), size: parcel.size() as u64, runs: parcel.runs() as u32 };
+    let label = Label::of(parcel);
     if label.element == BYTES {
         let mut bytes = [0; PAYLOAD];
         parcel.collect(&mut bytes);

@@ -203,11 +203,17 @@ impl<R: Remote> Receiver<R> {
             let is_idle = !self.owes_more_than_slots && self.expected_lines == 0;
             return if is_idle { Glance::Nothing } else { Glance::Unclear };
         };
-        let Some((size, element)) = packet::simple(&line, self.head) else { return Glance::Unclear };
-        into.set_line(&line, size, element);
+        if self.take_line(&line, into) { Glance::Taken } else { Glance::Unclear }
+    }
+
+    /// Takes the message of `line`, if that is all of it.
+    #[inline]
+    fn take_line(&mut self, line: &Line, into: &mut Parcel) -> bool {
+        let Some((size, element)) = packet::simple(line, self.head) else { return false };
+        into.set_line(line, size, element);
         self.expected_lines = 0;
         self.go_on(Protocol::Short);
-        Glance::Taken
+        true
     }
 
     /// Takes the next message into `into`, if there is one, and gives the credit back. Never waits.
@@ -224,10 +230,7 @@ impl<R: Remote> Receiver<R> {
             self.expect_content();
             return Ok(None);
         };
-        if let Some((size, element)) = packet::simple(&line, self.head) {
-            into.set_line(&line, size, element);
-            self.expected_lines = 0;
-            self.go_on(Protocol::Short);
+        if self.take_line(&line, into) {
             return Ok(Some(Protocol::Short));
         }
         let protocol = match Packet::read(&line, self.head).map_err(|nonsense| self.nonsense(nonsense.0))? {

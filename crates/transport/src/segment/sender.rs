@@ -196,7 +196,9 @@ impl<R: Remote> Sender<R> {
     fn post_short(&self, posting: &mut Posting, parcel: &Parcel) -> Result<Protocol, Refusal> {
         self.check_slot(posting)?;
         let line = match parcel.inline_line() {
-            Some(line) if parcel.runs() == 0 => packet::typed_line(line, &label(parcel), posting.position, self.slots),
+            Some(line) if parcel.runs() == 0 => {
+                packet::typed_line(line, &Label::of(parcel), posting.position, self.slots)
+            }
             _ => packet::collected_line(parcel, posting.position, self.slots),
         };
         self.publish(posting, &line);
@@ -221,14 +223,14 @@ impl<R: Remote> Sender<R> {
         }
         self.remote.flush();
         posting.area = area_end;
-        let packet = Packet::Buffered { label: label(parcel), line, area_end };
+        let packet = Packet::Buffered { label: Label::of(parcel), line, area_end };
         self.publish(posting, &packet.write(posting.position, self.slots));
         Ok(Protocol::Buffered)
     }
 
     fn post_zero_copy(&self, posting: &mut Posting, parcel: &Parcel) -> Result<Protocol, Refusal> {
         let Some(buffer) = parcel.buffer() else { return Err(Refusal::NeedsBuffer) };
-        let label = label(parcel);
+        let label = Label::of(parcel);
         let bytes = Parcel::needed(parcel.size(), parcel.runs()) as u64;
         if bytes > self.budget.limit() {
             let limit = self.budget.limit();
@@ -557,8 +559,4 @@ impl<R: Remote> Drop for Sender<R> {
             }
         }
     }
-}
-
-fn label(parcel: &Parcel) -> Label {
-    Label { element: parcel.element(), size: parcel.size() as u64, runs: parcel.runs() as u32 }
 }
