@@ -1,7 +1,7 @@
 //! What DECK knows of a thread: whether it was cancelled, what it sleeps on, and in whose crowd it runs.
 
-use std::cell::RefCell;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::cell::{Cell, RefCell};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 
 use crate::crowd::{Alone, Crowd};
 use crate::event::Event;
@@ -49,10 +49,32 @@ pub fn belong_to(crowd: &Arc<dyn Crowd>) {
     });
 }
 
-/// The crowd that the calling thread belongs to; that of this process alone until it has waited for something of a job.
+/// The crowd of the job that this process has joined last.
+static HOME: RwLock<Option<Weak<dyn Crowd>>> = RwLock::new(None);
+
+/// From now on threads that have not waited for anything of a job yet count as belonging to `crowd`, as long as it lives.
+pub fn set_home_crowd(crowd: &Arc<dyn Crowd>) {
+    *HOME.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::downgrade(crowd));
+}
+
+/// The crowd that the calling thread belongs to: that of the job for something of which it has waited last, or else that of
+/// the job that this process has joined last, or else of this process alone.
 pub fn crowd_of_this_thread() -> Arc<dyn Crowd> {
     let member = MEMBERSHIP.try_with(|membership| membership.borrow().as_ref().map(|member| member.0.clone()));
-    member.ok().flatten().unwrap_or_else(Alone::shared)
+    let home = || HOME.read().unwrap_or_else(PoisonError::into_inner).as_ref().and_then(Weak::upgrade);
+    member.ok().flatten().or_else(home).unwrap_or_else(Alone::shared)
+}
+
+thread_local!(static LOCKER: Cell<Option<u32>> = const { Cell::new(None) });
+
+/// The number by which the calling thread stands in mutexes, if it has used any.
+pub fn locker_number() -> Option<u32> {
+    LOCKER.try_with(Cell::get).ok().flatten()
+}
+
+/// The calling thread stands in mutexes by this number: whoever looks on can tell which thread holds one.
+pub fn set_locker_number(number: u32) {
+    let _ = LOCKER.try_with(|locker| locker.set(Some(number)));
 }
 
 /// Runs what blocks outside of DECK; meanwhile the calling thread is not counted as runnable in its crowd.
