@@ -153,7 +153,9 @@ pub fn jobs(wanted: Option<&str>) -> Result<Vec<JobSight>> {
     open.retain(|_, open| !open.tables.is_empty());
     let mut tables: BTreeMap<u64, BTreeSet<u32>> = BTreeMap::new();
     for (process, open) in &open {
-        open.tables.keys().for_each(|inode| drop(tables.entry(*inode).or_default().insert(*process)));
+        for inode in open.tables.keys() {
+            tables.entry(*inode).or_default().insert(*process);
+        }
     }
     let mut jobs = Vec::new();
     for (inode, processes) in tables {
