@@ -1,6 +1,7 @@
 //! What services keep in shared memory, as those see it who look on: for the `deck` command.
 
 use deck_mudeck::NodeId;
+pub use deck_mudeck::observe::{RingSight, ring};
 use deck_peers::Object;
 
 use crate::shared::{arrivals::Arrivals, count::Count, lock::Lock, registry};

@@ -7,7 +7,9 @@ use std::thread::JoinHandle;
 
 use deck_segment::{HeapMemory, Seat};
 use deck_sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use deck_sync::{About, Crowd, Deadline, Error, ErrorKind, Event, Goal, Interrupted, NodeId, Result, Waiting, barrier, point};
+use deck_sync::{
+    About, Crowd, Deadline, Error, ErrorKind, Event, Goal, Interrupted, NodeId, Result, Waiting, barrier, point,
+};
 
 use crate::broker::{self, Broker};
 use crate::control::Control;

@@ -202,16 +202,8 @@ pub struct Notice {
 impl Notice {
     /// Tells that there is something of this kind and name, with what there is to say of it.
     pub fn new(notices: &Arc<Notices>, subject: Subject, name: &str, facts: impl IntoIterator<Item = u64>) -> Notice {
-        let mut content = Content {
-            subject,
-            locker: None,
-            since_ns: 0,
-            until_ns: 0,
-            goal: 0,
-            peer: None,
-            facts: [0; FACTS],
-            name,
-        };
+        let mut content =
+            Content { subject, locker: None, since_ns: 0, until_ns: 0, goal: 0, peer: None, facts: [0; FACTS], name };
         content.facts.iter_mut().zip(facts).for_each(|(place, fact)| *place = fact);
         Notice { notices: notices.clone(), index: notices.tell(&content) }
     }

@@ -11,7 +11,8 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use deck_segment::layout::PAGE;
-use deck_sync::{FACTS, Goal, NodeId, Result};
+use deck_sync::{FACTS, NodeId, Result};
+pub use deck_sync::{Goal, now_ns};
 
 use crate::notices::{self, ENTRY_BYTES, NOTICES_MAX, Subject, entry, header};
 use crate::table::{NodeState, Table};
