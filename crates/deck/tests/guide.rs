@@ -2,7 +2,7 @@
 
 use std::env;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("the package is in crates/deck")
@@ -15,8 +15,13 @@ fn block(page: &str, language: &str) -> String {
     page[begin..begin + end].to_owned()
 }
 
-/// The example, built for the profile that this test runs in.
+/// An example of this crate, built for the profile that this test runs in.
 fn example(name: &str) -> PathBuf {
+    built("crates/deck", "--example", name).join("examples").join(name)
+}
+
+/// Builds a program for the profile that this test runs in; the folder of that profile.
+fn built(package: &str, kind: &str, name: &str) -> PathBuf {
     let test = env::current_exe().expect("a test knows its own path");
     let profile_folder = test.ancestors().nth(2).expect("tests are in <target>/<profile>/deps");
     let profile = match profile_folder.file_name().and_then(|name| name.to_str()) {
@@ -24,25 +29,79 @@ fn example(name: &str) -> PathBuf {
         Some(name) => name,
     };
     let mut build = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    build.args(["build", "--quiet", "--offline", "--example", name, "--profile", profile]);
-    build.arg("--manifest-path").arg(root().join("crates/deck/Cargo.toml"));
+    build.args(["build", "--quiet", "--offline", kind, name, "--profile", profile]);
+    build.arg("--manifest-path").arg(root().join(package).join("Cargo.toml"));
     build.arg("--target-dir").arg(profile_folder.parent().expect("a profile's folder is in the target folder"));
     assert!(build.status().expect("cargo runs").success(), "{build:?} failed");
-    profile_folder.join("examples").join(name)
+    profile_folder.to_owned()
+}
+
+fn read(path: &str) -> String {
+    std::fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+/// Without the environment of whoever runs the test.
+fn alone(mut command: Command) -> Command {
+    for (variable, _) in env::vars_os().filter(|(variable, _)| variable.to_string_lossy().starts_with("DECK_")) {
+        command.env_remove(variable);
+    }
+    command
 }
 
 #[test]
 fn the_page_on_collectives_shows_a_program_and_what_it_prints() {
-    let read =
-        |path: &str| std::fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"));
     let page = read("docs/guide/collectives.md");
     assert_eq!(block(&page, "rust"), read("crates/deck/examples/collectives.rs"));
-    let mut program = Command::new(example("collectives"));
-    for (variable, _) in env::vars_os().filter(|(variable, _)| variable.to_string_lossy().starts_with("DECK_")) {
-        program.env_remove(variable);
-    }
-    let output = program.output().expect("it starts");
+    let output = alone(Command::new(example("collectives"))).output().expect("it starts");
     let shown = block(&page, "console");
     let shown = shown.split_once('\n').expect("a command, then its output").1;
     assert_eq!(String::from_utf8_lossy(&output.stdout), shown, "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// A job that is killed at the end of its test, however that ends.
+struct Stuck(Child);
+
+impl Drop for Stuck {
+    fn drop(&mut self) {
+        // Everything that it started ends with it.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// The text with `#` in place of what differs from run to run: processes, threads and times.
+fn without_numbers(text: &str) -> String {
+    let mut before = "";
+    let mut words = Vec::new();
+    for word in text.split(' ') {
+        let is_number = ["thread", "(process"].contains(&before) || (before == "for" && word.contains('.'));
+        let word_now =
+            if is_number { word.replace(|c: char| c.is_ascii_digit() || c == '.', "") + "#" } else { word.to_owned() };
+        words.push(word_now);
+        before = word.rsplit('\n').next().unwrap_or(word);
+    }
+    words.join(" ")
+}
+
+#[test]
+fn the_page_on_waiting_shows_a_deadlock_and_what_deck_why_tells_of_it() {
+    let page = read("docs/guide/why.md");
+    assert_eq!(block(&page, "rust"), read("crates/deck/examples/deadlock.rs"));
+    let deck = built("crates/cli", "--bin", "deck").join("deck");
+    let job = format!("stuck-{}", std::process::id());
+    let mut run = alone(Command::new(&deck));
+    run.args(["run", "-n", "3", "--job", &job]).arg(example("deadlock")).stdin(Stdio::null());
+    let mut stuck = Stuck(run.spawn().expect("it starts"));
+    let told = loop {
+        let output = alone(Command::new(&deck)).args(["why", &job]).output().expect("it starts");
+        let told = String::from_utf8(output.stdout).expect("text").replace(&job, "stuck");
+        assert!(stuck.0.try_wait().expect("it is known").is_none(), "the job has ended; last: {told}");
+        // They write down what they wait for when they go to sleep.
+        if told.contains("3 threads wait") && told.contains("cycle") {
+            break told;
+        }
+    };
+    let shown = block(&page, "console");
+    let shown = shown.split_once("$ deck why stuck\n").expect("the command, then its output").1;
+    assert_eq!(without_numbers(&told), without_numbers(shown));
 }

@@ -61,6 +61,8 @@ goals! {
     Group = 14 "group";
     /// The members of a group that have not come to a collective. Facts: owner and offset of the board, size, phase, index, kind.
     Collective = 15 "collective";
+    /// The end of a thread of its own node.
+    Join = 16 "join";
 }
 
 /// What a wait is about.
@@ -104,6 +106,6 @@ mod tests {
     fn a_goal_is_read_as_it_was_written_and_nothing_else_is_one() {
         let known: Vec<Goal> = (0..40).filter_map(Goal::from_word).collect();
         assert!(known.iter().all(|goal| Goal::from_word(*goal as u64) == Some(*goal)));
-        assert_eq!((known.len(), Goal::from_word(0), Goal::from_word(u64::MAX)), (15, None, None));
+        assert_eq!((known.len(), Goal::from_word(0), Goal::from_word(u64::MAX)), (16, None, None));
     }
 }

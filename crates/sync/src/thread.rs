@@ -3,7 +3,9 @@
 use std::cell::{Cell, RefCell};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 
+use crate::about::About;
 use crate::crowd::{Alone, Crowd};
+use crate::deadline::now_ns;
 use crate::event::Event;
 use crate::fork;
 
@@ -77,14 +79,24 @@ pub fn set_locker_number(number: u32) {
     let _ = LOCKER.try_with(|locker| locker.set(Some(number)));
 }
 
-/// Runs what blocks outside of DECK; meanwhile the calling thread is not counted as runnable in its crowd.
-pub fn rest_while<T>(blocks: impl FnOnce() -> T) -> T {
+/// Runs what blocks outside of DECK; meanwhile the calling thread is not counted as runnable in its crowd, and those who
+/// look on are told what it waits for. Without end.
+pub fn rest_while<T>(about: &About<'_>, blocks: impl FnOnce() -> T) -> T {
     struct Resume(Arc<dyn Crowd>);
     impl Drop for Resume {
         fn drop(&mut self) {
             self.0.resume();
         }
     }
+    struct Noted(Arc<dyn Crowd>, u32);
+    impl Drop for Noted {
+        fn drop(&mut self) {
+            self.0.forget(self.1);
+        }
+    }
+    let home = crowd_of_this_thread();
+    let note = home.note(about, now_ns(), u64::MAX);
+    let _noted = note.map(|note| Noted(home, note));
     let crowd = MEMBERSHIP.try_with(|membership| membership.borrow().as_ref().map(|member| member.0.clone()));
     let _resume = crowd.ok().flatten().map(|crowd| {
         crowd.rest();

@@ -9,7 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use deck::{NodeId, NodeState};
-use deck_peers::observe::JobSight;
+use deck_peers::observe::{Goal, JobSight};
 
 use super::waits::{Wait, Whom};
 
@@ -56,10 +56,12 @@ impl Others {
     }
 }
 
-/// True for the wait of a thread that `whom` means, seen from `from`.
+/// True for the wait of a thread that `whom` means, seen from `from`. Who waits for the end of a thread is no help to anybody.
 fn is_of(wait: &Wait, whom: Whom, from: &Wait) -> bool {
     match whom {
-        Whom::Node(node) => wait.node == node && (wait.node, wait.thread) != (from.node, from.thread),
+        Whom::Node(node) => {
+            wait.node == node && wait.goal != Goal::Join && (wait.node, wait.thread) != (from.node, from.thread)
+        }
         Whom::Thread(node, thread) => (wait.node, wait.thread) == (node, thread),
         Whom::Runner(_) | Whom::Control(_) => false,
     }
@@ -143,8 +145,6 @@ fn meant(whom: &Whom) -> Option<NodeId> {
 
 #[cfg(test)]
 mod tests {
-    use deck_peers::observe::Goal;
-
     use super::*;
 
     fn wait(node: u32, thread: u32, on: &[Whom], needs_all: bool) -> Wait {

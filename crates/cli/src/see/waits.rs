@@ -161,6 +161,10 @@ impl Known<'_> {
                 wait.on.insert(Whom::Node(wait.node));
                 format!("for a semaphore of its node, at {:#x}", told.facts[0])
             }
+            Goal::Join => {
+                wait.on.insert(Whom::Node(wait.node));
+                "for the end of a thread of its node".to_owned()
+            }
             Goal::Name => {
                 wait.on = self.live();
                 match observe::group_name(&told.name) {
