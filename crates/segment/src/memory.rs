@@ -83,8 +83,10 @@ impl Segment {
     /// its end reads as zero. The bytes may be written meanwhile.
     ///
     /// # Errors
-    /// [`ErrorKind::NoMemory`], or [`ErrorKind::System`] if it cannot be read.
+    /// [`ErrorKind::NoMemory`], [`ErrorKind::Corrupt`] for an impossible place, [`ErrorKind::System`] if it cannot be read.
     pub fn copy_of(fd: impl AsFd, offset: usize, bytes: usize) -> Result<Arc<Segment>> {
+        let impossible = || Error::new(ErrorKind::Corrupt, format!("{bytes} bytes of memory at {offset}"));
+        offset.checked_add(bytes).ok_or_else(impossible)?;
         let mut content = vec![0u8; bytes];
         let mut done = 0;
         while done < bytes {

@@ -205,6 +205,12 @@ fn a_job_is_known_by_any_of_its_processes_and_what_is_none_is_an_error() {
     let [one, _other] = job.nodes();
     let told = told("ls", &one.pid().to_string());
     assert_eq!((&told["job"], told["nodes"].as_array().unwrap().len()), (&job.name().into(), 2));
+    let lonely = Job::alone(PROGRAM);
+    let node = lonely.node();
+    let told = self::told("why", &node.pid().to_string());
+    assert_eq!((&told["job"], &told["processes"]), (&"".into(), &Value::from(vec![node.pid()])));
+    drop(node);
+    lonely.end();
     let ended = Command::new(deck()).args(["why", "no-such-job"]).output().expect("deck starts");
     let errors = String::from_utf8_lossy(&ended.stderr);
     assert_eq!(ended.status.code(), Some(1));

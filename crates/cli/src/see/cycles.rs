@@ -72,8 +72,7 @@ fn reduce(waits: &[Wait], others: &Others) -> BTreeSet<usize> {
     let mut left: BTreeSet<usize> = (0..waits.len()).collect();
     loop {
         let can_end = |from: &Wait, whom: Whom| match whom {
-            Whom::Runner(_) => true,
-            Whom::Control(node) => !others.frozen.contains(&node),
+            Whom::Runner(node) | Whom::Control(node) => !others.frozen.contains(&node),
             Whom::Node(node) if others.running.contains(&node) => true,
             _ => waits.iter().enumerate().any(|(index, wait)| !left.contains(&index) && is_of(wait, whom, from)),
         };

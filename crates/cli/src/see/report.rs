@@ -151,6 +151,9 @@ fn on(job: &JobSight, waits: &[Wait], wait: &Wait) -> String {
         return format!("anybody: {note}");
     }
     let nodes: BTreeSet<_> = wait.on.iter().map(|whom| whom.node()).collect();
+    if let Some(Whom::Runner(node)) = wait.on.first() {
+        return format!("{node}: one of its threads that waits for nothing in DECK");
+    }
     if let [Whom::Thread(node, thread)] = wait.on.iter().copied().collect::<Vec<_>>()[..] {
         return format!("{node}: {}", whereabouts(job, waits, node, Some(thread)));
     }

@@ -228,9 +228,6 @@ impl Known<'_> {
         let asleep =
             notices.iter().find(|told| told.subject == Subject::Wait && told.locker.is_some() && told.locker == locker);
         wait.on.insert(asleep.map_or(Whom::Runner(node), |told| Whom::Thread(node, told.thread)));
-        if asleep.is_none() {
-            wait.note = Some(format!("a thread of {node} holds it that waits for nothing in DECK"));
-        }
     }
 
     fn node(&self, number: NodeId) -> Option<&NodeSight> {
