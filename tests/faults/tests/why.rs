@@ -116,6 +116,47 @@ fn mutexes_that_are_locked_crosswise_are_a_cycle_of_threads() {
 }
 
 #[test]
+fn every_kind_of_wait_is_told_with_who_could_end_it() {
+    let job = Job::launched(PROGRAM);
+    let [here, there] = job.nodes();
+    // The other node has them open too, and comes to the barrier for a moment only.
+    there.ask("barrier all 3 0").failure();
+    for what in ["add sum 5", "signal changed", "lock held 1000"] {
+        there.done(what);
+    }
+    here.tell("condition", "lock own 1000");
+    here.answer("condition").unwrap().words();
+    let expected = [
+        ("condition", "await changed own 40000", vec![0, 1], "for a signal of condition variable \"changed\""),
+        ("semaphore", "take permits 40000", vec![0], "for a semaphore of its node"),
+        ("mutex", "lock held 40000", vec![1], "to lock mutex \"held\""),
+        ("barrier", "barrier all 3 40000", vec![0, 1], "at barrier \"all\": 1 of 3 threads have come"),
+        ("counter", "wait-for sum 6 40000", vec![0, 1], "for counter \"sum\", which is 5"),
+        ("name", "clone nobody 40000", vec![0, 1], "for somebody to create mail box \"nobody\""),
+        ("segment", "segment-open nothing 40000", vec![0, 1], "for somebody to create segment \"nothing\""),
+        ("group", "join-group half 2 0 40000", vec![0, 1], "for all to join group \"half\""),
+    ];
+    expected.iter().for_each(|(lane, what, ..)| here.tell(lane, what));
+    let told = waits(job.name(), expected.len());
+    for (_, what, on, text) in &expected {
+        let is_it = |wait: &&Value| wait["text"].as_str().unwrap().starts_with(text);
+        let wait = told["waits"].as_array().unwrap().iter().find(is_it);
+        let wait = wait.unwrap_or_else(|| panic!("{what}: {told}"));
+        assert_eq!((&wait["node"], nodes_of(&wait["on"])), (&0.into(), on.clone()), "{wait}");
+    }
+    let listed = self::told("ls", job.name());
+    let states = listed["things"].as_array().unwrap();
+    for (kind, name, state) in
+        [("mutex", "held", "held by node 1"), ("barrier", "all", "1 of 3 threads have come"), ("counter", "sum", "5")]
+    {
+        let thing = states.iter().find(|thing| thing["kind"] == kind && thing["name"] == name);
+        assert_eq!(thing.map(|thing| &thing["state"]), Some(&state.into()), "{listed}");
+    }
+    drop((here, there));
+    job.end();
+}
+
+#[test]
 fn a_job_whose_processes_are_all_stopped_tells_the_same() {
     let job = Job::by_name(PROGRAM);
     let [one, other] = job.nodes();
