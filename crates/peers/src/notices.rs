@@ -6,10 +6,10 @@
 //!
 //! The segment is used from the cold side of things only: before a sleep, when a mail box is made.
 
-use std::sync::atomic::Ordering::{Relaxed, Release};
 use std::sync::{Arc, Mutex};
 
 use deck_segment::{Segment, Words, layout::PAGE};
+use deck_sync::atomic::Ordering::{Relaxed, Release};
 use deck_sync::atomic::fence;
 use deck_sync::{FACTS, NodeId, Result};
 
