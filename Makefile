@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help deps test-deps build demo test lint test-workspace loom fuzz miri install test-compare compare
+.PHONY: help deps test-deps build web test-web bench-web demo test lint test-workspace loom fuzz miri install test-compare compare
 
 PREFIX ?= /usr/local
 DESTDIR ?=
@@ -25,7 +25,10 @@ help: ## list the targets
 deps: ## install what is missing to build: C and C++ compilers, pkg-config, rustfmt, clippy
 	@scripts/prerequisites
 
-build: deps ## build the command, the C library and the applications, for release
+web: deps ## build the page of the browser tool, which the command takes in
+	@scripts/web build
+
+build: deps web ## build the command, the C library and the applications, for release
 	$(CARGO) build --release --workspace $(LOCKED)
 
 demo: deps ## draw the Mandelbrot set with four nodes and leave mandelbrot.png
@@ -41,7 +44,7 @@ test-deps: ## install what tests need besides: POV-Ray
 
 # Cheap steps first. The tests of real processes run the release build, so it comes before them; what `cargo test`
 # says comes last.
-TEST_STEPS := deps test-deps lint build loom fuzz test-compare test-workspace
+TEST_STEPS := deps test-deps lint build test-web loom fuzz test-compare test-workspace
 
 test: ## run every test, stop at the first failure
 	@for step in $(TEST_STEPS); do \
@@ -54,6 +57,12 @@ lint: ## check the formatting, the scripts, and what clippy finds
 	$(CARGO) fmt --all --check
 	@for script in .ci/run scripts/* bench/compare bench/papers; do bash -n "$$script"; done
 	$(CARGO) clippy --workspace --all-targets $(LOCKED) -- -D warnings
+
+test-web: ## test the page of the browser tool in Chromium (part of `make test`)
+	@scripts/web test
+
+bench-web: ## measure how smooth the browser tool is in a large model; needs make build
+	@scripts/web bench
 
 test-workspace: ## run the tests and examples of all packages (part of `make test`)
 	$(CARGO) test --workspace $(LOCKED)

@@ -1,15 +1,13 @@
 //! Compiles C and C++ programs against `deck.h` and the library of this build, and runs them.
 //!
-//! The library is built by cargo first: a test of this package alone would not make a shared library. Compilers are
-//! `cc` and `c++`, or what `CC` and `CXX` name.
+//! Compilers are `cc` and `c++`, or what `CC` and `CXX` name.
 
-use std::env;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Command;
 use std::sync::OnceLock;
 
-const STRICT: [&str; 4] = ["-Wall", "-Wextra", "-pedantic", "-Werror"];
+use deck_testkit::products::{self, alone, succeed};
 
 #[derive(Clone, Copy)]
 enum Language {
@@ -21,48 +19,22 @@ fn package() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Where cargo puts `libdeck.so` and `libdeck.a` for the profile that this test runs in.
+/// The folder with `libdeck.so` and `libdeck.a`.
 fn library_folder() -> &'static Path {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
-    FOLDER.get_or_init(|| {
-        let test = env::current_exe().expect("a test knows its own path");
-        let profile_folder = test.ancestors().nth(2).expect("tests are in <target>/<profile>/deps");
-        let profile = match profile_folder.file_name().and_then(|name| name.to_str()) {
-            None | Some("debug") => "dev",
-            Some(name) => name,
-        };
-        let mut build = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-        build.args(["build", "--quiet", "--offline", "--profile", profile]);
-        build.arg("--manifest-path").arg(package().join("Cargo.toml"));
-        build.arg("--target-dir").arg(profile_folder.parent().expect("a profile's folder is in the target folder"));
-        succeed(&mut build);
-        profile_folder.to_owned()
-    })
-}
-
-fn succeed(command: &mut Command) -> Output {
-    let output = command.output().unwrap_or_else(|error| panic!("cannot start {command:?}: {error}"));
-    assert!(
-        output.status.success(),
-        "{command:?} ended with {}\n{}{}",
-        output.status,
-        String::from_utf8_lossy(&output.stdout),
-        String::from_utf8_lossy(&output.stderr)
-    );
-    output
+    FOLDER.get_or_init(|| products::build(&[&["-p", "deck-c"]]))
 }
 
 fn compiler(language: Language) -> Command {
-    let (variable, default) = match language {
-        Language::C11 => ("CC", "cc"),
-        Language::Cxx17 => ("CXX", "c++"),
+    let mut command = match language {
+        Language::C11 => products::compiler("CC", "cc"),
+        Language::Cxx17 => products::compiler("CXX", "c++"),
     };
-    let mut command = Command::new(env::var_os(variable).unwrap_or_else(|| default.into()));
     match language {
         Language::C11 => command.args(["-x", "c", "-std=c11"]),
         Language::Cxx17 => command.args(["-x", "c++", "-std=c++17"]),
     };
-    command.args(STRICT).arg("-I").arg(package().join("include"));
+    command.arg("-I").arg(package().join("include"));
     command
 }
 
@@ -82,15 +54,6 @@ fn compile(source: &str, language: Language, how: &str) -> PathBuf {
     }
     succeed(&mut command);
     program
-}
-
-/// `program`, and what the surroundings say about a job does not concern it.
-fn alone(program: &Path) -> Command {
-    let mut command = Command::new(program);
-    for (variable, _) in env::vars_os().filter(|(variable, _)| variable.to_string_lossy().starts_with("DECK_")) {
-        command.env_remove(variable);
-    }
-    command
 }
 
 /// Compiles and runs a job of one node.

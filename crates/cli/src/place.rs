@@ -4,6 +4,7 @@ mod cost;
 mod exchange;
 mod files;
 mod search;
+mod serve;
 mod table1;
 mod units;
 
@@ -20,6 +21,7 @@ const SOLVE: &str = "deck place solve MODEL.json [--objective sum|makespan|max_l
                      [--json] [-o OUT.json]";
 const IMPORT: &str = "deck place import FORMAT FILE... [--onto MODEL.json] -o MODEL.json";
 const EXPORT: &str = "deck place export FORMAT MODEL.json PLACEMENT.json [--hosts HOST,...] -o FILE";
+const SERVE: &str = "deck place serve [--port P] [MODEL.json]";
 const TABLE1: &str = "deck place table1 [--json]";
 
 /// What `deck place` can do.
@@ -95,6 +97,18 @@ pub enum Command {
         #[arg(short = 'o', long, value_name = "FILE")]
         output: PathBuf,
     },
+    /// Show the browser tool: see what a placement costs, drag it better, have the best one found
+    ///
+    /// The page is served to browsers of this host only and works without a network; Ctrl-C ends it.
+    #[command(override_usage = SERVE)]
+    Serve {
+        /// The port of 127.0.0.1; 0 takes a free one
+        #[arg(long, value_name = "P", default_value_t = serve::PORT)]
+        port: u16,
+        /// The model to open; without one the page begins with its examples
+        #[arg(value_name = "MODEL.json")]
+        model: Option<PathBuf>,
+    },
     /// Compute Table I of the paper again
     #[command(override_usage = TABLE1)]
     Table1 {
@@ -121,6 +135,7 @@ pub fn run(command: Command) -> ExitCode {
         Command::Export { format, model, placement, hosts, output } => {
             ("export", exchange::export(format, &model, &placement, hosts, &output))
         }
+        Command::Serve { port, model } => ("serve", serve::run(port, model.as_deref())),
         Command::Table1 { json } => ("table1", table1::run(json)),
     };
     match result {
@@ -139,8 +154,9 @@ pub fn usage(mut arguments: impl Iterator<Item = OsString>) -> (&'static str, &'
         Some("solve") => ("deck place solve", SOLVE),
         Some("import") => ("deck place import", IMPORT),
         Some("export") => ("deck place export", EXPORT),
+        Some("serve") => ("deck place serve", SERVE),
         Some("table1") => ("deck place table1", TABLE1),
-        _ => ("deck place", "deck place cost|solve|import|export|table1, or deck place --help"),
+        _ => ("deck place", "deck place cost|solve|serve|import|export|table1, or deck place --help"),
     }
 }
 

@@ -1,8 +1,9 @@
 //! What docs/guide shows is real: its programs are the examples of this crate, and its output is theirs.
 
-use std::env;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::path::Path;
+use std::process::{Child, Stdio};
+
+use deck_testkit::products::{self, alone};
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("the package is in crates/deck")
@@ -15,44 +16,16 @@ fn block(page: &str, language: &str) -> String {
     page[begin..begin + end].to_owned()
 }
 
-/// An example of this crate, built for the profile that this test runs in.
-fn example(name: &str) -> PathBuf {
-    built("crates/deck", "--example", name).join("examples").join(name)
-}
-
-/// Builds a program for the profile that this test runs in; the folder of that profile.
-fn built(package: &str, kind: &str, name: &str) -> PathBuf {
-    let test = env::current_exe().expect("a test knows its own path");
-    let profile_folder = test.ancestors().nth(2).expect("tests are in <target>/<profile>/deps");
-    let profile = match profile_folder.file_name().and_then(|name| name.to_str()) {
-        None | Some("debug") => "dev",
-        Some(name) => name,
-    };
-    let mut build = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    build.args(["build", "--quiet", "--offline", kind, name, "--profile", profile]);
-    build.arg("--manifest-path").arg(root().join(package).join("Cargo.toml"));
-    build.arg("--target-dir").arg(profile_folder.parent().expect("a profile's folder is in the target folder"));
-    assert!(build.status().expect("cargo runs").success(), "{build:?} failed");
-    profile_folder.to_owned()
-}
-
 fn read(path: &str) -> String {
     std::fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
-}
-
-/// Without the environment of whoever runs the test.
-fn alone(mut command: Command) -> Command {
-    for (variable, _) in env::vars_os().filter(|(variable, _)| variable.to_string_lossy().starts_with("DECK_")) {
-        command.env_remove(variable);
-    }
-    command
 }
 
 #[test]
 fn the_page_on_collectives_shows_a_program_and_what_it_prints() {
     let page = read("docs/guide/collectives.md");
     assert_eq!(block(&page, "rust"), read("crates/deck/examples/collectives.rs"));
-    let output = alone(Command::new(example("collectives"))).output().expect("it starts");
+    let example = products::build(&[&["-p", "deck", "--example", "collectives"]]).join("examples/collectives");
+    let output = alone(&example).output().expect("it starts");
     let shown = block(&page, "console");
     let shown = shown.split_once('\n').expect("a command, then its output").1;
     assert_eq!(String::from_utf8_lossy(&output.stdout), shown, "{}", String::from_utf8_lossy(&output.stderr));
@@ -87,13 +60,14 @@ fn without_numbers(text: &str) -> String {
 fn the_page_on_waiting_shows_a_deadlock_and_what_deck_why_tells_of_it() {
     let page = read("docs/guide/why.md");
     assert_eq!(block(&page, "rust"), read("crates/deck/examples/deadlock.rs"));
-    let deck = built("crates/cli", "--bin", "deck").join("deck");
+    let folder = products::build(&[&["-p", "deck-cli", "--bin", "deck"], &["-p", "deck", "--example", "deadlock"]]);
+    let deck = folder.join("deck");
     let job = format!("stuck-{}", std::process::id());
-    let mut run = alone(Command::new(&deck));
-    run.args(["run", "-n", "3", "--job", &job]).arg(example("deadlock")).stdin(Stdio::null());
+    let mut run = alone(&deck);
+    run.args(["run", "-n", "3", "--job", &job]).arg(folder.join("examples/deadlock")).stdin(Stdio::null());
     let mut stuck = Stuck(run.spawn().expect("it starts"));
     let told = loop {
-        let output = alone(Command::new(&deck)).args(["why", &job]).output().expect("it starts");
+        let output = alone(&deck).args(["why", &job]).output().expect("it starts");
         let told = String::from_utf8(output.stdout).expect("text").replace(&job, "stuck");
         assert!(stuck.0.try_wait().expect("it is known").is_none(), "the job has ended; last: {told}");
         // They write down what they wait for when they go to sleep.

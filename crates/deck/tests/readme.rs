@@ -1,13 +1,12 @@
 //! The programs and the output in README.md are real: they are compiled and run as the README says.
 //!
-//! What cargo builds for other packages (the command, the C library, the example) is built here first: a test of this
-//! package alone would not make it. The C compiler is `cc`, or what `CC` names.
+//! The C compiler is `cc`, or what `CC` names.
 
-use std::env;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
 use std::sync::OnceLock;
+
+use deck_testkit::products::{self, alone, compiler, succeed};
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("the package is in crates/deck")
@@ -56,50 +55,17 @@ fn shown_outputs() -> Vec<String> {
     outputs
 }
 
-/// Where cargo puts what it builds for the profile that this test runs in, once it has built it.
+/// The folder with the command, the C library and the example.
 fn products() -> &'static Path {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
-    FOLDER.get_or_init(|| {
-        let test = env::current_exe().expect("a test knows its own path");
-        let folder = test.ancestors().nth(2).expect("tests are in <target>/<profile>/deps");
-        let profile = match folder.file_name().and_then(|name| name.to_str()) {
-            None | Some("debug") => "dev",
-            Some(name) => name,
-        };
-        for wanted in [&["-p", "deck-cli", "-p", "deck-c"][..], &["-p", "deck", "--example", "hello"]] {
-            let mut build = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-            build.args(["build", "--quiet", "--profile", profile]).args(wanted);
-            build.arg("--manifest-path").arg(root().join("Cargo.toml"));
-            build.arg("--target-dir").arg(folder.parent().expect("a profile's folder is in the target folder"));
-            succeed(&mut build);
-        }
-        folder.to_owned()
-    })
-}
-
-#[track_caller]
-fn succeed(command: &mut Command) -> Output {
-    let output = command.output().unwrap_or_else(|error| panic!("cannot start {command:?}: {error}"));
-    assert!(
-        output.status.success(),
-        "{command:?} ended with {}\n{}{}",
-        output.status,
-        String::from_utf8_lossy(&output.stdout),
-        String::from_utf8_lossy(&output.stderr)
-    );
-    output
+    FOLDER
+        .get_or_init(|| products::build(&[&["-p", "deck-cli", "-p", "deck-c"], &["-p", "deck", "--example", "hello"]]))
 }
 
 /// Runs `program` as two nodes and compares what it prints with every output that README.md shows.
 #[track_caller]
 fn prints_what_is_shown(program: &Path) {
-    let mut run = Command::new(products().join("deck"));
-    run.args(["run", "-n", "2"]).arg(program);
-    // What the surroundings say about a job, or ask to be logged, does not concern these programs.
-    for (name, _) in env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("DECK_")) {
-        run.env_remove(name);
-    }
-    let output = succeed(&mut run);
+    let output = succeed(alone(&products().join("deck")).args(["run", "-n", "2"]).arg(program));
     let printed = String::from_utf8(output.stdout).expect("the programs print text");
     let shown = shown_outputs();
     assert!(!shown.is_empty(), "README.md shows what `deck run -n 2` prints");
@@ -123,9 +89,8 @@ fn the_c_program_is_the_example_and_prints_what_is_shown() {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let (file, executable) = (folder.join("readme.c"), folder.join("readme-c"));
     std::fs::write(&file, source).expect("the folder of this test can be written");
-    let mut compile = Command::new(env::var_os("CC").unwrap_or_else(|| "cc".into()));
-    compile.args(["-std=c11", "-Wall", "-Wextra", "-pedantic", "-Werror"]);
-    compile.arg("-I").arg(root().join("crates/c/include")).arg(&file).arg("-o").arg(&executable);
+    let mut compile = compiler("CC", "cc");
+    compile.arg("-std=c11").arg("-I").arg(root().join("crates/c/include")).arg(&file).arg("-o").arg(&executable);
     let mut where_to_look = OsString::from("-Wl,-rpath,");
     where_to_look.push(products());
     compile.arg("-L").arg(products()).arg("-ldeck").arg(where_to_look);

@@ -9,7 +9,8 @@
 //! for the future.
 //!
 //! This crate uses no other crate of DECK, starts no thread, reads no clock and opens no file by itself, so that the
-//! same engine runs in the `deck` command and in a browser.
+//! same engine runs in the `deck` command and in a browser. Only `server`, which hands out the page that such a browser
+//! shows, is not in it there.
 #![forbid(unsafe_code)]
 
 pub mod cost;
@@ -21,6 +22,8 @@ pub mod placement;
 mod program;
 pub mod report;
 pub mod search;
+#[cfg(not(target_family = "wasm"))]
+pub mod server;
 pub mod sum;
 pub mod table1;
 pub mod topology;

@@ -1,11 +1,10 @@
 //! `deck why` and `deck ls`: what is told of jobs that are stuck, stopped, or busy.
 
-use std::env;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-use deck_testkit::{Job, SOON};
+use deck_testkit::{Job, SOON, products};
 use serde_json::Value;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_deck-faults-node");
@@ -13,19 +12,7 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_deck-faults-node");
 /// The `deck` command, built for the profile that this test runs in.
 fn deck() -> &'static Path {
     static DECK: OnceLock<PathBuf> = OnceLock::new();
-    DECK.get_or_init(|| {
-        let folder = Path::new(PROGRAM).parent().expect("programs are in <target>/<profile>");
-        let profile = match folder.file_name().and_then(|name| name.to_str()) {
-            None | Some("debug") => "dev",
-            Some(name) => name,
-        };
-        let mut build = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-        build.args(["build", "--quiet", "--offline", "--package", "deck-cli", "--bin", "deck", "--profile", profile]);
-        build.arg("--manifest-path").arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../Cargo.toml"));
-        build.arg("--target-dir").arg(folder.parent().expect("a profile's folder is in the target folder"));
-        assert!(build.status().expect("cargo runs").success(), "{build:?} failed");
-        folder.join("deck")
-    })
+    DECK.get_or_init(|| products::build(&[&["-p", "deck-cli", "--bin", "deck"]]).join("deck"))
 }
 
 /// What a command tells of a job.

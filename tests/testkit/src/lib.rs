@@ -20,6 +20,7 @@ pub mod leftovers;
 mod memory_group;
 mod named;
 pub mod process;
+pub mod products;
 pub mod program;
 mod watchdog;
 

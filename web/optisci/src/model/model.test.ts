@@ -1,0 +1,89 @@
+import { describe, expect, it } from 'vitest';
+import { pipeline, pool } from '../examples/examples';
+import { emptyModel, filledIn, pinned, renamed, without, withAccesses, withProcess, withSegment } from './edit';
+import { dealtOut, differences, type Model, moved, placementFile, placementFromFile, withCopies } from './model';
+
+describe('a placement', () => {
+  it('that is dealt out obeys limits and pins', () => {
+    const model = pinned(pool(), [{ item: { kind: 'segment', index: 2 }, node: 5 }]);
+    const placement = dealtOut(model);
+    expect(placement.segments[2]).toEqual([5]);
+    const processes = new Array<number>(6).fill(0);
+    const memory = new Array<number>(6).fill(0);
+    placement.processes.forEach((node) => (processes[node] = (processes[node] ?? 0) + 1));
+    placement.segments.forEach((nodes, index) => {
+      for (const node of nodes) memory[node] = (memory[node] ?? 0) + (model.segments[index]?.bytes ?? 0);
+    });
+    processes.forEach((used, node) => expect(used).toBeLessThanOrEqual(model.process_slots?.[node] ?? 0));
+    memory.forEach((used, node) => expect(used).toBeLessThanOrEqual(model.memory_bytes?.[node] ?? 0));
+  });
+
+  it('is the same after it was a file', () => {
+    const model = pool();
+    const placement = withCopies(dealtOut(model), 0, [3, 1]);
+    expect(placementFromFile(model, JSON.parse(JSON.stringify(placementFile(model, placement))))).toEqual(placement);
+  });
+
+  it('that is broken is refused with the path', () => {
+    const model = pool();
+    const file = placementFile(model, dealtOut(model));
+    const broken = (change: (file: { processes: Record<string, unknown>; segments: Record<string, unknown> }) => void) => {
+      const copy = structuredClone(file);
+      change(copy);
+      return () => placementFromFile(model, copy);
+    };
+    expect(broken((copy) => (copy.processes['parser'] = 6))).toThrow('processes.parser: expected a node from 0 to 5, found 6');
+    expect(broken((copy) => delete copy.segments['log'])).toThrow('segments.log: expected a node');
+    expect(broken((copy) => (copy.segments['log'] = [1, 'a']))).toThrow('segments.log[1]');
+    expect(broken((copy) => (copy.segments['log'] = []))).toThrow('at least one node');
+    expect(broken((copy) => (copy.segments['nobody'] = 1))).toThrow('segments.nobody: the model has no such id');
+    expect(() => placementFromFile(model, [])).toThrow('processes: expected an object');
+  });
+
+  it('differs from another in what was moved', () => {
+    const start = dealtOut(pool());
+    expect(differences(start, moved(start, { kind: 'segment', index: 3 }, 5))).toEqual([{ kind: 'segment', index: 3 }]);
+    expect(differences(start, moved(start, { kind: 'process', index: 1 }, 1))).toEqual([]);
+    expect(differences(start, withCopies(start, 0, [0, 1]))).toEqual([{ kind: 'segment', index: 0 }]);
+  });
+});
+
+describe('an edit', () => {
+  const model = pipeline();
+  const state = { model, placement: dealtOut(model) };
+
+  it('leaves the old model as it was', () => {
+    const before = structuredClone(model);
+    withProcess(state, 3);
+    withSegment(state, 3, 10);
+    without(state, { kind: 'process', index: 0 });
+    renamed(model, { kind: 'segment', index: 0 }, 'x');
+    pinned(model, [{ item: { kind: 'process', index: 0 }, node: 2 }]);
+    withAccesses(model, 'read 0', []);
+    expect(model).toEqual(before);
+  });
+
+  it('that removes takes accesses and messages along', () => {
+    const edited = without(state, { kind: 'segment', index: 0 });
+    expect(edited.model.accesses.some(({ segment }) => segment === model.segments[0]?.id)).toBe(false);
+    expect(edited.placement.segments.length).toBe(model.segments.length - 1);
+  });
+
+  it('that renames does so everywhere', () => {
+    const edited = renamed(model, { kind: 'process', index: 4 }, 'sieve');
+    expect(edited.accesses.filter(({ process }) => process === 'sieve').length).toBe(model.accesses.filter(({ process }) => process === 'filter 0').length);
+    expect(edited.accesses.some(({ process }) => process === 'filter 0')).toBe(false);
+  });
+
+  it('that adds finds an id that is free', () => {
+    const empty = { model: emptyModel('new', { kind: 'torus', nodes: 2, dims: [2] }), placement: { processes: [], segments: [] } };
+    const twice = withProcess(withProcess(empty, 0), 1);
+    expect(twice.model.processes.map(({ id }) => id)).toEqual(['process 0', 'process 1']);
+    expect(withProcess(without(twice, { kind: 'process', index: 0 }), 0).model.processes.map(({ id }) => id)).toEqual(['process 1', 'process 2']);
+  });
+
+  it('fills in what a file may leave out', () => {
+    const file = { topology: { kind: 'fat_tree', radices: [2, 3] }, cost_model: { kind: 'hop_bytes', ns_per_byte_hop: 1 }, processes: [{ id: 'a', pin: null }] };
+    expect(filledIn(file as unknown as Model)).toMatchObject({ topology: { nodes: 6 }, segments: [], accesses: [], processes: [{ id: 'a' }] });
+  });
+});
