@@ -10,7 +10,7 @@
 //!
 //! const PATIENCE: Duration = Duration::from_secs(10);
 //!
-//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # fn main() -> deck::Result<()> {
 //! let node = Node::join()?;
 //! let board = Segment::create(&node, "board", 4096, None)?;
 //!
