@@ -180,7 +180,7 @@ it('files that are dropped are looked at before they replace anything', async ()
   await page.getByRole('button', { name: 'Close the message' }).click();
   const scheduler = JSON.parse(EXAMPLES[0]?.model() ?? '') as Model;
   await drop(page, 'wrong.json', JSON.stringify({ ...scheduler, accesses: [{ ...scheduler.accesses[0], size: -1 }] }));
-  await page.getByRole('button', { name: 'Open', exact: true }).last().click();
+  await page.getByRole('dialog', { name: 'Open wrong.json?' }).getByRole('button', { name: 'Open', exact: true }).click();
   expect(await page.getByRole('alert').textContent()).toContain('accesses[0].size');
   await page.getByRole('button', { name: 'Close the message' }).click();
   expect(await total(page)).toBe(before);
