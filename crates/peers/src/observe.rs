@@ -5,9 +5,9 @@
 //! are stopped. What was read is a copy, and is checked like everything that other processes can write.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, File};
-use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::fs::{self, File, OpenOptions};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use deck_segment::layout::PAGE;
@@ -106,12 +106,25 @@ fn word(bytes: &[u8], index: usize) -> u64 {
     bytes.get(index * 8..index * 8 + 8).map_or(0, |bytes| u64::from_le_bytes(bytes.try_into().expect("eight bytes")))
 }
 
-/// The shared memory of one process, by label.
+const TABLE: &str = "/memfd:deck-job (deleted)";
+const NOTICES: &str = "/memfd:deck-notices (deleted)";
+const HEAP: &str = "/memfd:deck-node (deleted)";
+
+/// The shared memory of one process, by label and inode.
 #[derive(Default)]
 struct Open {
     tables: BTreeMap<u64, PathBuf>,
     notices: BTreeMap<u64, PathBuf>,
     heaps: BTreeMap<u64, PathBuf>,
+}
+
+/// Opens shared memory of another process for reading; `None` if it is not what it was any more: the process may have closed
+/// it, and opened anything else under the same number. Opening that must neither block nor take a terminal.
+fn open(path: &Path, label: &str, inode: u64) -> Option<File> {
+    let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path).ok()?;
+    let target = fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd())).ok()?;
+    let is_same = target.to_str() == Some(label) && file.metadata().is_ok_and(|known| known.ino() == inode);
+    is_same.then_some(file)
 }
 
 fn open_of(process: u32) -> Open {
@@ -120,9 +133,9 @@ fn open_of(process: u32) -> Open {
     for path in entries.flatten().map(|entry| entry.path()) {
         let Ok(target) = fs::read_link(&path) else { continue };
         let map = match target.to_str() {
-            Some("/memfd:deck-job (deleted)") => &mut open.tables,
-            Some("/memfd:deck-notices (deleted)") => &mut open.notices,
-            Some("/memfd:deck-node (deleted)") => &mut open.heaps,
+            Some(TABLE) => &mut open.tables,
+            Some(NOTICES) => &mut open.notices,
+            Some(HEAP) => &mut open.heaps,
             _ => continue,
         };
         if let Ok(known) = fs::metadata(&path) {
@@ -148,57 +161,65 @@ fn processes() -> Vec<u32> {
 /// milliseconds.
 ///
 /// # Errors
-/// `Corrupt` if a job is of another version of DECK, `NoMemory`.
+/// If what is wanted is not among them and there is one that cannot be read: `Corrupt` if it is of another version of DECK,
+/// `NoMemory`.
 pub fn jobs(wanted: Option<&str>) -> Result<Vec<JobSight>> {
-    let mut open: BTreeMap<u32, Open> = processes().into_iter().map(|process| (process, open_of(process))).collect();
-    open.retain(|_, open| !open.tables.is_empty());
+    let mut all: BTreeMap<u32, Open> = processes().into_iter().map(|process| (process, open_of(process))).collect();
+    all.retain(|_, open| !open.tables.is_empty());
     let mut tables: BTreeMap<u64, BTreeSet<u32>> = BTreeMap::new();
-    for (process, open) in &open {
+    for (process, open) in &all {
         for inode in open.tables.keys() {
             tables.entry(*inode).or_default().insert(*process);
         }
     }
-    let mut jobs = Vec::new();
+    let (mut jobs, mut refused) = (Vec::new(), None);
     for (inode, processes) in tables {
-        let paths = processes.iter().map(|process| &open[process].tables[&inode]);
+        let mut paths = processes.iter().map(|process| &all[process].tables[&inode]);
         // A process may end at any moment.
-        let Some(file) = paths.into_iter().find_map(|path| File::open(path).ok()) else { continue };
+        let Some(file) = paths.find_map(|path| open(path, TABLE, inode)) else { continue };
         let table = match Table::copy_of(&file) {
             Ok(table) => table,
-            // Made a moment ago, or somebody else's of the same label: a job without nodes.
-            Err(error) if wanted.is_none() && error.kind() == deck_sync::ErrorKind::Corrupt => continue,
-            Err(error) => return Err(error),
+            // Made a moment ago, or of another version of DECK: the others can be looked at all the same.
+            Err(error) => {
+                refused = Some(error);
+                continue;
+            }
         };
         let is_wanted = |wanted: &str| {
             table.job() == wanted || wanted.parse().is_ok_and(|process: u32| processes.contains(&process))
         };
         if wanted.is_none_or(is_wanted) {
-            let nodes = nodes_of(&table, inode, &processes, &open);
+            let nodes = nodes_of(&table, inode, &processes, &all);
             jobs.push(JobSight { table, processes, nodes });
         }
     }
-    Ok(jobs)
+    match refused {
+        Some(error) if jobs.is_empty() && wanted.is_some() => Err(error),
+        _ => Ok(jobs),
+    }
 }
 
 /// Where what a node tells was found.
-struct Found<'a> {
+struct Found {
     process: u32,
-    notices: &'a Path,
+    notices: File,
     heap: Option<File>,
 }
 
-fn nodes_of(table: &Table, job: u64, processes: &BTreeSet<u32>, open: &BTreeMap<u32, Open>) -> Vec<NodeSight> {
-    let mut found: BTreeMap<u32, Found<'_>> = BTreeMap::new();
+fn nodes_of(table: &Table, job: u64, processes: &BTreeSet<u32>, all: &BTreeMap<u32, Open>) -> Vec<NodeSight> {
+    let mut found: BTreeMap<u32, Found> = BTreeMap::new();
     for process in processes {
-        let open = &open[process];
-        for path in open.notices.values() {
-            let Some(head) = head_of(path) else { continue };
+        let seen = &all[process];
+        for (inode, path) in &seen.notices {
+            let Some(notices) = open(path, NOTICES, *inode) else { continue };
+            let Some(head) = head_of(&notices) else { continue };
             let Ok(number) = u32::try_from(word(&head, header::NODE)) else { continue };
             // A forked child has it open too.
             let is_its = table.pid_of(NodeId(number)) == Some(*process);
             if word(&head, header::JOB) == job && (is_its || !found.contains_key(&number)) {
-                let heap = open.heaps.get(&word(&head, header::HEAP)).and_then(|path| File::open(path).ok());
-                found.insert(number, Found { process: *process, notices: path, heap });
+                let heap = word(&head, header::HEAP);
+                let heap = seen.heaps.get(&heap).and_then(|path| open(path, HEAP, heap));
+                found.insert(number, Found { process: *process, notices, heap });
             }
         }
     }
@@ -207,12 +228,12 @@ fn nodes_of(table: &Table, job: u64, processes: &BTreeSet<u32>, open: &BTreeMap<
     states.map(|(number, state)| node(number, state, found.remove(&number.0))).collect()
 }
 
-fn node(number: NodeId, state: NodeState, found: Option<Found<'_>>) -> NodeSight {
+fn node(number: NodeId, state: NodeState, found: Option<Found>) -> NodeSight {
     let is_live = state == NodeState::Live;
     let Some(found) = found.filter(|_| is_live) else {
         return NodeSight { number, state, process: None, notices: vec![], untold: 0, threads: vec![], heap: None };
     };
-    let (notices, untold) = notices_of(found.notices).unwrap_or_default();
+    let (notices, untold) = notices_of(&found.notices).unwrap_or_default();
     // After the notices: a thread that has waited and runs by now is told as running.
     let threads = threads_of(found.process);
     let is_stopped = threads.first().is_some_and(|thread| matches!(thread.state, 'T' | 't'));
@@ -220,22 +241,21 @@ fn node(number: NodeId, state: NodeState, found: Option<Found<'_>>) -> NodeSight
     NodeSight { number, state, process: Some(found.process), notices, untold, threads, heap: found.heap }
 }
 
-fn head_of(path: &Path) -> Option<Vec<u8>> {
+fn head_of(file: &File) -> Option<Vec<u8>> {
     let mut head = vec![0; (header::UNTOLD + 1) * 8];
-    File::open(path).ok()?.read_exact_at(&mut head, 0).ok()?;
+    file.read_exact_at(&mut head, 0).ok()?;
     let is_known = word(&head, header::MAGIC) == notices::MAGIC && word(&head, header::VERSION) == notices::VERSION;
     is_known.then_some(head)
 }
 
-fn notices_of(path: &Path) -> Option<(Vec<Told>, u64)> {
-    let head = head_of(path)?;
-    let file = File::open(path).ok()?;
+fn notices_of(file: &File) -> Option<(Vec<Told>, u64)> {
+    let head = head_of(file)?;
     let used = usize::try_from(word(&head, header::USED)).ok()?.min(NOTICES_MAX);
     let mut bytes = vec![0; used * ENTRY_BYTES];
     file.read_exact_at(&mut bytes, PAGE as u64).ok()?;
     let told = (0..used).filter_map(|index| {
         let known = &bytes[index * ENTRY_BYTES..][..ENTRY_BYTES];
-        (word(known, entry::SUBJECT) != 0).then(|| whole(&file, index)).flatten()
+        (word(known, entry::SUBJECT) != 0).then(|| whole(file, index)).flatten()
     });
     Some((told.collect(), word(&head, header::UNTOLD)))
 }

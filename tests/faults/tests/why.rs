@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
+use std::sync::mpsc::{TryRecvError, channel};
 
 use deck_testkit::{Job, SOON, products};
 use serde_json::Value;
@@ -223,6 +224,35 @@ fn a_full_mail_box_is_seen_and_who_posts_to_it_waits_for_its_owner() {
     }
     assert_eq!(waits(job.name(), 0)["cycles"], Value::Array(vec![]));
     assert_eq!(self::told("ls", job.name())["mailboxes"][0]["filled"], 0);
+    drop((owner, poster));
+    job.end();
+}
+
+#[test]
+fn a_busy_mail_box_has_a_rate() {
+    let job = Job::launched(PROGRAM);
+    let [owner, poster] = job.nodes();
+    owner.mailbox("box");
+    poster.clone_mailbox("box");
+    let (seen, is_seen) = channel::<()>();
+    std::thread::scope(|scope| {
+        let (owner, poster) = (&owner, &poster);
+        scope.spawn(move || {
+            for number in (0..).take_while(|_| is_seen.try_recv() == Err(TryRecvError::Empty)) {
+                poster.post("box", number, 1, 100);
+                owner.retrieve("box", SOON).unwrap();
+            }
+        });
+        loop {
+            let listed = told("ls", job.name());
+            let mailbox = &listed["mailboxes"][0];
+            if mailbox["per_second"].as_f64().unwrap() > 0.0 {
+                assert_eq!(mailbox["per_second"], mailbox["from"][0]["per_second"], "{listed}");
+                break;
+            }
+        }
+        drop(seen);
+    });
     drop((owner, poster));
     job.end();
 }
