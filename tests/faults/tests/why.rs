@@ -70,7 +70,7 @@ fn two_nodes_that_retrieve_from_one_another_are_told_as_a_cycle_until_one_posts(
         let wait = &told["waits"][index];
         assert_eq!((wait["name"].as_str(), nodes_of(&wait["on"])), (Some(name), vec![whom]), "{wait}");
         let (since, left) = (wait["since_seconds"].as_f64().unwrap(), wait["left_seconds"].as_f64().unwrap());
-        assert!(since >= 0.0 && left > 0.0 && since + left > 39.9 && since + left < 40.1, "{wait}");
+        assert!(since >= 0.0 && left > 0.0 && since + left > 30.0 && since + left < 40.01, "{wait}");
     }
     // Their first threads read what the test writes: they may end it.
     assert!(nodes_of(&told["cycles"][0]["unless"]).contains(&0), "{told}");
