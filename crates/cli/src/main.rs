@@ -9,6 +9,7 @@ mod lines;
 mod output;
 mod place;
 mod run;
+mod see;
 mod usage;
 
 use std::process::ExitCode;
@@ -19,6 +20,7 @@ fn main() -> ExitCode {
     match usage::parse() {
         Ok(Command::Run(options)) => run::run(&options),
         Ok(Command::Bench(options)) => bench::run(&options),
+        Ok(Command::See(options)) => see::run(&options),
         Ok(Command::Place(command)) => place::run(command),
         Ok(Command::BenchNode { benchmark, part }) => bench::node(benchmark, &part),
         Err(code) => code,

@@ -10,8 +10,11 @@ use clap::{Parser, Subcommand};
 use crate::bench::{self, Benchmark};
 use crate::place;
 use crate::run::Options;
+use crate::see;
 
 const RUN: &str = "deck run -n N [--job NAME] [--tag] [--kill-on-failure] [--] PROGRAM [ARG...]";
+const LS: &str = "deck ls [JOB] [--json]";
+const WHY: &str = "deck why [JOB] [--json]";
 const BENCH: &str = "deck bench NAME [--json] [--at N,...] [--time SECONDS]";
 
 /// DECK: threads own mail boxes, messages move by hand-over.
@@ -51,6 +54,32 @@ enum Subcommands {
         /// The program, and behind it everything that it gets as arguments
         #[arg(value_name = "PROGRAM", required = true, trailing_var_arg = true)]
         command: Vec<OsString>,
+    },
+    /// Show your jobs, or the nodes, mail boxes, groups, segments and locks of one
+    ///
+    /// JOB is the name of a job, or the number of any of its processes. A job is read from outside: it need not run to be
+    /// seen, and does not notice.
+    #[command(override_usage = LS)]
+    Ls {
+        /// Name of the job, or number of one of its processes
+        #[arg(value_name = "JOB")]
+        job: Option<String>,
+        /// Print one JSON object and nothing else
+        #[arg(long)]
+        json: bool,
+    },
+    /// Say which thread of a job waits for what, on whom, since when
+    ///
+    /// Of all your jobs, without JOB. Threads that wait for one another only are told as a cycle; a collective that cannot end
+    /// tells who is absent, and where it is instead. docs/guide/why.md shows an example.
+    #[command(override_usage = WHY)]
+    Why {
+        /// Name of the job, or number of one of its processes
+        #[arg(value_name = "JOB")]
+        job: Option<String>,
+        /// Print one JSON object and nothing else
+        #[arg(long)]
+        json: bool,
     },
     /// Measure this machine, now
     ///
@@ -98,6 +127,8 @@ pub enum Command {
     Run(Options),
     /// `deck bench`
     Bench(bench::Options),
+    /// `deck ls` and `deck why`
+    See(see::Options),
     /// `deck place`
     Place(place::Command),
     /// A node that `deck bench` has started.
@@ -119,6 +150,8 @@ pub fn parse() -> Result<Command, ExitCode> {
             Subcommands::Bench { benchmark, json, at, time } => {
                 Command::Bench(bench::Options { benchmark, json, points: at, time })
             }
+            Subcommands::Ls { job, json } => Command::See(see::Options { what: see::What::List, job, json }),
+            Subcommands::Why { job, json } => Command::See(see::Options { what: see::What::Waits, job, json }),
             Subcommands::Place(command) => Command::Place(command),
             Subcommands::BenchNode { benchmark, part } => Command::BenchNode { benchmark, part },
         }),
@@ -131,6 +164,8 @@ pub fn parse() -> Result<Command, ExitCode> {
             let mut arguments = std::env::args_os().skip(1);
             let (command, usage) = match arguments.next().as_deref().and_then(|first| first.to_str()) {
                 Some("run") => ("deck run", RUN),
+                Some("ls") => ("deck ls", LS),
+                Some("why") => ("deck why", WHY),
                 Some("bench") => ("deck bench", BENCH),
                 Some("place") => place::usage(arguments),
                 _ => ("deck", "deck run -n N PROGRAM [ARG...], or deck --help"),

@@ -68,6 +68,9 @@
 
 #[cfg(not(loom))]
 pub mod group;
+#[cfg(not(loom))]
+#[doc(hidden)]
+pub mod observe;
 pub mod shared;
 
 #[cfg(not(loom))]

@@ -1,6 +1,7 @@
 //! What docs/guide shows is real: its programs are the examples of this crate, and its output is theirs.
 
 use std::path::Path;
+use std::process::{Child, Stdio};
 
 use deck_testkit::products::{self, alone};
 
@@ -15,10 +16,12 @@ fn block(page: &str, language: &str) -> String {
     page[begin..begin + end].to_owned()
 }
 
+fn read(path: &str) -> String {
+    std::fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
 #[test]
 fn the_page_on_collectives_shows_a_program_and_what_it_prints() {
-    let read =
-        |path: &str| std::fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"));
     let page = read("docs/guide/collectives.md");
     assert_eq!(block(&page, "rust"), read("crates/deck/examples/collectives.rs"));
     let example = products::build(&[&["-p", "deck", "--example", "collectives"]]).join("examples/collectives");
@@ -26,4 +29,53 @@ fn the_page_on_collectives_shows_a_program_and_what_it_prints() {
     let shown = block(&page, "console");
     let shown = shown.split_once('\n').expect("a command, then its output").1;
     assert_eq!(String::from_utf8_lossy(&output.stdout), shown, "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// A job that is killed at the end of its test, however that ends.
+struct Stuck(Child);
+
+impl Drop for Stuck {
+    fn drop(&mut self) {
+        // Everything that it started ends with it.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// The text with `#` in place of what differs from run to run: processes, threads and times.
+fn without_numbers(text: &str) -> String {
+    let mut before = "";
+    let mut words = Vec::new();
+    for word in text.split(' ') {
+        let is_number = ["thread", "(process"].contains(&before) || (before == "for" && word.contains('.'));
+        let word_now =
+            if is_number { word.replace(|c: char| c.is_ascii_digit() || c == '.', "") + "#" } else { word.to_owned() };
+        words.push(word_now);
+        before = word.rsplit('\n').next().unwrap_or(word);
+    }
+    words.join(" ")
+}
+
+#[test]
+fn the_page_on_waiting_shows_a_deadlock_and_what_deck_why_tells_of_it() {
+    let page = read("docs/guide/why.md");
+    assert_eq!(block(&page, "rust"), read("crates/deck/examples/deadlock.rs"));
+    let folder = products::build(&[&["-p", "deck-cli", "--bin", "deck"], &["-p", "deck", "--example", "deadlock"]]);
+    let deck = folder.join("deck");
+    let job = format!("stuck-{}", std::process::id());
+    let mut run = alone(&deck);
+    run.args(["run", "-n", "3", "--job", &job]).arg(folder.join("examples/deadlock")).stdin(Stdio::null());
+    let mut stuck = Stuck(run.spawn().expect("it starts"));
+    let told = loop {
+        let output = alone(&deck).args(["why", &job]).output().expect("it starts");
+        let told = String::from_utf8(output.stdout).expect("text").replace(&job, "stuck");
+        assert!(stuck.0.try_wait().expect("it is known").is_none(), "the job has ended; last: {told}");
+        // They write down what they wait for when they go to sleep.
+        if told.contains("3 threads wait") && told.contains("cycle") {
+            break told;
+        }
+    };
+    let shown = block(&page, "console");
+    let shown = shown.split_once("$ deck why stuck\n").expect("the command, then its output").1;
+    assert_eq!(without_numbers(&told), without_numbers(shown));
 }

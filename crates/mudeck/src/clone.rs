@@ -4,10 +4,10 @@ use std::fmt;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use deck_peers::{Depending, Handler, MailboxId, Peer};
+use deck_peers::{Depending, Handler, MailboxId, Notice, Notices, Peer, Subject};
 use deck_segment::fabric::Host;
 use deck_sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use deck_sync::{Deadline, Error, ErrorKind, Event, Interrupted, NodeId, Result, Waiting};
+use deck_sync::{About, Deadline, Error, ErrorKind, Event, Goal, Interrupted, NodeId, Result, Waiting, now_ns};
 use deck_transport::segment::sender::Ending;
 use deck_transport::{Parcel, Protocol, Refusal, Sender};
 
@@ -58,6 +58,8 @@ pub(crate) struct Poster {
     is_remembered: AtomicBool,
     waits: AtomicU64,
     held_back: AtomicU64,
+    /// Tells those who look on that there is this ring, until it ends.
+    notice: Mutex<Option<Notice>>,
 }
 
 impl Poster {
@@ -78,7 +80,15 @@ impl Poster {
             is_remembered: AtomicBool::new(false),
             waits: AtomicU64::new(0),
             held_back: AtomicU64::new(0),
+            notice: Mutex::new(None),
         }
+    }
+
+    /// Told to those who look on.
+    pub fn with_notice(self, notices: &Arc<Notices>) -> Poster {
+        let facts = [self.id.to_word()].into_iter().chain(self.sender.places());
+        let notice = Notice::new(notices, Subject::Ring, self.name.as_deref().unwrap_or(""), facts);
+        Poster { notice: Mutex::new(Some(notice)), ..self }
     }
 
     fn what(&self) -> String {
@@ -147,6 +157,7 @@ impl Poster {
     /// Ends the ring: nothing more is posted or asked for; returns the position behind the last message posted.
     pub fn end(&self, ending: Ending) -> u32 {
         let tail = self.sender.end(ending);
+        lock(&self.notice).take();
         // Whoever is asking for room right now is done before this returns.
         drop(lock(&self.hungry));
         tail
@@ -204,6 +215,7 @@ struct Room<'a> {
     all: &'a [Arc<Poster>],
     has_asked: bool,
     depending: Option<Depending>,
+    since_ns: u64,
 }
 
 impl Room<'_> {
@@ -243,6 +255,13 @@ impl Waiting for Room<'_> {
         if std::mem::take(&mut self.has_asked) {
             self.asked().for_each(|poster| poster.ask_for_room(false));
         }
+    }
+
+    fn about(&self) -> Option<About<'_>> {
+        let (goal, name) = (if self.is_budget { Goal::Budget } else { Goal::Room }, self.poster.name.as_deref());
+        let about = About { since_ns: self.since_ns, ..About::new(goal, name.unwrap_or("")) };
+        let about = about.with([self.poster.id.to_word()]);
+        Some(if self.is_budget { about } else { about.on(self.poster.id.owner) })
     }
 }
 
@@ -305,6 +324,7 @@ impl MailboxClone {
     fn post_later(&self, message: &Message, mut refusal: Refusal, deadline: Deadline) -> Result<()> {
         let poster = &*self.poster;
         poster.held_back.fetch_add(1, Ordering::Relaxed);
+        let since_ns = if deadline.is_now() { 0 } else { now_ns() };
         loop {
             let is_budget = match refusal {
                 Refusal::Full | Refusal::NeedsBuffer => false,
@@ -327,6 +347,7 @@ impl MailboxClone {
                 all: &all,
                 has_asked: false,
                 depending: None,
+                since_ns,
             };
             // Bytes of the budget may come back by rings that are not there yet: look around again now and then.
             let look_again = Deadline::after(BUDGET_LOOK);

@@ -6,7 +6,7 @@ use deck_peers::{Granted, MailboxId, NodeState, Peer, Refused};
 use deck_segment::fabric::Host;
 use deck_segment::{HeapMemory, Region};
 use deck_sync::atomic::Ordering;
-use deck_sync::{Deadline, Error, ErrorKind, Event, Interrupted, NodeId, Result, Waiting};
+use deck_sync::{About, Deadline, Error, ErrorKind, Event, Goal, Interrupted, NodeId, Result, Waiting};
 use deck_transport::segment::receiver::ReceiverParts;
 use deck_transport::segment::sender::{Ending, SenderParts};
 use deck_transport::{Receiver, RingPlace, Sender, Shape};
@@ -31,6 +31,10 @@ impl Waiting for OtherThread<'_> {
         let is_under_way =
             matches!(lock(&self.0.posters).get(&self.1), Some(Cloning::UnderWay(event)) if Arc::ptr_eq(event, self.2));
         (!is_under_way || self.0.membership.has_left()).then_some(())
+    }
+
+    fn about(&self) -> Option<About<'_>> {
+        Some(About::new(Goal::Ring, "").on(self.1.owner).with([self.1.to_word()]))
     }
 }
 
@@ -80,7 +84,8 @@ impl NodeShared {
             if is_closed || !is_mine { Err(closed()) } else { Ok(made) }
         });
         let result = made.map(|sender| {
-            let poster = Arc::new(Poster::new(id, name.map(str::to_string), sender.0, sender.1, sender.2));
+            let poster = Poster::new(id, name.map(str::to_string), sender.0, sender.1, sender.2);
+            let poster = Arc::new(poster.with_notice(self.membership.notices()));
             posters.insert(id, Cloning::Ready(poster.clone()));
             poster
         });

@@ -17,6 +17,8 @@ mod log;
 mod mailbox;
 mod message;
 mod node;
+#[doc(hidden)]
+pub mod observe;
 mod semaphore;
 mod settings;
 mod shared;

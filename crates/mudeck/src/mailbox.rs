@@ -3,21 +3,21 @@
 use std::future::Future;
 use std::os::fd::RawFd;
 use std::pin::Pin;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use deck_peers::{Granted, MailboxId, Refused};
+use deck_peers::{Granted, MailboxId, Notice, Notices, Refused, Subject};
 use deck_segment::Region;
 use deck_sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use deck_sync::{Biased, Deadline, Error, ErrorKind, Event, Interrupted, NodeId, Result, Waiting};
+use deck_sync::{About, Biased, Deadline, Error, ErrorKind, Event, Goal, Interrupted, NodeId, Result, Waiting};
 use deck_transport::segment::ring::MESSAGES_MAX;
 use deck_transport::{Glance, Heaps, Parcel, Protocol, Shape, Traffic};
 
 use crate::clone::{MailboxAddress, MailboxClone, Refused as RefusedMessage};
 use crate::inbox::{Arrival, Ended, Inbox, Ring};
 use crate::message::Message;
-use crate::shared::NodeShared;
+use crate::shared::{NodeShared, lock};
 use crate::watcher::Watch;
 
 /// Limits of a mail box, for each node that posts to it.
@@ -87,10 +87,14 @@ pub(crate) struct Core {
     retrieved: Traffic,
     waits: AtomicU64,
     pub watch: Watch,
+    /// Tells those who look on that there is this mail box, until it is closed.
+    notice: Mutex<Option<Notice>>,
 }
 
 impl Core {
-    pub fn new(id: MailboxId, name: Option<String>, shape: Shape, inbox: Inbox) -> Core {
+    pub fn new(id: MailboxId, name: Option<String>, shape: Shape, inbox: Inbox, notices: &Arc<Notices>) -> Core {
+        let facts = [id.to_word(), u64::from(shape.messages), shape.bytes];
+        let notice = Notice::new(notices, Subject::Mailbox, name.as_deref().unwrap_or(""), facts);
         let area = inbox.area().clone();
         Core {
             id,
@@ -103,6 +107,7 @@ impl Core {
             retrieved: Traffic::default(),
             waits: AtomicU64::new(0),
             watch: Watch::default(),
+            notice: Mutex::new(Some(notice)),
         }
     }
 
@@ -131,6 +136,7 @@ impl Core {
         }
         let rings = inbox.take_rings();
         drop(inbox);
+        lock(&self.notice).take();
         self.event().notify();
         Some((rings, self.area.clone()))
     }
@@ -199,6 +205,10 @@ impl Waiting for Retrieving<'_> {
     fn arm(&mut self) {
         self.core.waits.fetch_add(1, Ordering::Relaxed);
         self.core.arm();
+    }
+
+    fn about(&self) -> Option<About<'_>> {
+        Some(About::new(Goal::Message, self.core.name.as_deref().unwrap_or("")).with([self.core.id.to_word()]))
     }
 }
 
@@ -457,6 +467,11 @@ impl Waiting for Selecting<'_, '_> {
 
     fn arm(&mut self) {
         self.0.iter().for_each(|mailbox| mailbox.core.arm());
+    }
+
+    fn about(&self) -> Option<About<'_>> {
+        let name = self.0.iter().find_map(|mailbox| mailbox.name()).unwrap_or("");
+        Some(About::new(Goal::Messages, name).with(self.0.iter().map(|mailbox| mailbox.core.id.to_word())))
     }
 }
 

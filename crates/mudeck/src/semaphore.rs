@@ -1,7 +1,9 @@
 //! Semaphores among the threads of a node.
 
 use deck_sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use deck_sync::{Deadline, Error, ErrorKind, Event, Interrupted, Result, Waiting, crowd_of_this_thread, wait};
+use deck_sync::{
+    About, Deadline, Error, ErrorKind, Event, Goal, Interrupted, Result, Waiting, crowd_of_this_thread, wait,
+};
 use std::time::Duration;
 
 /// A counting semaphore. Handles are shared by reference or `Arc`; waiting sleeps when nothing comes.
@@ -34,6 +36,10 @@ impl Waiting for Taking<'_> {
         // Acquire: pairs with: semaphore/post. What the poster did before is visible to the one who takes its count.
         let taken = self.0.count.fetch_update(Ordering::Acquire, Ordering::Relaxed, |count| count.checked_sub(1));
         taken.is_ok().then_some(true)
+    }
+
+    fn about(&self) -> Option<About<'_>> {
+        Some(About::new(Goal::Semaphore, "").with([std::ptr::from_ref(self.0).addr() as u64]))
     }
 }
 

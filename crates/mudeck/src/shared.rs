@@ -143,7 +143,8 @@ impl NodeShared {
         let place = &mut boxes.places[index as usize];
         place.0 = (place.0 + 1) % MailboxId::GENERATIONS;
         let id = MailboxId { owner: self.number(), index, generation: place.0 };
-        let core = Arc::new(Core::new(id, name.map(str::to_string), shape, Inbox::new(area)));
+        let core = Core::new(id, name.map(str::to_string), shape, Inbox::new(area), self.membership.notices());
+        let core = Arc::new(core);
         place.1 = Some(core.clone());
         drop(boxes);
         // Known here before it is known to others, who may ask for a ring at once.

@@ -3,7 +3,7 @@
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 
-use deck_sync::{Error, Result};
+use deck_sync::{About, Error, Goal, Result};
 
 pub use deck_sync::Canceller;
 
@@ -48,7 +48,7 @@ impl<T: Send + 'static> Thread<T> {
     #[doc(alias = "deck_thread_join")]
     pub fn join(self) -> std::thread::Result<T> {
         // Others may spin meanwhile.
-        deck_sync::rest_while(|| self.handle.join())
+        deck_sync::rest_while(&About::new(Goal::Join, ""), || self.handle.join())
     }
 
     /// Its present or next DECK wait ends with `Cancelled`. Never blocks.

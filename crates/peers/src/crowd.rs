@@ -1,11 +1,12 @@
 //! The runnable threads of all nodes of a job that share cores with this one.
 
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use deck_segment::Seat;
 use deck_sync::atomic::{AtomicU64, Ordering};
-use deck_sync::{Crowd, NodeId, core_mask, cores_in_quota};
+use deck_sync::{About, Crowd, NodeId, core_mask, cores_in_quota, locker_number};
 
+use crate::notices::{Content, Notices, Subject};
 use crate::table::Table;
 
 /// Counts this node's runnable threads in the job's table and adds up those of its neighbours.
@@ -22,11 +23,12 @@ pub struct JobCrowd {
     neighbours: Mutex<Vec<Seat>>,
     /// As long as there are no other nodes on our cores this is all there is to look at.
     is_crowded: AtomicU64,
+    notices: Arc<Notices>,
 }
 
 impl JobCrowd {
     /// The crowd of `node` on `seat`; tells the others on which cores this one runs.
-    pub fn new(table: &Table, node: NodeId, seat: Seat) -> JobCrowd {
+    pub fn new(table: &Table, node: NodeId, seat: Seat, notices: Arc<Notices>) -> JobCrowd {
         let mask = core_mask();
         table.set_core_mask(seat, &mask);
         let in_mask = mask.iter().map(|word| word.count_ones()).sum::<u32>().max(1);
@@ -41,6 +43,7 @@ impl JobCrowd {
             known: AtomicU64::new(u64::MAX),
             neighbours,
             is_crowded: AtomicU64::new(0),
+            notices,
         }
     }
 
@@ -94,5 +97,22 @@ impl Crowd for JobCrowd {
         let is_crowded = runnable > self.cores;
         self.is_crowded.store(u64::from(is_crowded), Ordering::Relaxed);
         is_crowded
+    }
+
+    fn note(&self, about: &About<'_>, since_ns: u64, until_ns: u64) -> Option<u32> {
+        self.notices.tell(&Content {
+            subject: Subject::Wait,
+            locker: locker_number(),
+            since_ns,
+            until_ns,
+            goal: about.goal as u64,
+            peer: about.peer,
+            facts: about.facts,
+            name: about.name,
+        })
+    }
+
+    fn forget(&self, note: u32) {
+        self.notices.take_back(note);
     }
 }

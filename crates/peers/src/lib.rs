@@ -15,7 +15,9 @@ pub mod fork;
 mod membership;
 mod names;
 mod namespace;
+mod notices;
 mod objects;
+pub mod observe;
 mod peer;
 mod process;
 mod rendezvous;
@@ -29,6 +31,7 @@ pub use broker::Broker;
 pub use crowd::JobCrowd;
 pub use membership::{Door, Granted, Handler, Membership, Options};
 pub use names::{MailboxId, NAME_BYTES_MAX, NAMES_MAX, Names, check_name};
+pub use notices::{Notice, Notices, Subject};
 pub use objects::{
     OBJECT_NAME_BYTES_MAX, OBJECT_WORDS, OBJECTS_MAX, Object, ObjectKind, Objects, OpenObject, check_object_name,
 };

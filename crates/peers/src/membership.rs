@@ -7,12 +7,15 @@ use std::thread::JoinHandle;
 
 use deck_segment::{HeapMemory, Seat};
 use deck_sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use deck_sync::{Crowd, Deadline, Error, ErrorKind, Event, Interrupted, NodeId, Result, Waiting, barrier, point};
+use deck_sync::{
+    About, Crowd, Deadline, Error, ErrorKind, Event, Goal, Interrupted, NodeId, Result, Waiting, barrier, point,
+};
 
 use crate::broker::{self, Broker};
 use crate::control::Control;
 use crate::crowd::JobCrowd;
 use crate::names::{MailboxId, Names};
+use crate::notices::Notices;
 use crate::objects::{Objects, Opened};
 use crate::peer::{Depending, Peer};
 use crate::shares::Shares;
@@ -97,6 +100,7 @@ pub struct Membership {
     pub(crate) shares: Shares,
     heap: Arc<HeapMemory>,
     crowd: Arc<dyn Crowd>,
+    notices: Arc<Notices>,
     /// Set while the job is joined by name.
     pub(crate) job: Option<String>,
     pub(crate) peers: Mutex<BTreeMap<NodeId, Arc<Peer>>>,
@@ -124,12 +128,16 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// Waits until `look` gives something, `event` telling when to look.
-pub(crate) struct Until<F>(pub F);
+pub(crate) struct Until<'a, F>(pub F, pub About<'a>);
 
-impl<T, F: FnMut() -> Option<T>> Waiting for Until<F> {
+impl<T, F: FnMut() -> Option<T>> Waiting for Until<'_, F> {
     type Output = T;
     fn look(&mut self) -> Option<T> {
         (self.0)()
+    }
+
+    fn about(&self) -> Option<About<'_>> {
+        Some(self.1)
     }
 }
 
@@ -155,7 +163,11 @@ impl Membership {
         let heap = HeapMemory::create(number, seat, options.heap_bytes).inspect_err(|_| {
             let _ = socket.send(&Frame::Leave {}, None);
         })?;
-        let crowd: Arc<dyn Crowd> = Arc::new(JobCrowd::new(&table, number, seat));
+        let notices = Notices::create(number, table.segment(), heap.segment()).inspect_err(|_| {
+            let _ = socket.send(&Frame::Leave {}, None);
+        })?;
+        let crowd: Arc<dyn Crowd> = Arc::new(JobCrowd::new(&table, number, seat, notices.clone()));
+        deck_sync::set_home_crowd(&crowd);
         Ok(Arc::new(Membership {
             number,
             seat,
@@ -168,6 +180,7 @@ impl Membership {
             kept_heaps: Mutex::new(HashSet::new()),
             heap,
             crowd,
+            notices,
             job,
             peers: Mutex::new(BTreeMap::new()),
             requests: Mutex::new(HashMap::new()),
@@ -234,6 +247,11 @@ impl Membership {
         &self.crowd
     }
 
+    /// What this node tells those who look on.
+    pub fn notices(&self) -> &Arc<Notices> {
+        &self.notices
+    }
+
     /// The heap of `owner`, if this node was told of it.
     pub fn heap_of(&self, owner: NodeId) -> Option<Arc<HeapMemory>> {
         self.heaps.read().unwrap_or_else(PoisonError::into_inner).get(&owner).cloned()
@@ -275,10 +293,11 @@ impl Membership {
     /// the job meanwhile.
     pub fn find_name(&self, name: &str, deadline: Deadline) -> Result<MailboxId> {
         crate::names::check_name(name)?;
-        let mut until = Until(|| match self.names.lookup(name) {
+        let found = || match self.names.lookup(name) {
             Some(found) => Some(Some(found)),
             None => self.has_left.load(Ordering::Relaxed).then_some(None),
-        });
+        };
+        let mut until = Until(found, About::new(Goal::Name, name));
         match deck_sync::wait(&mut until, &[self.table.changed()], &self.crowd, deadline) {
             Ok(Some(found)) => Ok(found),
             Ok(None) => Err(left()),
@@ -320,10 +339,11 @@ impl Membership {
                 let _ = broker.send(&Frame::Connect { to: u64::from(node.0) }, None);
             }
             let _depending = self.depend(&peer);
-            let mut until = Until(|| {
+            let is_over = || {
                 let is_over = peer.is_connected() || peer.gone().is_some() || self.has_left.load(Ordering::Relaxed);
                 is_over.then_some(())
-            });
+            };
+            let mut until = Until(is_over, About::new(Goal::Meeting, "").on(node));
             let waited = deck_sync::wait(&mut until, &[peer.changed()], &self.crowd, deadline);
             match waited {
                 Ok(()) if peer.is_connected() => return Ok(peer),
@@ -377,13 +397,13 @@ impl Membership {
         point("clone/requested");
         let waited = sent.map(|()| {
             let _depending = self.depend(peer);
-            let mut until =
-                Until(|| {
-                    let is_gone = peer.gone().is_some() || self.has_left.load(Ordering::Relaxed);
-                    request.answer.get().cloned().or_else(|| {
-                        is_gone.then(|| Err(if self.has_left() { left() } else { self.gone(peer.number()) }))
-                    })
-                });
+            let answer = || {
+                let is_gone = peer.gone().is_some() || self.has_left.load(Ordering::Relaxed);
+                let gone = || Err(if self.has_left() { left() } else { self.gone(peer.number()) });
+                request.answer.get().cloned().or_else(|| is_gone.then(gone))
+            };
+            let about = About::new(Goal::Ring, "").on(peer.number()).with([mailbox.to_word()]);
+            let mut until = Until(answer, about);
             deck_sync::wait(&mut until, &[&request.answered, peer.changed()], &self.crowd, deadline)
         });
         lock(&self.requests).remove(&id);

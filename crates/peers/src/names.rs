@@ -40,11 +40,13 @@ impl MailboxId {
     /// Generations wrap after this.
     pub const GENERATIONS: u32 = 1 << 20;
 
-    fn to_word(self) -> u64 {
+    /// As a word of the table.
+    pub fn to_word(self) -> u64 {
         u64::from(self.owner.0 + 1) << 40 | u64::from(self.index) << 20 | u64::from(self.generation)
     }
 
-    fn from_word(word: u64) -> Option<MailboxId> {
+    /// The mail box that a word of the table tells.
+    pub fn from_word(word: u64) -> Option<MailboxId> {
         let owner = u32::try_from(word >> 40).ok()?.checked_sub(1).map(NodeId)?;
         Some(MailboxId { owner, index: (word >> 20) as u32 & 0xf_ffff, generation: word as u32 & 0xf_ffff })
     }
@@ -106,6 +108,15 @@ impl Names {
             // Pairs with: names/owner.
             let _ = place.compare_exchange(owner.to_word(), 0, Ordering::AcqRel, Ordering::Relaxed);
         }
+    }
+
+    /// All names that live nodes own: for those who look on.
+    pub fn all(&self) -> Vec<(String, MailboxId)> {
+        let known = |index: usize| {
+            let owner = MailboxId::from_word(self.entries.word(index, OWNER).load(Ordering::Acquire))?;
+            Some((self.entries.name(index)?, owner)).filter(|(_, owner)| self.table.is_live(owner.owner))
+        };
+        (0..self.entries.count()).filter_map(known).collect()
     }
 
     /// Who owns `name` now; `None` if nobody that is in the job.

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 use deck_segment::Segment;
 use deck_sync::atomic::{AtomicU64, Ordering};
-use deck_sync::{Deadline, Error, ErrorKind, Event, NodeId, Result, point};
+use deck_sync::{About, Deadline, Error, ErrorKind, Event, Goal, NodeId, Result, point};
 
 use crate::membership::{Membership, Until, lock, lost};
 use crate::objects::Object;
@@ -177,10 +177,11 @@ impl Membership {
         point("segment/asked");
         let waited = sent.map(|()| {
             let _depending = self.depend(peer);
-            let mut until = Until(|| {
+            let is_over = || {
                 let is_over = asked.answer.get().is_some() || peer.gone().is_some() || self.has_left();
                 is_over.then_some(())
-            });
+            };
+            let mut until = Until(is_over, About::new(Goal::Segment, "").on(peer.number()));
             deck_sync::wait(&mut until, &[&asked.answered, peer.changed()], self.crowd(), deadline)
         });
         lock(&self.shares.asked).remove(&request);

@@ -106,7 +106,18 @@ impl Table {
     /// # Errors
     /// [`ErrorKind::Corrupt`] for a wrong magic number, layout version or size.
     pub fn adopt(fd: OwnedFd) -> Result<Table> {
-        let segment = Segment::adopt(fd)?;
+        Table::of(Segment::adopt(fd)?)
+    }
+
+    /// A copy of the table of a job that this process is not in: for those who look on.
+    ///
+    /// # Errors
+    /// As [`Table::adopt`].
+    pub fn copy_of(fd: impl AsFd) -> Result<Table> {
+        Table::of(Segment::copy_of(fd, 0, BYTES.next_multiple_of(PAGE))?)
+    }
+
+    fn of(segment: Arc<Segment>) -> Result<Table> {
         if segment.bytes() != BYTES.next_multiple_of(PAGE) {
             return Err(Error::new(ErrorKind::Corrupt, format!("the job's table has {} bytes", segment.bytes())));
         }

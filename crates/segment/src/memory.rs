@@ -79,6 +79,35 @@ impl Segment {
         Ok(Segment { fd, base, bytes })
     }
 
+    /// A copy of `bytes` bytes of other memory, from byte `offset` on: for those who look on and write nothing. What lies behind
+    /// its end reads as zero. The bytes may be written meanwhile.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NoMemory`], [`ErrorKind::Corrupt`] for an impossible place, [`ErrorKind::System`] if it cannot be read.
+    pub fn copy_of(fd: impl AsFd, offset: usize, bytes: usize) -> Result<Arc<Segment>> {
+        let impossible = || Error::new(ErrorKind::Corrupt, format!("{bytes} bytes of memory at {offset}"));
+        offset.checked_add(bytes).ok_or_else(impossible)?;
+        let mut content = vec![0u8; bytes];
+        let mut done = 0;
+        while done < bytes {
+            match rustix::io::pread(&fd, &mut content[done..], (offset + done) as u64) {
+                Ok(0) => break,
+                Ok(count) => done += count,
+                Err(Errno::INTR) => {}
+                Err(errno) => return Err(Error::system("reading a job's memory", errno.raw_os_error())),
+            }
+        }
+        let copy = Segment::create("deck-copy", bytes)?;
+        copy.allocate(0, bytes)?;
+        copy.store_bytes(0, &content).expect("the copy has this size");
+        Ok(copy)
+    }
+
+    /// The number by which the kernel knows the memory: the same for all who map it.
+    pub fn inode(&self) -> u64 {
+        rustix::fs::fstat(&self.fd).map_or(0, |stat| stat.st_ino)
+    }
+
     /// True if `fd` is the memory that is mapped here.
     pub fn is_same(&self, fd: impl AsFd) -> bool {
         let identity = |fd: BorrowedFd<'_>| rustix::fs::fstat(fd).ok().map(|stat| (stat.st_dev, stat.st_ino));

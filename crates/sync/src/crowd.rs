@@ -8,6 +8,8 @@ use std::fs;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use crate::About;
+
 /// The runnable threads of a job on one host. Counts are shared between processes by the implementation.
 pub trait Crowd: Send + Sync {
     /// One more thread of this node wants a core.
@@ -16,6 +18,12 @@ pub trait Crowd: Send + Sync {
     fn rest(&self);
     /// True if more threads want to run than there are cores for them.
     fn is_crowded(&self) -> bool;
+    /// The calling thread goes to sleep: notes for others to read what it waits for, and until when. `None` where nobody reads.
+    fn note(&self, _about: &About<'_>, _since_ns: u64, _until_ns: u64) -> Option<u32> {
+        None
+    }
+    /// What was noted is over.
+    fn forget(&self, _note: u32) {}
 }
 
 /// The threads of a process that is in no job: counted in the process only.

@@ -38,6 +38,11 @@ impl Deadline {
         self.at_ns == 0
     }
 
+    /// Nanoseconds of the monotonic clock; `u64::MAX` for never.
+    pub fn at_ns(self) -> u64 {
+        self.at_ns
+    }
+
     /// What is left, `None` if there is no end, zero if it has passed.
     pub fn remaining(self) -> Option<Duration> {
         if self.at_ns == u64::MAX {

@@ -8,6 +8,7 @@
 //! Nothing here knows what a mail box or a node's segment is.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
+mod about;
 pub mod atomic;
 pub mod barrier;
 mod biased;
@@ -26,6 +27,7 @@ mod thread;
 mod visitor;
 mod wait;
 
+pub use about::{About, FACTS, Goal};
 pub use biased::{Biased, Inside};
 #[cfg(loom)]
 pub use crowd::Calm;
@@ -36,5 +38,5 @@ pub use event::Event;
 pub use meeting::Meeting;
 pub use node_id::NodeId;
 pub use point::point;
-pub use thread::{Canceller, crowd_of_this_thread, rest_while};
+pub use thread::{Canceller, crowd_of_this_thread, locker_number, rest_while, set_home_crowd, set_locker_number};
 pub use wait::{Interrupted, Waiting, look, wait};

@@ -1,9 +1,11 @@
 //! What DECK knows of a thread: whether it was cancelled, what it sleeps on, and in whose crowd it runs.
 
-use std::cell::RefCell;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::cell::{Cell, RefCell};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 
+use crate::about::About;
 use crate::crowd::{Alone, Crowd};
+use crate::deadline::now_ns;
 use crate::event::Event;
 use crate::fork;
 
@@ -54,19 +56,51 @@ fn own_crowd() -> Option<Arc<dyn Crowd>> {
     MEMBERSHIP.try_with(|membership| membership.borrow().as_ref().map(|member| member.0.clone())).ok().flatten()
 }
 
-/// The crowd that the calling thread belongs to; that of this process alone until it has waited for something of a job.
-pub fn crowd_of_this_thread() -> Arc<dyn Crowd> {
-    own_crowd().unwrap_or_else(Alone::shared)
+/// The crowd of the job that this process has joined last.
+static HOME: RwLock<Option<Weak<dyn Crowd>>> = RwLock::new(None);
+
+/// From now on threads that have not waited for anything of a job yet count as belonging to `crowd`, as long as it lives.
+pub fn set_home_crowd(crowd: &Arc<dyn Crowd>) {
+    *HOME.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::downgrade(crowd));
 }
 
-/// Runs what blocks outside of DECK; meanwhile the calling thread is not counted as runnable in its crowd.
-pub fn rest_while<T>(blocks: impl FnOnce() -> T) -> T {
+/// The crowd that the calling thread belongs to: that of the job for something of which it has waited last, or else that of
+/// the job that this process has joined last, or else of this process alone.
+pub fn crowd_of_this_thread() -> Arc<dyn Crowd> {
+    let home = || HOME.read().unwrap_or_else(PoisonError::into_inner).as_ref().and_then(Weak::upgrade);
+    own_crowd().or_else(home).unwrap_or_else(Alone::shared)
+}
+
+thread_local!(static LOCKER: Cell<Option<u32>> = const { Cell::new(None) });
+
+/// The number by which the calling thread stands in mutexes, if it has used any.
+pub fn locker_number() -> Option<u32> {
+    LOCKER.try_with(Cell::get).ok().flatten()
+}
+
+/// The calling thread stands in mutexes by this number: whoever looks on can tell which thread holds one.
+pub fn set_locker_number(number: u32) {
+    let _ = LOCKER.try_with(|locker| locker.set(Some(number)));
+}
+
+/// Runs what blocks outside of DECK; meanwhile the calling thread is not counted as runnable in its crowd, and those who
+/// look on are told what it waits for. Without end.
+pub fn rest_while<T>(about: &About<'_>, blocks: impl FnOnce() -> T) -> T {
     struct Resume(Arc<dyn Crowd>);
     impl Drop for Resume {
         fn drop(&mut self) {
             self.0.resume();
         }
     }
+    struct Noted(Arc<dyn Crowd>, u32);
+    impl Drop for Noted {
+        fn drop(&mut self) {
+            self.0.forget(self.1);
+        }
+    }
+    let home = crowd_of_this_thread();
+    let note = home.note(about, now_ns(), u64::MAX);
+    let _noted = note.map(|note| Noted(home, note));
     let _resume = own_crowd().map(|crowd| {
         crowd.rest();
         Resume(crowd)

@@ -12,6 +12,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::about::About;
 use crate::crowd::Crowd;
 use crate::deadline::{Deadline, now_ns};
 use crate::event::Event;
@@ -42,6 +43,11 @@ pub trait Waiting {
 
     /// The wait is over, however it ended.
     fn disarm(&mut self) {}
+
+    /// What it is about, for those who look on. Called when it goes to sleep; `None` for what is nobody's business.
+    fn about(&self) -> Option<About<'_>> {
+        None
+    }
 }
 
 /// Why a wait ended without what it waited for.
@@ -77,9 +83,26 @@ pub fn wait<W: Waiting>(
         return Err(Interrupted::Cancelled);
     }
     thread::belong_to(crowd);
-    match stay_awake(waiting, crowd.as_ref(), deadline) {
+    let began = now_ns();
+    match stay_awake(waiting, crowd.as_ref(), began, deadline) {
         Some(result) => result,
-        None => sleep(waiting, events, crowd.as_ref(), deadline),
+        None => {
+            let note = waiting.about().and_then(|about| {
+                let since = if about.since_ns == 0 { began } else { about.since_ns };
+                crowd.note(&about, since, deadline.at_ns())
+            });
+            let _noted = note.map(|note| Noted(crowd.as_ref(), note));
+            sleep(waiting, events, crowd.as_ref(), deadline)
+        }
+    }
+}
+
+/// Takes back what was noted for others.
+struct Noted<'a>(&'a dyn Crowd, u32);
+
+impl Drop for Noted<'_> {
+    fn drop(&mut self) {
+        self.0.forget(self.1);
     }
 }
 
@@ -87,9 +110,9 @@ pub fn wait<W: Waiting>(
 fn stay_awake<W: Waiting>(
     waiting: &mut W,
     crowd: &dyn Crowd,
+    start: u64,
     deadline: Deadline,
 ) -> Option<Result<W::Output, Interrupted>> {
-    let start = now_ns();
     let mut now = start;
     // There is one in a crowd, and only there.
     let mut patience = crowd.is_crowded().then(|| Patience::at(start));

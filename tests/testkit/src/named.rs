@@ -17,13 +17,14 @@
 //! | `barrier NAME SIZE TIME` | waits at a barrier; whether it was the last |
 //! | `add NAME AMOUNT` | adds to a counter; its value |
 //! | `wait-for NAME AMOUNT TIME` | waits for a counter; its value |
+//! | `take NAME TIME`, `give NAME` | waits for a semaphore of this node, which begins with 0; adds to it |
 //! | `work NAME TIMES` | so often adds one to each of two numbers, in a segment, under a mutex, and repairs them after a death; a note after each, and how often it repaired |
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
 use deck::shared::{Barrier, Condition, Counter, Mutex as JobMutex, Segment};
-use deck::{Error, ErrorKind, Node, NodeId};
+use deck::{Error, ErrorKind, Node, NodeId, Semaphore};
 
 use crate::answer::Failure;
 use crate::program::{Outcome, Words, lock};
@@ -36,6 +37,7 @@ pub(crate) struct Named {
     conditions: Mutex<HashMap<String, Arc<Condition>>>,
     barriers: Mutex<HashMap<String, Arc<Barrier>>>,
     counters: Mutex<HashMap<String, Arc<Counter>>>,
+    semaphores: Mutex<HashMap<String, Arc<Semaphore>>>,
 }
 
 type Opened<T> = Mutex<HashMap<String, Arc<T>>>;
@@ -82,6 +84,8 @@ impl Named {
             }
             "add" => Ok(self.counter(node, words.next()?)?.add(words.number()?)?.to_string()),
             "wait-for" => Ok(self.counter(node, words.next()?)?.wait_for(words.number()?, words.time()?)?.to_string()),
+            "take" => done(self.semaphore(words.next()?)?.wait(words.time()?)),
+            "give" => done(self.semaphore(words.next()?)?.post()),
             "work" => self.work(node, words.next()?, words.number()?, note),
             _ => return Ok(None),
         };
@@ -98,6 +102,10 @@ impl Named {
 
     fn counter(&self, node: &Node, name: &str) -> Result<Arc<Counter>, Failure> {
         open(&self.counters, name, || Counter::open(node, name))
+    }
+
+    fn semaphore(&self, name: &str) -> Result<Arc<Semaphore>, Failure> {
+        open(&self.semaphores, name, || Ok(Semaphore::new(0)))
     }
 
     fn segment_of(&self, name: &str) -> Result<Arc<Segment>, Failure> {

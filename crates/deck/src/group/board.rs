@@ -119,6 +119,11 @@ impl Board {
         Ok(Board { words, owner, offset })
     }
 
+    /// What those who look on are told: owner and offset, size, phase, index.
+    pub fn facts(&self, size: u32, phase: u64, index: u32) -> [u64; 5] {
+        [u64::from(self.owner.0), self.offset as u64, u64::from(size), phase, u64::from(index)]
+    }
+
     fn load(&self, word: usize) -> u64 {
         // Acquire: pairs with: board/store.
         self.words.get(word).load(Ordering::Acquire)

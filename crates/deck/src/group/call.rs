@@ -54,6 +54,11 @@ impl Kind {
         Kind::Alltoallv,
     ];
 
+    /// The kind with this number, if there is one.
+    pub fn from_word(word: u64) -> Option<Kind> {
+        Kind::ALL.into_iter().find(|kind| *kind as u64 == word)
+    }
+
     /// Its name in lower case, as in messages.
     pub fn name(self) -> &'static str {
         match self {

@@ -12,14 +12,14 @@ use std::time::Duration;
 use deck_mudeck::{Error, ErrorKind, Node, NodeId, Result};
 use deck_peers::{MailboxId, Membership, NAME_BYTES_MAX};
 use deck_segment::{Region, Segment};
-use deck_sync::{Deadline, Interrupted, Waiting, point};
+use deck_sync::{About, Deadline, Goal, Interrupted, Waiting, point};
 
 use super::absent::{self, Absent};
 use super::board::{Board, MEMBERS_MAX, Place, State};
 use super::retired;
 
 /// Names of groups and of mail boxes are kept in one table: this keeps them apart.
-const PREFIX: &str = "\u{1}group:";
+pub(super) const PREFIX: &str = "\u{1}group:";
 /// How long a thread that gives up, or leaves, waits for the board's lock.
 const PATIENCE: Duration = Duration::from_secs(1);
 
@@ -63,7 +63,7 @@ fn entry(owner: NodeId, offset: usize) -> MailboxId {
     MailboxId { owner, index: (line >> 20) as u32, generation: (line & 0xf_ffff) as u32 }
 }
 
-fn offset(entry: MailboxId) -> usize {
+pub(super) fn offset(entry: MailboxId) -> usize {
     ((entry.index as usize) << 20 | entry.generation as usize) * 64
 }
 
@@ -280,7 +280,8 @@ impl Joining<'_> {
         let membership = self.membership();
         loop {
             let changes = membership.table().changes();
-            let mut forming = Forming { board, wanted: State::Formed, membership, changes };
+            let about = About::new(Goal::Group, self.name).with(board.facts(self.size, 0, index));
+            let mut forming = Forming { board, wanted: State::Formed, membership, changes, about };
             let events = [board.joining(), membership.table().changed()];
             let interrupted = match deck_sync::wait(&mut forming, &events, membership.crowd(), deadline) {
                 Ok(true) => return Ok(true),
@@ -322,7 +323,8 @@ impl Joining<'_> {
     fn wait_for_end(&self, board: &Board, deadline: Deadline) -> Result<()> {
         let membership = self.membership();
         let changes = membership.table().changes();
-        let mut forming = Forming { board, wanted: State::Over, membership, changes };
+        let about = About::new(Goal::Group, self.name).with(board.facts(self.size, 0, self.size));
+        let mut forming = Forming { board, wanted: State::Over, membership, changes, about };
         let events = [board.joining(), membership.table().changed()];
         let waited = deck_sync::wait(&mut forming, &events, membership.crowd(), deadline);
         self.node.state(self.node.number())?;
@@ -396,6 +398,7 @@ struct Forming<'a> {
     wanted: State,
     membership: &'a Membership,
     changes: u64,
+    about: About<'a>,
 }
 
 impl Waiting for Forming<'_> {
@@ -406,5 +409,9 @@ impl Waiting for Forming<'_> {
             return Some(true);
         }
         (self.membership.table().changes() != self.changes || self.membership.has_left()).then_some(false)
+    }
+
+    fn about(&self) -> Option<About<'_>> {
+        Some(self.about)
     }
 }

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use deck_mudeck::{Error, ErrorKind, Node, NodeId, NodeState, Result};
-use deck_peers::{Membership, fork};
+use deck_peers::{Membership, Notice, Subject, fork};
 use deck_segment::{Region, Segment};
 use deck_sync::atomic::{AtomicU64, Ordering};
-use deck_sync::{Deadline, Meeting, Waiting, point};
+use deck_sync::{About, Deadline, Goal, Meeting, Waiting, point};
 
 use super::absent::{self, Absent};
 use super::board::{Board, INLINE, Place, Said};
@@ -40,12 +40,16 @@ pub struct Member {
     /// Why the group can do nothing more.
     broken: Option<Error>,
     has_left: bool,
+    /// Tells those who look on that this thread is a member.
+    _notice: Notice,
 }
 
 impl Member {
     pub fn new(node: Node, name: String, joined: Joined) -> Member {
         let Joined { board, index, nodes, segments, region } = joined;
         let parties = Parties::of(&nodes, index);
+        let facts = board.facts(nodes.len() as u32, 0, index);
+        let notice = Notice::new(node.membership().notices(), Subject::Member, &name, facts);
         let mut member = Member {
             node,
             name,
@@ -61,6 +65,7 @@ impl Member {
             seen: (0, 0),
             broken: None,
             has_left: false,
+            _notice: notice,
         };
         // Whoever left or died since the group was formed is found by the first look.
         member.seen = (0, member.membership().table().changes().wrapping_sub(1));
@@ -197,7 +202,7 @@ impl Member {
     pub fn wait(&mut self, kind: Kind, deadline: Deadline) -> Result<()> {
         loop {
             let membership = self.node.membership();
-            let mut arriving = Arriving(self);
+            let mut arriving = Arriving(self, kind);
             let events = [self.board.changed(), membership.table().changed()];
             match deck_sync::wait(&mut arriving, &events, membership.crowd(), deadline) {
                 Ok(true) => return Ok(()),
@@ -326,7 +331,7 @@ impl Parties {
 }
 
 /// Waits for the present phase; false when somebody has come or gone.
-struct Arriving<'a>(&'a Member);
+struct Arriving<'a>(&'a Member, Kind);
 
 impl Waiting for Arriving<'_> {
     type Output = bool;
@@ -338,5 +343,11 @@ impl Waiting for Arriving<'_> {
             return Some(true);
         }
         ((board.departed(), node.membership().table().changes()) != *seen).then_some(false)
+    }
+
+    fn about(&self) -> Option<About<'_>> {
+        let Arriving(Member { name, board, nodes, phase, index, .. }, kind) = self;
+        let facts = board.facts(nodes.len() as u32, *phase, *index);
+        Some(About::new(Goal::Collective, name).with(facts.into_iter().chain([*kind as u64])))
     }
 }

@@ -16,6 +16,7 @@
 //! | `reduction` | operations on elements |
 //! | `pending` | calls that are started and waited for later |
 //! | `absent` | errors that name who is missing |
+//! | `observe` | a group as those see it who look on |
 //! | `retired` | memory of members that have left |
 
 mod absent;
@@ -24,6 +25,7 @@ mod call;
 mod choose;
 mod join;
 mod member;
+pub(crate) mod observe;
 mod pending;
 mod progress;
 mod reduction;

@@ -50,6 +50,11 @@ impl<'a> Arrivals<'a> {
         }
     }
 
+    /// How many have to arrive; 0 if nobody has said.
+    pub fn size(self) -> u32 {
+        self.0.get(SIZE).load(Ordering::Relaxed) as u32
+    }
+
     /// How many have arrived in this round.
     pub fn arrived(self) -> u32 {
         self.word().load(Ordering::Relaxed) as u32

@@ -57,6 +57,7 @@ pub fn me(node: &Node) -> Result<Holder> {
         let what = format!("at most {} threads of a node use mutexes at a time", Holder::THREADS_MAX);
         return Err(Error::new(ErrorKind::NoMemory, what).with_remedy("let threads end, or use fewer"));
     }
+    deck_sync::set_locker_number(number);
     Ok(Holder::new(node.number(), number))
 }
 

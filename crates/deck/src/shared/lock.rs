@@ -74,6 +74,11 @@ impl Holder {
         NodeId((self.0 >> THREAD_BITS).saturating_sub(1) as u32)
     }
 
+    /// Its thread, by the number by which it stands in mutexes; `None` if that has ended.
+    pub fn thread(self) -> Option<u32> {
+        (!self.is_abandoned()).then_some((self.0 & NO_THREAD) as u32)
+    }
+
     fn abandoned(self) -> Holder {
         Holder(self.0 | NO_THREAD)
     }

@@ -61,10 +61,10 @@
 //! [`ErrorKind::OwnerDied`]: crate::ErrorKind::OwnerDied
 //! [`ErrorKind::PeerLost`]: crate::ErrorKind::PeerLost
 
-mod arrivals;
-mod count;
-mod lock;
-mod registry;
+pub(crate) mod arrivals;
+pub(crate) mod count;
+pub(crate) mod lock;
+pub(crate) mod registry;
 mod tickets;
 
 #[cfg(not(loom))]

@@ -6,7 +6,7 @@ use deck_mudeck::{Error, ErrorKind, Node, NodeId, NodeState, Result};
 use deck_peers::{ObjectKind, OpenObject, fork};
 use deck_segment::Words;
 use deck_sync::atomic::{AtomicBool, Ordering};
-use deck_sync::{Deadline, Event, Interrupted, Waiting, barrier};
+use deck_sync::{About, Deadline, Event, Goal, Interrupted, Waiting, barrier};
 
 /// A thing that this node has open.
 pub struct Named {
@@ -49,6 +49,7 @@ struct WhileOpen<'a, W> {
     waiting: &'a mut W,
     node: &'a Node,
     is_closed: Option<&'a AtomicBool>,
+    about: Option<About<'a>>,
 }
 
 impl<W: Waiting> Waiting for WhileOpen<'_, W> {
@@ -64,12 +65,16 @@ impl<W: Waiting> Waiting for WhileOpen<'_, W> {
         let is_closed = self.is_closed.is_some_and(|is_closed| is_closed.load(Ordering::Relaxed));
         is_closed.then_some(Err(Stopped::Closed))
     }
+
+    fn about(&self) -> Option<About<'_>> {
+        self.about.or_else(|| self.waiting.about())
+    }
 }
 
 /// Waits for something that changes when a node comes or goes, or a name does.
 pub fn wait<W: Waiting>(node: &Node, waiting: &mut W, deadline: Deadline) -> Result<W::Output, Stopped> {
     let membership = node.membership();
-    let mut waiting = WhileOpen { waiting, node, is_closed: None };
+    let mut waiting = WhileOpen { waiting, node, is_closed: None, about: None };
     let waited = deck_sync::wait(&mut waiting, &[membership.table().changed()], membership.crowd(), deadline);
     waited.map_err(Stopped::Interrupted)?
 }
@@ -144,7 +149,15 @@ impl Named {
     /// Waits for something about this thing, that `event` or the coming and going of nodes tells.
     pub fn wait<W: Waiting>(&self, waiting: &mut W, event: &Event, deadline: Deadline) -> Result<W::Output, Stopped> {
         let membership = self.node.membership();
-        let mut waiting = WhileOpen { waiting, node: &self.node, is_closed: Some(&self.is_closed) };
+        let goal = match self.kind {
+            ObjectKind::Segment => Goal::Segment,
+            ObjectKind::Mutex => Goal::Mutex,
+            ObjectKind::Condition => Goal::Condition,
+            ObjectKind::Barrier => Goal::Barrier,
+            ObjectKind::Counter => Goal::Counter,
+        };
+        let about = Some(About::new(goal, &self.name));
+        let mut waiting = WhileOpen { waiting, node: &self.node, is_closed: Some(&self.is_closed), about };
         let events = [event, membership.table().changed()];
         deck_sync::wait(&mut waiting, &events, membership.crowd(), deadline).map_err(Stopped::Interrupted)?
     }

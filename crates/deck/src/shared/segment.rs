@@ -8,7 +8,7 @@ use deck_mudeck::{Error, ErrorKind, Node, NodeId, Result, default_timeout};
 use deck_peers::{Answered, FROZEN_AFTER, Membership, Object, ObjectKind, OpenObject, SegmentLife, check_object_name};
 use deck_segment::Segment as Memory;
 use deck_segment::layout::PAGE;
-use deck_sync::{Deadline, Waiting};
+use deck_sync::{About, Deadline, Goal, Waiting};
 
 use super::named::{check, until, wait};
 use super::registry::{Phase, Registry, State};
@@ -72,6 +72,10 @@ impl Waiting for Created<'_> {
             _ => None,
         }
     }
+
+    fn about(&self) -> Option<About<'_>> {
+        Some(About::new(Goal::Segment, self.name))
+    }
 }
 
 /// Waits for a node that the job expects.
@@ -82,6 +86,10 @@ impl Waiting for Joined<'_> {
 
     fn look(&mut self) -> Option<()> {
         self.0.table().state(self.1).map(|_| ())
+    }
+
+    fn about(&self) -> Option<About<'_>> {
+        Some(About::new(Goal::Meeting, "").on(self.1))
     }
 }
 

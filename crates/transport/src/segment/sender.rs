@@ -148,6 +148,14 @@ impl<R: Remote> Sender<R> {
         posting.retired = u64::from(area & AREA_MASK) << 32 | u64::from(position);
     }
 
+    /// Where the ring is, for those who look on: offset of the credits in this node's segment and of the ring in the receiver's;
+    /// messages, bytes and lines of the area.
+    pub fn places(&self) -> [u64; 5] {
+        let credit = self._region.as_ref().map_or(0, Region::offset);
+        let Shape { messages, bytes, area_lines, .. } = self.shape;
+        [credit as u64, self.place.ring as u64, u64::from(messages), bytes, u64::from(area_lines)]
+    }
+
     /// The node that receives.
     pub fn receiver(&self) -> NodeId {
         self.receiver

@@ -1,0 +1,201 @@
+//! `deck ls`: the user's jobs, and what is in one.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::time::{Duration, Instant};
+
+use deck::{NodeId, observe};
+use deck_peers::observe::{JobSight, NodeSight, Told};
+use deck_peers::{MailboxId, Names, ObjectKind, Objects, Subject};
+use serde_json::{Value, json};
+
+use super::{called, counted, quoted, state_word};
+
+/// Rates are counted over so long.
+const INTERVAL: Duration = Duration::from_millis(200);
+
+/// One line for a job.
+pub fn line(job: &JobSight) -> (String, Value) {
+    let live = job.nodes.iter().filter(|node| node.process.is_some()).count();
+    let processes: Vec<String> = job.processes.iter().map(u32::to_string).collect();
+    let text = format!("{}: {}, processes {}\n", called(job), counted(live, "node", "nodes"), processes.join(" "));
+    (text, json!({ "job": job.table.job(), "processes": job.processes, "nodes": nodes(job) }))
+}
+
+fn nodes(job: &JobSight) -> Vec<Value> {
+    let node =
+        |node: &NodeSight| json!({ "node": node.number.0, "state": state_word(node.state), "process": node.process });
+    job.nodes.iter().map(node).collect()
+}
+
+/// A mail box with what lies in its rings.
+struct Mailbox<'a> {
+    id: MailboxId,
+    told: &'a Told,
+    rings: Vec<Ring>,
+}
+
+struct Ring {
+    from: NodeId,
+    filled: u32,
+    messages: u32,
+    per_second: f64,
+}
+
+/// Everything that is in a job.
+pub fn job(job: &JobSight) -> (String, Value) {
+    let mailboxes = mailboxes(job);
+    let groups = groups(job);
+    let objects = objects(job);
+    let value = json!({
+        "job": job.table.job(),
+        "processes": job.processes,
+        "nodes": nodes(job),
+        "mailboxes": mailboxes.iter().map(|mailbox| json!({
+            "name": (!mailbox.told.name.is_empty()).then_some(&mailbox.told.name),
+            "node": mailbox.id.owner.0,
+            "messages_per_node": mailbox.told.facts[1],
+            "bytes_per_node": mailbox.told.facts[2],
+            "filled": mailbox.rings.iter().map(|ring| ring.filled).sum::<u32>(),
+            "per_second": mailbox.rings.iter().map(|ring| ring.per_second).sum::<f64>(),
+            "from": mailbox.rings.iter().map(|ring| json!({
+                "node": ring.from.0,
+                "filled": ring.filled,
+                "messages": ring.messages,
+                "per_second": ring.per_second,
+            })).collect::<Vec<_>>(),
+        })).collect::<Vec<_>>(),
+        "groups": groups.iter().map(|(name, members)| json!({
+            "name": name,
+            "members": members.iter().map(|member| json!({
+                "index": member.index,
+                "node": member.node.map(|node| node.0),
+                "left": member.has_left,
+            })).collect::<Vec<_>>(),
+        })).collect::<Vec<_>>(),
+        "things": objects.iter().map(|(kind, name, nodes, state)| json!({
+            "kind": kind.word(), "name": name, "nodes": nodes.iter().map(|node| node.0).collect::<Vec<_>>(), "state": state,
+        })).collect::<Vec<_>>(),
+    });
+    (text(job, &mailboxes, &groups, &objects).unwrap_or_default(), value)
+}
+
+fn mailboxes(job: &JobSight) -> Vec<Mailbox<'_>> {
+    let sight = |number: NodeId| job.nodes.iter().find(|node| node.number == number);
+    let rings = || {
+        job.nodes.iter().flat_map(|node| {
+            let rings = node.notices.iter().filter(|told| told.subject == Subject::Ring);
+            rings.filter_map(move |told| Some((node, MailboxId::from_word(told.facts[0])?, told)))
+        })
+    };
+    let look = |node: &NodeSight, id: MailboxId, told: &Told| observe::ring(node, sight(id.owner)?, told);
+    let began = Instant::now();
+    let first: Vec<_> = rings().map(|(node, id, told)| look(node, id, told)).collect();
+    if first.iter().any(Option::is_some) {
+        #[expect(clippy::disallowed_methods, reason = "a rate takes time to be seen")]
+        std::thread::sleep(INTERVAL);
+    }
+    let took = began.elapsed().as_secs_f64();
+    let mut found: BTreeMap<u64, Vec<Ring>> = BTreeMap::new();
+    for ((node, id, told), first) in rings().zip(first) {
+        let (Some(before), Some(now)) = (first, look(node, id, told)) else { continue };
+        let per_second = f64::from(now.posted.wrapping_sub(before.posted)) / took;
+        let ring = Ring { from: node.number, filled: now.filled, messages: now.messages, per_second };
+        found.entry(id.to_word()).or_default().push(ring);
+    }
+    let own = |node: &'_ NodeSight| node.number;
+    let mut mailboxes: Vec<Mailbox<'_>> = Vec::new();
+    for node in &job.nodes {
+        for told in node.notices.iter().filter(|told| told.subject == Subject::Mailbox) {
+            let id = MailboxId::from_word(told.facts[0]).filter(|id| id.owner == own(node));
+            if let Some(id) = id {
+                mailboxes.push(Mailbox { id, told, rings: found.remove(&id.to_word()).unwrap_or_default() });
+            }
+        }
+    }
+    mailboxes
+}
+
+fn groups(job: &JobSight) -> Vec<(String, Vec<observe::MemberSight>)> {
+    let entries = Names::new(&job.table).all();
+    let group = |(name, entry): (String, MailboxId)| {
+        let name = observe::group_name(&name)?.to_owned();
+        let (owner, offset) = observe::board_of_entry(entry);
+        let heap = job.nodes.iter().find(|node| node.number == owner)?.heap()?;
+        Some((name, observe::members(heap, owner, offset, 0, 0)?))
+    };
+    let mut groups: Vec<_> = entries.into_iter().filter_map(group).collect();
+    groups.sort_by(|one, other| one.0.cmp(&other.0));
+    groups
+}
+
+type Thing = (ObjectKind, String, Vec<NodeId>, String);
+
+fn objects(job: &JobSight) -> Vec<Thing> {
+    let mut things: Vec<Thing> = Objects::new(&job.table)
+        .all()
+        .into_iter()
+        .filter_map(|(kind, name, object)| {
+            let nodes = object.holding();
+            let state = match kind {
+                ObjectKind::Segment => {
+                    let (home, bytes) = observe::segment(&object)?;
+                    format!("{bytes} bytes at {home}")
+                }
+                ObjectKind::Mutex => match observe::holder(&object) {
+                    Some((holder, _)) => format!("held by {holder}"),
+                    None => "free".to_owned(),
+                },
+                ObjectKind::Condition => String::new(),
+                ObjectKind::Barrier => {
+                    let (arrived, size) = observe::arrivals(&object);
+                    format!("{arrived} of {size} threads have come")
+                }
+                ObjectKind::Counter => observe::value(&object).to_string(),
+            };
+            (!nodes.is_empty()).then_some((kind, name, nodes, state))
+        })
+        .collect();
+    things.sort_by(|one, other| (one.0.word(), &one.1).cmp(&(other.0.word(), &other.1)));
+    things
+}
+
+fn text(
+    job: &JobSight,
+    mailboxes: &[Mailbox<'_>],
+    groups: &[(String, Vec<observe::MemberSight>)],
+    objects: &[Thing],
+) -> Result<String, std::fmt::Error> {
+    let mut text = String::new();
+    writeln!(text, "{}", called(job))?;
+    for node in &job.nodes {
+        let process = node.process.map_or(String::new(), |process| format!(" (process {process})"));
+        writeln!(text, "  {}{process}: {}", node.number, state_word(node.state))?;
+    }
+    for mailbox in mailboxes {
+        let filled: u32 = mailbox.rings.iter().map(|ring| ring.filled).sum();
+        let rate: f64 = mailbox.rings.iter().map(|ring| ring.per_second).sum();
+        let name = if mailbox.told.name.is_empty() { "(anonymous)".to_owned() } else { quoted(&mailbox.told.name) };
+        let holds = counted(filled as usize, "message", "messages");
+        writeln!(text, "  mail box {name} of {}: {holds}, {rate:.0} a second", mailbox.id.owner)?;
+        for ring in &mailbox.rings {
+            let Ring { from, filled, messages, per_second } = ring;
+            writeln!(text, "    from {from}: {filled} of {messages}, {per_second:.0} a second")?;
+        }
+    }
+    for (name, members) in groups {
+        let member = |member: &observe::MemberSight| match member.node {
+            Some(node) if !member.has_left => format!("{}: {node}", member.index),
+            Some(_) => format!("{}: left", member.index),
+            None => format!("{}: not yet", member.index),
+        };
+        let members: Vec<_> = members.iter().map(member).collect();
+        writeln!(text, "  group {}: {}", quoted(name), members.join(", "))?;
+    }
+    for (kind, name, nodes, state) in objects {
+        let nodes: Vec<_> = nodes.iter().map(ToString::to_string).collect();
+        let state = if state.is_empty() { String::new() } else { format!(" {state},") };
+        writeln!(text, "  {} {}:{state} open in {}", kind.word(), quoted(name), nodes.join(", "))?;
+    }
+    Ok(text)
+}

@@ -1,0 +1,100 @@
+//! `deck ls` and `deck why`: jobs as they are seen from outside.
+
+mod cycles;
+mod list;
+mod report;
+mod waits;
+
+use std::process::ExitCode;
+
+use deck::NodeState;
+use deck_peers::observe::{self, JobSight};
+use serde_json::{Value, json};
+
+/// Which of the two.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum What {
+    /// `deck ls`
+    List,
+    /// `deck why`
+    Waits,
+}
+
+/// What the user asked for.
+pub struct Options {
+    /// Which command.
+    pub what: What,
+    /// Name of a job, or a process of it.
+    pub job: Option<String>,
+    /// Print JSON.
+    pub json: bool,
+}
+
+/// Does it.
+pub fn run(options: &Options) -> ExitCode {
+    let name = if options.what == What::List { "deck ls" } else { "deck why" };
+    match show(options) {
+        Ok(text) => {
+            // A reader that has seen enough closes the pipe.
+            let _ = std::io::Write::write_all(&mut std::io::stdout(), text.as_bytes());
+            ExitCode::SUCCESS
+        }
+        Err(sentence) => {
+            eprintln!("{name}: {}", sentence.replace(char::is_control, " "));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn show(options: &Options) -> Result<String, String> {
+    let wanted = options.job.as_deref();
+    let jobs = observe::jobs(wanted).map_err(|error| error.to_string())?;
+    if let Some(wanted) = wanted.filter(|_| jobs.is_empty()) {
+        return Err(format!("you have no job {wanted:?} on this host; `deck ls` shows those that there are"));
+    }
+    let (texts, values): (Vec<String>, Vec<Value>) = jobs
+        .iter()
+        .map(|job| match options.what {
+            What::Waits => report::job(job),
+            What::List if wanted.is_some() => list::job(job),
+            What::List => list::line(job),
+        })
+        .unzip();
+    if options.json {
+        return Ok(format!("{}\n", json!({ "version": deck::VERSION, "jobs": values })));
+    }
+    if texts.is_empty() {
+        return Ok("you have no jobs on this host\n".to_owned());
+    }
+    Ok(texts.join(if options.what == What::List && wanted.is_none() { "" } else { "\n" }))
+}
+
+/// `job "name"`, or by a process of it.
+fn called(job: &JobSight) -> String {
+    match job.table.job() {
+        name if name.is_empty() => {
+            let process = job.processes.first().map_or(0, |process| *process);
+            format!("job of process {process}")
+        }
+        name => format!("job {}", quoted(&name)),
+    }
+}
+
+/// A name that anybody may have written.
+fn quoted(name: &str) -> String {
+    format!("{name:?}")
+}
+
+fn state_word(state: NodeState) -> &'static str {
+    match state {
+        NodeState::Live => "live",
+        NodeState::Frozen => "frozen",
+        NodeState::Left => "left",
+        NodeState::Lost => "lost",
+    }
+}
+
+/// `1 thing`, `2 things`.
+fn counted(count: usize, one: &str, many: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { many })
+}

@@ -1,0 +1,169 @@
+//! `deck why`: who waits for what, in words and in JSON.
+
+use std::collections::BTreeSet;
+use std::fmt::Write;
+
+use deck_peers::observe::JobSight;
+use serde_json::{Value, json};
+
+use super::cycles::{self, Cycle, Others};
+use super::waits::{self, Absent, Wait, Whom, whereabouts};
+use super::{called, counted, quoted, state_word};
+
+/// The report of a job.
+pub fn job(job: &JobSight) -> (String, Value) {
+    let waits = waits::of(job);
+    let others = Others::of(job, &waits);
+    let cycles = cycles::of(&waits, &others);
+    let text = text(job, &waits, &cycles).unwrap_or_default();
+    let value = json!({
+        "job": job.table.job(),
+        "processes": job.processes,
+        "nodes": job.nodes.iter().map(|node| json!({
+            "node": node.number.0,
+            "state": state_word(node.state),
+            "process": node.process,
+            "untold": node.untold,
+        })).collect::<Vec<_>>(),
+        "waits": waits.iter().map(|wait| wait_value(job, &waits, wait)).collect::<Vec<_>>(),
+        "cycles": cycles.iter().map(|cycle| json!({
+            "waits": cycle.waits,
+            "unless": cycle.bystanders.iter().map(|(node, thread)| json!({ "node": node.0, "thread": thread })).collect::<Vec<_>>(),
+        })).collect::<Vec<_>>(),
+    });
+    (text, value)
+}
+
+fn wait_value(job: &JobSight, waits: &[Wait], wait: &Wait) -> Value {
+    let whom = |whom: &Whom| match whom {
+        Whom::Thread(node, thread) => json!({ "node": node.0, "thread": thread }),
+        other => json!({ "node": other.node().0, "thread": null }),
+    };
+    let absent = |absent: &Absent| {
+        json!({
+            "index": absent.index,
+            "node": absent.node.map(|node| node.0),
+            "thread": absent.thread,
+            "where": place(job, waits, absent),
+        })
+    };
+    json!({
+        "node": wait.node.0,
+        "thread": wait.thread,
+        "thread_name": wait.thread_name,
+        "for": wait.goal.word(),
+        "name": wait.name,
+        "text": wait.doing,
+        "since_seconds": seconds(wait.since_ns),
+        "left_seconds": wait.left_ns.map(seconds),
+        "on": wait.on.iter().map(whom).collect::<Vec<_>>(),
+        "needs_all": wait.needs_all,
+        "note": wait.note,
+        "absent": wait.absent.iter().map(absent).collect::<Vec<_>>(),
+    })
+}
+
+fn seconds(ns: u64) -> f64 {
+    (ns / 1_000_000) as f64 / 1000.0
+}
+
+fn place(job: &JobSight, waits: &[Wait], absent: &Absent) -> String {
+    match absent.node {
+        None => "nobody has come as this member".to_owned(),
+        Some(node) if absent.has_left => format!("it has left the group ({node})"),
+        Some(node) => whereabouts(job, waits, node, absent.thread),
+    }
+}
+
+/// `thread 12 "main"`.
+fn thread(wait: &Wait) -> String {
+    format!("thread {} {}", wait.thread, quoted(&wait.thread_name))
+}
+
+fn text(job: &JobSight, waits: &[Wait], cycles: &[Cycle]) -> Result<String, std::fmt::Error> {
+    let mut text = String::new();
+    let live = job.nodes.iter().filter(|node| node.process.is_some()).count();
+    let threads = if waits.is_empty() {
+        "no thread waits".to_owned()
+    } else {
+        counted(waits.len(), "thread waits", "threads wait")
+    };
+    writeln!(text, "{}: {}, {threads}", called(job), counted(live, "node", "nodes"))?;
+    for node in job.nodes.iter().filter(|node| node.process.is_some()) {
+        let process = node.process.unwrap_or_default();
+        writeln!(text, "  {} (process {process}), {}", node.number, state_word(node.state))?;
+        let mut is_silent = true;
+        for wait in waits.iter().filter(|wait| wait.node == node.number) {
+            is_silent = false;
+            writeln!(text, "    {} waits {}", thread(wait), wait.doing)?;
+            writeln!(text, "      for {:.1} s, {}", seconds(wait.since_ns), end(wait))?;
+            if !wait.absent.is_empty() {
+                for absent in &wait.absent {
+                    let node = absent.node.map_or(String::new(), |node| format!(" ({node})"));
+                    writeln!(text, "      absent: index {}{node}: {}", absent.index, place(job, waits, absent))?;
+                }
+            } else {
+                writeln!(text, "      on {}", on(job, waits, wait))?;
+            }
+        }
+        if is_silent {
+            writeln!(text, "    no thread waits in DECK")?;
+        }
+        if node.untold > 0 {
+            writeln!(
+                text,
+                "    and more: {} could not be noted, for want of room",
+                counted(node.untold as usize, "thing", "things")
+            )?;
+        }
+    }
+    for cycle in cycles {
+        writeln!(text, "  cycle: these wait for one another only")?;
+        for (index, at) in cycle.waits.iter().enumerate() {
+            let (wait, next) = (&waits[*at], &waits[cycle.waits[(index + 1) % cycle.waits.len()]]);
+            writeln!(
+                text,
+                "    {}, {} waits {}: for {}, {}",
+                wait.node,
+                thread(wait),
+                wait.doing,
+                next.node,
+                thread(next)
+            )?;
+        }
+        if !cycle.bystanders.is_empty() {
+            let named = |(node, thread): &(deck::NodeId, u32)| format!("{thread} of {node}");
+            let named: Vec<_> = cycle.bystanders.iter().map(named).collect();
+            writeln!(text, "    unless one that sleeps outside of DECK ends it: thread {}", named.join(", "))?;
+        }
+    }
+    Ok(text)
+}
+
+fn end(wait: &Wait) -> String {
+    wait.left_ns.map_or("without end".to_owned(), |left| format!("{:.1} s more at most", seconds(left)))
+}
+
+/// Who could end a wait, in words.
+fn on(job: &JobSight, waits: &[Wait], wait: &Wait) -> String {
+    let note = wait.note.as_ref();
+    if let Some(note) = note {
+        return format!("anybody: {note}");
+    }
+    let nodes: BTreeSet<_> = wait.on.iter().map(|whom| whom.node()).collect();
+    if let Some(Whom::Runner(node)) = wait.on.first() {
+        return format!("{node}: one of its threads that waits for nothing in DECK");
+    }
+    if let [Whom::Thread(node, thread)] = wait.on.iter().copied().collect::<Vec<_>>()[..] {
+        return format!("{node}: {}", whereabouts(job, waits, node, Some(thread)));
+    }
+    let state = |node: &deck::NodeId| {
+        let sight = job.nodes.iter().find(|sight| sight.number == *node)?;
+        (sight.state != deck::NodeState::Live).then(|| format!(", which is {}", state_word(sight.state)))
+    };
+    let is_own = |node: &deck::NodeId| if *node == wait.node { ": its other threads" } else { "" };
+    let named = nodes.iter().map(|node| format!("{node}{}{}", is_own(node), state(node).unwrap_or_default()));
+    let named: Vec<_> = named.collect();
+    let any = if named.len() > 1 && !wait.needs_all { "any of " } else { "" };
+    if named.is_empty() { "nobody that is known".to_owned() } else { format!("{any}{}", named.join(", ")) }
+}

@@ -1,0 +1,294 @@
+//! Which thread waits for what, and who could end it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use deck::NodeId;
+use deck::group::Kind;
+use deck::observe;
+use deck_peers::observe::{Goal, JobSight, NodeSight, Told, now_ns};
+use deck_peers::{MailboxId, ObjectKind, Objects, Subject};
+
+use super::{quoted, state_word};
+
+/// Who could end a wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Whom {
+    /// Threads of a node, other than the one that waits.
+    Node(NodeId),
+    /// This thread of a node.
+    Thread(NodeId, u32),
+    /// A thread of a node that waits for nothing in DECK.
+    Runner(NodeId),
+    /// The control thread of a node, which answers unless its process is stopped.
+    Control(NodeId),
+}
+
+impl Whom {
+    /// Its node.
+    pub fn node(self) -> NodeId {
+        let (Whom::Node(node) | Whom::Thread(node, _) | Whom::Runner(node) | Whom::Control(node)) = self;
+        node
+    }
+}
+
+/// A member that has not come to a collective.
+#[derive(Clone, Debug)]
+pub struct Absent {
+    /// Its index.
+    pub index: u32,
+    /// Its node and thread, as far as they are known.
+    pub node: Option<NodeId>,
+    pub thread: Option<u32>,
+    /// It has left the group.
+    pub has_left: bool,
+}
+
+/// A thread that waits.
+#[derive(Clone, Debug)]
+pub struct Wait {
+    /// Its node.
+    pub node: NodeId,
+    /// Its number and name in the system.
+    pub thread: u32,
+    pub thread_name: String,
+    /// What it waits for.
+    pub goal: Goal,
+    /// In words, behind "waits".
+    pub doing: String,
+    /// The name of what it waits for.
+    pub name: String,
+    /// For how long it has waited, and how long it will at most, in nanoseconds.
+    pub since_ns: u64,
+    pub left_ns: Option<u64>,
+    /// Who could end it: any of them, or only all together.
+    pub on: BTreeSet<Whom>,
+    pub needs_all: bool,
+    /// What else there is to say.
+    pub note: Option<String>,
+    /// Who has not come.
+    pub absent: Vec<Absent>,
+}
+
+/// What the job's segments tell, in the form of questions.
+struct Known<'a> {
+    job: &'a JobSight,
+    objects: Objects,
+    /// The nodes that can post to a mail box.
+    posters: BTreeMap<u64, BTreeSet<NodeId>>,
+}
+
+/// All waits of a job, by node and thread.
+pub fn of(job: &JobSight) -> Vec<Wait> {
+    let mut posters: BTreeMap<u64, BTreeSet<NodeId>> = BTreeMap::new();
+    for node in &job.nodes {
+        for ring in node.notices.iter().filter(|told| told.subject == Subject::Ring) {
+            posters.entry(ring.facts[0]).or_default().insert(node.number);
+        }
+    }
+    let known = Known { job, objects: Objects::new(&job.table), posters };
+    let now = now_ns();
+    let mut waits: Vec<Wait> = job
+        .nodes
+        .iter()
+        .flat_map(|node| node.notices.iter().filter_map(|told| known.wait(node, told, now)).collect::<Vec<_>>())
+        .collect();
+    waits.sort_by_key(|wait| (wait.node, wait.thread));
+    waits
+}
+
+impl Known<'_> {
+    fn wait(&self, node: &NodeSight, told: &Told, now: u64) -> Option<Wait> {
+        let goal = told.goal.filter(|_| told.subject == Subject::Wait)?;
+        let thread = node.threads.iter().find(|thread| thread.number == told.thread)?;
+        if thread.is_service() {
+            return None;
+        }
+        let mut wait = Wait {
+            node: node.number,
+            thread: told.thread,
+            thread_name: thread.name.clone(),
+            goal,
+            doing: String::new(),
+            name: told.name.clone(),
+            since_ns: now.saturating_sub(told.since_ns),
+            left_ns: (told.until_ns != u64::MAX).then(|| told.until_ns.saturating_sub(now)),
+            on: BTreeSet::new(),
+            needs_all: false,
+            note: None,
+            absent: Vec::new(),
+        };
+        self.fill(&mut wait, told);
+        Some(wait)
+    }
+
+    fn live(&self) -> BTreeSet<Whom> {
+        self.job.table.live().into_iter().map(Whom::Node).collect()
+    }
+
+    fn posters(&self, ids: impl Iterator<Item = u64>) -> BTreeSet<Whom> {
+        ids.filter_map(|id| self.posters.get(&id)).flatten().copied().map(Whom::Node).collect()
+    }
+
+    fn fill(&self, wait: &mut Wait, told: &Told) {
+        let name = quoted(&told.name);
+        let mailbox =
+            if told.name.is_empty() { "an anonymous mail box".to_owned() } else { format!("mail box {name}") };
+        wait.doing = match wait.goal {
+            Goal::Message | Goal::Messages => {
+                let ids = told.facts.into_iter().filter(|id| *id != 0);
+                wait.on = self.posters(ids.clone());
+                if wait.on.is_empty() {
+                    wait.note = Some("no node has cloned it".to_owned());
+                    wait.on = self.live();
+                }
+                match (wait.goal, ids.count()) {
+                    (Goal::Messages, count) if count > 1 => {
+                        format!("to retrieve from one of {count} mail boxes or more, {mailbox} among them")
+                    }
+                    _ => format!("to retrieve from {mailbox}"),
+                }
+            }
+            Goal::Room => {
+                wait.on.extend(told.peer.map(Whom::Node));
+                format!("to post to {mailbox}, which is full")
+            }
+            Goal::Budget => {
+                let to = self.posters.iter().filter(|(_, posters)| posters.contains(&wait.node));
+                wait.on = to.filter_map(|(id, _)| MailboxId::from_word(*id)).map(|id| Whom::Node(id.owner)).collect();
+                format!("to post to {mailbox}: this node's budget is used up")
+            }
+            Goal::Semaphore => {
+                wait.on.insert(Whom::Node(wait.node));
+                format!("for a semaphore of its node, at {:#x}", told.facts[0])
+            }
+            Goal::Join => {
+                wait.on.insert(Whom::Node(wait.node));
+                "for the end of a thread of its node".to_owned()
+            }
+            Goal::Name => {
+                wait.on = self.live();
+                match observe::group_name(&told.name) {
+                    Some(group) => format!("for somebody to join group {}", quoted(group)),
+                    None => format!("for somebody to create mail box {name}"),
+                }
+            }
+            Goal::Meeting | Goal::Ring => {
+                wait.on.extend(told.peer.map(Whom::Control));
+                let what = if wait.goal == Goal::Ring { "to clone a mail box" } else { "to be connected" };
+                what.to_owned()
+            }
+            Goal::Segment => {
+                wait.on = told.peer.map_or_else(|| self.live(), |peer| BTreeSet::from([Whom::Control(peer)]));
+                if told.name.is_empty() {
+                    "for a shared segment".to_owned()
+                } else {
+                    format!("for somebody to create segment {name}")
+                }
+            }
+            Goal::Mutex => {
+                self.find_holder(wait, told);
+                format!("to lock mutex {name}")
+            }
+            Goal::Condition => {
+                self.find_users(wait, ObjectKind::Condition, told);
+                format!("for a signal of condition variable {name}")
+            }
+            Goal::Barrier => {
+                let (arrived, size) =
+                    self.find_users(wait, ObjectKind::Barrier, told).map_or((0, 0), |b| observe::arrivals(&b));
+                format!("at barrier {name}: {arrived} of {size} threads have come")
+            }
+            Goal::Counter => {
+                let value =
+                    self.find_users(wait, ObjectKind::Counter, told).map_or(0, |counter| observe::value(&counter));
+                format!("for counter {name}, which is {value}")
+            }
+            Goal::Group => {
+                self.find_absent(wait, told);
+                format!("for all to join group {name}")
+            }
+            Goal::Collective => {
+                self.find_absent(wait, told);
+                let kind = Kind::from_word(told.facts[5]).map_or("collective", Kind::name);
+                format!("in {kind} of group {name}")
+            }
+        };
+    }
+
+    fn find_users(&self, wait: &mut Wait, kind: ObjectKind, told: &Told) -> Option<deck_peers::Object> {
+        let object = self.objects.find(kind, &told.name)?;
+        wait.on = object.holding().into_iter().map(Whom::Node).collect();
+        Some(object)
+    }
+
+    fn find_holder(&self, wait: &mut Wait, told: &Told) {
+        let held = self.objects.find(ObjectKind::Mutex, &told.name).and_then(|mutex| observe::holder(&mutex));
+        let Some((node, locker)) = held else { return };
+        let notices = self.node(node).map_or(&[][..], |sight| &sight.notices);
+        let asleep =
+            notices.iter().find(|told| told.subject == Subject::Wait && told.locker.is_some() && told.locker == locker);
+        wait.on.insert(asleep.map_or(Whom::Runner(node), |told| Whom::Thread(node, told.thread)));
+    }
+
+    fn node(&self, number: NodeId) -> Option<&NodeSight> {
+        self.job.nodes.iter().find(|node| node.number == number)
+    }
+
+    fn find_absent(&self, wait: &mut Wait, told: &Told) {
+        let [owner, offset, size, phase, index, ..] = told.facts;
+        let Some(owner) = u32::try_from(owner).ok().map(NodeId) else { return };
+        let heap = self.node(owner).and_then(NodeSight::heap);
+        let members = heap.and_then(|heap| observe::members(heap, owner, offset, size, phase)).unwrap_or_default();
+        for member in members.iter().filter(|member| u64::from(member.index) != index) {
+            let is_absent = if phase == 0 { member.node.is_none() } else { !member.has_come };
+            if is_absent {
+                let facts = [u64::from(owner.0), offset, size, 0, u64::from(member.index)];
+                let thread = member.node.and_then(|node| self.member_thread(node, &facts));
+                let node = member.node;
+                wait.absent.push(Absent { index: member.index, node, thread, has_left: member.has_left });
+            }
+        }
+        wait.needs_all = true;
+        let whom = |absent: &Absent| match (absent.node, absent.thread) {
+            (Some(node), Some(thread)) => Some(Whom::Thread(node, thread)),
+            (Some(node), None) => Some(Whom::Node(node)),
+            (None, _) => None,
+        };
+        wait.on = wait.absent.iter().filter_map(whom).collect();
+        if wait.absent.iter().any(|absent| absent.node.is_none()) {
+            wait.on = self.live();
+            wait.needs_all = false;
+        }
+    }
+
+    /// The thread that joined the group as this member.
+    fn member_thread(&self, node: NodeId, facts: &[u64; 5]) -> Option<u32> {
+        let notices = &self.node(node)?.notices;
+        let is_it = |told: &&Told| told.subject == Subject::Member && told.facts[..5] == facts[..];
+        notices.iter().find(is_it).map(|told| told.thread)
+    }
+}
+
+/// Where a thread is, in words, for those who miss it.
+pub fn whereabouts(job: &JobSight, waits: &[Wait], node: NodeId, thread: Option<u32>) -> String {
+    let Some(sight) = job.nodes.iter().find(|sight| sight.number == node) else { return "unknown".to_owned() };
+    if sight.process.is_none() {
+        return format!("{node} is {}", state_word(sight.state));
+    }
+    let frozen = if sight.state == deck::NodeState::Frozen { ", and its process is stopped" } else { "" };
+    let Some(number) = thread else { return format!("{node} is {}", state_word(sight.state)) };
+    if let Some(wait) = waits.iter().find(|wait| wait.node == node && wait.thread == number) {
+        return format!("thread {number} {} waits {}{frozen}", quoted(&wait.thread_name), wait.doing);
+    }
+    match sight.threads.iter().find(|thread| thread.number == number) {
+        None => format!("thread {number}, which had joined, has ended"),
+        Some(thread) => {
+            let does = match thread.state {
+                'R' => "runs",
+                'T' | 't' => "does not wait in DECK",
+                _ => "sleeps outside of DECK",
+            };
+            format!("thread {number} {} {does}{frozen}", quoted(&thread.name))
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! What a node tells those who look on: a segment of notices, written by the node alone, read by anybody of the same user.
+//!
+//! There is a notice for each thread that sleeps, for each mail box, for each ring to another's mail box, and for each
+//! member of a group. A notice is written under a sequence number that is odd meanwhile, so that a reader, who never writes,
+//! knows whether it has read it whole (Lamport 1977; the seqlock of Linux). `docs/layout/notices.md` is this map in words.
+//!
+//! The segment is used from the cold side of things only: before a sleep, when a mail box is made.
+
+use std::sync::{Arc, Mutex};
+
+use deck_segment::{Segment, Words, layout::PAGE};
+use deck_sync::atomic::Ordering::{Relaxed, Release};
+use deck_sync::atomic::fence;
+use deck_sync::{FACTS, NodeId, Result};
+
+use crate::membership::lock;
+
+/// `DECKNOTE`, first word of a node's notices.
+pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"DECKNOTE");
+/// Changes with every change of the layout.
+pub(crate) const VERSION: u64 = 1;
+/// The label of the segment.
+pub(crate) const LABEL: &str = "deck-notices";
+
+/// Words of the header.
+pub(crate) mod header {
+    pub const MAGIC: usize = 0;
+    pub const VERSION: usize = 1;
+    pub const NODE: usize = 2;
+    pub const JOB: usize = 3;
+    pub const HEAP: usize = 4;
+    pub const USED: usize = 5;
+    pub const UNTOLD: usize = 6;
+}
+
+/// Words of a notice.
+pub(crate) mod entry {
+    pub const SEQUENCE: usize = 0;
+    pub const SUBJECT: usize = 1;
+    pub const THREAD: usize = 2;
+    pub const LOCKER: usize = 3;
+    pub const SINCE: usize = 4;
+    pub const UNTIL: usize = 5;
+    pub const GOAL: usize = 6;
+    pub const PEER: usize = 7;
+    pub const FACTS: usize = 8;
+    pub const LENGTH: usize = 16;
+    pub const NAME: usize = 17;
+    pub const END: usize = 32;
+}
+
+/// The most bytes of a name in a notice.
+pub(crate) const NAME_BYTES: usize = 96;
+/// Notices of a node at a time; more are counted, not told.
+pub(crate) const NOTICES_MAX: usize = 1 << 14;
+/// Bytes of a notice.
+pub(crate) const ENTRY_BYTES: usize = entry::END * 8;
+/// Notices that memory is taken for at once.
+const STEP: usize = 256;
+const BYTES: usize = PAGE + NOTICES_MAX * ENTRY_BYTES;
+// As `docs/layout/notices.md` says.
+const _: () = assert!(entry::NAME * 8 + NAME_BYTES <= ENTRY_BYTES && entry::FACTS + FACTS == entry::LENGTH);
+const _: () = assert!(BYTES == 4_198_400 && ENTRY_BYTES == 256);
+
+/// What a notice is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u64)]
+pub enum Subject {
+    /// A thread that sleeps.
+    Wait = 1,
+    /// A mail box of the node. Facts: the mail box, and its messages and bytes for each node.
+    Mailbox = 2,
+    /// A ring to a mail box. Facts: the mail box; the offset of the credits in this node's segment and of the ring in that of
+    /// the owner; messages, bytes and area lines.
+    Ring = 3,
+    /// A member of a group. Facts: owner and offset of the board, size, 0, index.
+    Member = 4,
+}
+
+impl Subject {
+    pub(crate) fn from_word(word: u64) -> Option<Subject> {
+        [Subject::Wait, Subject::Mailbox, Subject::Ring, Subject::Member]
+            .into_iter()
+            .find(|subject| *subject as u64 == word)
+    }
+}
+
+/// What is written into a notice.
+pub(crate) struct Content<'a> {
+    pub subject: Subject,
+    pub locker: Option<u32>,
+    pub since_ns: u64,
+    pub until_ns: u64,
+    pub goal: u64,
+    pub peer: Option<NodeId>,
+    pub facts: [u64; FACTS],
+    pub name: &'a str,
+}
+
+/// The notices of this node.
+#[derive(Debug)]
+pub struct Notices {
+    segment: Arc<Segment>,
+    head: Words,
+    words: Words,
+    places: Mutex<Places>,
+}
+
+#[derive(Debug, Default)]
+struct Places {
+    free: Vec<u32>,
+    used: usize,
+    allocated: usize,
+}
+
+impl Notices {
+    /// Those of `node`, which is in the job of this table and has this heap.
+    ///
+    /// # Errors
+    /// `NoMemory` or `System`.
+    pub fn create(node: NodeId, job: &Segment, heap: &Segment) -> Result<Arc<Notices>> {
+        let segment = Segment::create(LABEL, BYTES)?;
+        segment.allocate(0, PAGE)?;
+        let words = |offset, count| Words::in_segment(&segment, offset, count).expect("the segment has this size");
+        let (head, words) = (words(0, PAGE / 8), words(PAGE, NOTICES_MAX * entry::END));
+        head.get(header::NODE).store(u64::from(node.0), Relaxed);
+        head.get(header::JOB).store(job.inode(), Relaxed);
+        head.get(header::HEAP).store(heap.inode(), Relaxed);
+        head.get(header::VERSION).store(VERSION, Relaxed);
+        head.get(header::MAGIC).store(MAGIC, Release);
+        Ok(Arc::new(Notices { segment, head, words, places: Mutex::default() }))
+    }
+
+    fn place(&self) -> Option<u32> {
+        let mut places = lock(&self.places);
+        if let Some(index) = places.free.pop() {
+            return Some(index);
+        }
+        if places.used == NOTICES_MAX {
+            return None;
+        }
+        if places.used == places.allocated {
+            self.segment.allocate(PAGE + places.allocated * ENTRY_BYTES, STEP * ENTRY_BYTES).ok()?;
+            places.allocated += STEP;
+        }
+        places.used += 1;
+        self.head.get(header::USED).store(places.used as u64, Release);
+        Some(places.used as u32 - 1)
+    }
+
+    /// Tells something; `None` if there is no room. Never blocks for long.
+    pub(crate) fn tell(&self, content: &Content<'_>) -> Option<u32> {
+        let Some(index) = self.place() else {
+            self.head.get(header::UNTOLD).fetch_add(1, Relaxed);
+            return None;
+        };
+        let word = |word: usize| self.words.get(index as usize * entry::END + word);
+        let sequence = word(entry::SEQUENCE).load(Relaxed) | 1;
+        word(entry::SEQUENCE).store(sequence, Relaxed);
+        // Release: pairs with: notices/sequence. Whoever sees a part of what follows sees the odd number too.
+        fence(Release);
+        word(entry::SUBJECT).store(content.subject as u64, Relaxed);
+        word(entry::THREAD).store(thread_id(), Relaxed);
+        word(entry::LOCKER).store(content.locker.map_or(0, |number| u64::from(number) + 1), Relaxed);
+        word(entry::SINCE).store(content.since_ns, Relaxed);
+        word(entry::UNTIL).store(content.until_ns, Relaxed);
+        word(entry::GOAL).store(content.goal, Relaxed);
+        word(entry::PEER).store(content.peer.map_or(0, |node| u64::from(node.0) + 1), Relaxed);
+        (0..FACTS).for_each(|fact| word(entry::FACTS + fact).store(content.facts[fact], Relaxed));
+        let name = &content.name.as_bytes()[..content.name.len().min(NAME_BYTES)];
+        word(entry::LENGTH).store(name.len() as u64, Relaxed);
+        for (part, chunk) in name.chunks(8).enumerate() {
+            let mut bytes = [0; 8];
+            bytes[..chunk.len()].copy_from_slice(chunk);
+            word(entry::NAME + part).store(u64::from_le_bytes(bytes), Relaxed);
+        }
+        // Release: pairs with: notices/sequence.
+        word(entry::SEQUENCE).store(sequence.wrapping_add(1), Release);
+        Some(index)
+    }
+
+    /// Takes back what was told.
+    pub(crate) fn take_back(&self, index: u32) {
+        self.words.get(index as usize * entry::END + entry::SUBJECT).store(0, Release);
+        lock(&self.places).free.push(index);
+    }
+}
+
+/// The number of the calling thread in the system; looked up once.
+fn thread_id() -> u64 {
+    thread_local!(static NUMBER: u64 = rustix::thread::gettid().as_raw_nonzero().get() as u64);
+    NUMBER.try_with(|number| *number).unwrap_or(0)
+}
+
+/// Something that a node tells those who look on, until this is dropped.
+#[derive(Debug)]
+pub struct Notice {
+    notices: Arc<Notices>,
+    index: Option<u32>,
+}
+
+impl Notice {
+    /// Tells that there is something of this kind and name, with what there is to say of it.
+    pub fn new(notices: &Arc<Notices>, subject: Subject, name: &str, facts: impl IntoIterator<Item = u64>) -> Notice {
+        let mut content =
+            Content { subject, locker: None, since_ns: 0, until_ns: 0, goal: 0, peer: None, facts: [0; FACTS], name };
+        content.facts.iter_mut().zip(facts).for_each(|(place, fact)| *place = fact);
+        Notice { notices: notices.clone(), index: notices.tell(&content) }
+    }
+}
+
+impl Drop for Notice {
+    fn drop(&mut self) {
+        if let Some(index) = self.index.filter(|_| !crate::fork::is_child()) {
+            self.notices.take_back(index);
+        }
+    }
+}

@@ -1,0 +1,333 @@
+//! Looking at jobs from outside: with nobody's help, and writing nothing.
+//!
+//! The segments of a job are memfds that its processes have open, and the kernel lets the same user open them anew, through
+//! `/proc/PID/fd`, for reading. So a job is found and read whether it has a name or not, and also while all its processes
+//! are stopped. What was read is a copy, and is checked like everything that other processes can write.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File, OpenOptions};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use deck_segment::layout::PAGE;
+use deck_sync::{FACTS, NodeId, Result};
+pub use deck_sync::{Goal, now_ns};
+
+use crate::notices::{self, ENTRY_BYTES, NOTICES_MAX, Subject, entry, header};
+use crate::table::{NodeState, Table};
+
+/// How often a notice that is just being written is read again.
+const READS: u32 = 100;
+
+/// A job, as it was found.
+pub struct JobSight {
+    /// A copy of its table.
+    pub table: Table,
+    /// The processes that have it open: its nodes, and `deck run`.
+    pub processes: BTreeSet<u32>,
+    /// Its nodes, in order of their numbers; of those that are gone only how they went.
+    pub nodes: Vec<NodeSight>,
+}
+
+/// A node, as it was found.
+pub struct NodeSight {
+    /// Its number.
+    pub number: NodeId,
+    /// What became of it; frozen if its process is stopped.
+    pub state: NodeState,
+    /// Its process, while it has one.
+    pub process: Option<u32>,
+    /// What it tells.
+    pub notices: Vec<Told>,
+    /// How often it had no room to tell something.
+    pub untold: u64,
+    /// The threads of its process.
+    pub threads: Vec<ThreadSight>,
+    heap: Option<File>,
+}
+
+/// A notice that was read whole.
+#[derive(Clone, Debug)]
+pub struct Told {
+    /// What it is about.
+    pub subject: Subject,
+    /// The thread that wrote it.
+    pub thread: u32,
+    /// The number by which that thread stands in mutexes.
+    pub locker: Option<u32>,
+    /// Since when it waits, in nanoseconds of the monotonic clock.
+    pub since_ns: u64,
+    /// Until when at most; `u64::MAX`: without end.
+    pub until_ns: u64,
+    /// What it waits for.
+    pub goal: Option<Goal>,
+    /// Whom it waits for, if that is one node.
+    pub peer: Option<NodeId>,
+    /// More, as told at [`Subject`] and [`Goal`].
+    pub facts: [u64; FACTS],
+    /// The name of what it is about.
+    pub name: String,
+}
+
+/// A thread, as the system tells.
+#[derive(Clone, Debug)]
+pub struct ThreadSight {
+    /// Its number.
+    pub number: u32,
+    /// Its name.
+    pub name: String,
+    /// Its state, in the letters of `/proc`: R runs, S sleeps, T is stopped.
+    pub state: char,
+}
+
+impl ThreadSight {
+    /// True for threads that are DECK's own.
+    pub fn is_service(&self) -> bool {
+        ["deck-control", "deck-broker", "deck-watcher"].contains(&self.name.as_str())
+    }
+}
+
+impl NodeSight {
+    /// The node's segment, if it could be opened.
+    pub fn heap(&self) -> Option<BorrowedFd<'_>> {
+        self.heap.as_ref().map(AsFd::as_fd)
+    }
+
+    /// Words of the node's segment from byte `offset` on; `None` if it cannot be read there.
+    pub fn words<const COUNT: usize>(&self, offset: u64) -> Option<[u64; COUNT]> {
+        let mut bytes = vec![0; COUNT * 8];
+        self.heap.as_ref()?.read_exact_at(&mut bytes, offset).ok()?;
+        Some(std::array::from_fn(|index| word(&bytes, index)))
+    }
+}
+
+fn word(bytes: &[u8], index: usize) -> u64 {
+    bytes.get(index * 8..index * 8 + 8).map_or(0, |bytes| u64::from_le_bytes(bytes.try_into().expect("eight bytes")))
+}
+
+const TABLE: &str = "/memfd:deck-job (deleted)";
+const NOTICES: &str = "/memfd:deck-notices (deleted)";
+const HEAP: &str = "/memfd:deck-node (deleted)";
+
+/// The shared memory of one process, by label and inode.
+#[derive(Default)]
+struct Open {
+    tables: BTreeMap<u64, PathBuf>,
+    notices: BTreeMap<u64, PathBuf>,
+    heaps: BTreeMap<u64, PathBuf>,
+}
+
+/// Opens shared memory of another process for reading; `None` if it is not what it was any more: the process may have closed
+/// it, and opened anything else under the same number. Opening that must neither block nor take a terminal.
+fn open(path: &Path, label: &str, inode: u64) -> Option<File> {
+    let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path).ok()?;
+    let target = fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd())).ok()?;
+    let is_same = target.to_str() == Some(label) && file.metadata().is_ok_and(|known| known.ino() == inode);
+    is_same.then_some(file)
+}
+
+fn open_of(process: u32) -> Open {
+    let mut open = Open::default();
+    let Ok(entries) = fs::read_dir(format!("/proc/{process}/fd")) else { return open };
+    for path in entries.flatten().map(|entry| entry.path()) {
+        let Ok(target) = fs::read_link(&path) else { continue };
+        let map = match target.to_str() {
+            Some(TABLE) => &mut open.tables,
+            Some(NOTICES) => &mut open.notices,
+            Some(HEAP) => &mut open.heaps,
+            _ => continue,
+        };
+        if let Ok(known) = fs::metadata(&path) {
+            map.insert(known.ino(), path);
+        }
+    }
+    open
+}
+
+/// The processes of this user, except this one.
+fn processes() -> Vec<u32> {
+    let user = rustix::process::geteuid().as_raw();
+    let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
+    entries
+        .flatten()
+        .filter_map(|entry| Some((entry.file_name().to_str()?.parse().ok()?, entry.metadata().ok()?.uid())))
+        .filter(|(process, owner)| *owner == user && *process != std::process::id())
+        .map(|(process, _)| process)
+        .collect()
+}
+
+/// Finds the jobs of this user whose name, or one of whose processes, is `wanted`; all without a wish. Reads `/proc`; blocks for
+/// milliseconds.
+///
+/// # Errors
+/// If what is wanted is not among them and there is one that cannot be read: `Corrupt` if it is of another version of DECK,
+/// `NoMemory`.
+pub fn jobs(wanted: Option<&str>) -> Result<Vec<JobSight>> {
+    let mut all: BTreeMap<u32, Open> = processes().into_iter().map(|process| (process, open_of(process))).collect();
+    all.retain(|_, open| !open.tables.is_empty());
+    let mut tables: BTreeMap<u64, BTreeSet<u32>> = BTreeMap::new();
+    for (process, open) in &all {
+        for inode in open.tables.keys() {
+            tables.entry(*inode).or_default().insert(*process);
+        }
+    }
+    let (mut jobs, mut refused) = (Vec::new(), None);
+    for (inode, processes) in tables {
+        let mut paths = processes.iter().map(|process| &all[process].tables[&inode]);
+        // A process may end at any moment.
+        let Some(file) = paths.find_map(|path| open(path, TABLE, inode)) else { continue };
+        let table = match Table::copy_of(&file) {
+            Ok(table) => table,
+            // Made a moment ago, or of another version of DECK: the others can be looked at all the same.
+            Err(error) => {
+                refused = Some(error);
+                continue;
+            }
+        };
+        let is_wanted = |wanted: &str| {
+            table.job() == wanted || wanted.parse().is_ok_and(|process: u32| processes.contains(&process))
+        };
+        if wanted.is_none_or(is_wanted) {
+            let nodes = nodes_of(&table, inode, &processes, &all);
+            jobs.push(JobSight { table, processes, nodes });
+        }
+    }
+    match refused {
+        Some(error) if jobs.is_empty() && wanted.is_some() => Err(error),
+        _ => Ok(jobs),
+    }
+}
+
+/// Where what a node tells was found.
+struct Found {
+    process: u32,
+    notices: File,
+    heap: Option<File>,
+}
+
+fn nodes_of(table: &Table, job: u64, processes: &BTreeSet<u32>, all: &BTreeMap<u32, Open>) -> Vec<NodeSight> {
+    let mut found: BTreeMap<u32, Found> = BTreeMap::new();
+    for process in processes {
+        let seen = &all[process];
+        for (inode, path) in &seen.notices {
+            let Some(notices) = open(path, NOTICES, *inode) else { continue };
+            let Some(head) = head_of(&notices) else { continue };
+            let Ok(number) = u32::try_from(word(&head, header::NODE)) else { continue };
+            // A forked child has it open too.
+            let is_its = table.pid_of(NodeId(number)) == Some(*process);
+            if word(&head, header::JOB) == job && (is_its || !found.contains_key(&number)) {
+                let heap = word(&head, header::HEAP);
+                let heap = seen.heaps.get(&heap).and_then(|path| open(path, HEAP, heap));
+                found.insert(number, Found { process: *process, notices, heap });
+            }
+        }
+    }
+    let numbers = (0..table.count()).map(NodeId);
+    let states = numbers.filter_map(|number| Some((number, table.state(number)?)));
+    states.map(|(number, state)| node(number, state, found.remove(&number.0))).collect()
+}
+
+fn node(number: NodeId, state: NodeState, found: Option<Found>) -> NodeSight {
+    let is_live = state == NodeState::Live;
+    let Some(found) = found.filter(|_| is_live) else {
+        return NodeSight { number, state, process: None, notices: vec![], untold: 0, threads: vec![], heap: None };
+    };
+    let (notices, untold) = notices_of(&found.notices).unwrap_or_default();
+    // After the notices: a thread that has waited and runs by now is told as running.
+    let threads = threads_of(found.process);
+    let is_stopped = threads.first().is_some_and(|thread| matches!(thread.state, 'T' | 't'));
+    let state = if is_stopped { NodeState::Frozen } else { state };
+    NodeSight { number, state, process: Some(found.process), notices, untold, threads, heap: found.heap }
+}
+
+fn head_of(file: &File) -> Option<Vec<u8>> {
+    let mut head = vec![0; (header::UNTOLD + 1) * 8];
+    file.read_exact_at(&mut head, 0).ok()?;
+    let is_known = word(&head, header::MAGIC) == notices::MAGIC && word(&head, header::VERSION) == notices::VERSION;
+    is_known.then_some(head)
+}
+
+fn notices_of(file: &File) -> Option<(Vec<Told>, u64)> {
+    let head = head_of(file)?;
+    let used = usize::try_from(word(&head, header::USED)).ok()?.min(NOTICES_MAX);
+    let mut bytes = vec![0; used * ENTRY_BYTES];
+    file.read_exact_at(&mut bytes, PAGE as u64).ok()?;
+    let told = (0..used).filter_map(|index| {
+        let known = &bytes[index * ENTRY_BYTES..][..ENTRY_BYTES];
+        (word(known, entry::SUBJECT) != 0).then(|| whole(file, index)).flatten()
+    });
+    Some((told.collect(), word(&head, header::UNTOLD)))
+}
+
+/// Reads a notice until it stands still.
+fn whole(file: &File, index: usize) -> Option<Told> {
+    let at = (PAGE + index * ENTRY_BYTES) as u64;
+    let (mut once, mut again) = ([0; ENTRY_BYTES], [0; ENTRY_BYTES]);
+    for _ in 0..READS {
+        file.read_exact_at(&mut once, at).ok()?;
+        file.read_exact_at(&mut again, at).ok()?;
+        if once == again && word(&once, entry::SEQUENCE).is_multiple_of(2) {
+            return told(&once);
+        }
+    }
+    None
+}
+
+/// What stands in a notice, which anybody may have written.
+fn told(bytes: &[u8]) -> Option<Told> {
+    let number = |index: usize| u32::try_from(word(bytes, index)).ok();
+    let length = usize::try_from(word(bytes, entry::LENGTH)).ok()?.min(notices::NAME_BYTES);
+    let name = bytes.get(entry::NAME * 8..entry::NAME * 8 + length)?;
+    Some(Told {
+        subject: Subject::from_word(word(bytes, entry::SUBJECT))?,
+        thread: number(entry::THREAD)?,
+        locker: number(entry::LOCKER)?.checked_sub(1),
+        since_ns: word(bytes, entry::SINCE),
+        until_ns: word(bytes, entry::UNTIL),
+        goal: Goal::from_word(word(bytes, entry::GOAL)),
+        peer: number(entry::PEER)?.checked_sub(1).map(NodeId),
+        facts: std::array::from_fn(|fact| word(bytes, entry::FACTS + fact)),
+        name: String::from_utf8_lossy(name).into_owned(),
+    })
+}
+
+/// The threads of a process, the first one first.
+fn threads_of(process: u32) -> Vec<ThreadSight> {
+    let Ok(entries) = fs::read_dir(format!("/proc/{process}/task")) else { return Vec::new() };
+    let mut threads: Vec<ThreadSight> = entries
+        .flatten()
+        .filter_map(|entry| {
+            let stat = fs::read_to_string(entry.path().join("stat")).ok()?;
+            // The name in parentheses may hold anything.
+            let (before, rest) = stat.rsplit_once(')')?;
+            let name = before.split_once('(')?.1.to_owned();
+            Some(ThreadSight {
+                number: entry.file_name().to_str()?.parse().ok()?,
+                name,
+                state: rest.trim_start().chars().next()?,
+            })
+        })
+        .collect();
+    threads.sort_by_key(|thread| thread.number);
+    threads
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_a_notice_or_none(words in prop::collection::vec(0u64..20, entry::END), wild in any::<u64>(), at in 0..entry::END) {
+            let mut words = words;
+            words[at] = wild;
+            let bytes: Vec<u8> = words.into_iter().flat_map(u64::to_le_bytes).collect();
+            if let Some(told) = told(&bytes) {
+                prop_assert!(told.name.chars().count() <= notices::NAME_BYTES);
+            }
+        }
+    }
+}

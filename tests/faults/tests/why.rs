@@ -1,0 +1,281 @@
+//! `deck why` and `deck ls`: what is told of jobs that are stuck, stopped, or busy.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+use std::sync::mpsc::{TryRecvError, channel};
+
+use deck_testkit::{Job, SOON, products};
+use serde_json::Value;
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_deck-faults-node");
+
+/// The `deck` command, built for the profile that this test runs in.
+fn deck() -> &'static Path {
+    static DECK: OnceLock<PathBuf> = OnceLock::new();
+    DECK.get_or_init(|| products::build(&[&["-p", "deck-cli", "--bin", "deck"]]).join("deck"))
+}
+
+/// What a command tells of a job.
+#[track_caller]
+fn told(command: &str, job: &str) -> Value {
+    let ended = Command::new(deck()).args([command, job, "--json"]).output().expect("deck starts");
+    let errors = String::from_utf8_lossy(&ended.stderr);
+    assert!(ended.status.success() && errors.is_empty(), "deck {command} {job}: {}: {errors}", ended.status);
+    let mut value: Value = serde_json::from_slice(&ended.stdout).expect("one JSON object");
+    assert_eq!(value["jobs"].as_array().map(Vec::len), Some(1), "{value}");
+    value["jobs"][0].take()
+}
+
+/// Looks until as many threads wait, which they write down as they go to sleep. The watchdog ends what never comes.
+#[track_caller]
+fn waits(job: &str, count: usize) -> Value {
+    loop {
+        let told = told("why", job);
+        if told["waits"].as_array().expect("a list").len() == count {
+            return told;
+        }
+    }
+}
+
+/// Node and kind of each wait in a cycle.
+fn cycle(told: &Value, index: usize) -> Vec<(u64, String)> {
+    let waits = told["cycles"][index]["waits"].as_array().expect("a cycle");
+    let wait = |at: &Value| &told["waits"][at.as_u64().expect("a place") as usize];
+    waits
+        .iter()
+        .map(wait)
+        .map(|wait| (wait["node"].as_u64().unwrap(), wait["for"].as_str().unwrap().to_owned()))
+        .collect()
+}
+
+fn nodes_of(list: &Value) -> Vec<u64> {
+    list.as_array().expect("a list").iter().map(|whom| whom["node"].as_u64().unwrap()).collect()
+}
+
+#[test]
+fn two_nodes_that_retrieve_from_one_another_are_told_as_a_cycle_until_one_posts() {
+    let job = Job::launched(PROGRAM);
+    let [one, other] = job.nodes();
+    one.mailbox("a");
+    other.mailbox("b");
+    one.clone_mailbox("b");
+    other.clone_mailbox("a");
+    one.tell("w", "retrieve a 40000");
+    other.tell("w", "retrieve b 40000");
+    let told = waits(job.name(), 2);
+    assert_eq!(cycle(&told, 0), [(0, "retrieve".to_owned()), (1, "retrieve".to_owned())]);
+    assert_eq!(told["cycles"].as_array().unwrap().len(), 1, "{told}");
+    for (index, (name, whom)) in [("a", 1), ("b", 0)].into_iter().enumerate() {
+        let wait = &told["waits"][index];
+        assert_eq!((wait["name"].as_str(), nodes_of(&wait["on"])), (Some(name), vec![whom]), "{wait}");
+        let (since, left) = (wait["since_seconds"].as_f64().unwrap(), wait["left_seconds"].as_f64().unwrap());
+        assert!(since >= 0.0 && left > 0.0 && since + left > 30.0 && since + left < 40.01, "{wait}");
+    }
+    // Their first threads read what the test writes: they may end it.
+    assert!(nodes_of(&told["cycles"][0]["unless"]).contains(&0), "{told}");
+
+    other.post("a", 0, 1, 100);
+    one.answer("w").unwrap().words();
+    let told = waits(job.name(), 1);
+    assert_eq!((told["cycles"].as_array().unwrap().len(), told["waits"][0]["node"].as_u64()), (0, Some(1)), "{told}");
+    drop((one, other));
+    job.end();
+}
+
+#[test]
+fn mutexes_that_are_locked_crosswise_are_a_cycle_of_threads() {
+    let job = Job::by_name(PROGRAM);
+    let [one, other] = job.nodes();
+    one.ask_in("w", "lock a 1000").words();
+    other.ask_in("w", "lock b 1000").words();
+    one.tell("w", "lock b 40000");
+    other.tell("w", "lock a 40000");
+    let told = waits(job.name(), 2);
+    assert_eq!(cycle(&told, 0), [(0, "mutex".to_owned()), (1, "mutex".to_owned())]);
+    for (at, holder) in [(0, 1), (1, 0)] {
+        let (wait, other) = (&told["waits"][at], &told["waits"][holder]);
+        let on = &wait["on"][0];
+        assert_eq!((&on["node"], &on["thread"]), (&other["node"], &other["thread"]), "{told}");
+    }
+    assert_eq!(told["cycles"][0]["unless"].as_array().unwrap().len(), 0, "{told}");
+    drop((one, other));
+    job.end();
+}
+
+#[test]
+fn every_kind_of_wait_is_told_with_who_could_end_it() {
+    let job = Job::launched(PROGRAM);
+    let [here, there] = job.nodes();
+    // The other node has them open too, and comes to the barrier for a moment only.
+    there.ask("barrier all 3 0").failure();
+    for what in ["add sum 5", "signal changed", "lock held 1000"] {
+        there.done(what);
+    }
+    here.tell("condition", "lock own 1000");
+    here.answer("condition").unwrap().words();
+    let expected = [
+        ("condition", "await changed own 40000", vec![0, 1], "for a signal of condition variable \"changed\""),
+        ("semaphore", "take permits 40000", vec![0], "for a semaphore of its node"),
+        ("mutex", "lock held 40000", vec![1], "to lock mutex \"held\""),
+        ("barrier", "barrier all 3 40000", vec![0, 1], "at barrier \"all\": 1 of 3 threads have come"),
+        ("counter", "wait-for sum 6 40000", vec![0, 1], "for counter \"sum\", which is 5"),
+        ("name", "clone nobody 40000", vec![0, 1], "for somebody to create mail box \"nobody\""),
+        ("segment", "segment-open nothing 40000", vec![0, 1], "for somebody to create segment \"nothing\""),
+        ("group", "join-group half 2 0 40000", vec![0, 1], "for all to join group \"half\""),
+    ];
+    expected.iter().for_each(|(lane, what, ..)| here.tell(lane, what));
+    let told = waits(job.name(), expected.len());
+    for (_, what, on, text) in &expected {
+        let is_it = |wait: &&Value| wait["text"].as_str().unwrap().starts_with(text);
+        let wait = told["waits"].as_array().unwrap().iter().find(is_it);
+        let wait = wait.unwrap_or_else(|| panic!("{what}: {told}"));
+        assert_eq!((&wait["node"], nodes_of(&wait["on"])), (&0.into(), on.clone()), "{wait}");
+    }
+    let listed = self::told("ls", job.name());
+    let states = listed["things"].as_array().unwrap();
+    for (kind, name, state) in
+        [("mutex", "held", "held by node 1"), ("barrier", "all", "1 of 3 threads have come"), ("counter", "sum", "5")]
+    {
+        let thing = states.iter().find(|thing| thing["kind"] == kind && thing["name"] == name);
+        assert_eq!(thing.map(|thing| &thing["state"]), Some(&state.into()), "{listed}");
+    }
+    drop((here, there));
+    job.end();
+}
+
+#[test]
+fn a_job_whose_processes_are_all_stopped_tells_the_same() {
+    let job = Job::by_name(PROGRAM);
+    let [one, other] = job.nodes();
+    one.mailbox("a");
+    other.clone_mailbox("a");
+    one.tell("w", "retrieve a 40000");
+    waits(job.name(), 1);
+    // The first one has the broker too.
+    one.stop();
+    other.stop();
+    let told = told("why", job.name());
+    let states: Vec<_> = told["nodes"].as_array().unwrap().iter().map(|node| node["state"].as_str().unwrap()).collect();
+    assert_eq!(states, ["frozen", "frozen"]);
+    assert_eq!((told["waits"][0]["for"].as_str(), nodes_of(&told["waits"][0]["on"])), (Some("retrieve"), vec![1]));
+    let listed = self::told("ls", job.name());
+    assert_eq!((&listed["mailboxes"][0]["name"], &listed["mailboxes"][0]["node"]), (&"a".into(), &0.into()));
+    one.go_on();
+    other.go_on();
+    drop((one, other));
+    job.end();
+}
+
+#[test]
+fn a_collective_that_cannot_end_tells_who_is_absent_and_where_it_is_instead() {
+    let job = Job::launched(PROGRAM);
+    let [zero, one, two] = job.nodes();
+    two.mailbox("elsewhere");
+    for (index, node) in [&zero, &one, &two].into_iter().enumerate() {
+        node.tell("g", &format!("join-group g 3 {index} {}", SOON.as_millis()));
+    }
+    for node in [&zero, &one, &two] {
+        node.answer("g").unwrap().words();
+    }
+    zero.tell("g", "collective g barrier 0 1 40000");
+    one.tell("g", "collective g barrier 0 1 40000");
+    two.tell("g", "retrieve elsewhere 40000");
+    let told = waits(job.name(), 3);
+    let lost = &told["waits"][2];
+    assert_eq!((lost["node"].as_u64(), lost["for"].as_str()), (Some(2), Some("retrieve")));
+    assert_eq!(lost["note"], "no node has cloned it");
+    for wait in &told["waits"].as_array().unwrap()[..2] {
+        assert_eq!((&wait["for"], &wait["text"]), (&"collective".into(), &"in barrier of group \"g\"".into()));
+        let absent = wait["absent"].as_array().unwrap();
+        assert_eq!(absent.len(), 1, "{wait}");
+        assert_eq!((&absent[0]["index"], &absent[0]["node"]), (&2.into(), &2.into()));
+        assert_eq!(absent[0]["thread"], lost["thread"]);
+        assert!(
+            absent[0]["where"].as_str().unwrap().ends_with("waits to retrieve from mail box \"elsewhere\""),
+            "{wait}"
+        );
+    }
+    let listed = self::told("ls", job.name());
+    assert_eq!((&listed["groups"][0]["name"], &listed["groups"][0]["members"][2]["node"]), (&"g".into(), &2.into()));
+    drop((zero, one, two));
+    job.end();
+}
+
+#[test]
+fn a_full_mail_box_is_seen_and_who_posts_to_it_waits_for_its_owner() {
+    let job = Job::launched(PROGRAM);
+    let [owner, poster] = job.nodes();
+    owner.mailbox_for("box", 6);
+    poster.clone_mailbox("box");
+    poster.post("box", 0, 6, 100);
+    let listed = told("ls", job.name());
+    let mailbox = &listed["mailboxes"][0];
+    assert_eq!(
+        (&mailbox["name"], &mailbox["filled"], &mailbox["from"][0]["node"]),
+        (&"box".into(), &6.into(), &1.into())
+    );
+    poster.tell("w", "post box 6 1 100 40000");
+    let told = waits(job.name(), 1);
+    let wait = &told["waits"][0];
+    assert_eq!((&wait["for"], &wait["node"], nodes_of(&wait["on"])), (&"post".into(), &1.into(), vec![0]), "{wait}");
+    for number in 0..7 {
+        assert_eq!(owner.retrieve("box", SOON).unwrap().number, number);
+    }
+    assert_eq!(waits(job.name(), 0)["cycles"], Value::Array(vec![]));
+    assert_eq!(self::told("ls", job.name())["mailboxes"][0]["filled"], 0);
+    drop((owner, poster));
+    job.end();
+}
+
+#[test]
+fn a_busy_mail_box_has_a_rate() {
+    let job = Job::launched(PROGRAM);
+    let [owner, poster] = job.nodes();
+    owner.mailbox("box");
+    poster.clone_mailbox("box");
+    let (seen, is_seen) = channel::<()>();
+    std::thread::scope(|scope| {
+        let (owner, poster) = (&owner, &poster);
+        scope.spawn(move || {
+            for number in (0..).take_while(|_| is_seen.try_recv() == Err(TryRecvError::Empty)) {
+                poster.post("box", number, 1, 100);
+                owner.retrieve("box", SOON).unwrap();
+            }
+        });
+        loop {
+            let listed = told("ls", job.name());
+            let mailbox = &listed["mailboxes"][0];
+            if mailbox["per_second"].as_f64().unwrap() > 0.0 {
+                assert_eq!(mailbox["per_second"], mailbox["from"][0]["per_second"], "{listed}");
+                break;
+            }
+        }
+        drop(seen);
+    });
+    drop((owner, poster));
+    job.end();
+}
+
+#[test]
+fn a_job_is_known_by_any_of_its_processes_and_what_is_none_is_an_error() {
+    let job = Job::launched(PROGRAM);
+    let [one, _other] = job.nodes();
+    let told = told("ls", &one.pid().to_string());
+    assert_eq!((&told["job"], told["nodes"].as_array().unwrap().len()), (&job.name().into(), 2));
+    let lonely = Job::alone(PROGRAM);
+    let node = lonely.node();
+    let told = self::told("why", &node.pid().to_string());
+    assert_eq!((&told["job"], &told["processes"]), (&"".into(), &Value::from(vec![node.pid()])));
+    drop(node);
+    lonely.end();
+    let ended = Command::new(deck()).args(["why", "no-such-job"]).output().expect("deck starts");
+    let errors = String::from_utf8_lossy(&ended.stderr);
+    assert_eq!(ended.status.code(), Some(1));
+    assert!(errors.starts_with("deck why: you have no job \"no-such-job\"") && errors.contains("deck ls"), "{errors}");
+    let ended = Command::new(deck()).args(["why", "a", "b"]).output().expect("deck starts");
+    assert_eq!(ended.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&ended.stderr).contains("type: deck why [JOB] [--json]"));
+    drop((one, _other));
+    job.end();
+}
