@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use deck_segment::{HeapOptions, Rest};
 use deck_sync::{Error, ErrorKind, Result};
 use deck_transport::Thresholds;
 
@@ -13,8 +14,8 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 pub struct Settings {
     /// Bytes this node may have posted and not yet retrieved. `DECK_BUDGET`.
     pub budget_bytes: u64,
-    /// Address space of the node's segment. `DECK_HEAP`.
-    pub heap_bytes: usize,
+    /// The node's segment. `DECK_HEAP`, `DECK_HEAP_REST`.
+    pub heap: HeapOptions,
     /// Where protocols change. `DECK_BUFFERED_MAX`.
     pub thresholds: Thresholds,
 }
@@ -29,21 +30,26 @@ impl Settings {
     }
 
     fn read(variable: &dyn Fn(&str) -> Option<String>) -> Result<Settings> {
-        let heap = match variable("DECK_HEAP") {
+        let bytes = match variable("DECK_HEAP") {
             Some(text) => deck_segment::layout::DATA as u64 + parse_bytes("DECK_HEAP", &text)?,
             None => deck_segment::default_bytes() as u64,
         };
-        let heap_bytes = usize::try_from(heap).unwrap_or(usize::MAX / 2);
+        let mut heap = HeapOptions::of(usize::try_from(bytes).unwrap_or(usize::MAX / 2));
+        heap.rest = match variable("DECK_HEAP_REST") {
+            Some(text) if text.trim() == "0" => Rest::new(0),
+            Some(text) => Rest::new(usize::try_from(parse_bytes("DECK_HEAP_REST", &text)?).unwrap_or(usize::MAX)),
+            None => heap.rest,
+        };
         let budget_bytes = match variable("DECK_BUDGET") {
             Some(text) => parse_bytes("DECK_BUDGET", &text)?,
-            None => (heap - deck_segment::layout::DATA as u64) / 2,
+            None => (bytes - deck_segment::layout::DATA as u64) / 2,
         };
         let mut thresholds = Thresholds::default();
         if let Some(text) = variable("DECK_BUFFERED_MAX") {
             thresholds.buffered_max = usize::try_from(parse_bytes("DECK_BUFFERED_MAX", &text)?).unwrap_or(usize::MAX);
         }
         timeout_from(variable("DECK_TIMEOUT"))?;
-        Ok(Settings { budget_bytes, heap_bytes, thresholds })
+        Ok(Settings { budget_bytes, heap, thresholds })
     }
 }
 
@@ -89,6 +95,8 @@ mod tests {
     #[test]
     fn sizes_have_units() {
         assert_eq!(read("DECK_BUDGET", "256M").unwrap().budget_bytes, 256 << 20);
+        assert_eq!(read("DECK_HEAP_REST", "0").unwrap().heap.rest, Rest::new(0));
+        assert_eq!(read("DECK_HEAP_REST", "6M").unwrap().heap.rest, Rest::new(6 << 20));
         assert_eq!(read("DECK_BUDGET", "12345").unwrap().budget_bytes, 12345);
         assert_eq!(read("DECK_BUFFERED_MAX", "2k").unwrap().thresholds.buffered_max, 2048);
     }
@@ -100,6 +108,7 @@ mod tests {
             ("DECK_BUDGET", "many"),
             ("DECK_HEAP", "0"),
             ("DECK_HEAP", "-1M"),
+            ("DECK_HEAP_REST", "a while"),
             ("DECK_TIMEOUT", "soon"),
         ];
         for (name, value) in nonsense {

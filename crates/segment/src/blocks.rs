@@ -2,6 +2,9 @@
 //!
 //! Small buffers come in classes (four to a doubling, so at most a quarter is wasted) and keep their range for the next
 //! buffer of the class. Large ones are whole pages; when too many of them are idle their memory goes back to the system.
+//!
+//! Which idle buffer of a class is next depends on its size ([`crate::rest`]): the one that was given back last, or the one
+//! that was given back first, and that only when it has rested.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -11,6 +14,7 @@ use deck_sync::{Error, ErrorKind, Result};
 use crate::extents::Extents;
 use crate::heap::HeapUse;
 use crate::layout::{BUFFERS, DATA, HOLDERS, LINE, PAGE};
+use crate::rest::Rest;
 use crate::{Segment, limits};
 
 /// Buffers above this are whole pages and not kept in classes.
@@ -29,17 +33,23 @@ struct Block {
     offset: usize,
     capacity: usize,
     pending: bool,
+    /// What [`Blocks::handed_out`] was when its owner let go of it.
+    left_at: u64,
 }
 
 #[derive(Debug, Default)]
 struct Class {
-    idle: Vec<u32>,
+    /// Those given back first are in front.
+    idle: VecDeque<u32>,
     pending: VecDeque<u32>,
 }
 
 #[derive(Debug)]
 pub struct Blocks {
     segment: Arc<Segment>,
+    rest: Rest,
+    /// Bytes of all buffers ever handed out that rest after use: the clock of their rest.
+    handed_out: u64,
     /// Ranges that are allocated and free.
     ready: Extents,
     /// Ranges that are not allocated.
@@ -69,11 +79,13 @@ fn class_of(bytes: usize) -> (usize, usize) {
 }
 
 impl Blocks {
-    pub fn new(segment: Arc<Segment>) -> Blocks {
+    pub fn new(segment: Arc<Segment>, rest: Rest) -> Blocks {
         let mut holes = Extents::default();
         holes.give(DATA, segment.bytes() - DATA);
         Blocks {
             segment,
+            rest,
+            handed_out: 0,
             ready: Extents::default(),
             holes,
             allocated: HOLDERS,
@@ -119,18 +131,48 @@ impl Blocks {
         if self.classes.len() <= class {
             self.classes.resize_with(class + 1, Class::default);
         }
-        if let Some(index) = self.classes[class].idle.pop() {
+        if self.rest.is_for(capacity) {
+            return self.take_rested(class, capacity, claim, freed);
+        }
+        if let Some(index) = self.classes[class].idle.pop_back() {
             return Ok(index);
         }
+        match self.take_pending(class, claim, freed) {
+            Some(index) => Ok(index),
+            None => self.new_block(capacity, claim, freed),
+        }
+    }
+
+    fn take_pending(&mut self, class: usize, claim: &dyn Fn(u32) -> bool, freed: &dyn Fn(u32)) -> Option<u32> {
         for _ in 0..LOOKS.min(self.classes[class].pending.len()) {
-            let Some(index) = self.classes[class].pending.pop_front() else { break };
+            let index = self.classes[class].pending.pop_front()?;
             if claim(index) {
                 self.settle(index, freed);
-                return Ok(index);
+                return Some(index);
             }
             self.classes[class].pending.push_back(index);
         }
-        self.new_block(capacity, claim, freed)
+        None
+    }
+
+    /// The buffer that has rested longest, or a new one as long as none has rested enough. As each one handed out brings the
+    /// others nearer to the end of their rest, at most [`Rest::bytes`] become new for that reason.
+    fn take_rested(
+        &mut self,
+        class: usize,
+        capacity: usize,
+        claim: &dyn Fn(u32) -> bool,
+        freed: &dyn Fn(u32),
+    ) -> Result<u32> {
+        self.handed_out += capacity as u64;
+        if let Some(index) = self.take_pending(class, claim, freed) {
+            self.classes[class].idle.push_back(index);
+        }
+        let has_rested = |index: &u32| self.handed_out - self.blocks[*index as usize].left_at > self.rest.bytes() as u64;
+        if self.classes[class].idle.front().is_some_and(has_rested) {
+            return Ok(self.classes[class].idle.pop_front().expect("there is one in front"));
+        }
+        self.new_block(capacity, claim, freed).or_else(|error| self.classes[class].idle.pop_front().ok_or(error))
     }
 
     fn take_large(&mut self, bytes: usize, claim: &dyn Fn(u32) -> bool, freed: &dyn Fn(u32)) -> Result<u32> {
@@ -158,7 +200,7 @@ impl Blocks {
     fn new_block(&mut self, capacity: usize, claim: &dyn Fn(u32) -> bool, freed: &dyn Fn(u32)) -> Result<u32> {
         let offset = self.take_range(capacity, claim, freed)?;
         self.held -= capacity;
-        let block = Block { offset, capacity, pending: false };
+        let block = Block { offset, capacity, pending: false, left_at: 0 };
         if let Some(index) = self.unused_indexes.pop() {
             self.blocks[index as usize] = block;
             return Ok(index);
@@ -258,6 +300,7 @@ impl Blocks {
         }
         self.held -= self.blocks[index as usize].capacity;
         self.held_buffers -= 1;
+        self.blocks[index as usize].left_at = self.handed_out;
         self.shelve(index);
     }
 
@@ -267,6 +310,7 @@ impl Blocks {
         if std::mem::replace(&mut block.pending, true) {
             return;
         }
+        block.left_at = self.handed_out;
         if block.capacity > LARGE {
             self.pending_large.push_back(index);
         } else {
@@ -287,7 +331,7 @@ impl Blocks {
         let block = self.blocks[index as usize];
         if block.capacity <= LARGE {
             let (class, _) = class_of(block.capacity);
-            self.classes[class].idle.push(index);
+            self.classes[class].idle.push_back(index);
         } else if self.idle_large_bytes + block.capacity > IDLE_MAX {
             self.segment.release(block.offset, block.capacity);
             self.allocated -= block.capacity;
@@ -319,7 +363,7 @@ impl Blocks {
         self.look_at_pending(claim, freed);
         let mut idle: Vec<u32> = std::mem::take(&mut self.idle_large).into_iter().map(|(_, index)| index).collect();
         self.idle_large_bytes = 0;
-        self.classes.iter_mut().for_each(|class| idle.append(&mut class.idle));
+        self.classes.iter_mut().for_each(|class| idle.extend(class.idle.drain(..)));
         for index in idle {
             let block = self.blocks[index as usize];
             self.ready.give(block.offset, block.capacity);

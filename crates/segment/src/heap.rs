@@ -15,6 +15,7 @@ use crate::blocks::Blocks;
 use crate::buffer::{Buffer, BufferName};
 use crate::holders::{self, Holder};
 use crate::layout::{self, BUFFERS, DATA, LINE, LINE_WORDS, header, holder};
+use crate::rest::Rest;
 use crate::{Seat, Segment, Words, limits};
 
 /// A node's segment with its buffers, as its owner or another node sees it.
@@ -33,8 +34,26 @@ pub struct HeapMemory {
     is_closed: AtomicBool,
     /// Lets go of buffers that are needed no longer; asked when memory runs out.
     reserve: OnceLock<Box<dyn Fn() + Send + Sync>>,
+    /// How long buffers of this heap rest.
+    rest: Rest,
     /// Only in the owner.
     own: Option<Own>,
+}
+
+/// What a node's heap is like.
+#[derive(Clone, Debug)]
+pub struct HeapOptions {
+    /// Address space in bytes, tables included.
+    pub bytes: usize,
+    /// How long buffers rest before they are used again.
+    pub rest: Rest,
+}
+
+impl HeapOptions {
+    /// A heap of `bytes` bytes of address space, in all else as this machine has it best.
+    pub fn of(bytes: usize) -> HeapOptions {
+        HeapOptions { bytes, rest: Rest::of_this_machine() }
+    }
 }
 
 /// What only the owner of a heap knows.
@@ -72,11 +91,12 @@ fn zeroed_counts() -> Box<[AtomicU32]> {
 }
 
 impl HeapMemory {
-    /// Creates this node's segment: `bytes` of address space, a few pages allocated.
+    /// Creates this node's segment: a few pages of its address space allocated.
     ///
     /// # Errors
     /// [`ErrorKind::NoMemory`] with the remedy. Never blocks.
-    pub fn create(owner: NodeId, seat: Seat, bytes: usize) -> Result<Arc<HeapMemory>> {
+    pub fn create(owner: NodeId, seat: Seat, options: &HeapOptions) -> Result<Arc<HeapMemory>> {
+        let bytes = options.bytes;
         if bytes < DATA + (1 << 20) {
             // The tables come on top of what the user asks for.
             let heap = limits::size(bytes.saturating_sub(DATA) as u64);
@@ -100,8 +120,9 @@ impl HeapMemory {
         }
         // SAFETY: all zero bytes are a valid pair of AtomicU64.
         let places = unsafe { Box::<[(AtomicU64, AtomicU64)]>::new_zeroed_slice(BUFFERS).assume_init() };
-        let own = Own { blocks: Mutex::new(Blocks::new(segment.clone())), places };
-        HeapMemory::assemble(segment, owner, seat, None, Some(own))
+        let rest = options.rest.within(bytes - DATA);
+        let own = Own { blocks: Mutex::new(Blocks::new(segment.clone(), rest)), places };
+        HeapMemory::assemble(segment, owner, seat, None, Some((own, rest)))
     }
 
     /// Maps the segment of another node, seen from the node on seat `my_seat`.
@@ -136,8 +157,9 @@ impl HeapMemory {
         owner: NodeId,
         seat: Seat,
         my_seat: Option<Seat>,
-        own: Option<Own>,
+        own: Option<(Own, Rest)>,
     ) -> Result<Arc<HeapMemory>> {
+        let (own, rest) = own.map_or((None, Rest::new(0)), |(own, rest)| (Some(own), rest));
         #[cfg(not(loom))]
         let lines = Words::in_segment(&segment, layout::HOLDERS, BUFFERS * LINE_WORDS).expect("checked by size");
         #[cfg(loom)]
@@ -152,6 +174,7 @@ impl HeapMemory {
             held: AtomicU32::new(0),
             is_closed: AtomicBool::new(false),
             reserve: OnceLock::new(),
+            rest,
             own,
         }))
     }
@@ -183,6 +206,11 @@ impl HeapMemory {
     /// The memory.
     pub fn segment(&self) -> &Arc<Segment> {
         &self.segment
+    }
+
+    /// How long buffers rest before they are used again; not at all in another node's heap.
+    pub fn rest(&self) -> Rest {
+        self.rest
     }
 
     pub(crate) fn lines(&self) -> &Words {
@@ -260,7 +288,7 @@ impl HeapMemory {
         // Release: pairs with: holders/settle.
         self.counts[index as usize].store(1, Ordering::Release);
         self.held.fetch_add(1, Ordering::AcqRel);
-        Ok(Buffer::counted(self.clone(), index, offset, capacity))
+        Ok(Buffer::counted(self.clone(), index, offset, capacity, false))
     }
 
     /// True if a pending buffer is held by nobody; it then stays claimed until it is freed.
@@ -306,7 +334,7 @@ impl HeapMemory {
         if self.holder(name.index).hold() {
             self.held.fetch_add(1, Ordering::AcqRel);
         }
-        Ok(Buffer::counted(self.clone(), name.index, offset, capacity))
+        Ok(Buffer::counted(self.clone(), name.index, offset, capacity, true))
     }
 
     /// One handle more of a buffer of which the caller has one.

@@ -24,13 +24,15 @@ mod memory;
 #[path = "memory/interpreted.rs"]
 mod memory;
 mod prefetch;
+mod rest;
 mod words;
 
 pub use buffer::{Buffer, BufferName, Kept};
 pub use extents::Extents;
 pub use fabric::Remote;
-pub use heap::{HeapMemory, HeapUse, Region, default_bytes};
+pub use heap::{HeapMemory, HeapOptions, HeapUse, Region, default_bytes};
 pub use memory::Segment;
+pub use rest::Rest;
 pub use words::Words;
 
 /// A node's place among the live nodes of a host: dense and, unlike its number, used again after it is reclaimed.
