@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use deck_segment::{HeapOptions, Rest};
+use deck_segment::{HeapOptions, HugePages, Rest};
 use deck_sync::{Error, ErrorKind, Result};
 use deck_transport::Thresholds;
 
@@ -14,7 +14,7 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 pub struct Settings {
     /// Bytes this node may have posted and not yet retrieved. `DECK_BUDGET`.
     pub budget_bytes: u64,
-    /// The node's segment. `DECK_HEAP`, `DECK_HEAP_REST`.
+    /// The node's segment. `DECK_HEAP`, `DECK_HEAP_REST`, `DECK_HUGE_PAGES`.
     pub heap: HeapOptions,
     /// Where protocols change. `DECK_BUFFERED_MAX`.
     pub thresholds: Thresholds,
@@ -39,6 +39,15 @@ impl Settings {
             Some(text) if text.trim() == "0" => Rest::new(0),
             Some(text) => Rest::new(usize::try_from(parse_bytes("DECK_HEAP_REST", &text)?).unwrap_or(usize::MAX)),
             None => heap.rest,
+        };
+        heap.huge_pages = match variable("DECK_HUGE_PAGES").as_deref().map(str::trim) {
+            None | Some("auto") => HugePages::Auto,
+            Some("never") => HugePages::Never,
+            Some("always") => HugePages::Always,
+            Some(text) => {
+                return Err(Error::new(ErrorKind::Invalid, format!("DECK_HUGE_PAGES={text} is no choice"))
+                    .with_remedy("set DECK_HUGE_PAGES to auto, always or never"));
+            }
         };
         let budget_bytes = match variable("DECK_BUDGET") {
             Some(text) => parse_bytes("DECK_BUDGET", &text)?,
@@ -109,6 +118,7 @@ mod tests {
             ("DECK_HEAP", "0"),
             ("DECK_HEAP", "-1M"),
             ("DECK_HEAP_REST", "a while"),
+            ("DECK_HUGE_PAGES", "2M"),
             ("DECK_TIMEOUT", "soon"),
         ];
         for (name, value) in nonsense {

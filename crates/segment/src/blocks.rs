@@ -13,6 +13,7 @@ use deck_sync::{Error, ErrorKind, Result};
 
 use crate::extents::Extents;
 use crate::heap::HeapUse;
+use crate::huge::HUGE;
 use crate::layout::{BUFFERS, DATA, HOLDERS, LINE, PAGE};
 use crate::rest::Rest;
 use crate::{Segment, limits};
@@ -262,11 +263,15 @@ impl Blocks {
     }
 
     fn grow(&mut self, bytes: usize) -> Result<()> {
-        let usual = GROWTH.max((self.allocated / 4).min(16 << 20)).next_multiple_of(PAGE);
         let least = bytes.next_multiple_of(PAGE);
+        let usual = GROWTH.max((self.allocated / 4).min(16 << 20)).next_multiple_of(PAGE).max(least);
+        // A heap that stays small does not take a huge page for its few messages.
+        let huge = (self.segment.has_huge_pages() && usual.max(self.allocated) >= HUGE)
+            .then(|| (usual.next_multiple_of(HUGE), HUGE));
         // In a tight place the usual growth may be too much where the least is not.
-        for wanted in [usual.max(least), least] {
-            let Some(offset) = self.holes.take_lowest(wanted) else { continue };
+        let mut failed = None;
+        for (wanted, align) in huge.into_iter().chain([(usual, PAGE), (least, PAGE)]) {
+            let Some(offset) = self.holes.take_lowest(wanted, align) else { continue };
             match self.segment.allocate(offset, wanted) {
                 Ok(()) => {
                     self.allocated += wanted;
@@ -275,13 +280,11 @@ impl Blocks {
                 }
                 Err(error) => {
                     self.holes.give(offset, wanted);
-                    if wanted == least {
-                        return Err(error);
-                    }
+                    failed = Some(error);
                 }
             }
         }
-        Err(self.exhausted(bytes))
+        Err(failed.unwrap_or_else(|| self.exhausted(bytes)))
     }
 
     /// Gives a range back.

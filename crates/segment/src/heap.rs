@@ -14,6 +14,7 @@ use deck_sync::{Error, ErrorKind, NodeId, Result, fork};
 use crate::blocks::Blocks;
 use crate::buffer::{Buffer, BufferName};
 use crate::holders::{self, Holder};
+use crate::huge::HugePages;
 use crate::layout::{self, BUFFERS, DATA, LINE, LINE_WORDS, header, holder};
 use crate::rest::Rest;
 use crate::{Seat, Segment, Words, limits};
@@ -47,12 +48,14 @@ pub struct HeapOptions {
     pub bytes: usize,
     /// How long buffers rest before they are used again.
     pub rest: Rest,
+    /// Whether it consists of huge pages.
+    pub huge_pages: HugePages,
 }
 
 impl HeapOptions {
     /// A heap of `bytes` bytes of address space, in all else as this machine has it best.
     pub fn of(bytes: usize) -> HeapOptions {
-        HeapOptions { bytes, rest: Rest::of_this_machine() }
+        HeapOptions { bytes, rest: Rest::of_this_machine(), huge_pages: HugePages::default() }
     }
 }
 
@@ -104,6 +107,7 @@ impl HeapMemory {
                 .with_remedy("set DECK_HEAP to at least 1M"));
         }
         let segment = Segment::create("deck-node", bytes)?;
+        segment.use_huge_pages(options.huge_pages, DATA);
         segment.allocate(0, layout::HOLDERS)?;
         let words = Words::in_segment(&segment, 0, LINE_WORDS).expect("the header lies inside");
         let pid = rustix::process::getpid().as_raw_nonzero().get() as u64;

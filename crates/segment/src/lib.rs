@@ -15,6 +15,7 @@ mod extents;
 pub mod fabric;
 mod heap;
 pub mod holders;
+mod huge;
 pub mod layout;
 #[cfg_attr(miri, allow(dead_code, reason = "Miri's memory has no limits"))]
 mod limits;
@@ -31,6 +32,7 @@ pub use buffer::{Buffer, BufferName, Kept};
 pub use extents::Extents;
 pub use fabric::Remote;
 pub use heap::{HeapMemory, HeapOptions, HeapUse, Region, default_bytes};
+pub use huge::{HUGE, HugePages};
 pub use memory::Segment;
 pub use rest::Rest;
 pub use words::Words;
