@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use deck_segment::{HeapOptions, HugePages, Rest};
+use deck_segment::{HeapOptions, HugePages, Numa, NumaChoice, Rest};
 use deck_sync::{Error, ErrorKind, Result};
 use deck_transport::Thresholds;
 
@@ -14,7 +14,8 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 pub struct Settings {
     /// Bytes this node may have posted and not yet retrieved. `DECK_BUDGET`.
     pub budget_bytes: u64,
-    /// The node's segment. `DECK_HEAP`, `DECK_HEAP_REST`, `DECK_HUGE_PAGES`.
+    /// The node's segment. `DECK_HEAP`, `DECK_HEAP_REST`, `DECK_HUGE_PAGES`,
+    /// `DECK_NUMA`.
     pub heap: HeapOptions,
     /// Where protocols change. `DECK_BUFFERED_MAX`.
     pub thresholds: Thresholds,
@@ -40,15 +41,10 @@ impl Settings {
             Some(text) => Rest::new(usize::try_from(parse_bytes("DECK_HEAP_REST", &text)?).unwrap_or(usize::MAX)),
             None => heap.rest,
         };
-        heap.huge_pages = match variable("DECK_HUGE_PAGES").as_deref().map(str::trim) {
-            None | Some("auto") => HugePages::Auto,
-            Some("never") => HugePages::Never,
-            Some("always") => HugePages::Always,
-            Some(text) => {
-                return Err(Error::new(ErrorKind::Invalid, format!("DECK_HUGE_PAGES={text} is no choice"))
-                    .with_remedy("set DECK_HUGE_PAGES to auto, always or never"));
-            }
-        };
+        let choice = |name| parse_choice(name, variable(name));
+        heap.huge_pages = choice("DECK_HUGE_PAGES")?.of(HugePages::Never, HugePages::Auto, HugePages::Always);
+        let numa = choice("DECK_NUMA")?.of(NumaChoice::Never, NumaChoice::Auto, NumaChoice::Always);
+        heap.numa = Numa::of_this_machine(numa);
         let budget_bytes = match variable("DECK_BUDGET") {
             Some(text) => parse_bytes("DECK_BUDGET", &text)?,
             None => (bytes - deck_segment::layout::DATA as u64) / 2,
@@ -59,6 +55,32 @@ impl Settings {
         }
         timeout_from(variable("DECK_TIMEOUT"))?;
         Ok(Settings { budget_bytes, heap, thresholds })
+    }
+}
+
+enum Choice {
+    Never,
+    Auto,
+    Always,
+}
+
+impl Choice {
+    fn of<T>(self, never: T, auto: T, always: T) -> T {
+        match self {
+            Choice::Never => never,
+            Choice::Auto => auto,
+            Choice::Always => always,
+        }
+    }
+}
+
+fn parse_choice(name: &str, text: Option<String>) -> Result<Choice> {
+    match text.as_deref().map(str::trim) {
+        None | Some("auto") => Ok(Choice::Auto),
+        Some("never") => Ok(Choice::Never),
+        Some("always") => Ok(Choice::Always),
+        Some(text) => Err(Error::new(ErrorKind::Invalid, format!("{name}={text} is no choice"))
+            .with_remedy(format!("set {name} to auto, always or never"))),
     }
 }
 
@@ -119,6 +141,7 @@ mod tests {
             ("DECK_HEAP", "-1M"),
             ("DECK_HEAP_REST", "a while"),
             ("DECK_HUGE_PAGES", "2M"),
+            ("DECK_NUMA", "0-1"),
             ("DECK_TIMEOUT", "soon"),
         ];
         for (name, value) in nonsense {

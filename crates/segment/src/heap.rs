@@ -17,7 +17,7 @@ use crate::holders::{self, Holder};
 use crate::huge::HugePages;
 use crate::layout::{self, BUFFERS, DATA, LINE, LINE_WORDS, header, holder};
 use crate::rest::Rest;
-use crate::{Seat, Segment, Words, limits};
+use crate::{Numa, NumaChoice, Seat, Segment, Words, limits};
 
 /// A node's segment with its buffers, as its owner or another node sees it.
 pub struct HeapMemory {
@@ -50,12 +50,15 @@ pub struct HeapOptions {
     pub rest: Rest,
     /// Whether it consists of huge pages.
     pub huge_pages: HugePages,
+    /// The NUMA nodes among which it is divided.
+    pub numa: Arc<Numa>,
 }
 
 impl HeapOptions {
     /// A heap of `bytes` bytes of address space, in all else as this machine has it best.
     pub fn of(bytes: usize) -> HeapOptions {
-        HeapOptions { bytes, rest: Rest::of_this_machine(), huge_pages: HugePages::default() }
+        let numa = Numa::of_this_machine(NumaChoice::default());
+        HeapOptions { bytes, rest: Rest::of_this_machine(), huge_pages: HugePages::default(), numa }
     }
 }
 
@@ -66,6 +69,7 @@ struct Own {
     /// For each buffer its offset, and its capacity with bit 0 set while it is in use: what a name that comes back from
     /// another node is checked against.
     places: Box<[(AtomicU64, AtomicU64)]>,
+    numa: Arc<Numa>,
 }
 
 /// How much memory a heap uses.
@@ -125,7 +129,8 @@ impl HeapMemory {
         // SAFETY: all zero bytes are a valid pair of AtomicU64.
         let places = unsafe { Box::<[(AtomicU64, AtomicU64)]>::new_zeroed_slice(BUFFERS).assume_init() };
         let rest = options.rest.within(bytes - DATA);
-        let own = Own { blocks: Mutex::new(Blocks::new(segment.clone(), rest)), places };
+        let blocks = Mutex::new(Blocks::new(segment.clone(), rest, options.numa.clone()));
+        let own = Own { blocks, places, numa: options.numa.clone() };
         HeapMemory::assemble(segment, owner, seat, None, Some((own, rest)))
     }
 
@@ -282,7 +287,7 @@ impl HeapMemory {
     fn try_allocate(self: &Arc<Self>, bytes: usize) -> Result<Buffer> {
         let (own, mut blocks) = self.blocks()?;
         let is_free = |index: u32| self.claim_free(index);
-        let (index, offset, capacity) = blocks.take(bytes.max(1), &is_free, &|index| self.mark_free(own, index))?;
+        let (index, offset, capacity) = blocks.take(bytes.max(1), own.numa.here(), &is_free, &|index| self.mark_free(own, index))?;
         let first = index as usize * LINE_WORDS;
         self.lines.get(first + holder::SHARES).store(1, Ordering::Relaxed);
         self.lines.get(first + holder::GENERATION).fetch_add(1, Ordering::Relaxed);
@@ -386,17 +391,30 @@ impl HeapMemory {
         }
     }
 
-    /// A zeroed region of `bytes` for a ring or a mail box, 64-byte aligned. Only in the owner.
+    /// A zeroed region of `bytes` for a ring or a mail box, 64-byte aligned, near to the calling thread. Only in the owner.
     ///
     /// # Errors
     /// [`ErrorKind::NoMemory`] with the remedy.
     pub fn region(self: &Arc<Self>, bytes: usize) -> Result<Region> {
+        self.region_in(bytes, self.own.as_ref().map_or(0, |own| own.numa.here()))
+    }
+
+    /// As [`HeapMemory::region`], on the NUMA node that `other` lies on.
+    ///
+    /// # Errors
+    /// As [`HeapMemory::region`].
+    pub fn region_near(self: &Arc<Self>, bytes: usize, other: &Region) -> Result<Region> {
+        self.region_in(bytes, other.part)
+    }
+
+    fn region_in(self: &Arc<Self>, bytes: usize, part: usize) -> Result<Region> {
         self.check_size(bytes)?;
         let bytes = bytes.next_multiple_of(LINE);
         let (own, mut blocks) = self.blocks()?;
-        let offset = blocks.take_range(bytes, &|index| self.claim_free(index), &|index| self.mark_free(own, index))?;
+        let (claim, freed) = (|index: u32| self.claim_free(index), |index: u32| self.mark_free(own, index));
+        let (offset, part) = blocks.take_range(bytes, part, &claim, &freed)?;
         drop(blocks);
-        let region = Region { heap: self.clone(), offset, bytes };
+        let region = Region { heap: self.clone(), offset, bytes, part };
         let words = region.words();
         (0..words.count()).for_each(|word| words.get(word).store(0, Ordering::Relaxed));
         Ok(region)
@@ -423,6 +441,7 @@ pub struct Region {
     heap: Arc<HeapMemory>,
     offset: usize,
     bytes: usize,
+    part: usize,
 }
 
 impl Region {
@@ -452,7 +471,10 @@ impl Drop for Region {
         if !fork::is_child()
             && let Ok((_, mut blocks)) = self.heap.blocks()
         {
-            blocks.give_range(self.offset, self.bytes);
+            blocks.give_range(self.offset, self.bytes, self.part);
         }
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests;

@@ -24,6 +24,7 @@ mod memory;
 #[cfg(miri)]
 #[path = "memory/interpreted.rs"]
 mod memory;
+mod numa;
 mod prefetch;
 mod rest;
 mod words;
@@ -34,6 +35,7 @@ pub use fabric::Remote;
 pub use heap::{HeapMemory, HeapOptions, HeapUse, Region, default_bytes};
 pub use huge::{HUGE, HugePages};
 pub use memory::Segment;
+pub use numa::{Numa, NumaChoice, NumaUse};
 pub use rest::Rest;
 pub use words::Words;
 

@@ -132,6 +132,12 @@ impl Segment {
             && self.advise(Advice::LinuxPopulateWrite, offset, bytes).is_ok()
     }
 
+    /// Has the page tables of this process know the pages of a range, which were allocated before.
+    pub fn touch(&self, offset: usize, bytes: usize) {
+        // Whoever touches them first finds out; a kernel before 5.14 does not know this.
+        let _ = self.advise(Advice::LinuxPopulateRead, offset, bytes);
+    }
+
     /// Puts allocated pages together to huge ones, if that is how this segment gets them.
     fn collapse(&self, offset: usize, bytes: usize) {
         if self.huge.get() != Some(&Way::Collapse) {

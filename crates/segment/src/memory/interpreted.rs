@@ -116,6 +116,9 @@ impl Segment {
         false
     }
 
+    /// There are no page tables.
+    pub fn touch(&self, _offset: usize, _bytes: usize) {}
+
     /// All of it is there from the begin.
     ///
     /// # Errors
