@@ -12,14 +12,15 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
+use deck_sync::atomic::Ordering;
 use deck_sync::{Error, ErrorKind, Result};
 
 use crate::extents::Extents;
 use crate::heap::HeapUse;
 use crate::huge::HUGE;
-use crate::layout::{BUFFERS, DATA, HOLDERS, LINE, PAGE};
+use crate::layout::{BUFFERS, DATA, HOLDERS, LINE, LINE_WORDS, PAGE, header};
 use crate::rest::Rest;
-use crate::{Numa, Segment, limits};
+use crate::{MemoryFacts, Numa, Segment, Words, limits};
 
 /// Buffers above this are whole pages and not kept in classes.
 const LARGE: usize = 1 << 20;
@@ -170,12 +171,7 @@ impl Blocks {
         &mut classes[number]
     }
 
-    fn take_pending(
-        &mut self,
-        class: (usize, usize),
-        claim: &dyn Fn(u32) -> bool,
-        freed: &dyn Fn(u32),
-    ) -> Option<u32> {
+    fn take_pending(&mut self, class: (usize, usize), claim: &dyn Fn(u32) -> bool, freed: &dyn Fn(u32)) -> Option<u32> {
         for _ in 0..LOOKS.min(self.class(class).pending.len()) {
             let index = self.class(class).pending.pop_front()?;
             if claim(index) {
@@ -219,7 +215,8 @@ impl Blocks {
     /// program that goes from one size to another does not keep memory for both.
     fn dissolve_rested(&mut self) {
         let resting = |index: &u32| self.rest.is_for(self.blocks[*index as usize].capacity);
-        let idle: Vec<u32> = self.parts.iter().flat_map(|part| &part.classes).flat_map(|class| &class.idle).copied().collect();
+        let idle: Vec<u32> =
+            self.parts.iter().flat_map(|part| &part.classes).flat_map(|class| &class.idle).copied().collect();
         let idle: Vec<u32> = idle.into_iter().filter(resting).collect();
         let bytes: usize = idle.iter().map(|index| self.blocks[*index as usize].capacity).sum();
         if bytes <= 2 * self.rest.bytes() {
@@ -371,8 +368,18 @@ impl Blocks {
         Err(failed.unwrap_or_else(|| self.exhausted(bytes)))
     }
 
-    /// Allocates a range where `part` has its memory.
+    /// Allocates a range where `part` has its memory, and tells what it is like.
     fn allocate(&self, offset: usize, bytes: usize, part: usize) -> Result<()> {
+        let result = self.allocate_near(offset, bytes, part);
+        if let Some(words) = Words::in_segment(&self.segment, 0, LINE_WORDS) {
+            let huge_pages = self.segment.has_huge_pages() && self.allocated >= HUGE;
+            // Relaxed: for people.
+            words.get(header::MEMORY).store(MemoryFacts::of(huge_pages, &self.numa).to_word(), Ordering::Relaxed);
+        }
+        result
+    }
+
+    fn allocate_near(&self, offset: usize, bytes: usize, part: usize) -> Result<()> {
         let Some(address) = self.segment.at(offset, bytes).filter(|_| self.numa.binds()) else {
             return self.segment.allocate(offset, bytes);
         };

@@ -17,7 +17,7 @@ use crate::holders::{self, Holder};
 use crate::huge::HugePages;
 use crate::layout::{self, BUFFERS, DATA, LINE, LINE_WORDS, header, holder};
 use crate::rest::Rest;
-use crate::{Numa, NumaChoice, Seat, Segment, Words, limits};
+use crate::{MemoryFacts, Numa, NumaChoice, Seat, Segment, Words, limits};
 
 /// A node's segment with its buffers, as its owner or another node sees it.
 pub struct HeapMemory {
@@ -287,7 +287,8 @@ impl HeapMemory {
     fn try_allocate(self: &Arc<Self>, bytes: usize) -> Result<Buffer> {
         let (own, mut blocks) = self.blocks()?;
         let is_free = |index: u32| self.claim_free(index);
-        let (index, offset, capacity) = blocks.take(bytes.max(1), own.numa.here(), &is_free, &|index| self.mark_free(own, index))?;
+        let (index, offset, capacity) =
+            blocks.take(bytes.max(1), own.numa.here(), &is_free, &|index| self.mark_free(own, index))?;
         let first = index as usize * LINE_WORDS;
         self.lines.get(first + holder::SHARES).store(1, Ordering::Relaxed);
         self.lines.get(first + holder::GENERATION).fetch_add(1, Ordering::Relaxed);
@@ -418,6 +419,15 @@ impl HeapMemory {
         let words = region.words();
         (0..words.count()).for_each(|word| words.get(word).store(0, Ordering::Relaxed));
         Ok(region)
+    }
+
+    /// What its memory is like, as far as it has grown.
+    pub fn facts(&self) -> MemoryFacts {
+        let word = Words::in_segment(&self.segment, 0, LINE_WORDS).map_or(0, |words| {
+            // Relaxed: for people.
+            words.get(header::MEMORY).load(Ordering::Relaxed)
+        });
+        MemoryFacts::from_word(word)
     }
 
     /// How much memory the heap uses. Only in the owner; zero elsewhere. Looks at every buffer that the owner has let go of:

@@ -105,7 +105,9 @@ impl Segment {
     pub fn use_huge_pages(&self, wanted: HugePages, from: usize) {
         let from = from.next_multiple_of(HUGE);
         let way = match wanted.way() {
-            Way::Advice if self.advise(Advice::LinuxHugepage, from, self.bytes.saturating_sub(from)).is_err() => Way::None,
+            Way::Advice if self.advise(Advice::LinuxHugepage, from, self.bytes.saturating_sub(from)).is_err() => {
+                Way::None
+            }
             way => way,
         };
         let _ = self.huge.set(way);

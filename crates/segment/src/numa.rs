@@ -68,7 +68,9 @@ impl Numa {
         if cfg!(any(loom, miri)) || choice == NumaChoice::Never || (choice == NumaChoice::Auto && !has_several()) {
             return Numa::one();
         }
-        FOUND.get_or_init(|| Topology::of_this_machine().map_or_else(Numa::one, |topology| Arc::new(Numa::of(topology)))).clone()
+        FOUND
+            .get_or_init(|| Topology::of_this_machine().map_or_else(Numa::one, |topology| Arc::new(Numa::of(topology))))
+            .clone()
     }
 
     fn of(topology: Topology) -> Numa {

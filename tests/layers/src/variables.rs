@@ -24,7 +24,9 @@ pub fn unlike_the_page(files: &[File], page: &str) -> Vec<Finding> {
     let untold = named.iter().filter(|(name, _)| !told.contains(*name));
     let unread = told.iter().filter(|name| !named.contains_key(*name));
     untold
-        .map(|(name, path)| Finding::new(*path, format!("{name} is in no table of {PAGE}: tell what it does and who needs it")))
+        .map(|(name, path)| {
+            Finding::new(*path, format!("{name} is in no table of {PAGE}: tell what it does and who needs it"))
+        })
         .chain(unread.map(|name| Finding::new(PAGE, format!("{name} is read nowhere: take its line out of the table"))))
         .collect()
 }
@@ -57,7 +59,8 @@ fn is_name(word: &str) -> bool {
 mod tests {
     use super::*;
 
-    const TABLE: &str = "DECK_PROSE is no row.\n\n| Variable | What |\n|---|---|\n| `DECK_ONE`, `DECK_TWO` | see `DECK_THREE` |\n";
+    const TABLE: &str =
+        "DECK_PROSE is no row.\n\n| Variable | What |\n|---|---|\n| `DECK_ONE`, `DECK_TWO` | see `DECK_THREE` |\n";
 
     fn findings(path: &str, text: &str) -> Vec<String> {
         unlike_the_page(&[File::new(path, text)], TABLE).iter().map(ToString::to_string).collect()

@@ -26,7 +26,10 @@ fn a_buffer_rests_until_as_many_bytes_of_others_were_handed_out() {
     let used = places(&heap, 64 << 10, 200);
     let turn = distinct(&used);
     assert_eq!(turn, 17, "1 MiB of others in 64 KiB each");
-    assert!(used[turn..].iter().zip(&used).all(|(later, earlier)| later == earlier), "the one that rested longest is next");
+    assert!(
+        used[turn..].iter().zip(&used).all(|(later, earlier)| later == earlier),
+        "the one that rested longest is next"
+    );
     // Short ones, and ones that leave the caches by themselves, are used again at once.
     for size in [100, 8 << 10, 1 << 20, 3 << 20] {
         assert_eq!(distinct(&places(&heap, size, 50)), 1, "{size} bytes");
@@ -139,6 +142,7 @@ mod near {
                 assert!([libc::MPOL_PREFERRED, PREFERRED_MANY].contains(&mode), "policy {mode}, {told:?}");
                 assert!(told.bound_bytes >= 5 << 20, "{told:?}");
                 assert_eq!(told.elsewhere_bytes, 0, "{told:?}");
+                assert_eq!(usize::from(heap.facts().numa_nodes), numa.count());
             }
             answer => println!("not tested: the system binds nothing: {answer:?}, {told:?}"),
         }
@@ -154,5 +158,6 @@ mod near {
         assert_eq!(region.words().get(0).load(Ordering::Relaxed), 7);
         assert!(numa.usage().refused.is_some(), "{:?}", numa.usage());
         assert_eq!(numa.usage().numbers, [0, 900]);
+        assert!(heap.facts().is_refused && heap.facts().numa_nodes == 2, "{:?}", heap.facts());
     }
 }

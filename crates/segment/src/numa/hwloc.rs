@@ -200,7 +200,9 @@ impl Topology {
     /// # Errors
     /// The system's, where it refuses.
     pub fn bind(&self, address: NonNull<u8>, bytes: usize, numa_node: u32) -> std::io::Result<()> {
-        let Some(set) = Bitmap::of(&self.functions, numa_node) else { return Err(std::io::ErrorKind::OutOfMemory.into()) };
+        let Some(set) = Bitmap::of(&self.functions, numa_node) else {
+            return Err(std::io::ErrorKind::OutOfMemory.into());
+        };
         // SAFETY: a policy for addresses reads and writes no memory; a loaded topology and a live set.
         let result = unsafe {
             (self.functions.set_area_membind)(

@@ -110,7 +110,9 @@ pub fn seat(node: u32) -> Seat {
 /// `COUNT` nodes that were introduced to one another, each with `budget` bytes.
 pub fn job_with_budget<const COUNT: usize>(budget: u64) -> [Node; COUNT] {
     let own: Vec<Arc<HeapMemory>> = (0..COUNT as u32)
-        .map(|node| HeapMemory::create(NodeId(node), seat(node), &HeapOptions::of(DATA + (64 << 20))).expect("there is memory"))
+        .map(|node| {
+            HeapMemory::create(NodeId(node), seat(node), &HeapOptions::of(DATA + (64 << 20))).expect("there is memory")
+        })
         .collect();
     std::array::from_fn(|index| {
         let me = index as u32;
