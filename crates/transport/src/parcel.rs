@@ -99,6 +99,18 @@ impl Parcel {
         (self.size, self.element, self.runs) = (size, element, 0);
     }
 
+    /// Content of up to 8 bytes of one type.
+    #[inline]
+    pub(crate) fn set_word(&mut self, word: u64, size: usize, element: u8) {
+        if let Store::Buffer(_) = self.store {
+            self.store = Store::Inline(Inline::default());
+        }
+        if let Store::Inline(inline) = &mut self.store {
+            inline.0[0] = word;
+        }
+        (self.size, self.element, self.runs) = (size, element, 0);
+    }
+
     /// Inline content as it would lie in a slot; what is behind [`Parcel::size`] is anything.
     #[inline]
     pub(crate) fn inline_line(&self) -> Option<&Line> {
