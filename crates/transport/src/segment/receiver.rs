@@ -24,8 +24,8 @@ pub trait Heaps {
     fn heap_of(&self, owner: NodeId) -> Option<Arc<HeapMemory>>;
 }
 
-/// A receiver that left so many slots in a row without waiting is behind, and then fetches slots early: so many ahead. Fetching
-/// a slot before it is written would take its line away from the sender.
+/// A receiver that found a message at so many looks in a row is behind, and then fetches slots early: so many ahead. Fetching a
+/// slot before it is written would take its line away from the sender.
 const BEHIND: u32 = 4;
 const PREFETCH: u32 = 8;
 /// The most lines of the area that a receiver looks at while it waits.
@@ -73,7 +73,7 @@ pub struct Receiver<R: Remote> {
     area: u32,
     bytes: u64,
     is_hot: bool,
-    /// Slots left since the last look that found no message.
+    /// Messages with a slot of their own since the last look that found none.
     in_a_row: u32,
     /// Lines of the area to look at while waiting: as many as the last message had.
     expected_lines: u32,
@@ -299,7 +299,7 @@ impl<R: Remote> Receiver<R> {
         let Some((size, element)) = packet::simple(&line, self.head) else { return false };
         into.set_line(&line, size, element);
         self.expected_lines = 0;
-        self.leave_slot();
+        self.leave_whole_slot();
         self.count(Protocol::Short);
         true
     }
@@ -355,7 +355,7 @@ impl<R: Remote> Receiver<R> {
                     Protocol::ZeroCopy
                 }
             };
-        self.leave_slot();
+        self.leave_whole_slot();
         self.count(protocol);
         Ok(Some(protocol))
     }
@@ -375,6 +375,12 @@ impl<R: Remote> Receiver<R> {
     #[inline]
     fn leave_slot(&mut self) {
         (self.head, self.taken, self.drained) = (self.head.wrapping_add(1), 0, 0);
+    }
+
+    /// As [`Receiver::leave_slot`] if one message took all of it. Not for small ones: of their slots few are in use at a time.
+    #[inline]
+    fn leave_whole_slot(&mut self) {
+        self.leave_slot();
         self.in_a_row += 1;
         if self.in_a_row > BEHIND {
             self.ring.prefetch(((self.head.wrapping_add(PREFETCH)) & (self.slots - 1)) as usize * LINE_WORDS);
