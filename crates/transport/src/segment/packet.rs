@@ -271,10 +271,9 @@ pub fn collected_line(parcel: &Parcel, position: Position, slots: u32) -> Line {
 }
 
 /// Size and element type of a line that has arrived at `position`, if all of its content is in it and of one type: what the hot
-/// path decodes. Anything else is for [`Packet::read`].
+/// path decodes, from the `last` word alone. Anything else is for [`Packet::read`].
 #[inline]
-pub fn simple(line: &Line, position: Position) -> Option<(usize, u8)> {
-    let last = line[7];
+pub fn simple(last: u64, position: Position) -> Option<(usize, u8)> {
     if (last >> 48) as u8 != position as u8 {
         return None;
     }
@@ -365,7 +364,7 @@ mod tests {
         fn the_hot_path_decodes_what_the_general_one_does(line: [u64; 8], position: u32, kind in 0u64..3, length in 61u64..64) {
             let mut line = line;
             line[7] = line[7] & !(255 << 56 | 255 << 48 | 255) | length << 56 | u64::from(position as u8) << 48 | kind;
-            if let Some((size, element)) = simple(&line, position) {
+            if let Some((size, element)) = simple(line[7], position) {
                 match Packet::read(&line, position) {
                     Ok(Packet::Short { size: length, .. }) => prop_assert_eq!((usize::from(length), BYTES), (size, element)),
                     Ok(Packet::Typed { label, .. }) => {

@@ -231,11 +231,9 @@ impl<R: Remote> Receiver<R> {
     #[inline]
     fn line(&self, position: Position, last: u64) -> Line {
         let slot = (position & (self.slots - 1)) as usize;
-        let mut line: Line = [0; LINE_WORDS];
-        for (index, word) in line[..LINE_WORDS - 1].iter_mut().enumerate() {
-            // Relaxed: ordered by the acquire of the last word.
-            *word = self.ring.get(slot * LINE_WORDS + index).load(Ordering::Relaxed);
-        }
+        // Relaxed: ordered by the acquire of the last word.
+        let words = self.ring.line(slot * LINE_WORDS);
+        let mut line: Line = std::array::from_fn(|index| words[index].load(Ordering::Relaxed));
         line[LINE_WORDS - 1] = last;
         line
     }
@@ -295,9 +293,9 @@ impl<R: Remote> Receiver<R> {
     /// Takes the message that is all of the slot at `head`.
     #[inline]
     fn take_line(&mut self, last: u64, into: &mut Parcel) -> bool {
-        let line = self.line(self.head, last);
-        let Some((size, element)) = packet::simple(&line, self.head) else { return false };
-        into.set_line(&line, size, element);
+        let Some((size, element)) = packet::simple(last, self.head) else { return false };
+        let slot = (self.head & (self.slots - 1)) as usize;
+        into.set_line(self.ring.line(slot * LINE_WORDS), size, element);
         self.expected_lines = 0;
         self.leave_whole_slot();
         self.count(Protocol::Short);
