@@ -10,9 +10,9 @@ mod hwloc;
 
 use std::fs;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use deck_sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use hwloc::Topology;
 
 /// Whether memory is bound to NUMA nodes.
@@ -36,7 +36,7 @@ pub struct Numa {
     of_processor: Vec<u8>,
     bound: AtomicUsize,
     elsewhere: AtomicUsize,
-    refused: AtomicI32,
+    refused: AtomicU32,
 }
 
 /// What became of binding.
@@ -96,7 +96,7 @@ impl Numa {
             of_processor,
             bound: AtomicUsize::new(0),
             elsewhere: AtomicUsize::new(0),
-            refused: AtomicI32::new(0),
+            refused: AtomicU32::new(0),
         }
     }
 
@@ -120,7 +120,7 @@ impl Numa {
         let (Some(topology), Some(number)) = (&self.topology, self.numbers.get(index)) else { return };
         match topology.bind(address, bytes, *number) {
             Ok(()) => _ = self.bound.fetch_add(bytes, Ordering::Relaxed),
-            Err(error) => self.refused.store(error.raw_os_error().unwrap_or(libc::ENOSYS), Ordering::Relaxed),
+            Err(error) => self.refused.store(error.raw_os_error().unwrap_or(libc::ENOSYS) as u32, Ordering::Relaxed),
         }
     }
 
@@ -144,7 +144,7 @@ impl Numa {
             numbers: self.numbers.clone(),
             bound_bytes: self.bound.load(Ordering::Relaxed),
             elsewhere_bytes: self.elsewhere.load(Ordering::Relaxed),
-            refused: (refused != 0).then_some(refused),
+            refused: (refused != 0).then_some(refused as i32),
         }
     }
 }

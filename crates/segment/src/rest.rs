@@ -66,7 +66,7 @@ fn second_level_cache() -> Option<usize> {
 /// `1024K`, as the kernel writes sizes of caches.
 fn parse_size(text: &str) -> Option<usize> {
     let kib: usize = text.trim().strip_suffix('K')?.parse().ok()?;
-    (kib > 0).then(|| kib << 10)
+    (kib > 0).then_some(kib << 10)
 }
 
 #[cfg(all(test, not(loom)))]
