@@ -17,7 +17,10 @@ use crate::holders::{self, Holder};
 use crate::huge::HugePages;
 use crate::layout::{self, BUFFERS, DATA, LINE, LINE_WORDS, header, holder};
 use crate::rest::Rest;
-use crate::{MemoryFacts, Numa, NumaChoice, Seat, Segment, Words, limits};
+use crate::{MemoryFacts, Numa, NumaChoice, Seat, Segment, Words, limits, prefetch};
+
+/// Bytes of content that are fetched with a buffer: what follows is then fetched ahead by the processor.
+const EXPECTED: usize = 4 * LINE;
 
 /// A node's segment with its buffers, as its owner or another node sees it.
 pub struct HeapMemory {
@@ -341,10 +344,21 @@ impl HeapMemory {
                 return corrupt("that is not in use");
             }
         }
+        self.expect(name.index as usize, offset, capacity);
         if self.holder(name.index).hold() {
             self.held.fetch_add(1, Ordering::AcqRel);
         }
         Ok(Buffer::counted(self.clone(), name.index, offset, capacity, true))
+    }
+
+    /// A buffer was handed over: has what its receiver will need next fetched all at once, instead of one after the other.
+    fn expect(&self, index: usize, offset: usize, capacity: usize) {
+        self.lines.prefetch_to_write(index * LINE_WORDS);
+        for line in (0..capacity.min(EXPECTED)).step_by(LINE) {
+            if let Some(address) = self.segment.at(offset + line, LINE) {
+                prefetch::to_read(address.as_ptr());
+            }
+        }
     }
 
     /// One handle more of a buffer of which the caller has one.

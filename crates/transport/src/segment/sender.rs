@@ -85,8 +85,9 @@ struct Posting {
     area: u32,
     /// The credits as they were last read: messages and area lines.
     retired: u64,
-    /// Bytes posted by protocol 3, of all times.
+    /// Bytes posted by protocol 3, of all times, and those of them that were retrieved when somebody last looked.
     bytes: u64,
+    retired_bytes: u64,
     in_flight: Box<[Option<InFlight>]>,
     /// Up to which message those in flight were let go of.
     reaped: u32,
@@ -148,6 +149,7 @@ impl<R: Remote> Sender<R> {
                 area: 0,
                 retired: 0,
                 bytes: 0,
+                retired_bytes: 0,
                 in_flight,
                 reaped: 0,
             }),
@@ -283,7 +285,6 @@ impl<R: Remote> Sender<R> {
             let what = format!("a message of {bytes} bytes can never be posted with a budget of {limit} bytes");
             return Err(Refusal::Failed(Error::new(ErrorKind::TooLarge, what)));
         }
-        self.reap_some(posting, 4);
         self.check_slot(posting)?;
         if !self.has_bytes(posting, bytes) {
             return Err(self.closed_or(Refusal::Full));
@@ -317,6 +318,8 @@ impl<R: Remote> Sender<R> {
         point("post/held");
         let packet = if R::IS_MAPPED { Packet::HandOver { label, name } } else { Packet::Request { label } };
         self.publish(posting, &packet.write(posting.position, self.slots));
+        // Only now: the credits lie in a line that the receiver has written, and the message would have waited for it.
+        self.reap_some(posting, 4);
         Ok(Protocol::ZeroCopy)
     }
 
@@ -382,12 +385,20 @@ impl<R: Remote> Sender<R> {
     }
 
     /// True if `bytes` more may be in flight; a ring that may be empty takes any number.
-    fn has_bytes(&self, posting: &Posting, bytes: u64) -> bool {
+    fn has_bytes(&self, posting: &mut Posting, bytes: u64) -> bool {
+        let slack = self.shape.bytes_slack();
+        let has_room = |retired: u64| {
+            let out = posting.bytes.wrapping_sub(retired);
+            out <= slack || out >= u64::MAX / 2 || out.saturating_add(bytes) <= self.shape.bytes.saturating_add(slack)
+        };
+        if has_room(posting.retired_bytes) {
+            return true;
+        }
         // Acquire: pairs with: ring/credit.
         let retired = self.credit.get(credit::BYTES).load(Ordering::Acquire);
-        let out = posting.bytes.wrapping_sub(retired);
-        let slack = self.shape.bytes_slack();
-        out <= slack || out >= u64::MAX / 2 || out.saturating_add(bytes) <= self.shape.bytes.saturating_add(slack)
+        let has_room = has_room(retired);
+        posting.retired_bytes = retired;
+        has_room
     }
 
     /// Makes sure that there is a slot for the next message.
