@@ -92,6 +92,8 @@ impl Buffer {
 
     /// True if anybody else, in any node or in flight, shares the content. After a death it may stay true for ever, which
     /// costs a copy.
+    ///
+    /// Budget: one load, of a line that whoever let go last has written.
     pub fn is_shared(&self) -> bool {
         // Acquire: pairs with: buffer/share. Others are done with the content before we write it.
         self.shares().load(Ordering::Acquire) != 1

@@ -27,6 +27,7 @@ mod memory;
 mod memory;
 mod numa;
 mod prefetch;
+mod region;
 mod rest;
 mod words;
 
@@ -34,10 +35,11 @@ pub use buffer::{Buffer, BufferName, Kept};
 pub use extents::Extents;
 pub use fabric::Remote;
 pub use facts::MemoryFacts;
-pub use heap::{HeapMemory, HeapOptions, HeapUse, Region, default_bytes};
+pub use heap::{HeapMemory, HeapOptions, HeapUse, default_bytes};
 pub use huge::{HUGE, HugePages};
 pub use memory::Segment;
 pub use numa::{Numa, NumaChoice, NumaUse};
+pub use region::Region;
 pub use rest::Rest;
 pub use words::Words;
 

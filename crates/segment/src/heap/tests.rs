@@ -86,17 +86,17 @@ mod near {
         let Some(numa) = described(c"numa:2 pu:4", false) else { return };
         let heap = heap(1 << 20, |options| options.numa = numa);
         let regions: Vec<Region> = (0..20).map(|at| heap.region_in(4096, at % 2).unwrap()).collect();
-        assert!(regions.iter().enumerate().all(|(at, region)| region.part == at % 2));
+        assert!(regions.iter().enumerate().all(|(at, region)| region.part() == at % 2));
         let ends = |part: usize| {
-            let mine = regions.iter().filter(|region| region.part == part).map(Region::offset);
+            let mine = regions.iter().filter(|region| region.part() == part).map(Region::offset);
             (mine.clone().min().unwrap(), mine.max().unwrap() + 4096)
         };
         let (first, second) = (ends(0), ends(1));
         assert!(first.1 <= second.0 || second.1 <= first.0, "{first:?} and {second:?} overlap");
-        assert_eq!(heap.region_near(64, &regions[1]).unwrap().part, 1);
+        assert_eq!(heap.region_near(64, &regions[1]).unwrap().part(), 1);
         // All of the heap, whoever asks; and what was taken from another part goes back to it.
         let all: Vec<Region> = std::iter::from_fn(|| heap.region_in(32 << 10, 1).ok()).collect();
-        assert!(all.iter().any(|region| region.part == 0), "{} regions", all.len());
+        assert!(all.iter().any(|region| region.part() == 0), "{} regions", all.len());
         drop((all, regions));
         assert_eq!(heap.usage().held_bytes, 0);
         assert!(heap.region_in(200 << 10, 0).is_ok() && heap.region_in(200 << 10, 1).is_ok());

@@ -276,6 +276,8 @@ impl<R: Remote> Sender<R> {
         Ok(Protocol::Buffered)
     }
 
+    /// Budget: the slot; the buffer's line, twice; one line of this node's tables; the budget; five locked operations. The line of
+    /// credits is looked at when the message is on its way. No allocation, no system call.
     fn post_zero_copy(&self, posting: &mut Posting, parcel: &Parcel) -> Result<Protocol, Refusal> {
         let Some(buffer) = parcel.buffer() else { return Err(Refusal::NeedsBuffer) };
         let label = Label::of(parcel);
