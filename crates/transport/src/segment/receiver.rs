@@ -35,7 +35,7 @@ const EXPECTED_LINES: u32 = 8;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Glance {
     /// A message, which was taken.
-    Taken,
+    Taken(Protocol),
     /// Nothing, and there is nothing else to do.
     Nothing,
     /// Something that takes more than a quick look.
@@ -248,7 +248,8 @@ impl<R: Remote> Receiver<R> {
         Error::new(ErrorKind::Corrupt, format!("the ring from {}: {what}", self.from)).with_peer(self.from)
     }
 
-    /// As [`Receiver::take`] for a message that lies in its slot and has elements of one type: what the fast path is for.
+    /// As [`Receiver::take`] for a message with elements of one type that lies in its slot, or beside it if `into` has a buffer for
+    /// it: what the fast path is for.
     #[inline]
     pub fn take_simple(&mut self, into: &mut Parcel) -> Glance {
         let Ok(last) = self.next() else { return Glance::Unclear };
@@ -257,16 +258,22 @@ impl<R: Remote> Receiver<R> {
             let is_idle = !self.owes_more_than_slots && self.expected_lines == 0;
             return if is_idle { Glance::Nothing } else { Glance::Unclear };
         };
-        if self.take_here(last, into) { Glance::Taken } else { Glance::Unclear }
+        match self.take_here(last, into) {
+            Some(protocol) => Glance::Taken(protocol),
+            None => Glance::Unclear,
+        }
     }
 
     /// Takes the message at `head`, if that is all there is to do.
     #[inline]
-    fn take_here(&mut self, last: u64, into: &mut Parcel) -> bool {
-        match Packed::read(last) {
-            Some(packed) => self.take_small(packed, into),
-            None => self.take_line(last, into),
+    fn take_here(&mut self, last: u64, into: &mut Parcel) -> Option<Protocol> {
+        if let Some(packed) = Packed::read(last) {
+            return self.take_small(packed, into).then_some(Protocol::Short);
         }
+        if self.take_line(last, into) {
+            return Some(Protocol::Short);
+        }
+        self.take_beside(last, into).then_some(Protocol::Buffered)
     }
 
     /// Takes the next of the small messages at `head`.
@@ -287,6 +294,22 @@ impl<R: Remote> Receiver<R> {
         }
         self.expected_lines = 0;
         self.count(Protocol::Short);
+        true
+    }
+
+    /// Takes the message that lies in the area, if `into` has a buffer for it. Not inlined: shorter messages would pay for it.
+    #[inline(never)]
+    fn take_beside(&mut self, last: u64, into: &mut Parcel) -> bool {
+        let packet = packet::is_buffered(last).then(|| Packet::read(&self.line(self.head, last), self.head));
+        let Some(Ok(Packet::Buffered { label, line, area_end })) = packet else { return false };
+        let Some(data) = self.beside(&label, line) else { return false };
+        // SAFETY: `data` is readable for what the label needs.
+        if !unsafe { into.copy_in_place(&label, data) } {
+            return false;
+        }
+        self.leave_area(&label, area_end);
+        self.leave_whole_slot();
+        self.count(Protocol::Buffered);
         true
     }
 
@@ -316,43 +339,46 @@ impl<R: Remote> Receiver<R> {
             self.expect_content();
             return Ok(None);
         };
-        if self.take_here(last, into) {
-            return Ok(Some(Protocol::Short));
+        if let Some(protocol) = self.take_here(last, into) {
+            return Ok(Some(protocol));
         }
-        let protocol =
-            match Packet::read(&self.line(self.head, last), self.head).map_err(|nonsense| self.nonsense(nonsense.0))? {
-                Packet::Typed { label, bytes } => {
-                    // SAFETY: `Packet::read` has checked that content and runs lie in `bytes`.
-                    unsafe { into.copy_collected(&label, bytes.as_ptr(), heap)? };
-                    Protocol::Short
-                }
-                Packet::Short { .. } => unreachable!("that is simple"),
-                Packet::Packed { .. } => return Err(self.nonsense("a slot has fewer small messages than before")),
-                Packet::Buffered { label, line, area_end } => {
-                    self.take_buffered(into, &label, line, heap)?;
-                    self.area = area_end;
-                    self.expected_lines = (needed(&label).div_ceil(LINE as u64) as u32).min(EXPECTED_LINES);
-                    Protocol::Buffered
-                }
-                Packet::Request { .. } if R::IS_MAPPED => {
-                    return Err(self.nonsense("a message asks for an address where buffers are handed over"));
-                }
-                Packet::HandOver { .. } if !R::IS_MAPPED => {
-                    return Err(self.nonsense("a buffer is handed over where nobody can read it"));
-                }
-                Packet::HandOver { label, name } => {
-                    let Some(buffer) = self.take_hand_over(&label, &name, heaps)? else { return Ok(None) };
-                    into.set_buffer(buffer, label.size as usize, label.element, label.runs as usize);
-                    self.bytes = self.bytes.wrapping_add(needed(&label));
-                    Protocol::ZeroCopy
-                }
-                Packet::Request { label } => {
-                    let Some(buffer) = self.take_written(&label)? else { return Ok(None) };
-                    into.set_buffer(buffer, label.size as usize, label.element, label.runs as usize);
-                    self.bytes = self.bytes.wrapping_add(needed(&label));
-                    Protocol::ZeroCopy
-                }
-            };
+        let packet = Packet::read(&self.line(self.head, last), self.head);
+        let protocol = match packet.map_err(|nonsense| self.nonsense(nonsense.0))? {
+            Packet::Typed { label, bytes } => {
+                // SAFETY: `Packet::read` has checked that content and runs lie in `bytes`.
+                unsafe { into.copy_collected(&label, bytes.as_ptr(), heap)? };
+                Protocol::Short
+            }
+            Packet::Short { .. } => unreachable!("that is simple"),
+            Packet::Packed { .. } => return Err(self.nonsense("a slot has fewer small messages than before")),
+            Packet::Buffered { label, line, area_end } => {
+                let Some(data) = self.beside(&label, line) else {
+                    return Err(self.nonsense("a buffered message lies outside of its area"));
+                };
+                // SAFETY: `data` is readable for what the label needs.
+                unsafe { into.copy_collected(&label, data, heap)? };
+                self.leave_area(&label, area_end);
+                Protocol::Buffered
+            }
+            Packet::Request { .. } if R::IS_MAPPED => {
+                return Err(self.nonsense("a message asks for an address where buffers are handed over"));
+            }
+            Packet::HandOver { .. } if !R::IS_MAPPED => {
+                return Err(self.nonsense("a buffer is handed over where nobody can read it"));
+            }
+            Packet::HandOver { label, name } => {
+                let Some(buffer) = self.take_hand_over(&label, &name, heaps)? else { return Ok(None) };
+                into.set_buffer(buffer, label.size as usize, label.element, label.runs as usize);
+                self.bytes = self.bytes.wrapping_add(needed(&label));
+                Protocol::ZeroCopy
+            }
+            Packet::Request { label } => {
+                let Some(buffer) = self.take_written(&label)? else { return Ok(None) };
+                into.set_buffer(buffer, label.size as usize, label.element, label.runs as usize);
+                self.bytes = self.bytes.wrapping_add(needed(&label));
+                Protocol::ZeroCopy
+            }
+        };
         self.leave_whole_slot();
         self.count(protocol);
         Ok(Some(protocol))
@@ -394,16 +420,21 @@ impl<R: Remote> Receiver<R> {
         point("retrieve/credited");
     }
 
-    fn take_buffered(&self, into: &mut Parcel, label: &Label, line: u32, heap: &Arc<HeapMemory>) -> Result<()> {
+    /// Where content that lies in the area begins: readable for what its label needs, in mapped memory, to be copied out and never
+    /// borrowed. `None` if not all of it lies there.
+    #[inline]
+    fn beside(&self, label: &Label, line: u32) -> Option<*const u8> {
         let bytes = usize::try_from(needed(label)).unwrap_or(usize::MAX);
         let from = line as usize * LINE;
         let area_bytes = self.shape.area_lines as usize * LINE;
-        if from.checked_add(bytes).is_none_or(|end| end > area_bytes) {
-            return Err(self.nonsense("a buffered message lies outside of its area"));
-        }
-        let data = self.ring.address((self.shape.area() + from) / 8, bytes);
-        // SAFETY: `bytes` bytes from `data` lie in the area, in mapped memory; they are copied out, never borrowed.
-        unsafe { into.copy_collected(label, data, heap) }
+        from.checked_add(bytes).filter(|end| *end <= area_bytes)?;
+        Some(self.ring.address((self.shape.area() + from) / 8, bytes))
+    }
+
+    #[inline]
+    fn leave_area(&mut self, label: &Label, area_end: u32) {
+        self.area = area_end;
+        self.expected_lines = (needed(label).div_ceil(LINE as u64) as u32).min(EXPECTED_LINES);
     }
 
     fn take_hand_over(&mut self, label: &Label, name: &BufferName, heaps: &dyn Heaps) -> Result<Option<Buffer>> {
