@@ -132,3 +132,35 @@ pub fn a_receiver_knows_when_it_has_taken_all<F: Fabric>(seed: u64) {
         assert!(!ring.receiver.has_taken_all(tail.wrapping_add(1)), "{sizes:?}");
     }
 }
+
+pub fn a_slot_that_was_drained_and_written_again_is_not_forgotten<F: Fabric>(seed: u64) {
+    let [a, b] = job();
+    // As many slots as messages: the last of these lies in the slot that the receiver is still at.
+    let mut ring = Ring::<F>::shaped(&a, &b, seed, Shape { messages: 4, ..SHAPE });
+    assert_eq!(ring.shape.slots(), 4);
+    ring.must_post(&a.parcel(1, b"small"));
+    ring.take(&b);
+    ring.settle(&b);
+    let wanted: Vec<_> = (0..4).map(|index| pattern(index, SIZE)).collect();
+    wanted.iter().for_each(|content| _ = ring.must_post(&a.parcel(1, content)));
+    if F::Remote::IS_MAPPED {
+        ring.receiver.adopt(&b, None);
+        a.heap.forget_seat(seat(a.number.0));
+        a.use_memory_again(SIZE);
+        assert_eq!(a.heap.usage().buffers, 4, "held by whoever took over");
+    }
+    wanted.iter().for_each(|content| assert!(ring.take(&b).bytes() == *content, "its memory was used again"));
+    ring.expect_nothing(&b);
+}
+
+pub fn a_ring_is_quiet_although_its_receiver_is_still_at_a_slot_of_the_lap_before<F: Fabric>(seed: u64) {
+    let [a, b] = job();
+    let mut ring = Ring::<F>::shaped(&a, &b, seed, Shape { messages: 4, ..SHAPE });
+    ring.must_post(&a.parcel(1, b"small"));
+    ring.take(&b);
+    ring.settle(&b);
+    (0..4).for_each(|index| _ = ring.must_post(&a.parcel(1, &pattern(index, 20))));
+    let tail = ring.sender.end(Ending::Lost);
+    ring.settle(&b);
+    assert!(ring.receiver.is_quiet(tail));
+}
