@@ -5,7 +5,8 @@
 //! arrive in the order posted.
 //!
 //! Hot path of a short message: what is known of the credits (a look at the credit line only when they run out), one
-//! 64-byte line written, one load of `HOT`, which changes seldom. No locked operation, no allocation, no system call.
+//! 64-byte line written, or two words of one ([`super::packed`]), one load of `HOT`, which changes seldom. No locked operation, no
+//! allocation, no system call.
 
 use std::sync::Arc;
 
