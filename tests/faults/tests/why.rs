@@ -229,6 +229,32 @@ fn a_full_mail_box_is_seen_and_who_posts_to_it_waits_for_its_owner() {
 }
 
 #[test]
+fn what_the_memory_of_a_node_is_like_is_told_and_refused_places_are_no_failure() {
+    let job = Job::launched(PROGRAM);
+    let owner = job.node_with(&[("DECK_NUMA", "never")]);
+    // A machine that hwloc describes and takes for this one, which has no NUMA node 900: whoever binds to it is refused.
+    let machine = ("HWLOC_SYNTHETIC", "numa:2(indexes=900,901) pu:64");
+    let poster = job.node_with(&[("DECK_NUMA", "always"), machine, ("HWLOC_THISSYSTEM", "1")]);
+    owner.mailbox("box");
+    poster.clone_mailbox("box");
+    poster.post("box", 0, 3, 1 << 20);
+    for number in 0..3 {
+        assert_eq!(owner.retrieve("box", SOON).unwrap().number, number);
+    }
+    let listed = told("ls", job.name());
+    let [plain, bound] = [0, 1].map(|node| &listed["nodes"][node]["memory"]);
+    assert!(plain["bytes"].as_u64() > Some(0) && plain["numa_nodes"] == 0 && plain["refused"] == false, "{listed}");
+    assert!(bound["bytes"].as_u64() > Some(1 << 20), "{listed}");
+    if bound["numa_nodes"] == 0 {
+        println!("not tested: hwloc is not installed (libhwloc.so.15)");
+    } else {
+        assert_eq!((&bound["numa_nodes"], &bound["refused"]), (&2.into(), &true.into()), "{listed}");
+    }
+    drop((owner, poster));
+    job.end();
+}
+
+#[test]
 fn a_busy_mail_box_has_a_rate() {
     let job = Job::launched(PROGRAM);
     let [owner, poster] = job.nodes();
