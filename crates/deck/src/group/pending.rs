@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use deck_mudeck::{Element, Error, ErrorKind, Result};
+use deck_segment::content::Way;
 
 use super::Group;
 use super::call::{Call, Kind};
@@ -107,9 +108,10 @@ impl Group {
     pub fn start<T: Element>(&mut self, call: &Call, input: &[T], output: Vec<T>) -> Result<Pending<T>> {
         let (input, output) = (T::as_bytes(input), T::as_bytes(&output));
         self.check_new(call, input.len(), output.len())?;
+        let way = self.alike(call, input, output).map_or(Way::ThroughCaches, |alike| self.ways.best(alike));
         let slot = Arc::new(Mutex::new(Outcome::UnderWay));
         self.queue.push_back(Started {
-            progress: Progress::new(call, &self.member),
+            progress: Progress::new(call, &self.member, way),
             input: input.to_vec(),
             output: output.to_vec(),
             slot: slot.clone(),
