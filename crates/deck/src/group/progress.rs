@@ -163,6 +163,7 @@ impl Progress {
             Kind::Barrier => false,
             Kind::Bcast | Kind::Scatter | Kind::Scatterv => index == self.call.root,
             Kind::Gather | Kind::Gatherv => index != self.call.root,
+            Kind::Reduce => self.choice.is_shared || index != self.call.root,
             _ => true,
         }
     }
