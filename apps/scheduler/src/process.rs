@@ -132,8 +132,8 @@ fn consume(shop: &Shop, queues: &[Queue], number: usize, all: u64) -> Result<Vec
 /// Waits while this consumer is a round ahead of another. In the paper each has a processor of its own; with fewer, whichever runs
 /// first would take all there is, and the access record would tell of one consumer only.
 fn keep_step(rounds: &[Counter], number: usize, own: i64) -> Result<()> {
-    let others = rounds.iter().enumerate().filter(|(other, _)| *other != number);
-    others.map(|(_, other)| other.wait_for(own, PATIENCE).map(drop)).collect()
+    let mut others = rounds.iter().enumerate().filter(|(other, _)| *other != number);
+    others.try_for_each(|(_, other)| other.wait_for(own, PATIENCE).map(drop))
 }
 
 /// One round: up to three tasks of the first queue, two of the second, one of the third; a queue that has no more is left for
