@@ -129,8 +129,7 @@ impl Inbox {
             if let Some(ring) = &mut self.rings[index]
                 && ring.id == id
                 && ring.receiver.from() == from
-                && ring.receiver.head() == tail
-                && ring.receiver.is_quiet(tail)
+                && ring.receiver.has_taken_all(tail)
             {
                 self.remove(index);
             }

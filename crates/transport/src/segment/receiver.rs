@@ -12,6 +12,7 @@ use deck_segment::{Buffer, BufferName, HeapMemory, Region, Remote, Words};
 use deck_sync::atomic::Ordering;
 use deck_sync::{Error, ErrorKind, NodeId, Result, barrier, point};
 
+use super::packed::{self, Packed};
 use super::packet::{self, Label, Packet, needed};
 use super::ring::{Position, Shape, credit, tag};
 use crate::parcel::Parcel;
@@ -57,8 +58,14 @@ pub struct Receiver<R: Remote> {
     /// Offset of the credit line in the sender's segment.
     credit: usize,
     head: Position,
-    /// Position, area lines and bytes of the last credit that was told.
-    told: Position,
+    /// Of the small messages in the slot at `head`, how many were taken.
+    taken: u32,
+    /// The last word of that slot if all of them were taken: until the next slot is in use, more may be added. Otherwise 0.
+    drained: u64,
+    /// Messages taken, of all times.
+    messages: u32,
+    /// Messages, area lines and bytes of the last credit that was told.
+    told: u32,
     told_area: u32,
     told_bytes: u64,
     /// What is not told yet is more than short messages: it is told as soon as there is nothing else to do.
@@ -66,7 +73,7 @@ pub struct Receiver<R: Remote> {
     area: u32,
     bytes: u64,
     is_hot: bool,
-    /// Messages since the last look that found none.
+    /// Messages with a slot of their own since the last look that found none.
     in_a_row: u32,
     /// Lines of the area to look at while waiting: as many as the last message had.
     expected_lines: u32,
@@ -111,6 +118,9 @@ impl<R: Remote> Receiver<R> {
             remote: parts.remote,
             credit: parts.credit,
             head: 0,
+            taken: 0,
+            drained: 0,
+            messages: 0,
             told: 0,
             told_area: 0,
             told_bytes: 0,
@@ -131,7 +141,8 @@ impl<R: Remote> Receiver<R> {
     /// For tests: see [`super::sender::Sender::begin_at`].
     #[doc(hidden)]
     pub fn begin_at(&mut self, position: Position, area: u32) {
-        (self.head, self.answered, self.area, self.told_area) = (position, position, area, area);
+        (self.head, self.answered, self.messages) = (position, position, position);
+        (self.area, self.told_area) = (area, area);
         self.told = position.wrapping_sub(1);
         self.tell();
     }
@@ -141,7 +152,7 @@ impl<R: Remote> Receiver<R> {
         self.from
     }
 
-    /// The position of the next message.
+    /// The position of the slot of the next message, or of the last one if more may be added to that.
     pub fn head(&self) -> Position {
         self.head
     }
@@ -157,36 +168,79 @@ impl<R: Remote> Receiver<R> {
         Packet::has_arrived(self.last_word(position), position, self.slots)
     }
 
-    /// True if the next message is there. One load.
+    /// True if the next message is there. One load, or two.
     #[inline]
     pub fn has_next(&self) -> bool {
+        let is_new = |last: u64, position| last >> 62 == 3 || Packet::has_arrived(last, position, self.slots);
         let last = self.last_word(self.head);
-        Packet::has_arrived(last, self.head, self.slots) || (last >> 62) == 3
+        if self.drained == 0 {
+            return is_new(last, self.head);
+        }
+        let next = self.head.wrapping_add(1);
+        last != self.drained && is_new(last, self.head) || is_new(self.last_word(next), next)
     }
 
-    /// The line that has arrived at `position`.
+    /// True if all that was posted before `tail` was taken.
+    pub fn has_taken_all(&self, tail: Position) -> bool {
+        let is_added = || self.last_word(self.head) != self.drained;
+        self.head == tail || self.drained != 0 && self.head.wrapping_add(1) == tail && !is_added()
+    }
+
+    /// The last word of the slot of the next message, at `head`, if that is there.
     #[inline]
-    fn line(&self, position: Position) -> Result<Option<Line>> {
-        let last = self.last_word(position);
-        if !Packet::has_arrived(last, position, self.slots) {
-            if last >> 62 == 3 {
-                return Err(self.nonsense("the tag of a slot is none that exists"));
-            }
-            return Ok(None);
+    fn next(&mut self) -> Result<Option<u64>> {
+        let last = self.last_word(self.head);
+        if self.drained != 0 {
+            return self.next_after_small(last);
         }
+        self.arrived(last, self.head)
+    }
+
+    /// As [`Receiver::next`] if all small messages of the slot were taken; `last` is the last word of that slot.
+    #[inline]
+    fn next_after_small(&mut self, last: u64) -> Result<Option<u64>> {
+        // The sender may have come round to this slot again, if all others are in use.
+        let is_added = |last: u64| last != self.drained && Packet::has_arrived(last, self.head, self.slots);
+        if is_added(last) {
+            return Ok(Some(last));
+        }
+        let next = self.head.wrapping_add(1);
+        let Some(word) = self.arrived(self.last_word(next), next)? else { return Ok(None) };
+        // Ordered by the acquire of the next slot's last word: nothing is added to this one any more.
+        let last = self.last_word(self.head);
+        if is_added(last) {
+            return Ok(Some(last));
+        }
+        self.leave_slot();
+        Ok(Some(word))
+    }
+
+    /// `last`, if it tells that `position` has arrived.
+    #[inline]
+    fn arrived(&self, last: u64, position: Position) -> Result<Option<u64>> {
+        if Packet::has_arrived(last, position, self.slots) {
+            return Ok(Some(last));
+        }
+        if last >> 62 == 3 {
+            return Err(self.nonsense("the tag of a slot is none that exists"));
+        }
+        Ok(None)
+    }
+
+    /// The line at `position`, which has arrived and whose last word is `last`.
+    #[inline]
+    fn line(&self, position: Position, last: u64) -> Line {
         let slot = (position & (self.slots - 1)) as usize;
-        let mut line: Line = [0; LINE_WORDS];
-        for (index, word) in line[..LINE_WORDS - 1].iter_mut().enumerate() {
-            // Relaxed: ordered by the acquire of the last word.
-            *word = self.ring.get(slot * LINE_WORDS + index).load(Ordering::Relaxed);
-        }
+        // Relaxed: ordered by the acquire of the last word.
+        let words = self.ring.line(slot * LINE_WORDS);
+        let mut line: Line = std::array::from_fn(|index| words[index].load(Ordering::Relaxed));
         line[LINE_WORDS - 1] = last;
-        Ok(Some(line))
+        line
     }
 
     fn packet(&self, position: Position) -> Result<Option<Packet>> {
-        let Some(line) = self.line(position)? else { return Ok(None) };
-        Packet::read(&line, position).map(Some).map_err(|nonsense| self.nonsense(nonsense.0))
+        let Some(last) = self.arrived(self.last_word(position), position)? else { return Ok(None) };
+        Packet::read(&self.line(position, last), position).map(Some).map_err(|nonsense| self.nonsense(nonsense.0))
     }
 
     #[cold]
@@ -197,22 +251,54 @@ impl<R: Remote> Receiver<R> {
     /// As [`Receiver::take`] for a message that lies in its slot and has elements of one type: what the fast path is for.
     #[inline]
     pub fn take_simple(&mut self, into: &mut Parcel) -> Glance {
-        let Ok(line) = self.line(self.head) else { return Glance::Unclear };
-        let Some(line) = line else {
+        let Ok(last) = self.next() else { return Glance::Unclear };
+        let Some(last) = last else {
             self.in_a_row = 0;
             let is_idle = !self.owes_more_than_slots && self.expected_lines == 0;
             return if is_idle { Glance::Nothing } else { Glance::Unclear };
         };
-        if self.take_line(&line, into) { Glance::Taken } else { Glance::Unclear }
+        if self.take_here(last, into) { Glance::Taken } else { Glance::Unclear }
     }
 
-    /// Takes the message of `line`, if that is all of it.
+    /// Takes the message at `head`, if that is all there is to do.
     #[inline]
-    fn take_line(&mut self, line: &Line, into: &mut Parcel) -> bool {
-        let Some((size, element)) = packet::simple(line, self.head) else { return false };
-        into.set_line(line, size, element);
+    fn take_here(&mut self, last: u64, into: &mut Parcel) -> bool {
+        match Packed::read(last) {
+            Some(packed) => self.take_small(packed, into),
+            None => self.take_line(last, into),
+        }
+    }
+
+    /// Takes the next of the small messages at `head`.
+    #[inline]
+    fn take_small(&mut self, packed: Packed, into: &mut Parcel) -> bool {
+        if !packed.is_at(self.head) || !packed.has(self.taken) {
+            return false;
+        }
+        let slot = (self.head & (self.slots - 1)) as usize;
+        // Relaxed: ordered by the acquire of the last word.
+        let word = self.ring.get(slot * LINE_WORDS + self.taken as usize).load(Ordering::Relaxed);
+        into.set_word(word, packed.size(self.taken), packed.element());
+        self.taken += 1;
+        if self.taken == packed::MESSAGES {
+            self.leave_slot();
+        } else {
+            self.drained = if self.taken == packed.count() { packed.word() } else { 0 };
+        }
         self.expected_lines = 0;
-        self.go_on(Protocol::Short);
+        self.count(Protocol::Short);
+        true
+    }
+
+    /// Takes the message that is all of the slot at `head`.
+    #[inline]
+    fn take_line(&mut self, last: u64, into: &mut Parcel) -> bool {
+        let Some((size, element)) = packet::simple(last, self.head) else { return false };
+        let slot = (self.head & (self.slots - 1)) as usize;
+        into.set_line(self.ring.line(slot * LINE_WORDS), size, element);
+        self.expected_lines = 0;
+        self.leave_whole_slot();
+        self.count(Protocol::Short);
         true
     }
 
@@ -222,7 +308,7 @@ impl<R: Remote> Receiver<R> {
     /// [`ErrorKind::Corrupt`] if the sender wrote nonsense (the ring is of no use afterwards), [`ErrorKind::NoMemory`] if
     /// there is no room for a copy (the message stays in the ring). `into` is as before then.
     pub fn take(&mut self, into: &mut Parcel, heap: &Arc<HeapMemory>, heaps: &dyn Heaps) -> Result<Option<Protocol>> {
-        let Some(line) = self.line(self.head)? else {
+        let Some(last) = self.next()? else {
             self.in_a_row = 0;
             if self.owes_more_than_slots {
                 self.tell();
@@ -230,42 +316,45 @@ impl<R: Remote> Receiver<R> {
             self.expect_content();
             return Ok(None);
         };
-        if self.take_line(&line, into) {
+        if self.take_here(last, into) {
             return Ok(Some(Protocol::Short));
         }
-        let protocol = match Packet::read(&line, self.head).map_err(|nonsense| self.nonsense(nonsense.0))? {
-            Packet::Typed { label, bytes } => {
-                // SAFETY: `Packet::read` has checked that content and runs lie in `bytes`.
-                unsafe { into.copy_collected(&label, bytes.as_ptr(), heap)? };
-                Protocol::Short
-            }
-            Packet::Short { .. } => unreachable!("that is simple"),
-            Packet::Buffered { label, line, area_end } => {
-                self.take_buffered(into, &label, line, heap)?;
-                self.area = area_end;
-                self.expected_lines = (needed(&label).div_ceil(LINE as u64) as u32).min(EXPECTED_LINES);
-                Protocol::Buffered
-            }
-            Packet::Request { .. } if R::IS_MAPPED => {
-                return Err(self.nonsense("a message asks for an address where buffers are handed over"));
-            }
-            Packet::HandOver { .. } if !R::IS_MAPPED => {
-                return Err(self.nonsense("a buffer is handed over where nobody can read it"));
-            }
-            Packet::HandOver { label, name } => {
-                let Some(buffer) = self.take_hand_over(&label, &name, heaps)? else { return Ok(None) };
-                into.set_buffer(buffer, label.size as usize, label.element, label.runs as usize);
-                self.bytes = self.bytes.wrapping_add(needed(&label));
-                Protocol::ZeroCopy
-            }
-            Packet::Request { label } => {
-                let Some(buffer) = self.take_written(&label)? else { return Ok(None) };
-                into.set_buffer(buffer, label.size as usize, label.element, label.runs as usize);
-                self.bytes = self.bytes.wrapping_add(needed(&label));
-                Protocol::ZeroCopy
-            }
-        };
-        self.go_on(protocol);
+        let protocol =
+            match Packet::read(&self.line(self.head, last), self.head).map_err(|nonsense| self.nonsense(nonsense.0))? {
+                Packet::Typed { label, bytes } => {
+                    // SAFETY: `Packet::read` has checked that content and runs lie in `bytes`.
+                    unsafe { into.copy_collected(&label, bytes.as_ptr(), heap)? };
+                    Protocol::Short
+                }
+                Packet::Short { .. } => unreachable!("that is simple"),
+                Packet::Packed { .. } => return Err(self.nonsense("a slot has fewer small messages than before")),
+                Packet::Buffered { label, line, area_end } => {
+                    self.take_buffered(into, &label, line, heap)?;
+                    self.area = area_end;
+                    self.expected_lines = (needed(&label).div_ceil(LINE as u64) as u32).min(EXPECTED_LINES);
+                    Protocol::Buffered
+                }
+                Packet::Request { .. } if R::IS_MAPPED => {
+                    return Err(self.nonsense("a message asks for an address where buffers are handed over"));
+                }
+                Packet::HandOver { .. } if !R::IS_MAPPED => {
+                    return Err(self.nonsense("a buffer is handed over where nobody can read it"));
+                }
+                Packet::HandOver { label, name } => {
+                    let Some(buffer) = self.take_hand_over(&label, &name, heaps)? else { return Ok(None) };
+                    into.set_buffer(buffer, label.size as usize, label.element, label.runs as usize);
+                    self.bytes = self.bytes.wrapping_add(needed(&label));
+                    Protocol::ZeroCopy
+                }
+                Packet::Request { label } => {
+                    let Some(buffer) = self.take_written(&label)? else { return Ok(None) };
+                    into.set_buffer(buffer, label.size as usize, label.element, label.runs as usize);
+                    self.bytes = self.bytes.wrapping_add(needed(&label));
+                    Protocol::ZeroCopy
+                }
+            };
+        self.leave_whole_slot();
+        self.count(protocol);
         Ok(Some(protocol))
     }
 
@@ -280,13 +369,26 @@ impl<R: Remote> Receiver<R> {
         }
     }
 
+    /// Nothing more is to be taken from the slot at `head`.
     #[inline]
-    fn go_on(&mut self, protocol: Protocol) {
-        self.head = self.head.wrapping_add(1);
+    fn leave_slot(&mut self) {
+        (self.head, self.taken, self.drained) = (self.head.wrapping_add(1), 0, 0);
+    }
+
+    /// As [`Receiver::leave_slot`] if one message took all of it. Not for small ones: of their slots few are in use at a time.
+    #[inline]
+    fn leave_whole_slot(&mut self) {
+        self.leave_slot();
         self.in_a_row += 1;
         if self.in_a_row > BEHIND {
             self.ring.prefetch(((self.head.wrapping_add(PREFETCH)) & (self.slots - 1)) as usize * LINE_WORDS);
         }
+    }
+
+    /// A message was taken.
+    #[inline]
+    fn count(&mut self, protocol: Protocol) {
+        self.messages = self.messages.wrapping_add(1);
         point("retrieve/held");
         self.give_credit(protocol);
         point("retrieve/credited");
@@ -344,7 +446,7 @@ impl<R: Remote> Receiver<R> {
     #[inline]
     fn give_credit(&mut self, protocol: Protocol) {
         self.owes_more_than_slots |= protocol != Protocol::Short;
-        let may_wait = self.head.wrapping_sub(self.told) <= self.slack
+        let may_wait = self.messages.wrapping_sub(self.told) <= self.slack
             && self.area.wrapping_sub(self.told_area) <= self.area_slack
             && self.bytes.wrapping_sub(self.told_bytes) <= self.bytes_slack
             && self.ring.get(self.hungry).load(Ordering::Relaxed) == 0;
@@ -355,14 +457,17 @@ impl<R: Remote> Receiver<R> {
 
     /// Tells the sender how far the ring is free.
     pub fn tell(&mut self) {
-        if self.told == self.head {
+        if self.told == self.messages {
             return;
         }
         self.remote.flush();
         self.remote.write_word(self.credit + 8 * credit::BYTES, self.bytes);
+        let place = u64::from(self.taken) << 32 | u64::from(self.head);
+        self.remote.write_word(self.credit + 8 * credit::HEAD, place);
         // Release (in the fabric): pairs with: ring/credit. Our hold of a buffer comes before the credit for its slot.
-        self.remote.write_word(self.credit + 8 * credit::RETIRED, u64::from(self.area) << 32 | u64::from(self.head));
-        (self.told, self.told_area, self.told_bytes) = (self.head, self.area, self.bytes);
+        self.remote
+            .write_word(self.credit + 8 * credit::RETIRED, u64::from(self.area) << 32 | u64::from(self.messages));
+        (self.told, self.told_area, self.told_bytes) = (self.messages, self.area, self.bytes);
         self.owes_more_than_slots = false;
         if !R::IS_MAPPED {
             self.remote.flush();
@@ -402,7 +507,8 @@ impl<R: Remote> Receiver<R> {
     /// After the sender is gone: passes over a message that can never be read.
     pub fn skip_one(&mut self) {
         self.adopted.retain(|(position, _)| *position != self.head);
-        self.head = self.head.wrapping_add(1);
+        self.leave_slot();
+        self.messages = self.messages.wrapping_add(1);
     }
 
     /// Takes over the buffers of everything that is posted and not retrieved yet: after the sender is gone, so that its own

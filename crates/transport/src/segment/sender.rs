@@ -10,14 +10,15 @@
 use std::sync::Arc;
 
 use deck_segment::fabric::Line;
-use deck_segment::layout::LINE;
+use deck_segment::layout::{LINE, LINE_WORDS};
 use deck_segment::{BufferName, Kept, Region, Remote, Words};
 use deck_sync::atomic::{AtomicU32, Ordering};
 use deck_sync::{Biased, Error, ErrorKind, Event, NodeId, barrier, point};
 
+use super::packed::{self, Packed};
 use super::packet::{self, Label, Packet};
 use super::ring::{Position, RingPlace, Shape, credit, tag};
-use crate::parcel::Parcel;
+use crate::parcel::{BYTES, Parcel};
 use crate::protocol::{Budget, Protocol, Thresholds, choose};
 use crate::traffic::Traffic;
 
@@ -74,21 +75,27 @@ pub struct Sender<R: Remote> {
 
 /// What only the thread that posts touches.
 struct Posting {
+    /// Of the next slot.
     position: Position,
+    /// The slot before it, if it holds small messages.
+    open: Packed,
+    /// Messages posted, of all times. Credits count messages: with several in a slot there are never too few slots.
+    messages: u32,
     /// Lines of the area used, of all times, 31 bits.
     area: u32,
-    /// The credits as they were last read: position and area lines.
+    /// The credits as they were last read: messages and area lines.
     retired: u64,
     /// Bytes posted by protocol 3, of all times.
     bytes: u64,
     in_flight: Box<[Option<InFlight>]>,
-    /// Up to where in-flight messages were let go of.
-    reaped: Position,
+    /// Up to which message those in flight were let go of.
+    reaped: u32,
 }
 
 /// A zero-copy message that the receiver has not given the credit back for.
 struct InFlight {
-    position: Position,
+    /// Which message it is. Without mapped memory each has a slot of its own, and this is its position.
+    number: u32,
     kept: Kept,
     label: Label,
     capacity: usize,
@@ -134,7 +141,16 @@ impl<R: Remote> Sender<R> {
             ended: AtomicU32::new(0),
             in_flight: AtomicU32::new(0),
             traffic: Traffic::default(),
-            posting: Biased::new(Posting { position: 0, area: 0, retired: 0, bytes: 0, in_flight, reaped: 0 }),
+            posting: Biased::new(Posting {
+                position: 0,
+                open: Packed::NONE,
+                messages: 0,
+                area: 0,
+                retired: 0,
+                bytes: 0,
+                in_flight,
+                reaped: 0,
+            }),
             _region: parts.region,
         }
     }
@@ -144,7 +160,8 @@ impl<R: Remote> Sender<R> {
     #[doc(hidden)]
     pub fn begin_at(&mut self, position: Position, area: u32) {
         let mut posting = self.posting.lock();
-        (posting.position, posting.reaped, posting.area) = (position, position, area & AREA_MASK);
+        (posting.position, posting.messages, posting.reaped) = (position, position, position);
+        posting.area = area & AREA_MASK;
         posting.retired = u64::from(area & AREA_MASK) << 32 | u64::from(position);
     }
 
@@ -171,9 +188,26 @@ impl<R: Remote> Sender<R> {
     #[inline]
     pub fn post(&self, parcel: &Parcel) -> Result<Protocol, Refusal> {
         match parcel.raw_line() {
+            Some(line) if Self::is_small(parcel) => self.post_small(line[0], parcel.size()),
             Some(line) => self.post_raw(line, parcel.size()),
             None => self.post_any(parcel),
         }
+    }
+
+    /// Whether it can share a slot. Where lines travel as packets, adding to one is sending another.
+    #[inline]
+    fn is_small(parcel: &Parcel) -> bool {
+        R::IS_MAPPED && parcel.size() <= packed::BYTES
+    }
+
+    /// Raw bytes that lie in a word.
+    #[inline]
+    fn post_small(&self, word: u64, size: usize) -> Result<Protocol, Refusal> {
+        let posting = &mut *self.posting.lock();
+        self.check_slot(posting)?;
+        self.pack(posting, word, size, BYTES);
+        self.traffic.count(Protocol::Short, size);
+        Ok(Protocol::Short)
     }
 
     /// Raw bytes that lie in a line already: what the fast path is for. Every instruction before the line is written is part
@@ -204,6 +238,10 @@ impl<R: Remote> Sender<R> {
     fn post_short(&self, posting: &mut Posting, parcel: &Parcel) -> Result<Protocol, Refusal> {
         self.check_slot(posting)?;
         let line = match parcel.inline_line() {
+            Some(line) if parcel.runs() == 0 && Self::is_small(parcel) => {
+                self.pack(posting, line[0], parcel.size(), parcel.element());
+                return Ok(Protocol::Short);
+            }
             Some(line) if parcel.runs() == 0 => {
                 packet::typed_line(line, &Label::of(parcel), posting.position, self.slots)
             }
@@ -261,17 +299,17 @@ impl<R: Remote> Sender<R> {
         let name: BufferName = buffer.name();
         buffer.add_share();
         let entry = InFlight {
-            position: posting.position,
+            number: posting.messages,
             kept: buffer.keep(),
             label,
             capacity: buffer.capacity(),
             awaits_address: !R::IS_MAPPED,
         };
         if self.in_flight.load(Ordering::Relaxed) == 0 {
-            posting.reaped = posting.position;
+            posting.reaped = posting.messages;
         }
-        // The credit for this slot proves that what was here a lap ago has been retired.
-        let old = posting.in_flight[self.index(posting.position)].replace(entry);
+        // The credit for this message proves that the one that was here a lap ago has been retired.
+        let old = posting.in_flight[self.index(posting.messages)].replace(entry);
         self.add_in_flight(1);
         if let Some(old) = old {
             self.forget(old);
@@ -282,6 +320,8 @@ impl<R: Remote> Sender<R> {
         Ok(Protocol::ZeroCopy)
     }
 
+    /// The place of a position, or of a message in flight.
+    #[inline]
     fn index(&self, position: Position) -> usize {
         (position & (self.slots - 1)) as usize
     }
@@ -323,20 +363,20 @@ impl<R: Remote> Sender<R> {
         // Acquire: pairs with: ring/credit. The receiver has its own hold before it gives the credit back.
         let retired = self.credit.get(credit::RETIRED).load(Ordering::Acquire) as u32;
         // A lap visits every place, and finds there also what is older. A receiver that tells nonsense is found out by whoever takes a slot.
-        if posting.position.wrapping_sub(retired) > self.limit {
+        if posting.messages.wrapping_sub(retired) > self.limit {
             return true;
         }
         if retired.wrapping_sub(posting.reaped) > self.slots {
             posting.reaped = retired.wrapping_sub(self.slots);
         }
         for _ in 0..most.min(retired.wrapping_sub(posting.reaped)) {
-            let position = posting.reaped;
-            let entry = posting.in_flight[self.index(position)]
-                .take_if(|entry| position.wrapping_sub(entry.position) < u32::MAX / 2);
+            let number = posting.reaped;
+            let entry =
+                posting.in_flight[self.index(number)].take_if(|entry| number.wrapping_sub(entry.number) < u32::MAX / 2);
             if let Some(entry) = entry {
                 self.forget(entry);
             }
-            posting.reaped = position.wrapping_add(1);
+            posting.reaped = number.wrapping_add(1);
         }
         self.in_flight.load(Ordering::Relaxed) > 0
     }
@@ -353,7 +393,7 @@ impl<R: Remote> Sender<R> {
     /// Makes sure that there is a slot for the next message.
     #[inline]
     fn check_slot(&self, posting: &mut Posting) -> Result<(), Refusal> {
-        if posting.position.wrapping_sub(posting.retired as u32) >= self.limit {
+        if posting.messages.wrapping_sub(posting.retired as u32) >= self.limit {
             self.read_credits(posting)?;
         }
         if self.credit.get(credit::CLOSED).load(Ordering::Relaxed) != 0 {
@@ -369,7 +409,7 @@ impl<R: Remote> Sender<R> {
         }
         // Acquire: pairs with: ring/credit. The receiver is done with the slot before it gives the credit back.
         let retired = self.credit.get(credit::RETIRED).load(Ordering::Acquire);
-        let used = posting.position.wrapping_sub(retired as u32);
+        let used = posting.messages.wrapping_sub(retired as u32);
         if used > self.limit {
             let what = "its credits are ahead of what was posted";
             return Err(Refusal::Failed(Error::new(ErrorKind::Corrupt, what).with_peer(self.receiver)));
@@ -391,7 +431,7 @@ impl<R: Remote> Sender<R> {
         if !has_room(posting.retired) {
             // Acquire: pairs with: ring/credit.
             let retired = self.credit.get(credit::RETIRED).load(Ordering::Acquire);
-            if posting.position.wrapping_sub(retired as u32) > self.limit || !has_room(retired) {
+            if posting.messages.wrapping_sub(retired as u32) > self.limit || !has_room(retired) {
                 return None;
             }
             posting.retired = retired;
@@ -410,26 +450,56 @@ impl<R: Remote> Sender<R> {
     #[inline]
     fn publish(&self, posting: &mut Posting, line: &Line) {
         point("post/reserved");
-        self.remote.write_line(self.place.ring + self.index(posting.position) * LINE, line);
-        posting.position = posting.position.wrapping_add(1);
+        self.remote.write_line(self.slot(posting.position), line);
+        posting.open = Packed::NONE;
+        self.announce(posting, true);
+    }
+
+    /// Adds a small message to the slot before, or begins another one with it.
+    #[inline]
+    fn pack(&self, posting: &mut Posting, word: u64, size: usize, element: u8) {
+        point("post/reserved");
+        let added = posting.open.and(size, element);
+        let position = if added.is_some() { posting.position.wrapping_sub(1) } else { posting.position };
+        posting.open = added.unwrap_or_else(|| Packed::first(size, element, position, self.slots));
+        let slot = self.slot(position);
+        self.remote.write_word(slot + 8 * (posting.open.count() as usize - 1), word);
+        // Release (in the fabric): pairs with: ring/slot.
+        self.remote.write_word(slot + 8 * (LINE_WORDS - 1), posting.open.word());
+        self.announce(posting, added.is_none());
+    }
+
+    /// A message is in the ring.
+    #[inline]
+    fn announce(&self, posting: &mut Posting, is_new_slot: bool) {
+        posting.messages = posting.messages.wrapping_add(1);
+        if is_new_slot {
+            posting.position = posting.position.wrapping_add(1);
+            self.expect(posting, EXPECT);
+        }
         if !R::IS_MAPPED {
             self.remote.flush();
         }
-        self.expect(posting, EXPECT);
         point("post/published");
-        // Pairs with: ring/cold. Either the receiver, after marking the ring cold, sees this slot, or we see the mark.
+        // Pairs with: ring/cold. Either the receiver, after marking the ring cold, sees this message, or we see the mark.
         barrier::light();
         if self.credit.get(credit::HOT).load(Ordering::Relaxed) == 0 {
             self.ring_bell();
         }
     }
 
+    /// Offset of a slot in the receiver's segment.
+    #[inline]
+    fn slot(&self, position: Position) -> usize {
+        self.place.ring + self.index(position) * LINE
+    }
+
     /// Fetches the line of a slot that will be written soon, unless the receiver may still have to read it.
     #[inline]
     fn expect(&self, posting: &Posting, ahead: u32) {
-        let position = posting.position.wrapping_add(ahead);
-        if position.wrapping_sub(posting.retired as u32) < self.limit {
-            self.remote.expect_line(self.place.ring + self.index(position) * LINE);
+        // Slots in use are never more than messages.
+        if posting.messages.wrapping_add(ahead).wrapping_sub(posting.retired as u32) < self.limit {
+            self.remote.expect_line(self.slot(posting.position.wrapping_add(ahead)));
         }
     }
 
@@ -465,7 +535,7 @@ impl<R: Remote> Sender<R> {
         for entry in posting.in_flight.iter_mut().filter_map(Option::take) {
             let bytes = packet::needed(&entry.label);
             // A receiver that died may have let go of more than it told: a share too many costs a copy, one too few is wrong.
-            let is_undelivered = ending == Ending::Closed && entry.position.wrapping_sub(retired) < u32::MAX / 2;
+            let is_undelivered = ending == Ending::Closed && entry.number.wrapping_sub(retired) < u32::MAX / 2;
             if !R::IS_MAPPED || is_undelivered {
                 entry.kept.undelivered();
             }
@@ -517,11 +587,11 @@ impl<R: Remote> Sender<R> {
     }
 
     fn write_to_address(&self, entry: &mut InFlight, segment_bytes: usize) -> Result<(), Error> {
-        let index = (entry.position & (self.slots - 1)) as usize;
+        let index = self.index(entry.number);
         let word = self.shape.answers() / 8 + 2 * index;
         // Acquire: pairs with: ring/answer.
         let answer = self.credit.get(word).load(Ordering::Acquire);
-        if (answer & 63) as u8 != tag(entry.position, self.slots) {
+        if (answer & 63) as u8 != tag(entry.number, self.slots) {
             return Ok(());
         }
         let (offset, capacity) = ((answer & !63) as usize, self.credit.get(word + 1).load(Ordering::Relaxed) as usize);
@@ -545,7 +615,7 @@ impl<R: Remote> Sender<R> {
         self.remote.flush();
         let done = self.place.ring + self.shape.done() + 8 * index;
         // Release (in the fabric): pairs with: ring/done.
-        self.remote.write_word(done, u64::from(tag(entry.position, self.slots)));
+        self.remote.write_word(done, u64::from(tag(entry.number, self.slots)));
         self.remote.flush();
         // The receiver may have looked at the slot and found no content yet: this is the arrival that counts.
         self.remote.write_word(self.place.bell, 1);
@@ -562,7 +632,7 @@ impl<R: Remote> Drop for Sender<R> {
         let retired = self.credit.get(credit::RETIRED).load(Ordering::Acquire) as u32;
         for entry in self.posting.lock().in_flight.iter_mut().filter_map(Option::take) {
             self.budget.give(packet::needed(&entry.label));
-            if entry.position.wrapping_sub(retired) < u32::MAX / 2 {
+            if entry.number.wrapping_sub(retired) < u32::MAX / 2 {
                 entry.kept.abandon();
             }
         }
