@@ -160,41 +160,38 @@ impl Group {
         let (takes, gives) = call.bytes(self.index(), self.size())?;
         self.check_sizes(call, (takes, gives), (input.len(), output.len()))?;
         let (input, output) = (&input[..takes], &mut output[..gives]);
-        if self.stalled.as_ref().is_some_and(|stalled| stalled.call == *call) {
-            let stalled = self.stalled.take().expect("there is one");
-            return self.carry(stalled, input, output, timeout);
-        }
-        if let Some(stalled) = &self.stalled {
-            return Err(still_under_way(stalled));
-        }
+        let is_resumed = match &self.stalled {
+            Some(stalled) if stalled.call != *call => return Err(still_under_way(stalled)),
+            stalled => stalled.is_some(),
+        };
         if !self.queue.is_empty() {
             self.go_on_until(timeout, |queue| queue.is_empty())?;
         }
-        let Some(alike) = self.alike(call, input, output) else {
-            return self.carry(Progress::new(call, &self.member, Way::ThroughCaches), input, output, timeout);
-        };
-        let (way, began) = (self.ways.choose(alike), now_ns());
-        self.carry(Progress::new(call, &self.member, way), input, output, timeout)?;
-        self.ways.took(alike, way, now_ns() - began);
-        Ok(())
-    }
-
-    /// The calls that tell how long this one will take, if that depends on anything.
-    fn alike(&self, call: &Call, input: &[u8], output: &[u8]) -> Option<Alike> {
-        let parts = if call.kind.has_counts() { self.size() as usize } else { 1 };
-        let block = if parts > 1 { input.len().max(output.len()) / parts } else { call.count * call.element.size() };
-        let is_in_place = |content: &[u8]| !content.is_empty() && self.member.offset_of(content).is_some();
-        Alike::new(call.kind, block, is_in_place(input) || is_in_place(output))
-    }
-
-    /// Carries a call to its end, or keeps it for the next one.
-    fn carry(&mut self, mut progress: Progress, input: &[u8], output: &mut [u8], timeout: Duration) -> Result<()> {
+        // What one took that was held up in between tells nothing.
+        let alike = if is_resumed { None } else { self.alike(call, input, output) };
+        let timed = alike.map(|alike| (alike, self.ways.choose(alike), now_ns()));
+        let way = timed.map_or(Way::ThroughCaches, |(_, way, _)| way);
+        let mut progress = self.stalled.take().unwrap_or_else(|| Progress::new(call, &self.member, way));
         let result = self.run(&mut progress, input, output, timeout);
+        if let Some((alike, way, began)) = timed.filter(|_| result.is_ok()) {
+            self.ways.took(alike, way, now_ns() - began);
+        }
         let may_go_on = result.as_ref().is_err_and(is_resumable);
         if may_go_on && progress.is_under_way() {
             self.stalled = Some(progress);
         }
         result
+    }
+
+    /// The calls that tell how long this one will take, if that depends on anything.
+    #[inline]
+    fn alike(&self, call: &Call, input: &[u8], output: &[u8]) -> Option<Alike> {
+        let block = match call.kind.has_counts() {
+            true => input.len().max(output.len()) / self.size() as usize,
+            false => call.count * call.element.size(),
+        };
+        let is_in_place = |content: &[u8]| !content.is_empty() && self.member.offset_of(content).is_some();
+        Alike::new(call.kind, block, || is_in_place(input) || is_in_place(output))
     }
 
     fn run(&mut self, progress: &mut Progress, input: &[u8], output: &mut [u8], timeout: Duration) -> Result<()> {

@@ -23,13 +23,14 @@ pub struct Alike {
     /// Bytes of a block, as a power of two.
     magnitude: u32,
     /// They are of what lies in library memory.
-    in_place: bool,
+    is_in_place: bool,
 }
 
 impl Alike {
     /// The calls like one of `kind` with blocks of `bytes`; `None` if the way does not matter.
-    pub fn new(kind: Kind, bytes: usize, in_place: bool) -> Option<Alike> {
-        (bytes >= STREAM_FROM).then(|| Alike { kind, magnitude: bytes.ilog2(), in_place })
+    #[inline]
+    pub fn new(kind: Kind, bytes: usize, is_in_place: impl FnOnce() -> bool) -> Option<Alike> {
+        (bytes >= STREAM_FROM).then(|| Alike { kind, magnitude: bytes.ilog2(), is_in_place: is_in_place() })
     }
 }
 
@@ -94,7 +95,7 @@ mod tests {
 
     /// Makes calls that take what `ns` says; how many went through the caches.
     fn make(ways: &mut Ways, calls: u32, ns: impl Fn(Way) -> u64) -> u32 {
-        let alike = Alike::new(Kind::Bcast, 1 << 20, false).unwrap();
+        let alike = Alike::new(Kind::Bcast, 1 << 20, || false).unwrap();
         let is_through = |_| {
             let way = ways.choose(alike);
             ways.took(alike, way, ns(way));
@@ -126,6 +127,6 @@ mod tests {
 
     #[test]
     fn short_calls_have_no_choice() {
-        assert_eq!(Alike::new(Kind::Bcast, STREAM_FROM - 1, false), None);
+        assert_eq!(Alike::new(Kind::Bcast, STREAM_FROM - 1, || false), None);
     }
 }
