@@ -358,6 +358,23 @@ impl Parcel {
         }
     }
 
+    /// Copies content of one type into the buffer that is here, if it has room and nobody shares it.
+    ///
+    /// # Safety
+    /// `data` points to as many readable bytes as the label says.
+    #[inline]
+    pub(crate) unsafe fn copy_in_place(&mut self, label: &Label, data: *const u8) -> bool {
+        let Store::Buffer(buffer) = &self.store else { return false };
+        let size = label.size as usize;
+        if label.runs != 0 || size > buffer.capacity() || buffer.is_shared() {
+            return false;
+        }
+        // SAFETY: the buffer has room for `size` bytes and is nobody else's; `data` is readable (caller) and other memory.
+        unsafe { std::ptr::copy_nonoverlapping(data, buffer.data().as_ptr(), size) };
+        (self.size, self.element, self.runs) = (size, label.element, 0);
+        true
+    }
+
     /// Copies content and runs that travelled together, into memory of this node.
     ///
     /// # Errors
@@ -372,14 +389,8 @@ impl Parcel {
         heap: &Arc<HeapMemory>,
     ) -> Result<()> {
         let (size, runs) = (label.size as usize, label.runs as usize);
-        if let Store::Buffer(buffer) = &self.store
-            && runs == 0
-            && size <= buffer.capacity()
-            && !buffer.is_shared()
-        {
-            // SAFETY: the buffer has room for `size` bytes and is nobody else's; `data` is readable (caller) and other memory.
-            unsafe { std::ptr::copy_nonoverlapping(data, buffer.data().as_ptr(), size) };
-            (self.size, self.element, self.runs) = (size, label.element, 0);
+        // SAFETY: `data` is readable (caller).
+        if unsafe { self.copy_in_place(label, data) } {
             return Ok(());
         }
         // What was in the parcel is replaced: only its memory is of use, and only if nobody shares it.

@@ -286,6 +286,12 @@ pub fn simple(last: u64, position: Position) -> Option<(usize, u8)> {
     (is_simple && element != 0 && element != MIXED).then_some((usize::from(size), element))
 }
 
+/// Whether the last word of a line is that of a buffered message.
+#[inline]
+pub fn is_buffered(last: u64) -> bool {
+    (last >> 56) as u8 & 63 == ANNOUNCEMENT && last as u8 == kind::BUFFERED
+}
+
 fn to_line(bytes: &[u8; 64]) -> Line {
     let mut line = [0; 8];
     for (word, chunk) in line.iter_mut().zip(bytes.chunks_exact(8)) {

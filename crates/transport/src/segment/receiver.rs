@@ -8,15 +8,17 @@ use std::sync::Arc;
 
 use deck_segment::fabric::Line;
 use deck_segment::layout::{LINE, LINE_WORDS};
-use deck_segment::{Buffer, BufferName, HeapMemory, Region, Remote, Words};
+use deck_segment::{Buffer, HeapMemory, Region, Remote, Words};
 use deck_sync::atomic::Ordering;
 use deck_sync::{Error, ErrorKind, NodeId, Result, barrier, point};
 
 use super::packed::{self, Packed};
 use super::packet::{self, Label, Packet, needed};
-use super::ring::{Position, Shape, credit, tag};
+use super::ring::{Position, Shape, credit};
 use crate::parcel::Parcel;
 use crate::protocol::Protocol;
+
+mod zero_copy;
 
 /// Finds the heap of any node of the job.
 pub trait Heaps {
@@ -35,7 +37,7 @@ const EXPECTED_LINES: u32 = 8;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Glance {
     /// A message, which was taken.
-    Taken,
+    Taken(Protocol),
     /// Nothing, and there is nothing else to do.
     Nothing,
     /// Something that takes more than a quick look.
@@ -248,7 +250,8 @@ impl<R: Remote> Receiver<R> {
         Error::new(ErrorKind::Corrupt, format!("the ring from {}: {what}", self.from)).with_peer(self.from)
     }
 
-    /// As [`Receiver::take`] for a message that lies in its slot and has elements of one type: what the fast path is for.
+    /// As [`Receiver::take`] for a message with elements of one type that lies in its slot, or beside it if `into` has a buffer for
+    /// it: what the fast path is for.
     #[inline]
     pub fn take_simple(&mut self, into: &mut Parcel) -> Glance {
         let Ok(last) = self.next() else { return Glance::Unclear };
@@ -257,16 +260,22 @@ impl<R: Remote> Receiver<R> {
             let is_idle = !self.owes_more_than_slots && self.expected_lines == 0;
             return if is_idle { Glance::Nothing } else { Glance::Unclear };
         };
-        if self.take_here(last, into) { Glance::Taken } else { Glance::Unclear }
+        match self.take_here(last, into) {
+            Some(protocol) => Glance::Taken(protocol),
+            None => Glance::Unclear,
+        }
     }
 
     /// Takes the message at `head`, if that is all there is to do.
     #[inline]
-    fn take_here(&mut self, last: u64, into: &mut Parcel) -> bool {
-        match Packed::read(last) {
-            Some(packed) => self.take_small(packed, into),
-            None => self.take_line(last, into),
+    fn take_here(&mut self, last: u64, into: &mut Parcel) -> Option<Protocol> {
+        if let Some(packed) = Packed::read(last) {
+            return self.take_small(packed, into).then_some(Protocol::Short);
         }
+        if self.take_line(last, into) {
+            return Some(Protocol::Short);
+        }
+        self.take_beside(last, into).then_some(Protocol::Buffered)
     }
 
     /// Takes the next of the small messages at `head`.
@@ -287,6 +296,22 @@ impl<R: Remote> Receiver<R> {
         }
         self.expected_lines = 0;
         self.count(Protocol::Short);
+        true
+    }
+
+    /// Takes the message that lies in the area, if `into` has a buffer for it. Not inlined: shorter messages would pay for it.
+    #[inline(never)]
+    fn take_beside(&mut self, last: u64, into: &mut Parcel) -> bool {
+        let packet = packet::is_buffered(last).then(|| Packet::read(&self.line(self.head, last), self.head));
+        let Some(Ok(Packet::Buffered { label, line, area_end })) = packet else { return false };
+        let Some(data) = self.beside(&label, line) else { return false };
+        // SAFETY: `data` is readable for what the label needs.
+        if !unsafe { into.copy_in_place(&label, data) } {
+            return false;
+        }
+        self.leave_area(&label, area_end);
+        self.leave_whole_slot();
+        self.count(Protocol::Buffered);
         true
     }
 
@@ -316,43 +341,46 @@ impl<R: Remote> Receiver<R> {
             self.expect_content();
             return Ok(None);
         };
-        if self.take_here(last, into) {
-            return Ok(Some(Protocol::Short));
+        if let Some(protocol) = self.take_here(last, into) {
+            return Ok(Some(protocol));
         }
-        let protocol =
-            match Packet::read(&self.line(self.head, last), self.head).map_err(|nonsense| self.nonsense(nonsense.0))? {
-                Packet::Typed { label, bytes } => {
-                    // SAFETY: `Packet::read` has checked that content and runs lie in `bytes`.
-                    unsafe { into.copy_collected(&label, bytes.as_ptr(), heap)? };
-                    Protocol::Short
-                }
-                Packet::Short { .. } => unreachable!("that is simple"),
-                Packet::Packed { .. } => return Err(self.nonsense("a slot has fewer small messages than before")),
-                Packet::Buffered { label, line, area_end } => {
-                    self.take_buffered(into, &label, line, heap)?;
-                    self.area = area_end;
-                    self.expected_lines = (needed(&label).div_ceil(LINE as u64) as u32).min(EXPECTED_LINES);
-                    Protocol::Buffered
-                }
-                Packet::Request { .. } if R::IS_MAPPED => {
-                    return Err(self.nonsense("a message asks for an address where buffers are handed over"));
-                }
-                Packet::HandOver { .. } if !R::IS_MAPPED => {
-                    return Err(self.nonsense("a buffer is handed over where nobody can read it"));
-                }
-                Packet::HandOver { label, name } => {
-                    let Some(buffer) = self.take_hand_over(&label, &name, heaps)? else { return Ok(None) };
-                    into.set_buffer(buffer, label.size as usize, label.element, label.runs as usize);
-                    self.bytes = self.bytes.wrapping_add(needed(&label));
-                    Protocol::ZeroCopy
-                }
-                Packet::Request { label } => {
-                    let Some(buffer) = self.take_written(&label)? else { return Ok(None) };
-                    into.set_buffer(buffer, label.size as usize, label.element, label.runs as usize);
-                    self.bytes = self.bytes.wrapping_add(needed(&label));
-                    Protocol::ZeroCopy
-                }
-            };
+        let packet = Packet::read(&self.line(self.head, last), self.head);
+        let protocol = match packet.map_err(|nonsense| self.nonsense(nonsense.0))? {
+            Packet::Typed { label, bytes } => {
+                // SAFETY: `Packet::read` has checked that content and runs lie in `bytes`.
+                unsafe { into.copy_collected(&label, bytes.as_ptr(), heap)? };
+                Protocol::Short
+            }
+            Packet::Short { .. } => unreachable!("that is simple"),
+            Packet::Packed { .. } => return Err(self.nonsense("a slot has fewer small messages than before")),
+            Packet::Buffered { label, line, area_end } => {
+                let Some(data) = self.beside(&label, line) else {
+                    return Err(self.nonsense("a buffered message lies outside of its area"));
+                };
+                // SAFETY: `data` is readable for what the label needs.
+                unsafe { into.copy_collected(&label, data, heap)? };
+                self.leave_area(&label, area_end);
+                Protocol::Buffered
+            }
+            Packet::Request { .. } if R::IS_MAPPED => {
+                return Err(self.nonsense("a message asks for an address where buffers are handed over"));
+            }
+            Packet::HandOver { .. } if !R::IS_MAPPED => {
+                return Err(self.nonsense("a buffer is handed over where nobody can read it"));
+            }
+            Packet::HandOver { label, name } => {
+                let Some(buffer) = self.take_hand_over(&label, &name, heaps)? else { return Ok(None) };
+                into.set_buffer(buffer, label.size as usize, label.element, label.runs as usize);
+                self.bytes = self.bytes.wrapping_add(needed(&label));
+                Protocol::ZeroCopy
+            }
+            Packet::Request { label } => {
+                let Some(buffer) = self.take_written(&label)? else { return Ok(None) };
+                into.set_buffer(buffer, label.size as usize, label.element, label.runs as usize);
+                self.bytes = self.bytes.wrapping_add(needed(&label));
+                Protocol::ZeroCopy
+            }
+        };
         self.leave_whole_slot();
         self.count(protocol);
         Ok(Some(protocol))
@@ -394,49 +422,21 @@ impl<R: Remote> Receiver<R> {
         point("retrieve/credited");
     }
 
-    fn take_buffered(&self, into: &mut Parcel, label: &Label, line: u32, heap: &Arc<HeapMemory>) -> Result<()> {
+    /// Where content that lies in the area begins: readable for what its label needs, in mapped memory, to be copied out and never
+    /// borrowed. `None` if not all of it lies there.
+    #[inline]
+    fn beside(&self, label: &Label, line: u32) -> Option<*const u8> {
         let bytes = usize::try_from(needed(label)).unwrap_or(usize::MAX);
         let from = line as usize * LINE;
         let area_bytes = self.shape.area_lines as usize * LINE;
-        if from.checked_add(bytes).is_none_or(|end| end > area_bytes) {
-            return Err(self.nonsense("a buffered message lies outside of its area"));
-        }
-        let data = self.ring.address((self.shape.area() + from) / 8, bytes);
-        // SAFETY: `bytes` bytes from `data` lie in the area, in mapped memory; they are copied out, never borrowed.
-        unsafe { into.copy_collected(label, data, heap) }
+        from.checked_add(bytes).filter(|end| *end <= area_bytes)?;
+        Some(self.ring.address((self.shape.area() + from) / 8, bytes))
     }
 
-    fn take_hand_over(&mut self, label: &Label, name: &BufferName, heaps: &dyn Heaps) -> Result<Option<Buffer>> {
-        if let Some(buffer) = remove_at(&mut self.adopted, self.head) {
-            return self.fitting(label, buffer);
-        }
-        if self.heap.as_ref().is_none_or(|heap| heap.owner().0 != name.owner) {
-            self.heap = heaps.heap_of(NodeId(name.owner));
-        }
-        let Some(heap) = &self.heap else { return Ok(None) };
-        heap.receive(name).map(Some).map_err(|error| error.with_peer(self.from))
-    }
-
-    /// `buffer`, if the message that the slot tells of *now* lies inside: the slot may have been written again since the
-    /// buffer was put aside for it.
-    fn fitting(&self, label: &Label, buffer: Buffer) -> Result<Option<Buffer>> {
-        if needed(label) > buffer.capacity() as u64 {
-            return Err(self.nonsense("a slot was changed after it had been read"));
-        }
-        Ok(Some(buffer))
-    }
-
-    fn take_written(&mut self, label: &Label) -> Result<Option<Buffer>> {
-        let slot = (self.head & (self.slots - 1)) as usize;
-        // Acquire: pairs with: ring/done.
-        let done = self.ring.get(self.shape.done() / 8 + slot).load(Ordering::Acquire);
-        if done != u64::from(tag(self.head, self.slots)) {
-            return Ok(None);
-        }
-        let Some(buffer) = remove_at(&mut self.promised, self.head) else { return Ok(None) };
-        // Two laps later the tag is the same, and in between there may be no request in this slot.
-        self.ring.get(self.shape.done() / 8 + slot).store(0, Ordering::Relaxed);
-        self.fitting(label, buffer)
+    #[inline]
+    fn leave_area(&mut self, label: &Label, area_end: u32) {
+        self.area = area_end;
+        self.expected_lines = (needed(label).div_ceil(LINE as u64) as u32).min(EXPECTED_LINES);
     }
 
     /// Tells the sender how far the ring is free, unless that can wait until there is nothing to retrieve: the line that it is
@@ -511,71 +511,14 @@ impl<R: Remote> Receiver<R> {
         self.messages = self.messages.wrapping_add(1);
     }
 
-    /// Takes over the buffers of everything that is posted and not retrieved yet: after the sender is gone, so that its own
-    /// hold of them may be forgotten; or those of one owner, whose heap is about to be forgotten. What names a heap that is
-    /// not known is left out.
-    pub fn adopt(&mut self, heaps: &dyn Heaps, of: Option<NodeId>) {
-        self.heap = None;
-        for ahead in 0..self.slots {
-            let position = self.head.wrapping_add(ahead);
-            if let Ok(Some(Packet::HandOver { name, .. })) = self.packet(position)
-                && of.is_none_or(|owner| owner.0 == name.owner)
-                && self.adopted.iter().all(|(other, _)| *other != position)
-                && let Some(heap) = heaps.heap_of(NodeId(name.owner))
-                && let Ok(buffer) = heap.receive(&name)
-            {
-                self.adopted.push_back((position, buffer));
-            }
-        }
-    }
-
     /// True if nothing that was reserved before `tail` is still to be written: then the ring's memory may be used again.
     pub fn is_quiet(&mut self, tail: Position) -> bool {
+        if self.drained != 0 && self.head != tail {
+            self.leave_slot();
+        }
         while self.head != tail && self.has_arrived(self.head) {
             self.head = self.head.wrapping_add(1);
         }
         self.head == tail
     }
-
-    /// Gives addresses to messages that ask for one (write-only fabrics; nothing to do elsewhere), independent of any
-    /// retrieve. Called by the control thread.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Corrupt`], or [`ErrorKind::NoMemory`] (it is tried again at the next call).
-    pub fn progress(&mut self, heap: &Arc<HeapMemory>) -> Result<()> {
-        if R::IS_MAPPED {
-            return Ok(());
-        }
-        if self.answered.wrapping_sub(self.head) > self.slots {
-            self.answered = self.head;
-        }
-        while self.answered.wrapping_sub(self.head) < self.slots {
-            match self.packet(self.answered)? {
-                None => break,
-                Some(Packet::Request { label }) => {
-                    let bytes = usize::try_from(needed(&label)).unwrap_or(usize::MAX);
-                    let buffer = heap.allocate(bytes)?;
-                    let name = buffer.name();
-                    let slot = (self.answered & (self.slots - 1)) as usize;
-                    let word = self.credit + self.shape.answers() + 16 * slot;
-                    self.remote.flush();
-                    self.remote.write_word(word + 8, name.capacity);
-                    self.remote.flush();
-                    // Release (in the fabric): pairs with: ring/answer.
-                    self.remote.write_word(word, name.offset | u64::from(tag(self.answered, self.slots)));
-                    self.promised.push_back((self.answered, buffer));
-                }
-                Some(_) => {}
-            }
-            self.answered = self.answered.wrapping_add(1);
-        }
-        self.remote.flush();
-        Ok(())
-    }
-}
-
-/// Takes out what was put aside for `position`.
-fn remove_at(aside: &mut VecDeque<(Position, Buffer)>, position: Position) -> Option<Buffer> {
-    let index = aside.iter().position(|(other, _)| *other == position)?;
-    aside.remove(index).map(|(_, buffer)| buffer)
 }
