@@ -124,6 +124,11 @@ fn mail_boxes_deliver_refuse_and_close() {
 }
 
 #[test]
+fn posting_and_retrieving_allocate_nothing_and_make_no_system_call() {
+    run("tests/short_path.c");
+}
+
+#[test]
 fn threads_and_semaphores_end_as_documented() {
     run("tests/threads.c");
 }

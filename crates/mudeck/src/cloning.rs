@@ -174,7 +174,8 @@ impl NodeShared {
         from: NodeId,
         credit: usize,
     ) -> Result<Granted, Refused> {
-        let region = self.heap().region(core.shape.ring_bytes()).map_err(|_| Refused::NoMemory)?;
+        // Where the mail box lies: its owner's thread asked for that, and this one is the control thread.
+        let region = self.heap().region_near(core.shape.ring_bytes(), core.area()).map_err(|_| Refused::NoMemory)?;
         let ring = self.next_ring.fetch_add(1, Ordering::Relaxed);
         core.add_ring(|inbox| {
             let index = inbox.free_place().ok_or(Refused::Full)?;

@@ -115,6 +115,11 @@ impl Core {
         self.words.event(0)
     }
 
+    /// The event and the bells.
+    pub fn area(&self) -> &Region {
+        &self.area
+    }
+
     /// As [`Inbox::take_simple`]. A closed mail box has no rings, which is unclear.
     #[inline]
     fn take_simple(&self, into: &mut Parcel) -> std::result::Result<NodeId, Glance> {

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use deck_segment::{HeapOptions, HugePages, Numa, NumaChoice, Rest};
 use deck_sync::{Error, ErrorKind, Result};
 use deck_transport::Thresholds;
 
@@ -13,8 +14,9 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 pub struct Settings {
     /// Bytes this node may have posted and not yet retrieved. `DECK_BUDGET`.
     pub budget_bytes: u64,
-    /// Address space of the node's segment. `DECK_HEAP`.
-    pub heap_bytes: usize,
+    /// The node's segment. `DECK_HEAP`, `DECK_HEAP_REST`, `DECK_HUGE_PAGES`,
+    /// `DECK_NUMA`.
+    pub heap: HeapOptions,
     /// Where protocols change. `DECK_BUFFERED_MAX`.
     pub thresholds: Thresholds,
 }
@@ -29,21 +31,56 @@ impl Settings {
     }
 
     fn read(variable: &dyn Fn(&str) -> Option<String>) -> Result<Settings> {
-        let heap = match variable("DECK_HEAP") {
+        let bytes = match variable("DECK_HEAP") {
             Some(text) => deck_segment::layout::DATA as u64 + parse_bytes("DECK_HEAP", &text)?,
             None => deck_segment::default_bytes() as u64,
         };
-        let heap_bytes = usize::try_from(heap).unwrap_or(usize::MAX / 2);
+        let mut heap = HeapOptions::of(usize::try_from(bytes).unwrap_or(usize::MAX / 2));
+        heap.rest = match variable("DECK_HEAP_REST") {
+            Some(text) if text.trim() == "0" => Rest::new(0),
+            Some(text) => Rest::new(usize::try_from(parse_bytes("DECK_HEAP_REST", &text)?).unwrap_or(usize::MAX)),
+            None => heap.rest,
+        };
+        let choice = |name| parse_choice(name, variable(name));
+        heap.huge_pages = choice("DECK_HUGE_PAGES")?.of(HugePages::Never, HugePages::Auto, HugePages::Always);
+        let numa = choice("DECK_NUMA")?.of(NumaChoice::Never, NumaChoice::Auto, NumaChoice::Always);
+        heap.numa = Numa::of_this_machine(numa);
         let budget_bytes = match variable("DECK_BUDGET") {
             Some(text) => parse_bytes("DECK_BUDGET", &text)?,
-            None => (heap - deck_segment::layout::DATA as u64) / 2,
+            None => (bytes - deck_segment::layout::DATA as u64) / 2,
         };
         let mut thresholds = Thresholds::default();
         if let Some(text) = variable("DECK_BUFFERED_MAX") {
             thresholds.buffered_max = usize::try_from(parse_bytes("DECK_BUFFERED_MAX", &text)?).unwrap_or(usize::MAX);
         }
         timeout_from(variable("DECK_TIMEOUT"))?;
-        Ok(Settings { budget_bytes, heap_bytes, thresholds })
+        Ok(Settings { budget_bytes, heap, thresholds })
+    }
+}
+
+enum Choice {
+    Never,
+    Auto,
+    Always,
+}
+
+impl Choice {
+    fn of<T>(self, never: T, auto: T, always: T) -> T {
+        match self {
+            Choice::Never => never,
+            Choice::Auto => auto,
+            Choice::Always => always,
+        }
+    }
+}
+
+fn parse_choice(name: &str, text: Option<String>) -> Result<Choice> {
+    match text.as_deref().map(str::trim) {
+        None | Some("auto") => Ok(Choice::Auto),
+        Some("never") => Ok(Choice::Never),
+        Some("always") => Ok(Choice::Always),
+        Some(text) => Err(Error::new(ErrorKind::Invalid, format!("{name}={text} is no choice"))
+            .with_remedy(format!("set {name} to auto, always or never"))),
     }
 }
 
@@ -89,6 +126,8 @@ mod tests {
     #[test]
     fn sizes_have_units() {
         assert_eq!(read("DECK_BUDGET", "256M").unwrap().budget_bytes, 256 << 20);
+        assert_eq!(read("DECK_HEAP_REST", "0").unwrap().heap.rest, Rest::new(0));
+        assert_eq!(read("DECK_HEAP_REST", "6M").unwrap().heap.rest, Rest::new(6 << 20));
         assert_eq!(read("DECK_BUDGET", "12345").unwrap().budget_bytes, 12345);
         assert_eq!(read("DECK_BUFFERED_MAX", "2k").unwrap().thresholds.buffered_max, 2048);
     }
@@ -100,6 +139,9 @@ mod tests {
             ("DECK_BUDGET", "many"),
             ("DECK_HEAP", "0"),
             ("DECK_HEAP", "-1M"),
+            ("DECK_HEAP_REST", "a while"),
+            ("DECK_HUGE_PAGES", "2M"),
+            ("DECK_NUMA", "0-1"),
             ("DECK_TIMEOUT", "soon"),
         ];
         for (name, value) in nonsense {

@@ -66,7 +66,7 @@ impl Heaps for NodeShared {
 impl NodeShared {
     pub fn join(door: Door) -> Result<Arc<NodeShared>> {
         let settings = Settings::from_environment()?;
-        let options = Options { heap_bytes: settings.heap_bytes };
+        let options = Options { heap: settings.heap.clone() };
         let membership = Membership::join(door, &options, Deadline::after(default_timeout()))?;
         let shared = Arc::new(NodeShared {
             budget: Budget::new(settings.budget_bytes),

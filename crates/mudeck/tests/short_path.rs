@@ -12,8 +12,8 @@ use deck_mudeck::{Door, Mailbox, MailboxClone, Message, Node};
 use rustix::thread::{SecureComputingMode, set_secure_computing_mode};
 
 const SOON: Duration = Duration::from_secs(20);
-/// One for each protocol: in the slot, copied, handed over.
-const SIZES: [usize; 4] = [8, 62, 300, 5000];
+/// One for each protocol: in the slot, copied, handed over; and one whose buffers rest before they are used again.
+const SIZES: [usize; 5] = [8, 62, 300, 5000, 20_000];
 const ROUNDS: usize = 1000;
 const IN_JAIL: &str = "DECK_TEST_IN_JAIL";
 const SURVIVED: &str = "all rounds without a system call";
@@ -42,7 +42,9 @@ impl Path {
 
     fn go(&mut self) {
         for _ in 0..ROUNDS {
-            for message in &self.messages {
+            for message in &mut self.messages {
+                // As a program that writes it anew.
+                message.resize(message.size()).unwrap();
                 self.clone.post_shared(message, SOON).unwrap();
                 self.mailbox.retrieve_into(&mut self.received, SOON).unwrap();
                 assert_eq!(self.received.size(), message.size());

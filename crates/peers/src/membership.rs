@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, Weak};
 use std::thread::JoinHandle;
 
-use deck_segment::{HeapMemory, Seat};
+use deck_segment::{HeapMemory, HeapOptions, Seat};
 use deck_sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use deck_sync::{
     About, Crowd, Deadline, Error, ErrorKind, Event, Goal, Interrupted, NodeId, Result, Waiting, barrier, point,
@@ -35,11 +35,11 @@ pub enum Door {
     Named(String),
 }
 
-/// Sizes of a node.
+/// What a node is like.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Address space of the node's segment, in bytes.
-    pub heap_bytes: usize,
+    /// Its heap.
+    pub heap: HeapOptions,
 }
 
 /// A ring that an owner grants: where it lies in the owner's segment, and how large it is.
@@ -160,7 +160,7 @@ impl Membership {
             barrier::use_real_fences();
         }
         let broker_node = if hosted.is_some() { u64::from(number.0) } else { broker_node };
-        let heap = HeapMemory::create(number, seat, options.heap_bytes).inspect_err(|_| {
+        let heap = HeapMemory::create(number, seat, &options.heap).inspect_err(|_| {
             let _ = socket.send(&Frame::Leave {}, None);
         })?;
         let notices = Notices::create(number, table.segment(), heap.segment()).inspect_err(|_| {

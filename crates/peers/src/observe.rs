@@ -10,7 +10,8 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use deck_segment::layout::PAGE;
+pub use deck_segment::MemoryFacts;
+use deck_segment::layout::{self, PAGE};
 use deck_sync::{FACTS, NodeId, Result};
 pub use deck_sync::{Goal, now_ns};
 
@@ -92,6 +93,13 @@ impl NodeSight {
     /// The node's segment, if it could be opened.
     pub fn heap(&self) -> Option<BorrowedFd<'_>> {
         self.heap.as_ref().map(AsFd::as_fd)
+    }
+
+    /// What the node's memory is like, and how many bytes of it are occupied; `None` if that cannot be read.
+    pub fn memory(&self) -> Option<(MemoryFacts, u64)> {
+        let [word] = self.words::<1>(8 * layout::header::MEMORY as u64)?;
+        let occupied = self.heap.as_ref()?.metadata().ok()?.blocks() * 512;
+        Some((MemoryFacts::from_word(word), occupied))
     }
 
     /// Words of the node's segment from byte `offset` on; `None` if it cannot be read there.

@@ -2,16 +2,25 @@
 //!
 //! Small buffers come in classes (four to a doubling, so at most a quarter is wasted) and keep their range for the next
 //! buffer of the class. Large ones are whole pages; when too many of them are idle their memory goes back to the system.
+//!
+//! On a machine with several NUMA nodes there is a part for each of them ([`crate::Numa`]), with ranges, classes and idle
+//! buffers of its own; a part that has nothing left takes from the others.
+//!
+//! Which idle buffer of a class is next depends on its size ([`crate::rest`]): the one that was given back last, or the one
+//! that was given back first, and that only when it has rested.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
+use deck_sync::atomic::Ordering;
 use deck_sync::{Error, ErrorKind, Result};
 
 use crate::extents::Extents;
 use crate::heap::HeapUse;
-use crate::layout::{BUFFERS, DATA, HOLDERS, LINE, PAGE};
-use crate::{Segment, limits};
+use crate::huge::HUGE;
+use crate::layout::{BUFFERS, DATA, HOLDERS, LINE, LINE_WORDS, PAGE, header};
+use crate::rest::Rest;
+use crate::{MemoryFacts, Numa, Segment, Words, limits};
 
 /// Buffers above this are whole pages and not kept in classes.
 const LARGE: usize = 1 << 20;
@@ -29,19 +38,36 @@ struct Block {
     offset: usize,
     capacity: usize,
     pending: bool,
+    /// The part of the heap that it lies in.
+    part: usize,
+    /// What [`Blocks::handed_out`] was when its owner let go of it.
+    left_at: u64,
+}
+
+/// What belongs to one NUMA node.
+#[derive(Debug, Default)]
+struct Part {
+    /// Ranges that are allocated and free.
+    ready: Extents,
+    classes: Vec<Class>,
+    idle_large: BTreeSet<(usize, u32)>,
 }
 
 #[derive(Debug, Default)]
 struct Class {
-    idle: Vec<u32>,
+    /// Those given back first are in front.
+    idle: VecDeque<u32>,
     pending: VecDeque<u32>,
 }
 
 #[derive(Debug)]
 pub struct Blocks {
     segment: Arc<Segment>,
-    /// Ranges that are allocated and free.
-    ready: Extents,
+    rest: Rest,
+    /// Bytes of all buffers ever handed out that rest after use: the clock of their rest.
+    handed_out: u64,
+    numa: Arc<Numa>,
+    parts: Vec<Part>,
     /// Ranges that are not allocated.
     holes: Extents,
     allocated: usize,
@@ -50,8 +76,6 @@ pub struct Blocks {
     lines_allocated: usize,
     blocks: Vec<Block>,
     unused_indexes: Vec<u32>,
-    classes: Vec<Class>,
-    idle_large: BTreeSet<(usize, u32)>,
     idle_large_bytes: usize,
     pending_large: VecDeque<u32>,
 }
@@ -69,12 +93,15 @@ fn class_of(bytes: usize) -> (usize, usize) {
 }
 
 impl Blocks {
-    pub fn new(segment: Arc<Segment>) -> Blocks {
+    pub fn new(segment: Arc<Segment>, rest: Rest, numa: Arc<Numa>) -> Blocks {
         let mut holes = Extents::default();
         holes.give(DATA, segment.bytes() - DATA);
         Blocks {
             segment,
-            ready: Extents::default(),
+            rest,
+            handed_out: 0,
+            parts: (0..numa.count()).map(|_| Part::default()).collect(),
+            numa,
             holes,
             allocated: HOLDERS,
             held: 0,
@@ -82,8 +109,6 @@ impl Blocks {
             lines_allocated: 0,
             blocks: Vec::new(),
             unused_indexes: Vec::new(),
-            classes: Vec::new(),
-            idle_large: BTreeSet::new(),
             idle_large_bytes: 0,
             pending_large: VecDeque::new(),
         }
@@ -98,42 +123,126 @@ impl Blocks {
         HeapUse { allocated_bytes: self.allocated, held_bytes: self.held, buffers: self.held_buffers }
     }
 
-    /// A buffer for `bytes`: index, offset, capacity. `claim` tells whether a pending buffer is free now and claims it if
+    /// A buffer for `bytes` in `part`: index, offset, capacity. `claim` tells whether a pending buffer is free now and claims it if
     /// so; `freed` is told of each one that was claimed.
     pub fn take(
         &mut self,
         bytes: usize,
+        part: usize,
         claim: &dyn Fn(u32) -> bool,
         freed: &dyn Fn(u32),
     ) -> Result<(u32, usize, usize)> {
-        let index =
-            if bytes > LARGE { self.take_large(bytes, claim, freed)? } else { self.take_small(bytes, claim, freed)? };
+        let index = if bytes > LARGE {
+            self.take_large(bytes, part, claim, freed)?
+        } else {
+            self.take_small(bytes, part, claim, freed)?
+        };
         let block = self.blocks[index as usize];
         self.held += block.capacity;
         self.held_buffers += 1;
         Ok((index, block.offset, block.capacity))
     }
 
-    fn take_small(&mut self, bytes: usize, claim: &dyn Fn(u32) -> bool, freed: &dyn Fn(u32)) -> Result<u32> {
-        let (class, capacity) = class_of(bytes);
-        if self.classes.len() <= class {
-            self.classes.resize_with(class + 1, Class::default);
+    fn take_small(
+        &mut self,
+        bytes: usize,
+        part: usize,
+        claim: &dyn Fn(u32) -> bool,
+        freed: &dyn Fn(u32),
+    ) -> Result<u32> {
+        let (number, capacity) = class_of(bytes);
+        if self.rest.is_for(capacity) {
+            return self.take_rested((part, number), capacity, claim, freed);
         }
-        if let Some(index) = self.classes[class].idle.pop() {
+        if let Some(index) = self.class((part, number)).idle.pop_back() {
             return Ok(index);
         }
-        for _ in 0..LOOKS.min(self.classes[class].pending.len()) {
-            let Some(index) = self.classes[class].pending.pop_front() else { break };
-            if claim(index) {
-                self.settle(index, freed);
-                return Ok(index);
-            }
-            self.classes[class].pending.push_back(index);
+        match self.take_pending((part, number), claim, freed) {
+            Some(index) => Ok(index),
+            None => self.new_block(capacity, part, claim, freed),
         }
-        self.new_block(capacity, claim, freed)
     }
 
-    fn take_large(&mut self, bytes: usize, claim: &dyn Fn(u32) -> bool, freed: &dyn Fn(u32)) -> Result<u32> {
+    fn class(&mut self, (part, number): (usize, usize)) -> &mut Class {
+        let classes = &mut self.parts[part].classes;
+        if classes.len() <= number {
+            classes.resize_with(number + 1, Class::default);
+        }
+        &mut classes[number]
+    }
+
+    fn take_pending(&mut self, class: (usize, usize), claim: &dyn Fn(u32) -> bool, freed: &dyn Fn(u32)) -> Option<u32> {
+        for _ in 0..LOOKS.min(self.class(class).pending.len()) {
+            let index = self.class(class).pending.pop_front()?;
+            if claim(index) {
+                self.settle(index, freed);
+                return Some(index);
+            }
+            self.class(class).pending.push_back(index);
+        }
+        None
+    }
+
+    /// The buffer that has rested longest, or a new one as long as none has rested enough.
+    fn take_rested(
+        &mut self,
+        class: (usize, usize),
+        capacity: usize,
+        claim: &dyn Fn(u32) -> bool,
+        freed: &dyn Fn(u32),
+    ) -> Result<u32> {
+        self.handed_out += capacity as u64;
+        if let Some(index) = self.take_pending(class, claim, freed) {
+            self.class(class).idle.push_back(index);
+        }
+        let oldest = self.class(class).idle.front().copied();
+        if !oldest.is_some_and(|index| self.has_rested(index)) {
+            self.dissolve_rested();
+            match self.new_block(capacity, class.0, claim, freed) {
+                Err(error) if oldest.is_none() => return Err(error),
+                Err(_) => {}
+                made => return made,
+            }
+        }
+        self.class(class).idle.pop_front().ok_or_else(|| self.exhausted(capacity))
+    }
+
+    fn has_rested(&self, index: u32) -> bool {
+        self.handed_out - self.blocks[index as usize].left_at > self.rest.bytes() as u64
+    }
+
+    /// Takes apart buffers that have rested and that nobody has asked for since, if there is more idle than rest takes: a
+    /// program that goes from one size to another does not keep memory for both.
+    fn dissolve_rested(&mut self) {
+        let resting = |index: &u32| self.rest.is_for(self.blocks[*index as usize].capacity);
+        let idle: Vec<u32> =
+            self.parts.iter().flat_map(|part| &part.classes).flat_map(|class| &class.idle).copied().collect();
+        let idle: Vec<u32> = idle.into_iter().filter(resting).collect();
+        let bytes: usize = idle.iter().map(|index| self.blocks[*index as usize].capacity).sum();
+        if bytes <= 2 * self.rest.bytes() {
+            return;
+        }
+        let rested: BTreeSet<u32> = idle.into_iter().filter(|index| self.has_rested(*index)).collect();
+        self.classes().for_each(|class| class.idle.retain(|index| !rested.contains(index)));
+        for index in rested {
+            self.dissolve(index);
+        }
+    }
+
+    /// An idle buffer becomes a free range.
+    fn dissolve(&mut self, index: u32) {
+        let block = self.blocks[index as usize];
+        self.parts[block.part].ready.give(block.offset, block.capacity);
+        self.unused_indexes.push(index);
+    }
+
+    fn take_large(
+        &mut self,
+        bytes: usize,
+        part: usize,
+        claim: &dyn Fn(u32) -> bool,
+        freed: &dyn Fn(u32),
+    ) -> Result<u32> {
         for _ in 0..self.pending_large.len() {
             let Some(index) = self.pending_large.pop_front() else { break };
             if claim(index) {
@@ -144,28 +253,34 @@ impl Blocks {
             }
         }
         let capacity = bytes.next_multiple_of(PAGE);
-        let fits = self.idle_large.range((capacity, 0)..).next().copied();
+        let fits = self.parts[part].idle_large.range((capacity, 0)..).next().copied();
         match fits.filter(|(size, _)| *size <= capacity + capacity / 4) {
             Some((size, index)) => {
-                self.idle_large.remove(&(size, index));
+                self.parts[part].idle_large.remove(&(size, index));
                 self.idle_large_bytes -= size;
                 Ok(index)
             }
-            None => self.new_block(capacity, claim, freed),
+            None => self.new_block(capacity, part, claim, freed),
         }
     }
 
-    fn new_block(&mut self, capacity: usize, claim: &dyn Fn(u32) -> bool, freed: &dyn Fn(u32)) -> Result<u32> {
-        let offset = self.take_range(capacity, claim, freed)?;
+    fn new_block(
+        &mut self,
+        capacity: usize,
+        part: usize,
+        claim: &dyn Fn(u32) -> bool,
+        freed: &dyn Fn(u32),
+    ) -> Result<u32> {
+        let (offset, part) = self.take_range(capacity, part, claim, freed)?;
         self.held -= capacity;
-        let block = Block { offset, capacity, pending: false };
+        let block = Block { offset, capacity, pending: false, part, left_at: 0 };
         if let Some(index) = self.unused_indexes.pop() {
             self.blocks[index as usize] = block;
             return Ok(index);
         }
         let index = self.blocks.len();
         let give_back = |blocks: &mut Blocks, error: Error| {
-            blocks.ready.give(offset, capacity);
+            blocks.parts[part].ready.give(offset, capacity);
             Err(error)
         };
         if index >= BUFFERS {
@@ -186,31 +301,40 @@ impl Blocks {
         Ok(index as u32)
     }
 
-    /// A range of `bytes`, growing the heap if need be.
-    pub fn take_range(&mut self, bytes: usize, claim: &dyn Fn(u32) -> bool, freed: &dyn Fn(u32)) -> Result<usize> {
-        let found = match self.ready.take(bytes) {
-            Some(offset) => Some(offset),
-            None => match self.grow(bytes) {
-                Ok(()) => self.ready.take(bytes),
+    /// A range of `bytes` in `part`, growing the heap if need be, or in another part if there is no other way: its offset and
+    /// where it lies.
+    pub fn take_range(
+        &mut self,
+        bytes: usize,
+        part: usize,
+        claim: &dyn Fn(u32) -> bool,
+        freed: &dyn Fn(u32),
+    ) -> Result<(usize, usize)> {
+        let found = match self.parts[part].ready.take(bytes) {
+            Some(offset) => (offset, part),
+            None => match self.grow(bytes, part) {
+                Ok(()) => self.take_ready(bytes, part).ok_or_else(|| self.exhausted(bytes))?,
                 Err(error) => {
                     // Before giving up: everything that somebody else has let go of meanwhile.
                     self.sweep(claim, freed);
-                    match self.ready.take(bytes) {
-                        Some(offset) => Some(offset),
+                    match self.take_ready(bytes, part) {
+                        Some(found) => found,
                         None => {
-                            return self
-                                .grow(bytes)
-                                .map_err(|_| error)
-                                .and_then(|()| self.ready.take(bytes).ok_or_else(|| self.exhausted(bytes)))
-                                .inspect(|_| self.held += bytes);
+                            self.grow(bytes, part).map_err(|_| error)?;
+                            self.take_ready(bytes, part).ok_or_else(|| self.exhausted(bytes))?
                         }
                     }
                 }
             },
         };
-        let offset = found.ok_or_else(|| self.exhausted(bytes))?;
         self.held += bytes;
-        Ok(offset)
+        Ok(found)
+    }
+
+    /// From `part` first, then from any.
+    fn take_ready(&mut self, bytes: usize, part: usize) -> Option<(usize, usize)> {
+        let others = (0..self.parts.len()).filter(|other| *other != part);
+        std::iter::once(part).chain(others).find_map(|part| Some((self.parts[part].ready.take(bytes)?, part)))
     }
 
     fn exhausted(&self, bytes: usize) -> Error {
@@ -219,33 +343,57 @@ impl Blocks {
             .with_remedy("free messages, or set DECK_HEAP to more than that")
     }
 
-    fn grow(&mut self, bytes: usize) -> Result<()> {
-        let usual = GROWTH.max((self.allocated / 4).min(16 << 20)).next_multiple_of(PAGE);
+    fn grow(&mut self, bytes: usize, part: usize) -> Result<()> {
         let least = bytes.next_multiple_of(PAGE);
+        let usual = GROWTH.max((self.allocated / 4).min(16 << 20)).next_multiple_of(PAGE).max(least);
+        // A heap that stays small does not take a huge page for its few messages.
+        let huge = (self.segment.has_huge_pages() && usual.max(self.allocated) >= HUGE)
+            .then(|| (usual.next_multiple_of(HUGE), HUGE));
         // In a tight place the usual growth may be too much where the least is not.
-        for wanted in [usual.max(least), least] {
-            let Some(offset) = self.holes.take_lowest(wanted) else { continue };
-            match self.segment.allocate(offset, wanted) {
+        let mut failed = None;
+        for (wanted, align) in huge.into_iter().chain([(usual, PAGE), (least, PAGE)]) {
+            let Some(offset) = self.holes.take_lowest(wanted, align) else { continue };
+            match self.allocate(offset, wanted, part) {
                 Ok(()) => {
                     self.allocated += wanted;
-                    self.ready.give(offset, wanted);
+                    self.parts[part].ready.give(offset, wanted);
                     return Ok(());
                 }
                 Err(error) => {
                     self.holes.give(offset, wanted);
-                    if wanted == least {
-                        return Err(error);
-                    }
+                    failed = Some(error);
                 }
             }
         }
-        Err(self.exhausted(bytes))
+        Err(failed.unwrap_or_else(|| self.exhausted(bytes)))
     }
 
-    /// Gives a range back.
-    pub fn give_range(&mut self, offset: usize, bytes: usize) {
+    /// Allocates a range where `part` has its memory, and tells what it is like.
+    fn allocate(&self, offset: usize, bytes: usize, part: usize) -> Result<()> {
+        let result = self.allocate_near(offset, bytes, part);
+        if let Some(words) = Words::in_segment(&self.segment, 0, LINE_WORDS) {
+            let huge_pages = self.segment.has_huge_pages() && self.allocated >= HUGE;
+            // Relaxed: for people.
+            words.get(header::MEMORY).store(MemoryFacts::of(huge_pages, &self.numa).to_word(), Ordering::Relaxed);
+        }
+        result
+    }
+
+    fn allocate_near(&self, offset: usize, bytes: usize, part: usize) -> Result<()> {
+        let Some(address) = self.segment.at(offset, bytes).filter(|_| self.numa.binds()) else {
+            return self.segment.allocate(offset, bytes);
+        };
+        self.numa.bind(address, bytes, part);
+        self.segment.allocate(offset, bytes)?;
+        self.segment.touch(offset, bytes);
+        self.numa.verify(address, bytes, part);
+        Ok(())
+    }
+
+    /// Gives a range of `part` back.
+    pub fn give_range(&mut self, offset: usize, bytes: usize, part: usize) {
         self.held -= bytes;
-        self.ready.give(offset, bytes);
+        self.parts[part].ready.give(offset, bytes);
     }
 
     /// A buffer that nobody holds any more.
@@ -253,11 +401,12 @@ impl Blocks {
         let block = &mut self.blocks[index as usize];
         if std::mem::take(&mut block.pending) {
             // It came back to us while it was pending: the queue still has it.
-            self.classes.iter_mut().for_each(|class| class.pending.retain(|other| *other != index));
+            self.classes().for_each(|class| class.pending.retain(|other| *other != index));
             self.pending_large.retain(|other| *other != index);
         }
         self.held -= self.blocks[index as usize].capacity;
         self.held_buffers -= 1;
+        self.blocks[index as usize].left_at = self.handed_out;
         self.shelve(index);
     }
 
@@ -267,11 +416,12 @@ impl Blocks {
         if std::mem::replace(&mut block.pending, true) {
             return;
         }
+        block.left_at = self.handed_out;
         if block.capacity > LARGE {
             self.pending_large.push_back(index);
         } else {
-            let (class, _) = class_of(block.capacity);
-            self.classes[class].pending.push_back(index);
+            let class = (block.part, class_of(block.capacity).0);
+            self.class(class).pending.push_back(index);
         }
     }
 
@@ -286,15 +436,14 @@ impl Blocks {
     fn shelve(&mut self, index: u32) {
         let block = self.blocks[index as usize];
         if block.capacity <= LARGE {
-            let (class, _) = class_of(block.capacity);
-            self.classes[class].idle.push(index);
+            self.class((block.part, class_of(block.capacity).0)).idle.push_back(index);
         } else if self.idle_large_bytes + block.capacity > IDLE_MAX {
             self.segment.release(block.offset, block.capacity);
             self.allocated -= block.capacity;
             self.holes.give(block.offset, block.capacity);
             self.unused_indexes.push(index);
         } else {
-            self.idle_large.insert((block.capacity, index));
+            self.parts[block.part].idle_large.insert((block.capacity, index));
             self.idle_large_bytes += block.capacity;
         }
     }
@@ -302,7 +451,7 @@ impl Blocks {
     /// Looks at all pending buffers: those that nobody holds any more become idle.
     pub fn look_at_pending(&mut self, claim: &dyn Fn(u32) -> bool, freed: &dyn Fn(u32)) {
         let mut pending: Vec<u32> = self.pending_large.drain(..).collect();
-        self.classes.iter_mut().for_each(|class| pending.extend(class.pending.drain(..)));
+        self.classes().for_each(|class| pending.extend(class.pending.drain(..)));
         for index in pending {
             if claim(index) {
                 self.settle(index, freed);
@@ -317,14 +466,17 @@ impl Blocks {
     /// Takes apart everything idle or free by now, so that its memory can become something else.
     fn sweep(&mut self, claim: &dyn Fn(u32) -> bool, freed: &dyn Fn(u32)) {
         self.look_at_pending(claim, freed);
-        let mut idle: Vec<u32> = std::mem::take(&mut self.idle_large).into_iter().map(|(_, index)| index).collect();
+        let mut idle: Vec<u32> = Vec::new();
         self.idle_large_bytes = 0;
-        self.classes.iter_mut().for_each(|class| idle.append(&mut class.idle));
-        for index in idle {
-            let block = self.blocks[index as usize];
-            self.ready.give(block.offset, block.capacity);
-            self.unused_indexes.push(index);
+        for part in &mut self.parts {
+            idle.extend(std::mem::take(&mut part.idle_large).into_iter().map(|(_, index)| index));
+            part.classes.iter_mut().for_each(|class| idle.extend(class.idle.drain(..)));
         }
+        idle.into_iter().for_each(|index| self.dissolve(index));
+    }
+
+    fn classes(&mut self) -> impl Iterator<Item = &mut Class> {
+        self.parts.iter_mut().flat_map(|part| part.classes.iter_mut())
     }
 }
 

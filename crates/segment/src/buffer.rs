@@ -4,7 +4,7 @@ use std::fmt;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use deck_sync::atomic::Ordering;
+use deck_sync::atomic::{AtomicBool, Ordering};
 use deck_sync::fork;
 
 use crate::HeapMemory;
@@ -18,6 +18,8 @@ pub struct Buffer {
     index: u32,
     offset: usize,
     capacity: usize,
+    /// Others may have read the content.
+    has_travelled: AtomicBool,
 }
 
 /// What it takes to find a buffer from another node: the fields of a hand-over, to be checked by whoever reads them.
@@ -37,8 +39,20 @@ pub struct BufferName {
 
 impl Buffer {
     /// `heap` has counted this share already.
-    pub(crate) fn counted(heap: Arc<HeapMemory>, index: u32, offset: usize, capacity: usize) -> Buffer {
-        Buffer { heap, index, offset, capacity }
+    pub(crate) fn counted(
+        heap: Arc<HeapMemory>,
+        index: u32,
+        offset: usize,
+        capacity: usize,
+        has_travelled: bool,
+    ) -> Buffer {
+        Buffer { heap, index, offset, capacity, has_travelled: AtomicBool::new(has_travelled) }
+    }
+
+    /// True if its next content had better go into another buffer of this node: others have read this one, and it is one of
+    /// those that rest ([`crate::Rest`]).
+    pub fn wants_rest(&self) -> bool {
+        self.heap.rest().is_for(self.capacity) && self.has_travelled.load(Ordering::Relaxed)
     }
 
     /// Address of the content, 64-byte aligned, valid while this share lives.
@@ -78,6 +92,8 @@ impl Buffer {
 
     /// True if anybody else, in any node or in flight, shares the content. After a death it may stay true for ever, which
     /// costs a copy.
+    ///
+    /// Budget: one load, of a line that whoever let go last has written.
     pub fn is_shared(&self) -> bool {
         // Acquire: pairs with: buffer/share. Others are done with the content before we write it.
         self.shares().load(Ordering::Acquire) != 1
@@ -97,6 +113,7 @@ impl Buffer {
     /// A second handle for the same share: keeps the buffer alive while it is in flight without being a share of its own.
     pub fn keep(&self) -> Kept {
         self.heap.hold_again(self.index);
+        self.has_travelled.store(true, Ordering::Relaxed);
         Kept {
             heap: self.heap.clone(),
             index: self.index,
@@ -111,7 +128,8 @@ impl Clone for Buffer {
     fn clone(&self) -> Buffer {
         self.add_share();
         self.heap.hold_again(self.index);
-        Buffer { heap: self.heap.clone(), index: self.index, offset: self.offset, capacity: self.capacity }
+        let has_travelled = self.has_travelled.load(Ordering::Relaxed);
+        Buffer::counted(self.heap.clone(), self.index, self.offset, self.capacity, has_travelled)
     }
 }
 

@@ -26,14 +26,22 @@ impl Extents {
         Some(offset)
     }
 
-    /// Takes `bytes` from the lowest range that has them, or `None`.
-    pub fn take_lowest(&mut self, bytes: usize) -> Option<usize> {
-        let (&offset, &size) = self.by_offset.iter().find(|(_, size)| **size >= bytes)?;
+    /// Takes `bytes` from the lowest range that has them at a multiple of `align`, or `None`.
+    pub fn take_lowest(&mut self, bytes: usize, align: usize) -> Option<usize> {
+        let fits = |offset: usize, size: usize| {
+            let skipped = offset.next_multiple_of(align) - offset;
+            size.checked_sub(skipped).is_some_and(|left| left >= bytes)
+        };
+        let (&offset, &size) = self.by_offset.iter().find(|(offset, size)| fits(**offset, **size))?;
+        let begin = offset.next_multiple_of(align);
         self.remove(offset, size);
-        if size > bytes {
-            self.insert(offset + bytes, size - bytes);
+        if begin > offset {
+            self.insert(offset, begin - offset);
         }
-        Some(offset)
+        if offset + size > begin + bytes {
+            self.insert(begin + bytes, offset + size - begin - bytes);
+        }
+        Some(begin)
     }
 
     /// Gives a range back and joins it with free neighbours.
@@ -97,6 +105,19 @@ mod tests {
         let mut extents = Extents::default();
         extents.give(0, 64);
         extents.give(0, 64);
+    }
+
+    #[test]
+    fn an_aligned_range_leaves_what_is_before_and_behind_it() {
+        let mut extents = Extents::default();
+        extents.give(100, 50);
+        extents.give(200, 1000);
+        assert_eq!(extents.take_lowest(256, 256), Some(256));
+        assert_eq!(extents.take_lowest(512, 512), Some(512));
+        assert_eq!(extents.take_lowest(512, 512), None);
+        assert_eq!((extents.bytes(), extents.take_lowest(56, 1)), (1050 - 768, Some(200)));
+        extents.give(200, 824);
+        assert_eq!(extents.take(1000), Some(200));
     }
 
     proptest! {

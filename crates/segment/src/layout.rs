@@ -28,6 +28,8 @@ pub mod header {
     pub const SEAT: usize = 4;
     /// Its process.
     pub const PID: usize = 5;
+    /// What its memory is like: a [`crate::MemoryFacts`], for those who look on.
+    pub const MEMORY: usize = 6;
 }
 
 /// Where the lines that say who holds a buffer begin.
@@ -50,7 +52,7 @@ pub mod holder {
 }
 
 const _: () = assert!(Seat::COUNT / 64 == holder::ADDED - holder::BITS);
-const _: () = assert!(holder::GENERATION < LINE_WORDS && header::PID < LINE_WORDS);
+const _: () = assert!(holder::GENERATION < LINE_WORDS && header::MEMORY < LINE_WORDS);
 const _: () = assert!(LINE == size_of::<crate::fabric::Line>());
 // docs/layout/node-segment.md
 const _: () = assert!(HOLDERS == 8_192 && DATA == 67_117_056 && DATA.is_multiple_of(PAGE));

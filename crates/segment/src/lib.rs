@@ -13,8 +13,10 @@ pub mod content;
 mod exposed;
 mod extents;
 pub mod fabric;
+mod facts;
 mod heap;
 pub mod holders;
+mod huge;
 pub mod layout;
 #[cfg_attr(miri, allow(dead_code, reason = "Miri's memory has no limits"))]
 mod limits;
@@ -23,14 +25,22 @@ mod memory;
 #[cfg(miri)]
 #[path = "memory/interpreted.rs"]
 mod memory;
+mod numa;
 mod prefetch;
+mod region;
+mod rest;
 mod words;
 
 pub use buffer::{Buffer, BufferName, Kept};
 pub use extents::Extents;
 pub use fabric::Remote;
-pub use heap::{HeapMemory, HeapUse, Region, default_bytes};
+pub use facts::MemoryFacts;
+pub use heap::{HeapMemory, HeapOptions, HeapUse, default_bytes};
+pub use huge::{HUGE, HugePages};
 pub use memory::Segment;
+pub use numa::{Numa, NumaChoice, NumaUse};
+pub use region::Region;
+pub use rest::Rest;
 pub use words::Words;
 
 /// A node's place among the live nodes of a host: dense and, unlike its number, used again after it is reclaimed.

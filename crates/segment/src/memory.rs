@@ -6,13 +6,14 @@
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use deck_sync::{Error, ErrorKind, Result};
 use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags};
 use rustix::io::Errno;
-use rustix::mm::{MapFlags, ProtFlags};
+use rustix::mm::{Advice, MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
 
+use crate::huge::{HUGE, HugePages, Way};
 use crate::layout::PAGE;
 use crate::limits;
 
@@ -22,6 +23,7 @@ pub struct Segment {
     fd: OwnedFd,
     base: NonNull<u8>,
     bytes: usize,
+    huge: OnceLock<Way>,
 }
 
 // SAFETY: the mapping is plain memory, valid until drop; all access goes through atomics or raw pointers.
@@ -66,17 +68,90 @@ impl Segment {
 
     fn map(fd: OwnedFd, bytes: usize) -> Result<Segment> {
         let flags = MapFlags::SHARED | MapFlags::NORESERVE;
-        // SAFETY: a new mapping at an address of the kernel's choice aliases nothing.
-        let base =
-            unsafe { rustix::mm::mmap(std::ptr::null_mut(), bytes, ProtFlags::READ | ProtFlags::WRITE, flags, &fd, 0) };
-        let base = base.map_err(|errno| {
+        let refused = |errno: Errno| {
             let what = format!("mapping a segment of {} of address space", limits::size(bytes as u64));
             Error::new(ErrorKind::NoMemory, what)
                 .with_os(errno.raw_os_error())
                 .with_remedy("raise the limit of address space (ulimit -v), or set DECK_HEAP to a smaller size")
-        })?;
-        let base = NonNull::new(base.cast()).ok_or_else(|| Error::new(ErrorKind::System, "mmap returned address 0"))?;
-        Ok(Segment { fd, base, bytes })
+        };
+        // Huge pages need an address that is a multiple of theirs: more is reserved, and what is too much given back.
+        let slack = if bytes < HUGE { 0 } else { HUGE };
+        let reserved = MapFlags::PRIVATE | MapFlags::NORESERVE;
+        // SAFETY: a new mapping at an address of the kernel's choice aliases nothing.
+        let begin = unsafe { mmap_anonymous(std::ptr::null_mut(), bytes + slack, ProtFlags::empty(), reserved) };
+        let begin = begin.map_err(refused)?;
+        let head = if slack == 0 { 0 } else { begin.addr().next_multiple_of(HUGE) - begin.addr() };
+        // SAFETY: `head` is at most `slack`, so all of this lies in the mapping that was just reserved, which nobody knows yet;
+        // what is unmapped or mapped anew in it is therefore nobody's.
+        let base = unsafe {
+            let base = begin.byte_add(head);
+            if head > 0 {
+                let _ = munmap(begin, head);
+            }
+            if slack > head {
+                let _ = munmap(base.byte_add(bytes), slack - head);
+            }
+            mmap(base, bytes, ProtFlags::READ | ProtFlags::WRITE, flags | MapFlags::FIXED, &fd, 0).inspect_err(|_| {
+                let _ = munmap(base, bytes);
+            })
+        };
+        let base = NonNull::new(base.map_err(refused)?.cast())
+            .ok_or_else(|| Error::new(ErrorKind::System, "mmap returned address 0"))?;
+        Ok(Segment { fd, base, bytes, huge: OnceLock::new() })
+    }
+
+    /// Has what is allocated from now on, from byte `from` on, consist of huge pages as far as `wanted` and the system allow.
+    /// Only the first call counts.
+    pub fn use_huge_pages(&self, wanted: HugePages, from: usize) {
+        let from = from.next_multiple_of(HUGE);
+        let way = match wanted.way() {
+            Way::Advice if self.advise(Advice::LinuxHugepage, from, self.bytes.saturating_sub(from)).is_err() => {
+                Way::None
+            }
+            way => way,
+        };
+        let _ = self.huge.set(way);
+    }
+
+    /// True if whole multiples of [`HUGE`] are allocated as huge pages, as far as there are any.
+    pub fn has_huge_pages(&self) -> bool {
+        self.huge.get().is_some_and(|way| *way != Way::None)
+    }
+
+    fn advise(&self, advice: Advice, offset: usize, bytes: usize) -> rustix::io::Result<()> {
+        let address = self.at(offset, bytes).ok_or(Errno::INVAL)?;
+        // SAFETY: inside the live mapping; the advices that are given here change no content.
+        unsafe { rustix::mm::madvise(address.as_ptr().cast(), bytes, advice) }
+    }
+
+    /// Allocates a range as huge pages, if that is how this segment gets them.
+    fn allocate_huge(&self, offset: usize, bytes: usize) -> bool {
+        let is_whole = offset.is_multiple_of(HUGE) && bytes.is_multiple_of(HUGE);
+        // To allocate without touching (fallocate) knows nothing of the advice. This is a touch that fails where there is too
+        // little memory, instead of a signal.
+        is_whole
+            && self.huge.get() == Some(&Way::Advice)
+            && self.advise(Advice::LinuxPopulateWrite, offset, bytes).is_ok()
+    }
+
+    /// Has the page tables of this process know the pages of a range, which were allocated before.
+    pub fn touch(&self, offset: usize, bytes: usize) {
+        // Whoever touches them first finds out; a kernel before 5.14 does not know this.
+        let _ = self.advise(Advice::LinuxPopulateRead, offset, bytes);
+    }
+
+    /// Puts allocated pages together to huge ones, if that is how this segment gets them.
+    fn collapse(&self, offset: usize, bytes: usize) {
+        if self.huge.get() != Some(&Way::Collapse) {
+            return;
+        }
+        let (begin, end) = (offset.next_multiple_of(HUGE), (offset + bytes) / HUGE * HUGE);
+        if begin < end
+            && let Some(address) = self.at(begin, end - begin)
+        {
+            // SAFETY: inside the live mapping; the content stays. That there are no huge pages is no failure.
+            let _ = unsafe { libc::madvise(address.as_ptr().cast(), end - begin, libc::MADV_COLLAPSE) };
+        }
     }
 
     /// A copy of `bytes` bytes of other memory, from byte `offset` on: for those who look on and write nothing. What lies behind
@@ -133,6 +208,9 @@ impl Segment {
     /// [`ErrorKind::NoMemory`] with what was wanted, what there is and what to do. Never SIGBUS later.
     pub fn allocate(&self, offset: usize, bytes: usize) -> Result<()> {
         limits::check_memory(bytes)?;
+        if self.allocate_huge(offset, bytes) {
+            return Ok(());
+        }
         let (mut done, mut piece) = (0, bytes);
         while done < bytes {
             let next = piece.min(bytes - done);
@@ -143,6 +221,7 @@ impl Segment {
                 Err(errno) => return Err(limits::refused(bytes, Some(errno.raw_os_error()))),
             }
         }
+        self.collapse(offset, bytes);
         Ok(())
     }
 
@@ -164,7 +243,7 @@ impl Drop for Segment {
     fn drop(&mut self) {
         // SAFETY: the mapping was made by `map` with this address and size, and nothing borrows from it any more: every
         // pointer into it is kept beside an `Arc<Segment>`.
-        let _ = unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), self.bytes) };
+        let _ = unsafe { munmap(self.base.as_ptr().cast(), self.bytes) };
     }
 }
 
@@ -194,6 +273,60 @@ mod tests {
         mine.release(0, 4096);
         // SAFETY: as above.
         assert_eq!(unsafe { theirs.at(100, 1).unwrap().read_volatile() }, 0);
+    }
+
+    #[test]
+    fn content_and_bounds_are_the_same_in_huge_pages() {
+        for wanted in [HugePages::Never, HugePages::Auto, HugePages::Always] {
+            let mine = Segment::create("test", 16 << 20).unwrap();
+            mine.use_huge_pages(wanted, PAGE);
+            mine.allocate(0, 3 << 20).unwrap();
+            mine.store_bytes((3 << 20) - 8, &[7; 8]).unwrap();
+            mine.allocate(4 << 20, 8 << 20).unwrap();
+            let theirs = Segment::adopt(mine.as_fd().try_clone_to_owned().unwrap()).unwrap();
+            theirs.store_bytes(5 << 20, &[9; 8]).unwrap();
+            let mut bytes = [0; 8];
+            theirs.read((3 << 20) - 8, &mut bytes).unwrap();
+            assert_eq!(bytes, [7; 8], "{wanted:?}");
+            mine.read(5 << 20, &mut bytes).unwrap();
+            assert_eq!(bytes, [9; 8], "{wanted:?}");
+            mine.release((5 << 20) - 4096, 8192);
+            mine.read(5 << 20, &mut bytes).unwrap();
+            assert_eq!(bytes, [0; 8], "{wanted:?}");
+            assert_eq!(mine.has_huge_pages(), wanted.way() != Way::None);
+        }
+    }
+
+    /// Of the mappings of this process with this label, in bytes.
+    fn huge_bytes(label: &str) -> usize {
+        let maps = std::fs::read_to_string("/proc/self/smaps").unwrap();
+        let (mut is_it, mut kib) = (false, 0);
+        for line in maps.lines() {
+            if let Some(text) = line.strip_prefix("ShmemPmdMapped:") {
+                kib += if is_it { text.trim().trim_end_matches(" kB").parse::<usize>().unwrap() } else { 0 };
+            } else if line.split_once(' ').is_some_and(|(range, _)| range.contains('-')) {
+                is_it = line.contains(&format!("/memfd:{label} "));
+            }
+        }
+        kib << 10
+    }
+
+    #[test]
+    fn huge_pages_that_are_asked_for_are_there_unless_the_kernel_has_none() {
+        let probe = Segment::create("probe", 4 << 20).unwrap();
+        probe.allocate(0, 4 << 20).unwrap();
+        // SAFETY: as in `collapse`.
+        let can = unsafe { libc::madvise(probe.at(0, 4 << 20).unwrap().as_ptr().cast(), 4 << 20, libc::MADV_COLLAPSE) };
+        let segment = Segment::create("test-huge", 16 << 20).unwrap();
+        segment.use_huge_pages(HugePages::Always, 0);
+        segment.allocate(4 << 20, 8 << 20).unwrap();
+        segment.store_bytes(4 << 20, &[1; 8]).unwrap();
+        let found = huge_bytes("test-huge");
+        if can == 0 && segment.huge.get() == Some(&Way::Collapse) {
+            assert!(found >= HUGE, "{found} bytes of 8 MiB are huge pages");
+        } else {
+            println!("{found} bytes of huge pages; collapsing returns {can}: {}", std::io::Error::last_os_error());
+        }
     }
 
     #[test]

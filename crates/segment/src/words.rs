@@ -100,6 +100,18 @@ impl Words {
         let _ = index;
     }
 
+    /// As [`Words::prefetch`], for a line that will be written.
+    #[inline]
+    pub fn prefetch_to_write(&self, index: usize) {
+        #[cfg(not(any(loom, miri)))]
+        if index < self.count {
+            // SAFETY: inside the run.
+            crate::prefetch::to_write(unsafe { self.first.add(index) }.as_ptr().cast());
+        }
+        #[cfg(any(loom, miri))]
+        let _ = index;
+    }
+
     /// How many words.
     pub fn count(&self) -> usize {
         #[cfg(not(loom))]

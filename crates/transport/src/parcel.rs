@@ -224,6 +224,7 @@ impl Parcel {
     /// # Errors
     /// [`ErrorKind::NoMemory`]; nothing has changed then.
     pub fn resize(&mut self, bytes: usize, heap: &Arc<HeapMemory>) -> Result<()> {
+        self.let_rest(bytes, heap);
         let reusable = match &self.store {
             Store::Inline(_) => bytes <= INLINE,
             Store::Buffer(buffer) => bytes <= buffer.capacity() && !buffer.is_shared(),
@@ -234,6 +235,19 @@ impl Parcel {
         }
         (self.size, self.element, self.runs) = (bytes, BYTES, 0);
         Ok(())
+    }
+
+    /// Content is about to be replaced as a whole: puts another buffer in place of one that others have read and that had better
+    /// rest. Nothing changes if there is none to be had.
+    fn let_rest(&mut self, bytes: usize, heap: &Arc<HeapMemory>) {
+        if let Store::Buffer(buffer) = &self.store
+            && buffer.wants_rest()
+            && bytes <= buffer.capacity()
+            && bytes > INLINE
+            && let Ok(other) = heap.allocate(buffer.capacity())
+        {
+            self.store = Store::Buffer(other);
+        }
     }
 
     /// Appends `bytes` bytes of elements with code `element`.
@@ -322,6 +336,9 @@ impl Parcel {
     /// Makes sure that nobody else shares the memory and that it has room for `size` bytes and `runs` runs.
     fn detach(&mut self, heap: &Arc<HeapMemory>, size: usize, runs: usize) -> Result<()> {
         let needed = Parcel::needed(size, runs);
+        if self.size == 0 {
+            self.let_rest(needed, heap);
+        }
         let fits = match &self.store {
             Store::Inline(_) if runs == 0 => needed <= INLINE,
             Store::Inline(_) => needed <= INLINE_MIXED,

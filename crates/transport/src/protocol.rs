@@ -20,13 +20,14 @@ pub enum Protocol {
 /// Sizes at which the choice changes, in bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Thresholds {
-    /// The largest content that is copied (protocol 2) although it lies in a buffer that could be handed over.
+    /// The largest content that is copied (protocol 2) although it lies in a buffer that could be handed over. Measured:
+    /// `docs/design/016-thresholds.md`.
     pub buffered_max: usize,
 }
 
 impl Default for Thresholds {
     fn default() -> Thresholds {
-        Thresholds { buffered_max: 512 }
+        Thresholds { buffered_max: 1024 }
     }
 }
 

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use deck_segment::layout::DATA;
-use deck_segment::{HeapMemory, Seat};
+use deck_segment::{HeapMemory, HeapOptions, Seat};
 use deck_sync::NodeId;
 use deck_transport::Parcel;
 use proptest::prelude::*;
@@ -55,7 +55,7 @@ fn read(parcel: &Parcel) -> Model {
 }
 
 fn heap() -> Arc<HeapMemory> {
-    HeapMemory::create(NodeId(0), Seat(0), DATA + (16 << 20)).expect("there is memory")
+    HeapMemory::create(NodeId(0), Seat(0), &HeapOptions::of(DATA + (16 << 20))).expect("there is memory")
 }
 
 proptest! {

@@ -16,6 +16,12 @@ fn deck() -> &'static Path {
     DECK.get_or_init(|| products::build(&[&["-p", "deck-cli", "--bin", "deck"]]).join("deck"))
 }
 
+/// The nodes' program. What is built is built before a job begins, whose watchdog would count the time.
+fn program() -> &'static str {
+    deck();
+    PROGRAM
+}
+
 /// What a command tells of a job.
 #[track_caller]
 fn told(command: &str, job: &str) -> Value {
@@ -55,7 +61,7 @@ fn nodes_of(list: &Value) -> Vec<u64> {
 
 #[test]
 fn two_nodes_that_retrieve_from_one_another_are_told_as_a_cycle_until_one_posts() {
-    let job = Job::launched(PROGRAM);
+    let job = Job::launched(program());
     let [one, other] = job.nodes();
     one.mailbox("a");
     other.mailbox("b");
@@ -85,7 +91,7 @@ fn two_nodes_that_retrieve_from_one_another_are_told_as_a_cycle_until_one_posts(
 
 #[test]
 fn mutexes_that_are_locked_crosswise_are_a_cycle_of_threads() {
-    let job = Job::by_name(PROGRAM);
+    let job = Job::by_name(program());
     let [one, other] = job.nodes();
     one.ask_in("w", "lock a 1000").words();
     other.ask_in("w", "lock b 1000").words();
@@ -105,7 +111,7 @@ fn mutexes_that_are_locked_crosswise_are_a_cycle_of_threads() {
 
 #[test]
 fn every_kind_of_wait_is_told_with_who_could_end_it() {
-    let job = Job::launched(PROGRAM);
+    let job = Job::launched(program());
     let [here, there] = job.nodes();
     // The other node has them open too, and comes to the barrier for a moment only.
     there.ask("barrier all 3 0").failure();
@@ -146,7 +152,7 @@ fn every_kind_of_wait_is_told_with_who_could_end_it() {
 
 #[test]
 fn a_job_whose_processes_are_all_stopped_tells_the_same() {
-    let job = Job::by_name(PROGRAM);
+    let job = Job::by_name(program());
     let [one, other] = job.nodes();
     one.mailbox("a");
     other.clone_mailbox("a");
@@ -169,7 +175,7 @@ fn a_job_whose_processes_are_all_stopped_tells_the_same() {
 
 #[test]
 fn a_collective_that_cannot_end_tells_who_is_absent_and_where_it_is_instead() {
-    let job = Job::launched(PROGRAM);
+    let job = Job::launched(program());
     let [zero, one, two] = job.nodes();
     two.mailbox("elsewhere");
     for (index, node) in [&zero, &one, &two].into_iter().enumerate() {
@@ -204,7 +210,7 @@ fn a_collective_that_cannot_end_tells_who_is_absent_and_where_it_is_instead() {
 
 #[test]
 fn a_full_mail_box_is_seen_and_who_posts_to_it_waits_for_its_owner() {
-    let job = Job::launched(PROGRAM);
+    let job = Job::launched(program());
     let [owner, poster] = job.nodes();
     owner.mailbox_for("box", 6);
     poster.clone_mailbox("box");
@@ -229,8 +235,48 @@ fn a_full_mail_box_is_seen_and_who_posts_to_it_waits_for_its_owner() {
 }
 
 #[test]
+fn small_messages_that_share_a_slot_are_counted_one_by_one() {
+    let job = Job::launched(program());
+    let [owner, poster] = job.nodes();
+    owner.mailbox("box");
+    poster.clone_mailbox("box");
+    for filled in 1..20 {
+        poster.post("box", filled, 1, if filled % 9 == 0 { 40 } else { 8 });
+        assert_eq!(told("ls", job.name())["mailboxes"][0]["filled"], filled);
+    }
+    drop((owner, poster));
+    job.end();
+}
+
+#[test]
+fn what_the_memory_of_a_node_is_like_is_told_and_refused_places_are_no_failure() {
+    let job = Job::launched(program());
+    let owner = job.node_with(&[("DECK_NUMA", "never")]);
+    // A machine that hwloc describes and takes for this one, which has no NUMA node 900: whoever binds to it is refused.
+    let machine = ("HWLOC_SYNTHETIC", "numa:2(indexes=900,901) pu:64");
+    let poster = job.node_with(&[("DECK_NUMA", "always"), machine, ("HWLOC_THISSYSTEM", "1")]);
+    owner.mailbox("box");
+    poster.clone_mailbox("box");
+    poster.post("box", 0, 3, 1 << 20);
+    for number in 0..3 {
+        assert_eq!(owner.retrieve("box", SOON).unwrap().number, number);
+    }
+    let listed = told("ls", job.name());
+    let [plain, bound] = [0, 1].map(|node| &listed["nodes"][node]["memory"]);
+    assert!(plain["bytes"].as_u64() > Some(0) && plain["numa_nodes"] == 0 && plain["refused"] == false, "{listed}");
+    assert!(bound["bytes"].as_u64() > Some(1 << 20), "{listed}");
+    if bound["numa_nodes"] == 0 {
+        println!("not tested: hwloc is not installed (libhwloc.so.15)");
+    } else {
+        assert_eq!((&bound["numa_nodes"], &bound["refused"]), (&2.into(), &true.into()), "{listed}");
+    }
+    drop((owner, poster));
+    job.end();
+}
+
+#[test]
 fn a_busy_mail_box_has_a_rate() {
-    let job = Job::launched(PROGRAM);
+    let job = Job::launched(program());
     let [owner, poster] = job.nodes();
     owner.mailbox("box");
     poster.clone_mailbox("box");
@@ -259,11 +305,11 @@ fn a_busy_mail_box_has_a_rate() {
 
 #[test]
 fn a_job_is_known_by_any_of_its_processes_and_what_is_none_is_an_error() {
-    let job = Job::launched(PROGRAM);
+    let job = Job::launched(program());
     let [one, _other] = job.nodes();
     let told = told("ls", &one.pid().to_string());
     assert_eq!((&told["job"], told["nodes"].as_array().unwrap().len()), (&job.name().into(), 2));
-    let lonely = Job::alone(PROGRAM);
+    let lonely = Job::alone(program());
     let node = lonely.node();
     let told = self::told("why", &node.pid().to_string());
     assert_eq!((&told["job"], &told["processes"]), (&"".into(), &Value::from(vec![node.pid()])));

@@ -14,6 +14,7 @@ pub mod partners;
 pub mod source;
 pub mod tree;
 pub mod unsafe_code;
+pub mod variables;
 
 use std::fmt;
 

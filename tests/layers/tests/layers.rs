@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use deck_layers::arrows::{self, Package};
 use deck_layers::tree::{self, File};
-use deck_layers::{Finding, atomics, error_pages, names, partners, unsafe_code};
+use deck_layers::{Finding, atomics, error_pages, names, partners, unsafe_code, variables};
 use deck_sync::ErrorKind;
 
 fn packages() -> Vec<Package> {
@@ -78,4 +78,10 @@ fn every_ordering_has_its_partner() {
 #[test]
 fn every_error_code_has_a_page() {
     expect_none(error_pages::pages(&tree::root(), ErrorKind::ALL.iter().map(|kind| kind.code())));
+}
+
+#[test]
+fn every_variable_stands_in_the_table_and_every_line_of_it_is_read() {
+    let page = std::fs::read_to_string(tree::root().join(variables::PAGE)).expect("the page of variables is there");
+    expect_none(variables::unlike_the_page(&files(), &page));
 }

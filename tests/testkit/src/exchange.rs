@@ -62,7 +62,7 @@ pub struct Exchange {
 /// How large message `number` of a stream is: mostly small, sometimes up to 200 KB.
 fn size(seed: u64, identity: Identity) -> usize {
     let bits = mix(seed ^ identity.number ^ u64::from(identity.maker) << 40 ^ u64::from(identity.stream) << 16);
-    let limit = [64, 64, 128, 1000, 3000, 3000, 20_000, 200_000][(bits & 7) as usize];
+    let limit = [8, 8, 64, 1000, 3000, 3000, 20_000, 200_000][(bits & 7) as usize];
     Chance::new(bits).below(limit + 1)
 }
 

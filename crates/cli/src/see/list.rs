@@ -5,7 +5,7 @@ use std::fmt::Write;
 use std::time::{Duration, Instant};
 
 use deck::{NodeId, observe};
-use deck_peers::observe::{JobSight, NodeSight, Told};
+use deck_peers::observe::{JobSight, MemoryFacts, NodeSight, Told};
 use deck_peers::{MailboxId, Names, ObjectKind, Objects, Subject};
 use serde_json::{Value, json};
 
@@ -23,9 +23,39 @@ pub fn line(job: &JobSight) -> (String, Value) {
 }
 
 fn nodes(job: &JobSight) -> Vec<Value> {
-    let node =
-        |node: &NodeSight| json!({ "node": node.number.0, "state": state_word(node.state), "process": node.process });
+    let memory = |node: &NodeSight| {
+        let (facts, bytes) = node.memory()?;
+        Some(json!({
+            "bytes": bytes,
+            "huge_pages": facts.huge_pages,
+            "numa_nodes": facts.numa_nodes,
+            "refused": facts.is_refused,
+            "elsewhere": facts.is_elsewhere,
+        }))
+    };
+    let node = |node: &NodeSight| {
+        let state = state_word(node.state);
+        json!({ "node": node.number.0, "state": state, "process": node.process, "memory": memory(node) })
+    };
     job.nodes.iter().map(node).collect()
+}
+
+/// What the memory of a node is like, in words.
+fn memory(facts: MemoryFacts, bytes: u64) -> String {
+    let mut text = format!("{:.1} MiB of memory", bytes as f64 / f64::from(1 << 20));
+    if facts.huge_pages {
+        text += ", in huge pages";
+    }
+    if facts.numa_nodes > 0 {
+        text += &format!(", bound to {}", counted(facts.numa_nodes.into(), "NUMA node", "NUMA nodes"));
+    }
+    if facts.is_refused {
+        text += " (the system refused to bind some)";
+    }
+    if facts.is_elsewhere {
+        text += " (some lies on others)";
+    }
+    text
 }
 
 /// A mail box with what lies in its rings.
@@ -170,7 +200,8 @@ fn text(
     writeln!(text, "{}", called(job))?;
     for node in &job.nodes {
         let process = node.process.map_or(String::new(), |process| format!(" (process {process})"));
-        writeln!(text, "  {}{process}: {}", node.number, state_word(node.state))?;
+        let memory = node.memory().map_or(String::new(), |(facts, bytes)| format!(", {}", memory(facts, bytes)));
+        writeln!(text, "  {}{process}: {}{memory}", node.number, state_word(node.state))?;
     }
     for mailbox in mailboxes {
         let filled: u32 = mailbox.rings.iter().map(|ring| ring.filled).sum();
@@ -198,4 +229,20 @@ fn text(
         writeln!(text, "  {} {}:{state} open in {}", kind.word(), quoted(name), nodes.join(", "))?;
     }
     Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_told_with_what_is_special_about_it() {
+        let plain = MemoryFacts::default();
+        assert_eq!(memory(plain, 1_500_000), "1.4 MiB of memory");
+        let all = MemoryFacts { huge_pages: true, numa_nodes: 2, is_refused: true, is_elsewhere: true };
+        assert_eq!(
+            memory(all, 4 << 20),
+            "4.0 MiB of memory, in huge pages, bound to 2 NUMA nodes (the system refused to bind some) (some lies on others)"
+        );
+    }
 }

@@ -13,6 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use deck_sync::{Error, ErrorKind, Result};
 
+use crate::huge::{HugePages, Way};
 use crate::layout::PAGE;
 
 /// Zeroed memory that several segments share.
@@ -104,6 +105,19 @@ impl Segment {
         // SAFETY: `offset` is at most the size of the memory that `base` begins.
         (end <= self.bytes()).then(|| unsafe { self.memory.base.add(offset) })
     }
+
+    /// There are none.
+    pub fn use_huge_pages(&self, wanted: HugePages, _from: usize) {
+        debug_assert!(wanted.way() == Way::None);
+    }
+
+    /// Never.
+    pub fn has_huge_pages(&self) -> bool {
+        false
+    }
+
+    /// There are no page tables.
+    pub fn touch(&self, _offset: usize, _bytes: usize) {}
 
     /// All of it is there from the begin.
     ///

@@ -89,8 +89,9 @@ struct Posting {
     area: u32,
     /// The credits as they were last read: messages and area lines.
     retired: u64,
-    /// Bytes posted by protocol 3, of all times.
+    /// Bytes posted by protocol 3, of all times, and those of them that were retrieved when somebody last looked.
     bytes: u64,
+    retired_bytes: u64,
     in_flight: Box<[Option<InFlight>]>,
     /// Up to which message those in flight were let go of.
     reaped: u32,
@@ -141,6 +142,7 @@ impl<R: Remote> Sender<R> {
                 area: 0,
                 retired: 0,
                 bytes: 0,
+                retired_bytes: 0,
                 in_flight,
                 reaped: 0,
             }),

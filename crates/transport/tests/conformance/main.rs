@@ -74,6 +74,8 @@ conformance! {
         a_retrieved_buffer_comes_back_however_many_short_messages_followed_it,
         #[cfg_attr(miri, ignore = "minutes")]
         a_buffer_is_used_again_once_nobody_holds_it,
+        #[cfg_attr(miri, ignore = "minutes")]
+        content_that_is_replaced_after_post_is_written_elsewhere_while_it_rests,
         content_that_is_changed_after_post_arrives_as_it_was_posted,
         a_sender_that_is_alone_again_changes_in_place,
         one_message_is_posted_to_several_rings,

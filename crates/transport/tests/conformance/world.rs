@@ -7,7 +7,7 @@ use std::sync::Arc;
 use deck_segment::fabric::Host;
 use deck_segment::fabric::adversary::Adversary;
 use deck_segment::layout::{DATA, LINE};
-use deck_segment::{HeapMemory, Remote, Seat, Segment, Words};
+use deck_segment::{HeapMemory, HeapOptions, Remote, Rest, Seat, Segment, Words};
 use deck_sync::{Error, NodeId};
 use deck_transport::segment::receiver::ReceiverParts;
 use deck_transport::segment::sender::SenderParts;
@@ -109,8 +109,10 @@ pub fn seat(node: u32) -> Seat {
 
 /// `COUNT` nodes that were introduced to one another, each with `budget` bytes.
 pub fn job_with_budget<const COUNT: usize>(budget: u64) -> [Node; COUNT] {
+    // Whatever caches this machine has: fewer bytes than `use_memory_again` takes.
+    let options = HeapOptions { rest: Rest::new(1 << 20), ..HeapOptions::of(DATA + (64 << 20)) };
     let own: Vec<Arc<HeapMemory>> = (0..COUNT as u32)
-        .map(|node| HeapMemory::create(NodeId(node), seat(node), DATA + (64 << 20)).expect("there is memory"))
+        .map(|node| HeapMemory::create(NodeId(node), seat(node), &options).expect("there is memory"))
         .collect();
     std::array::from_fn(|index| {
         let me = index as u32;

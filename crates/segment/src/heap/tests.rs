@@ -1,0 +1,163 @@
+//! Which memory a buffer gets: one that has rested, and one that is near.
+
+use std::collections::BTreeSet;
+
+use super::*;
+
+fn heap(bytes: usize, change: impl FnOnce(&mut HeapOptions)) -> Arc<HeapMemory> {
+    let mut options =
+        HeapOptions { bytes: DATA + bytes, rest: Rest::new(0), huge_pages: HugePages::Never, numa: Numa::one() };
+    change(&mut options);
+    HeapMemory::create(NodeId(0), Seat(0), &options).expect("there is memory")
+}
+
+/// The places of `rounds` buffers, each given back before the next is asked for.
+fn places(heap: &Arc<HeapMemory>, size: usize, rounds: usize) -> Vec<usize> {
+    (0..rounds).map(|_| heap.allocate(size).unwrap().data().as_ptr().addr()).collect()
+}
+
+fn distinct(places: &[usize]) -> usize {
+    places.iter().collect::<BTreeSet<_>>().len()
+}
+
+#[test]
+fn a_buffer_rests_until_as_many_bytes_of_others_were_handed_out() {
+    let heap = heap(64 << 20, |options| options.rest = Rest::new(1 << 20));
+    let used = places(&heap, 64 << 10, 200);
+    let turn = distinct(&used);
+    assert_eq!(turn, 17, "1 MiB of others in 64 KiB each");
+    assert!(
+        used[turn..].iter().zip(&used).all(|(later, earlier)| later == earlier),
+        "the one that rested longest is next"
+    );
+    // Short ones, and ones that leave the caches by themselves, are used again at once.
+    for size in [100, 8 << 10, 1 << 20, 3 << 20] {
+        assert_eq!(distinct(&places(&heap, size, 50)), 1, "{size} bytes");
+    }
+}
+
+#[test]
+fn buffers_of_all_sizes_together_rest_in_bounded_memory() {
+    let rest = 2 << 20;
+    let heap = heap(256 << 20, |options| options.rest = Rest::new(rest));
+    for round in 0..5000 {
+        drop(heap.allocate((16 << 10) + (round * 7919) % (1 << 20)).unwrap());
+    }
+    // One size after the other.
+    for size in (16 << 10..1 << 20).step_by(10_000) {
+        places(&heap, size, 4 * rest / size);
+    }
+    assert!(heap.usage().allocated_bytes < 8 * rest, "{:?}", heap.usage());
+    assert_eq!(heap.usage().buffers, 0);
+}
+
+#[test]
+fn nobody_rests_where_memory_is_short_or_it_is_turned_off() {
+    let small = heap(1 << 20, |options| options.rest = Rest::new(64 << 20).within(1 << 20));
+    assert!(small.rest().bytes() <= 128 << 10);
+    assert!(places(&small, 16 << 10, 1000).len() == 1000);
+    let off = heap(64 << 20, |_| ());
+    assert_eq!(distinct(&places(&off, 64 << 10, 100)), 1);
+    // One of them in use leaves too little for rest: it is given up, not the buffer.
+    let tight = heap(1 << 20, |options| options.rest = Rest::new(1 << 20));
+    let _held = tight.allocate(600 << 10).unwrap();
+    assert!(distinct(&places(&tight, 60 << 10, 100)) < 8);
+}
+
+#[test]
+fn only_what_has_travelled_asks_for_rest() {
+    let heap = heap(64 << 20, |options| options.rest = Rest::new(1 << 20));
+    let buffer = heap.allocate(64 << 10).unwrap();
+    assert!(!buffer.wants_rest());
+    drop(buffer.keep());
+    assert!(buffer.wants_rest() && buffer.clone().wants_rest());
+    let short = heap.allocate(1 << 10).unwrap();
+    drop(short.keep());
+    assert!(!short.wants_rest());
+}
+
+#[cfg(not(miri))]
+mod near {
+    use super::*;
+    use crate::numa::tests::{described, this_machine};
+
+    #[test]
+    fn each_part_has_memory_of_its_own_and_takes_from_others_when_it_has_none() {
+        let Some(numa) = described(c"numa:2 pu:4", false) else { return };
+        let heap = heap(1 << 20, |options| options.numa = numa);
+        let regions: Vec<Region> = (0..20).map(|at| heap.region_in(4096, at % 2).unwrap()).collect();
+        assert!(regions.iter().enumerate().all(|(at, region)| region.part() == at % 2));
+        let ends = |part: usize| {
+            let mine = regions.iter().filter(|region| region.part() == part).map(Region::offset);
+            (mine.clone().min().unwrap(), mine.max().unwrap() + 4096)
+        };
+        let (first, second) = (ends(0), ends(1));
+        assert!(first.1 <= second.0 || second.1 <= first.0, "{first:?} and {second:?} overlap");
+        assert_eq!(heap.region_near(64, &regions[1]).unwrap().part(), 1);
+        // All of the heap, whoever asks; and what was taken from another part goes back to it.
+        let all: Vec<Region> = std::iter::from_fn(|| heap.region_in(32 << 10, 1).ok()).collect();
+        assert!(all.iter().any(|region| region.part() == 0), "{} regions", all.len());
+        drop((all, regions));
+        assert_eq!(heap.usage().held_bytes, 0);
+        assert!(heap.region_in(200 << 10, 0).is_ok() && heap.region_in(200 << 10, 1).is_ok());
+    }
+
+    #[test]
+    fn buffers_of_a_part_are_used_again_in_it() {
+        let Some(numa) = described(c"numa:2 pu:1", false) else { return };
+        let heap = heap(16 << 20, |options| options.numa = numa);
+        let (own, mut blocks) = heap.blocks().unwrap();
+        let (claim, freed) = (|index: u32| heap.claim_free(index), |index: u32| heap.mark_free(own, index));
+        for size in [100, 5000, 100 << 10, 2 << 20] {
+            let first: Vec<_> = [0, 1].map(|part| blocks.take(size, part, &claim, &freed).unwrap()).into();
+            first.iter().for_each(|(index, ..)| blocks.give(*index));
+            for part in [1, 0] {
+                assert_eq!(blocks.take(size, part, &claim, &freed).unwrap(), first[part], "{size} bytes, part {part}");
+            }
+        }
+    }
+
+    /// Since Linux 5.15.
+    const PREFERRED_MANY: libc::c_int = 5;
+
+    /// Of the address, as the kernel has it.
+    fn policy(address: *const u8) -> std::io::Result<libc::c_int> {
+        const OF_ADDRESS: libc::c_ulong = 2;
+        let (mut mode, mut nodes) = (0, [0u64; 16]);
+        // SAFETY: room for a mode and 1,024 bits; the address is looked up, not read.
+        let result = unsafe {
+            libc::syscall(libc::SYS_get_mempolicy, &raw mut mode, nodes.as_mut_ptr(), 1024, address, OF_ADDRESS)
+        };
+        if result == 0 { Ok(mode) } else { Err(std::io::Error::last_os_error()) }
+    }
+
+    #[test]
+    fn areas_are_really_bound_and_found_where_they_were_bound() {
+        let Some(numa) = this_machine() else { return println!("not tested: hwloc is not installed") };
+        let heap = heap(64 << 20, |options| options.numa = numa.clone());
+        let buffer = heap.allocate(5 << 20).unwrap();
+        let told = numa.usage();
+        match policy(buffer.data().as_ptr()) {
+            Ok(mode) if told.refused.is_none() => {
+                assert!([libc::MPOL_PREFERRED, PREFERRED_MANY].contains(&mode), "policy {mode}, {told:?}");
+                assert!(told.bound_bytes >= 5 << 20, "{told:?}");
+                assert_eq!(told.elsewhere_bytes, 0, "{told:?}");
+                assert_eq!(usize::from(heap.facts().numa_nodes), numa.count());
+            }
+            answer => println!("not tested: the system binds nothing: {answer:?}, {told:?}"),
+        }
+    }
+
+    #[test]
+    fn a_system_that_refuses_to_bind_is_told_and_works() {
+        // Taken for this machine, which has no NUMA node of that number.
+        let Some(numa) = described(c"numa:2(indexes=0,900) pu:1", true) else { return };
+        let heap = heap(16 << 20, |options| options.numa = numa.clone());
+        let region = heap.region_in(1 << 20, 1).unwrap();
+        region.words().get(0).store(7, Ordering::Relaxed);
+        assert_eq!(region.words().get(0).load(Ordering::Relaxed), 7);
+        assert!(numa.usage().refused.is_some(), "{:?}", numa.usage());
+        assert_eq!(numa.usage().numbers, [0, 900]);
+        assert!(heap.facts().is_refused && heap.facts().numa_nodes == 2, "{:?}", heap.facts());
+    }
+}
