@@ -555,8 +555,12 @@ mod tests {
         let mut nodes = [(); 2].map(|()| {
             let door = Door::Invited(broker.invite().unwrap());
             let deadline = Deadline::after(Duration::from_secs(10));
-            let membership =
-                Membership::join(door, &Options { heap_bytes: deck_segment::default_bytes() }, deadline).unwrap();
+            let membership = Membership::join(
+                door,
+                &Options { heap: deck_segment::HeapOptions::of(deck_segment::default_bytes()) },
+                deadline,
+            )
+            .unwrap();
             let control = Control::new(&membership).unwrap();
             (membership, control)
         });
