@@ -1,5 +1,7 @@
 """Runs trials in turn and writes each to a file at once: whoever stops a run loses nothing, and a later one goes on."""
 
+import contextlib
+import ctypes
 import json
 import os
 import re
@@ -46,14 +48,30 @@ def _busy() -> float:
     return (user + nice + system + irq + softirq) / os.sysconf("SC_CLK_TCK")
 
 
+def _adopt_orphans() -> None:
+    """From now on processes whose parents have ended come to this one: the time that they took is told to who waits for them.
+    `deck run` keeps a process that outlives it to end the nodes."""
+    pr_set_child_subreaper = 36
+    ctypes.CDLL(None, use_errno=True).prctl(pr_set_child_subreaper, 1, 0, 0, 0)
+
+
+def _bury_orphans() -> None:
+    """Waits for all that a command has left behind."""
+    with contextlib.suppress(ChildProcessError):
+        while True:
+            os.waitpid(-1, 0)
+
+
 def _seconds(command: list[str]) -> tuple[float, float]:
     """The time that the program tells, and how much of the machine others took meanwhile."""
     # Open MPI refuses to run as root unless it is told twice that this is meant.
     environment = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    _adopt_orphans()
     own, all_busy, clock = os.times(), _busy(), os.times().elapsed
     ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=LIMIT_SECONDS)
     if ended.returncode != 0:
         sys.exit(f"papers: this failed: {' '.join(command)}\n{ended.stderr}")
+    _bury_orphans()
     spent, elapsed = os.times(), os.times().elapsed - clock
     mine = spent.children_user - own.children_user + spent.children_system - own.children_system
     others = max(_busy() - all_busy - mine, 0.0) / (elapsed * (os.cpu_count() or 1))

@@ -12,7 +12,7 @@ from experiments.building import RELEASE, TWINS
 
 K = 1 << 10
 # The largest message that DECK copies instead of handing its buffer over (docs/design/016).
-ZERO_COPY_FROM = 512
+ZERO_COPY_FROM = 1024
 SCENE = Path("/usr/share/doc/povray/examples/advanced/biscuit.pov")
 
 DECK, MPI, PATIENT, YIELDING = "DECK", "MPI", "MPI, manager sleeps", "MPI, yields"

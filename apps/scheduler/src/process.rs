@@ -82,7 +82,7 @@ pub fn run(shop: &Shop, process: Process) -> Result<()> {
     let began = Instant::now();
     let done = match process {
         Process::Producer(_) => produce(queues, &shop.arrived, &input)?,
-        Process::Consumer(_) => consume(queues, &shop.arrived, tasks * u64::from(OF_A_KIND))?,
+        Process::Consumer(number) => consume(shop, queues, number as usize, tasks * u64::from(OF_A_KIND))?,
     };
     let report = Report { process, time: began.elapsed(), done };
     let mut message = node.message();
@@ -103,25 +103,37 @@ fn produce(queues: &[Queue], arrived: &Counter, input: &[Task]) -> Result<Vec<Do
 }
 
 /// Rounds through the queues until all tasks have arrived and none is left.
-fn consume(queues: &[Queue], arrived: &Counter, all: u64) -> Result<Vec<Done>> {
+fn consume(shop: &Shop, queues: &[Queue], number: usize, all: u64) -> Result<Vec<Done>> {
     let all = i64::try_from(all).unwrap_or(i64::MAX);
-    let mut done = Vec::new();
+    let (mut done, mut rounds) = (Vec::new(), 0);
     loop {
+        keep_step(&shop.rounds, number, rounds)?;
         // Before the queues are looked at: what arrived until now is in them, or was taken.
-        let seen = arrived.read()?;
+        let seen = shop.arrived.read()?;
         let before = done.len();
         round(|queue| {
             let taken = queues[queue].take()?;
             done.extend(taken.map(|(task, place)| Done { queue, place, task }));
             Ok(taken.is_some())
         })?;
-        if done.len() == before {
-            if seen == all {
-                return Ok(done);
-            }
-            arrived.wait_for(seen + 1, PATIENCE)?;
+        if done.len() > before {
+            rounds += 1;
+            shop.rounds[number].add(1)?;
+        } else if seen == all {
+            // Nobody waits for this one any more.
+            shop.rounds[number].add(all)?;
+            return Ok(done);
+        } else {
+            shop.arrived.wait_for(seen + 1, PATIENCE)?;
         }
     }
+}
+
+/// Waits while this consumer is a round ahead of another. In the paper each has a processor of its own; with fewer, whichever runs
+/// first would take all there is, and the access record would tell of one consumer only.
+fn keep_step(rounds: &[Counter], number: usize, own: i64) -> Result<()> {
+    let mut others = rounds.iter().enumerate().filter(|(other, _)| *other != number);
+    others.try_for_each(|(_, other)| other.wait_for(own, PATIENCE).map(drop))
 }
 
 /// One round: up to three tasks of the first queue, two of the second, one of the third; a queue that has no more is left for

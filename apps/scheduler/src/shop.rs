@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 use deck::shared::{Barrier, Counter};
 use deck::{Node, Result};
 
-use crate::process::PROCESSES;
+use crate::process::{OF_A_KIND, PROCESSES};
 use crate::queue::Queue;
 use crate::task::QUEUES;
 
@@ -22,6 +22,8 @@ pub struct Shop {
     pub start: Barrier,
     /// Tasks that were ever put into any queue.
     pub arrived: Counter,
+    /// Rounds that each consumer has made.
+    pub rounds: Vec<Counter>,
     /// 1 when everything was checked.
     pub ended: Counter,
     tasks: Counter,
@@ -40,6 +42,9 @@ impl Shop {
             meeting: Barrier::open(node, "meeting", nodes)?,
             start: Barrier::open(node, "start", PROCESSES)?,
             arrived: Counter::open(node, "arrived")?,
+            rounds: (0..OF_A_KIND)
+                .map(|consumer| Counter::open(node, &format!("rounds of consumer {consumer}")))
+                .collect::<Result<_>>()?,
             ended: Counter::open(node, "ended")?,
             tasks: Counter::open(node, "tasks of a producer")?,
             queues: OnceLock::new(),

@@ -82,6 +82,11 @@ fn expect_accesses(record: &Value, homes: [u32; 3], nodes: u32, sixths: u64) {
         assert_eq!(counted(record, "consumer", &segment, "read"), 2 * share * sixths);
         assert_eq!(counted(record, "consumer", &segment, "write"), 0);
     }
+    for consumer in ["consumer 0", "consumer 1"] {
+        // Neither is more than a round ahead, and nobody takes more than six tasks in one.
+        let taken: u64 = (0..3).map(|queue| counted(record, consumer, &format!("q{queue}"), "read")).sum();
+        assert!(taken >= sixths - 1, "{consumer} took {taken} of {} tasks", 12 * sixths);
+    }
     let processes = record["processes"].as_array().unwrap().iter();
     let told: Vec<(&str, u64)> =
         processes.map(|process| (process["id"].as_str().unwrap(), process["node"].as_u64().unwrap())).collect();

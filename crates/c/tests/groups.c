@@ -104,6 +104,44 @@ static void *requests(void *arg) {
   return NULL;
 }
 
+/* Every form that can be started, all of them under way at once; waited for from the last to the first. */
+static void *all_started(void *arg) {
+  int me = (int)(intptr_t)arg, root = 2, n = 0, is_root = me == root;
+  deck_group_t *g = join("all started", me);
+  deck_request_t *r[12];
+  int32_t own[2] = {me + 1, 10 * me}, sum[2] = {-1, -1}, before[2], gathered[2 * SIZE], part[2], everybody[2 * SIZE];
+  int32_t to_all[2 * SIZE], wide[2 * SIZE], outgoing[6] = {0, 1, 1, 2, 2, 2};
+  for (int i = 0; i < 2 * SIZE; i++) wide[i] = 100 * me + i;
+  EXPECT(DECK_OK, deck_start_reduce(g, root, own, is_root ? sum : NULL, 2, DECK_INT32, DECK_SUM, &r[n++]));
+  EXPECT(DECK_OK, deck_start_scan(g, own, before, 2, DECK_INT32, DECK_SUM, &r[n++]));
+  EXPECT(DECK_OK, deck_start_gather(g, root, own, 2, is_root ? gathered : NULL, DECK_INT32, &r[n++]));
+  EXPECT(DECK_OK, deck_start_scatter(g, root, is_root ? wide : NULL, part, 2, DECK_INT32, &r[n++]));
+  EXPECT(DECK_OK, deck_start_allgather(g, own, 2, everybody, DECK_INT32, &r[n++]));
+  EXPECT(DECK_OK, deck_start_alltoall(g, wide, 2, to_all, DECK_INT32, &r[n++]));
+  /* Member i has i + 1 elements. */
+  size_t counts[SIZE] = {1, 2, 3}, mine = counts[me], from_all[SIZE] = {mine, mine, mine};
+  int32_t some[3] = {me, me, me}, all[6], all_at_root[6], parted[3] = {-1, -1, -1}, incoming[9];
+  EXPECT(DECK_OK, deck_start_gatherv(g, root, some, mine, is_root ? all_at_root : NULL, is_root ? counts : NULL, DECK_INT32, &r[n++]));
+  EXPECT(DECK_OK, deck_start_scatterv(g, root, is_root ? outgoing : NULL, is_root ? counts : NULL, parted, mine, DECK_INT32, &r[n++]));
+  EXPECT(DECK_OK, deck_start_allgatherv(g, some, mine, all, counts, DECK_INT32, &r[n++]));
+  EXPECT(DECK_OK, deck_start_alltoallv(g, outgoing, counts, incoming, from_all, DECK_INT32, &r[n++]));
+  while (n > 0) EXPECT(DECK_OK, deck_wait(r[--n], 20000));
+
+  CHECK(is_root ? sum[0] == 6 && sum[1] == 30 : sum[0] == -1);
+  CHECK(before[0] == (me + 1) * (me + 2) / 2 && before[1] == 5 * me * (me + 1));
+  for (int i = 0; i < SIZE; i++) {
+    CHECK(everybody[2 * i] == i + 1 && everybody[2 * i + 1] == 10 * i);
+    CHECK(to_all[2 * i] == 100 * i + 2 * me && to_all[2 * i + 1] == 100 * i + 2 * me + 1);
+    CHECK(!is_root || (gathered[2 * i] == i + 1 && gathered[2 * i + 1] == 10 * i));
+  }
+  CHECK(part[0] == 100 * root + 2 * me && part[1] == 100 * root + 2 * me + 1);
+  for (int i = 0; i < 6; i++) CHECK(all[i] == outgoing[i] && (!is_root || all_at_root[i] == outgoing[i]));
+  for (size_t i = 0; i < 3; i++) CHECK(parted[i] == (i < mine ? me : -1));
+  for (size_t i = 0; i < SIZE * mine; i++) CHECK(incoming[i] == me);
+  EXPECT(DECK_OK, deck_group_leave(g));
+  return NULL;
+}
+
 static void on_threads(void *(*run)(void *)) {
   deck_thread_t *threads[SIZE];
   for (int i = 0; i < SIZE; i++) EXPECT(DECK_OK, deck_thread_create(&threads[i], run, (void *)(intptr_t)i));
@@ -197,6 +235,7 @@ int main(void) {
   EXPECT(DECK_OK, deck_init(NULL, NULL));
   on_threads(all_collectives);
   on_threads(requests);
+  on_threads(all_started);
   absent_members();
   bad_arguments();
   deck_group_t *past;

@@ -229,22 +229,6 @@ fn check(cases: &[Case], on: &[usize]) {
     }
 }
 
-const KINDS: [Kind; 13] = [
-    Kind::Barrier,
-    Kind::Bcast,
-    Kind::Reduce,
-    Kind::Allreduce,
-    Kind::Scan,
-    Kind::Gather,
-    Kind::Scatter,
-    Kind::Allgather,
-    Kind::Alltoall,
-    Kind::Gatherv,
-    Kind::Scatterv,
-    Kind::Allgatherv,
-    Kind::Alltoallv,
-];
-
 fn element_types() -> Vec<ElementType> {
     (1..=12).map(|code| ElementType::from_code(code).unwrap()).collect()
 }
@@ -255,7 +239,7 @@ fn counts() -> impl Strategy<Value = usize> {
 
 fn case() -> impl Strategy<Value = Case> {
     let what = (
-        proptest::sample::select(KINDS.to_vec()),
+        proptest::sample::select(Kind::ALL.to_vec()),
         proptest::sample::select(element_types()),
         proptest::sample::select(Operation::ALL.to_vec()),
     );
@@ -307,7 +291,7 @@ fn every_operation_reduces_every_type() {
 #[test]
 fn long_blocks_travel_in_pieces_or_are_read_in_place() {
     for in_library in [0, 0b111, 0b010] {
-        let cases: Vec<Case> = KINDS
+        let cases: Vec<Case> = Kind::ALL
             .iter()
             .flat_map(|kind| {
                 [16 << 10, 300_001].map(|count| Case {
@@ -324,7 +308,7 @@ fn long_blocks_travel_in_pieces_or_are_read_in_place() {
 #[test]
 fn threads_of_large_groups_count_themselves_in_their_node() {
     let on: Vec<usize> = (0..20).map(|index| index % 3).collect();
-    let cases: Vec<Case> = KINDS
+    let cases: Vec<Case> = Kind::ALL
         .iter()
         .flat_map(|kind| [1, 3000].map(|count| of(*kind, ElementType::Float, Operation::Sum, count)))
         .collect();

@@ -270,6 +270,26 @@ fn calls_that_were_started_come_to_their_end_in_order_while_their_member_does_ot
 }
 
 #[test]
+fn parts_of_different_lengths_are_started_and_waited_for_in_any_order() {
+    let (_broker, nodes) = job(2);
+    together("parts", &nodes, &[0, 1, 1], |group, _| {
+        let me = group.index() as usize;
+        let counts = [1, 20_000, 0];
+        let to_all: Vec<u32> = (0..3).flat_map(|to| vec![(10 * me + to) as u32; counts[to]]).collect();
+        let mut gathered = group.start_gatherv(2, &vec![me as u32; counts[me]], &counts).unwrap();
+        let mut everywhere = group.start_allgatherv(&vec![me as u32; counts[me]], &counts).unwrap();
+        let mut scattered = group.start_scatterv(0, &to_all, &counts, counts[me]).unwrap();
+        let mut exchanged = group.start_alltoallv(&to_all, &counts, &[counts[me]; 3]).unwrap();
+        let of_all: Vec<u32> = (0..3).flat_map(|from| vec![from as u32; counts[from]]).collect();
+        let from_each: Vec<u32> = (0..3).flat_map(|from| vec![(10 * from + me) as u32; counts[me]]).collect();
+        assert_eq!(exchanged.wait(group, SOON).unwrap(), from_each);
+        assert_eq!(scattered.wait(group, SOON).unwrap(), vec![me as u32; counts[me]]);
+        assert_eq!(everywhere.wait(group, SOON).unwrap(), of_all);
+        assert_eq!(gathered.wait(group, SOON).unwrap(), if me == 2 { of_all } else { Vec::new() });
+    });
+}
+
+#[test]
 fn a_short_call_that_was_started_needs_nothing_more_from_its_member() {
     let (_broker, _nodes, [mut one, mut other]) = pair();
     let mut pending = one.start_allreduce(&[20], Operation::Sum).unwrap();

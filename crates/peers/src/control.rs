@@ -287,9 +287,11 @@ impl Control {
         self.connection_ended(membership, &peer);
     }
 
-    /// A peer that will not be heard of any more: it has left, if it said so to us or in the table, or died.
+    /// A peer that will not be heard of any more: it has left, if it said so to us or in the table, or died. Except when it is
+    /// this node that leaves: the others close their ends because of that, and are not gone.
     fn connection_ended(&mut self, membership: &Arc<Membership>, peer: &Peer) {
-        if peer.gone().is_none() {
+        // SeqCst: leaving sets it before it says so to anybody.
+        if peer.gone().is_none() && !membership.has_left.load(Ordering::SeqCst) {
             membership.table.set_gone(peer.number(), !peer.has_said_bye());
             let is_lost = membership.table.state(peer.number()) != Some(crate::NodeState::Left);
             self.peer_gone(membership, peer.number(), is_lost);
@@ -539,4 +541,60 @@ fn answer(membership: &Membership, peer: &Peer, request: u64, answer: Result<Gra
     let _ = request.answer.set(answer);
     request.answered.notify();
     true
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use super::*;
+    use crate::membership::{Door, Options};
+
+    /// Two nodes that have met, and their control threads' work, which this thread does.
+    fn met(broker: &Broker) -> [(Arc<Membership>, Control); 2] {
+        let mut nodes = [(); 2].map(|()| {
+            let door = Door::Invited(broker.invite().unwrap());
+            let deadline = Deadline::after(Duration::from_secs(10));
+            let membership = Membership::join(
+                door,
+                &Options { heap: deck_segment::HeapOptions::of(deck_segment::default_bytes()) },
+                deadline,
+            )
+            .unwrap();
+            let control = Control::new(&membership).unwrap();
+            (membership, control)
+        });
+        let numbers = [nodes[0].0.number, nodes[1].0.number];
+        nodes[0].0.broker.lock().unwrap().send(&Frame::Connect { to: u64::from(numbers[1].0) }, None).unwrap();
+        let began = Instant::now();
+        while !nodes.iter().all(|(node, _)| node.peers.lock().unwrap().values().any(|peer| peer.is_connected())) {
+            assert!(began.elapsed() < Duration::from_secs(10), "they do not meet");
+            for ((membership, control), other) in nodes.iter_mut().zip([numbers[1], numbers[0]]) {
+                control.serve_broker(membership);
+                control.serve_peer(membership, PEERS + u64::from(other.0));
+            }
+        }
+        nodes
+    }
+
+    #[test]
+    fn a_connection_that_ends_is_a_death() {
+        let broker = Broker::start("test", 2).unwrap();
+        let [(one, mut control), (other, _)] = met(&broker);
+        other.peers.lock().unwrap().clear();
+        control.serve_peer(&one, PEERS + u64::from(other.number.0));
+        assert_eq!(one.table.state(other.number), Some(crate::NodeState::Lost));
+    }
+
+    #[test]
+    fn a_node_that_leaves_takes_nobody_for_dead_who_closes_the_connection_for_that() {
+        let broker = Broker::start("test", 2).unwrap();
+        let [(leaving, mut control), (staying, _)] = met(&broker);
+        // Leaving has begun, and the other node has heard of it, while the control thread was on its way to look at the
+        // connection.
+        leaving.has_left.store(true, Ordering::SeqCst);
+        staying.peers.lock().unwrap().clear();
+        control.serve_peer(&leaving, PEERS + u64::from(staying.number.0));
+        assert!(leaving.table.is_live(staying.number));
+    }
 }

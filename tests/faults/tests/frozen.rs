@@ -110,6 +110,20 @@ fn a_clone_that_timed_out_leaves_no_second_ring_behind() {
 }
 
 #[test]
+fn a_segment_that_only_a_frozen_node_has_times_out_and_says_why() {
+    let job = Job::launched(PROGRAM);
+    let [home, opener] = job.nodes();
+    home.done("segment-create s 5000 -1");
+    home.stop();
+    expect_frozen(&opener.ask(&format!("segment-open s {}", LONG_ENOUGH.as_millis())).failure(), &home);
+    assert_eq!(opener.ask("segment-open s 0").failure().kind, "Timeout");
+    home.go_on();
+    assert_eq!(opener.done("segment-open s 20000"), format!("5000 {}", home.number().0));
+    drop((home, opener));
+    job.end();
+}
+
+#[test]
 fn a_node_that_dies_while_it_is_frozen_is_lost_like_any_other() {
     let job = Job::launched(PROGRAM);
     let [owner, poster] = job.nodes();

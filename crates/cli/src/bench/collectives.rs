@@ -20,7 +20,7 @@ pub const BENCHMARK: Benchmark = Benchmark {
     points: &[2, 4, 8],
     nodes: |members| members as u32,
     placement: Placement::Together,
-    repetitions: 5,
+    repetitions: 3,
     time: Duration::from_secs(15),
     part,
 };

@@ -38,7 +38,8 @@ pub enum Kind {
 }
 
 impl Kind {
-    const ALL: [Kind; 13] = [
+    /// Every kind.
+    pub const ALL: [Kind; 13] = [
         Kind::Barrier,
         Kind::Bcast,
         Kind::Reduce,

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use deck_mudeck::{Error, ErrorKind, Node, NodeId, NodeState, Result};
 use deck_peers::{Membership, Notice, Subject, fork};
+use deck_segment::content::Way;
 use deck_segment::{Region, Segment};
 use deck_sync::atomic::{AtomicU64, Ordering};
 use deck_sync::{About, Deadline, Goal, Meeting, Waiting, point};
@@ -181,13 +182,13 @@ impl Member {
     ///
     /// # Errors
     /// `Corrupt` naming its node if it named an impossible place.
-    pub fn read(&self, index: u32, phase: u64, from: usize, into: &mut [u8]) -> Result<()> {
+    pub fn read(&self, way: Way, index: u32, phase: u64, from: usize, into: &mut [u8]) -> Result<()> {
         let place = self.heard(index, phase).place;
         let read = if place == 0 {
             self.board.content(index, phase, from, into)
         } else {
             let offset = usize::try_from(place).ok().and_then(|place| place.checked_add(from));
-            offset.and_then(|offset| self.segments[index as usize].read(offset, into))
+            offset.and_then(|offset| self.segments[index as usize].read_by(way, offset, into))
         };
         read.ok_or_else(|| {
             let what = format!("group \"{}\": index {index} tells an impossible place of its contribution", self.name);
@@ -295,14 +296,8 @@ pub struct Contribution {
 
 impl Contribution {
     /// Writes at byte `at`. What is larger than was asked for is a bug of the caller.
-    pub fn write(&self, at: usize, content: &[u8]) {
-        let written = self.segment.write(self.offset + at, content);
-        debug_assert!(written.is_some());
-    }
-
-    /// As [`Contribution::write`], for a piece of something long.
-    pub fn stream(&self, at: usize, content: &[u8]) {
-        let written = self.segment.stream(self.offset + at, content);
+    pub fn write(&self, way: Way, at: usize, content: &[u8]) {
+        let written = self.segment.write_by(way, self.offset + at, content);
         debug_assert!(written.is_some());
     }
 }

@@ -13,6 +13,8 @@
 //! | `call` | what is asked for; checked against buffers and against the other members |
 //! | `choose` | which algorithm carries it |
 //! | `progress` | the rounds of a call under way |
+//! | `ways` | through the caches or past them |
+//! | `folding` | what all give, folded in the order of indexes |
 //! | `reduction` | operations on elements |
 //! | `pending` | calls that are started and waited for later |
 //! | `absent` | errors that name who is missing |
@@ -23,6 +25,7 @@ mod absent;
 mod board;
 mod call;
 mod choose;
+mod folding;
 mod join;
 mod member;
 pub(crate) mod observe;
@@ -30,17 +33,20 @@ mod pending;
 mod progress;
 mod reduction;
 mod retired;
+mod ways;
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use deck_mudeck::{Element, Error, ErrorKind, Node, NodeId, Result};
-use deck_sync::Deadline;
+use deck_segment::content::Way;
+use deck_sync::{Deadline, now_ns};
 
 use join::Joining;
 use member::Member;
 use pending::{Outcome, Started};
 use progress::{Progress, Step};
+use ways::{Alike, Ways};
 
 pub use board::MEMBERS_MAX;
 pub use call::{Call, Kind};
@@ -96,6 +102,7 @@ pub struct Group {
     stalled: Option<Progress>,
     /// Calls that were started, in their order.
     queue: VecDeque<Started>,
+    ways: Ways,
 }
 
 impl Group {
@@ -112,7 +119,7 @@ impl Group {
     pub fn join(node: &Node, name: &str, size: u32, index: Option<u32>, timeout: Duration) -> Result<Group> {
         let joined = Joining { node, name, size, index }.join(Deadline::after(timeout))?;
         let member = Member::new(node.clone(), name.to_string(), joined);
-        Ok(Group { member, stalled: None, queue: VecDeque::new() })
+        Ok(Group { member, stalled: None, queue: VecDeque::new(), ways: Ways::default() })
     }
 
     /// This member's index, 0 to size - 1.
@@ -152,24 +159,39 @@ impl Group {
         self.member.check()?;
         let (takes, gives) = call.bytes(self.index(), self.size())?;
         self.check_sizes(call, (takes, gives), (input.len(), output.len()))?;
-        let mut progress = match self.stalled.take() {
-            Some(stalled) if stalled.call == *call => stalled,
-            Some(stalled) => {
-                let error = still_under_way(&stalled);
-                self.stalled = Some(stalled);
-                return Err(error);
-            }
-            None => Progress::new(call, &self.member),
+        let (input, output) = (&input[..takes], &mut output[..gives]);
+        let is_resumed = match &self.stalled {
+            Some(stalled) if stalled.call != *call => return Err(still_under_way(stalled)),
+            stalled => stalled.is_some(),
         };
         if !self.queue.is_empty() {
             self.go_on_until(timeout, |queue| queue.is_empty())?;
         }
-        let result = self.run(&mut progress, &input[..takes], &mut output[..gives], timeout);
+        // What one took that was held up in between tells nothing.
+        let alike = if is_resumed { None } else { self.alike(call, input, output) };
+        let timed = alike.map(|alike| (alike, self.ways.choose(alike), now_ns()));
+        let way = timed.map_or(Way::ThroughCaches, |(_, way, _)| way);
+        let mut progress = self.stalled.take().unwrap_or_else(|| Progress::new(call, &self.member, way));
+        let result = self.run(&mut progress, input, output, timeout);
+        if let Some((alike, way, began)) = timed.filter(|_| result.is_ok()) {
+            self.ways.took(alike, way, now_ns() - began);
+        }
         let may_go_on = result.as_ref().is_err_and(is_resumable);
         if may_go_on && progress.is_under_way() {
             self.stalled = Some(progress);
         }
         result
+    }
+
+    /// The calls that tell how long this one will take, if that depends on anything.
+    #[inline]
+    fn alike(&self, call: &Call, input: &[u8], output: &[u8]) -> Option<Alike> {
+        let block = match call.kind.has_counts() {
+            true => input.len().max(output.len()) / self.size() as usize,
+            false => call.count * call.element.size(),
+        };
+        let is_in_place = |content: &[u8]| !content.is_empty() && self.member.offset_of(content).is_some();
+        Alike::new(call.kind, block, || is_in_place(input) || is_in_place(output))
     }
 
     fn run(&mut self, progress: &mut Progress, input: &[u8], output: &mut [u8], timeout: Duration) -> Result<()> {

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use deck_mudeck::{Element, Error, ErrorKind, Result};
+use deck_segment::content::Way;
 
 use super::Group;
 use super::call::{Call, Kind};
@@ -107,9 +108,10 @@ impl Group {
     pub fn start<T: Element>(&mut self, call: &Call, input: &[T], output: Vec<T>) -> Result<Pending<T>> {
         let (input, output) = (T::as_bytes(input), T::as_bytes(&output));
         self.check_new(call, input.len(), output.len())?;
+        let way = self.alike(call, input, output).map_or(Way::ThroughCaches, |alike| self.ways.best(alike));
         let slot = Arc::new(Mutex::new(Outcome::UnderWay));
         self.queue.push_back(Started {
-            progress: Progress::new(call, &self.member),
+            progress: Progress::new(call, &self.member, way),
             input: input.to_vec(),
             output: output.to_vec(),
             slot: slot.clone(),
@@ -203,6 +205,57 @@ impl Group {
     pub fn start_alltoall<T: Element>(&mut self, input: &[T]) -> Result<Pending<T>> {
         let count = super::part(input.len(), self.size())?;
         self.start_sized(&Call::new(Kind::Alltoall, T::TYPE, count), input)
+    }
+
+    /// Starts a [`Group::gatherv`]. The result is empty except at the root, where `counts` matters.
+    ///
+    /// # Errors
+    /// As [`Group::start`].
+    #[doc(alias = "deck_start_gatherv")]
+    pub fn start_gatherv<T: Element>(&mut self, root: u32, input: &[T], counts: &[usize]) -> Result<Pending<T>> {
+        let call = Call::new(Kind::Gatherv, T::TYPE, input.len()).rooted(root);
+        self.start_sized(&Call { recv_counts: counts.to_vec(), ..call }, input)
+    }
+
+    /// Starts a [`Group::scatterv`] of which this member gets `count` elements. `input` and `counts` matter at the root only.
+    ///
+    /// # Errors
+    /// As [`Group::start`].
+    #[doc(alias = "deck_start_scatterv")]
+    pub fn start_scatterv<T: Element>(
+        &mut self,
+        root: u32,
+        input: &[T],
+        counts: &[usize],
+        count: usize,
+    ) -> Result<Pending<T>> {
+        let call = Call::new(Kind::Scatterv, T::TYPE, count).rooted(root);
+        self.start_sized(&Call { send_counts: counts.to_vec(), ..call }, input)
+    }
+
+    /// Starts a [`Group::allgatherv`].
+    ///
+    /// # Errors
+    /// As [`Group::start`].
+    #[doc(alias = "deck_start_allgatherv")]
+    pub fn start_allgatherv<T: Element>(&mut self, input: &[T], counts: &[usize]) -> Result<Pending<T>> {
+        let call = Call::new(Kind::Allgatherv, T::TYPE, input.len());
+        self.start_sized(&Call { recv_counts: counts.to_vec(), ..call }, input)
+    }
+
+    /// Starts a [`Group::alltoallv`].
+    ///
+    /// # Errors
+    /// As [`Group::start`].
+    #[doc(alias = "deck_start_alltoallv")]
+    pub fn start_alltoallv<T: Element>(
+        &mut self,
+        input: &[T],
+        send_counts: &[usize],
+        recv_counts: &[usize],
+    ) -> Result<Pending<T>> {
+        let (send_counts, recv_counts) = (send_counts.to_vec(), recv_counts.to_vec());
+        self.start_sized(&Call { send_counts, recv_counts, ..Call::new(Kind::Alltoallv, T::TYPE, 0) }, input)
     }
 
     /// Starts a call with an output of the size that it needs.

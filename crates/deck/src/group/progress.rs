@@ -6,17 +6,15 @@
 use std::ops::Range;
 
 use deck_mudeck::{Error, ErrorKind, Result};
-use deck_segment::content::stream;
+use deck_segment::content::{Way, copy};
 use deck_sync::point;
 
 use super::board::INLINE;
 use super::call::{Call, Kind};
 use super::choose::{Choice, choose};
+use super::folding::{Inputs, TILE};
 use super::member::Member;
-use super::reduction::combine;
 
-/// Bytes that are folded at a time: they stay in the nearest cache.
-const TILE: usize = 4 << 10;
 /// Blocks of shared work begin at multiples of this: whole elements, whole cache lines.
 const BLOCK_STEP: usize = 64;
 
@@ -41,6 +39,7 @@ enum Round {
 pub struct Progress {
     pub call: Call,
     choice: Choice,
+    way: Way,
     round: Round,
     piece: usize,
     /// How many pieces there are, and bytes of a block in each; settled by the first round.
@@ -55,12 +54,13 @@ pub struct Progress {
 }
 
 impl Progress {
-    pub fn new(call: &Call, member: &Member) -> Progress {
+    pub fn new(call: &Call, member: &Member, way: Way) -> Progress {
         let block = call.count * call.element.size();
         let choice = choose(call.kind, block, member.size() as usize);
         Progress {
             call: call.clone(),
             choice,
+            way,
             round: Round::Inputs,
             piece: 0,
             pieces: if call.kind.has_counts() { 1 } else { block.div_ceil(choice.piece).max(1) },
@@ -163,6 +163,7 @@ impl Progress {
             Kind::Barrier => false,
             Kind::Bcast | Kind::Scatter | Kind::Scatterv => index == self.call.root,
             Kind::Gather | Kind::Gatherv => index != self.call.root,
+            Kind::Reduce => self.choice.is_shared || index != self.call.root,
             _ => true,
         }
     }
@@ -202,8 +203,8 @@ impl Progress {
                 true => self.share_of(member.index, content.len(), member.size()),
                 false => 0..0,
             };
-            contribution.write(0, &content[..left_out.start]);
-            contribution.write(left_out.end, &content[left_out.end..]);
+            contribution.write(self.way, 0, &content[..left_out.start]);
+            contribution.write(self.way, left_out.end, &content[left_out.end..]);
             member.arrive_long(word, length, &contribution);
         }
         Ok(())
@@ -240,10 +241,13 @@ impl Progress {
             return Ok(());
         }
         let contribution = member.room(total)?;
-        contribution.write(0, &head);
+        contribution.write(Way::ThroughCaches, 0, &head);
         let mut at = head.len();
-        for part in parts {
-            contribution.write(at, part);
+        for (index, part) in parts.enumerate() {
+            // Nobody reads what the giver has for itself.
+            if index != member.index as usize {
+                contribution.write(self.way, at, part);
+            }
             at += part.len();
         }
         member.arrive_long(word, length, &contribution);
@@ -274,7 +278,7 @@ impl Progress {
             (Kind::Reduce, true, _) | (_, _, Some(_)) => None,
             _ => Some(member.room(share.len() * rows)?),
         };
-        let inputs = Inputs { member, phase, own: &input[piece.clone()], call: &self.call };
+        let mut inputs = Inputs::new(member, phase, &input[piece.clone()], &self.call);
         let mut sum = [0; TILE];
         for from in share.clone().step_by(TILE) {
             let sum = &mut sum[..TILE.min(share.end - from)];
@@ -283,12 +287,12 @@ impl Progress {
                 let is_wanted = rows > 1 || index + 1 == member.size();
                 if let Some(contribution) = contribution.as_ref().filter(|_| is_wanted) {
                     let row = if rows > 1 { index as usize } else { 0 };
-                    contribution.stream(row * share.len() + from - share.start, sum);
+                    contribution.write(self.way, row * share.len() + from - share.start, sum);
                 }
             }
             if keeps {
                 let at = piece.start + from;
-                stream(&mut output[at..at + sum.len()], sum);
+                copy(self.way, &mut output[at..at + sum.len()], sum);
             }
         }
         match (contribution, place) {
@@ -342,15 +346,15 @@ impl Progress {
         match call.kind {
             Kind::Barrier => Ok(()),
             Kind::Bcast if is_root => Ok(()),
-            Kind::Bcast => member.read(call.root, phase, 0, &mut output[piece]),
+            Kind::Bcast => member.read(self.way, call.root, phase, 0, &mut output[piece]),
             Kind::Reduce if !is_root => Ok(()),
             Kind::Reduce | Kind::Allreduce | Kind::Scan if self.round == Round::Results => {
                 self.collect(member, &mut output[piece])
             }
             Kind::Reduce | Kind::Allreduce | Kind::Scan => {
                 let members = if call.kind == Kind::Scan { me + 1 } else { member.size() };
-                let inputs = Inputs { member, phase, own: &input[piece.clone()], call };
-                inputs.fold(members, &mut output[piece])
+                let own = &input[piece.clone()];
+                Inputs::new(member, phase, own, call).fold(members, &mut output[piece])
             }
             Kind::Gather | Kind::Gatherv if !is_root => Ok(()),
             Kind::Gather | Kind::Gatherv | Kind::Allgather | Kind::Allgatherv => self.gather(member, input, output),
@@ -386,7 +390,7 @@ impl Progress {
             }
             let row = if self.call.kind == Kind::Scan { member.index as usize * share.len() } else { 0 };
             if !share.is_empty() {
-                member.read(index, member.phase(), row, &mut output[share])?;
+                member.read(self.way, index, member.phase(), row, &mut output[share])?;
             }
         }
         Ok(())
@@ -404,7 +408,7 @@ impl Progress {
             if index == member.index {
                 target.copy_from_slice(&input[piece]);
             } else if !target.is_empty() {
-                member.read(index, member.phase(), 0, target)?;
+                member.read(self.way, index, member.phase(), 0, target)?;
             }
             begin += bytes;
         }
@@ -427,14 +431,14 @@ impl Progress {
         };
         if self.call.kind.has_counts() {
             let mut head = vec![0u8; 8 * member.size() as usize];
-            member.read(index, phase, 0, &mut head)?;
+            member.read(self.way, index, phase, 0, &mut head)?;
             let blocks: Vec<u64> = head.as_chunks::<8>().0.iter().map(|bytes| u64::from_ne_bytes(*bytes)).collect();
             self.expect(member, index, blocks[me as usize], output.len())?;
             let before =
                 blocks[..me as usize].iter().map(|bytes| self.piece_of(usize::try_from(*bytes).unwrap_or(0)).len());
             begin = head.len() + before.sum::<usize>();
         }
-        if piece.is_empty() { Ok(()) } else { member.read(index, phase, begin, &mut output[piece]) }
+        if piece.is_empty() { Ok(()) } else { member.read(self.way, index, phase, begin, &mut output[piece]) }
     }
 
     /// # Errors
@@ -459,52 +463,4 @@ pub enum Step {
     Done,
     /// Others have not come yet.
     Waiting,
-}
-
-/// What all members give to a reduction in one piece.
-struct Inputs<'a> {
-    member: &'a Member,
-    phase: u64,
-    own: &'a [u8],
-    call: &'a Call,
-}
-
-impl Inputs<'_> {
-    /// Folds what the first `members` members give into `output`, in the order of indexes.
-    fn fold(&self, members: u32, output: &mut [u8]) -> Result<()> {
-        for (tile, sum) in output.chunks_mut(TILE).enumerate() {
-            (0..members).try_for_each(|index| self.fold_one(index, tile * TILE, sum))?;
-        }
-        Ok(())
-    }
-
-    /// Folds what member `index` gives from byte `from` on into `sum`, at most a tile, which holds those before it.
-    fn fold_one(&self, index: u32, from: usize, sum: &mut [u8]) -> Result<()> {
-        let Inputs { member, phase, own, call } = self;
-        if index == 0 {
-            return match member.index {
-                0 => {
-                    sum.copy_from_slice(&own[from..from + sum.len()]);
-                    Ok(())
-                }
-                _ => member.read(0, *phase, from, sum),
-            };
-        }
-        if index == member.index {
-            combine(call.operation, call.element, sum, &own[from..from + sum.len()]);
-            return Ok(());
-        }
-        // Clearing a whole tile would cost a short reduction more than the rest of it.
-        let (mut short, mut long);
-        let next: &mut [u8] = if sum.len() <= INLINE {
-            short = [0; INLINE];
-            &mut short[..sum.len()]
-        } else {
-            long = [0; TILE];
-            &mut long[..sum.len()]
-        };
-        member.read(index, *phase, from, next)?;
-        combine(call.operation, call.element, sum, next);
-        Ok(())
-    }
 }

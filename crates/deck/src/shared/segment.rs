@@ -8,9 +8,9 @@ use deck_mudeck::{Error, ErrorKind, Node, NodeId, Result, default_timeout};
 use deck_peers::{Answered, FROZEN_AFTER, Membership, Object, ObjectKind, OpenObject, SegmentLife, check_object_name};
 use deck_segment::Segment as Memory;
 use deck_segment::layout::PAGE;
-use deck_sync::{About, Deadline, Goal, Waiting};
+use deck_sync::{About, Deadline, Goal, Interrupted, Waiting};
 
-use super::named::{check, until, wait};
+use super::named::{Stopped, check, until, wait};
 use super::registry::{Phase, Registry, State};
 
 /// How long somebody who found a segment vanishing looks away before it looks again.
@@ -153,7 +153,7 @@ impl Segment {
     }
 
     /// Opens the segment `name`, waiting at most `timeout` until somebody has created it. Of a segment that this node has
-    /// open, it is one more handle to the same memory.
+    /// open, it is one more handle to the same memory; else a node that has it open is asked for it, within the same time.
     ///
     /// # Errors
     /// [`ErrorKind::Timeout`]: nobody has created it in that time, or those who have it open are frozen;
@@ -168,12 +168,12 @@ impl Segment {
         let mut missing: Option<Error> = None;
         loop {
             let created = wait(node, &mut Created { membership, name }, deadline);
-            let (object, state, home) = created.map_err(|stopped| {
-                missing.take().unwrap_or_else(|| {
-                    let remedy = "check the name, and that the node that creates it runs";
-                    stopped.error(format!("waiting for somebody to create segment \"{name}\""), remedy)
-                })
-            })?;
+            let not_created = |stopped: Stopped| {
+                let remedy = "check the name, and that the node that creates it runs";
+                stopped.error(format!("waiting for somebody to create segment \"{name}\""), remedy)
+            };
+            let (object, state, home) =
+                created.map_err(|stopped| missing.take().unwrap_or_else(|| not_created(stopped)))?;
             let life = SegmentLife { object: object.index(), generation: state.generation };
             // From here on whoever has it keeps it for us to ask, and nobody takes the name.
             let hold = Hold { opened: Some(membership.open_object(object.clone())), home };
@@ -195,8 +195,15 @@ impl Segment {
             // Its last user has let go of it at this moment, or those who want it see only one another: differently long for
             // each node, so that one of them looks alone.
             drop(hold);
+            if deadline.has_passed() {
+                return Err(missing.unwrap_or_else(|| not_created(Stopped::Interrupted(Interrupted::Deadline))));
+            }
             let pause = LOOK_AGAIN_AFTER * (1 + node.number().0 % 8);
-            let _ = wait(node, &mut Pause, Deadline::after(pause).min(deadline));
+            if let Err(Stopped::Interrupted(Interrupted::Cancelled)) =
+                wait(node, &mut Pause, Deadline::after(pause).min(deadline))
+            {
+                return Err(not_created(Stopped::Interrupted(Interrupted::Cancelled)));
+            }
             check(node)?;
         }
     }
