@@ -10,6 +10,7 @@ mod dominance;
 mod dual_ascent;
 mod embedding;
 mod facility;
+mod factors;
 mod follow;
 mod growth;
 mod homes;

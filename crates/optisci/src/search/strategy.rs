@@ -18,7 +18,7 @@ use super::symmetry::Symmetry;
 use super::tabu::Quadratic;
 use super::watch::{PROVED, Watch};
 use super::weights::Weights;
-use super::{both, bounds, dominance, embedding, growth, pairs, parallel, rearrangement, transport};
+use super::{both, bounds, dominance, embedding, factors, growth, pairs, parallel, rearrangement, transport};
 use crate::Placement;
 use crate::model::Objective;
 use crate::placement::Home;
@@ -31,6 +31,9 @@ const MOST_ENTRIES: usize = 3_000_000;
 
 /// Costs of all segments on all nodes up to which a search may keep them: about half a gigabyte for four attempts.
 const MOST_COSTS: usize = 16_000_000;
+
+/// Entries of tables that [`factors`] may look at without a time limit: some ten seconds.
+const MOST_FACTOR_WORK: u64 = 20_000_000_000;
 
 /// Why there is no placement.
 pub enum Failure {
@@ -259,6 +262,17 @@ fn free(instance: &Instance<'_>, start: &Placement, watch: &mut Watch<'_>, seed:
         anneal(instance, start, watch, seed, 0, 1);
     }
     if watch.proved() {
+        return;
+    }
+    if factors::suits(instance) && std::env::var("NOFACT").is_err() {
+        watch.method("branch and bound");
+        let symmetry = Symmetry::of(instance);
+        let cost = watch.cost();
+        let (found, open) = factors::search(instance, &symmetry, cost, MOST_FACTOR_WORK, &mut || watch.go_on());
+        if let Some(nodes) = found {
+            watch.offer(instance, homes::separate(instance, &nodes).0);
+        }
+        watch.raise(instance, open.min(watch.cost()));
         return;
     }
     if rearrangement::suits(instance) {
