@@ -22,7 +22,9 @@ use super::pairs::Pairs;
 use super::parallel;
 use super::rounding::Rounding;
 use super::symmetry::Symmetry;
+use super::watch::Watch;
 use super::weights::Weights;
+use crate::Placement;
 
 /// Entries of all tables together up to which they are made; eight bytes each.
 const MOST_ENTRIES: usize = 8_000_000;
@@ -69,7 +71,7 @@ struct Search<'g, 'a> {
     go_on: &'g dyn Fn() -> bool,
     best: f64,
     enough: f64,
-    node: Option<Vec<u32>>,
+    found: Option<Placement>,
     /// A bound on what was left out.
     open: f64,
     work: u64,
@@ -77,66 +79,62 @@ struct Search<'g, 'a> {
     scratch: Scratch,
 }
 
-/// Searches for nodes of processes with a cost below `best`, until everything was seen, `go_on` says no or about
-/// `most_work` entries were looked at. Gives the best nodes, if there are any, and a bound on what was not seen: infinite
-/// if everything was.
-pub fn search(
-    instance: &Instance<'_>,
-    symmetry: &Symmetry,
-    best: f64,
-    most_work: u64,
-    go_on: &mut dyn FnMut() -> bool,
-) -> (Option<Vec<u32>>, f64) {
+/// Searches until everything was seen, the watch says stop or about `most_work` entries were looked at. Offers what it
+/// finds, and raises the watch's bound.
+pub fn search(instance: &Instance<'_>, watch: &mut Watch<'_>, symmetry: &Symmetry, most_work: u64) {
     let pairs = Pairs::new(instance, &Weights::even(instance));
     let ground = Ground { instance, symmetry, rounding: pairs.rounding };
-    let (mut best, mut found, mut open) = (best, None, f64::INFINITY);
-    let Some(mut root) = Problem::new(&pairs) else { return (None, f64::INFINITY) };
-    let always = || true;
-    let mut top = Search::new(&ground, &always, best, u64::MAX);
-    if !top.raise(&mut root, ROOT_ROUNDS) {
-        return (None, f64::INFINITY);
-    }
-    let mut work = 0;
-    for (process, at, bound) in top.children(&root) {
-        if bound >= ground.rounding.enough(best) {
-            continue;
+    let (mut open, mut work) = (f64::INFINITY, 0);
+    let mut children = Vec::new();
+    let mut root = Problem::new(&pairs);
+    if let Some(root) = &mut root {
+        let mut top = Search::new(&ground, &|| true, watch.cost(), u64::MAX);
+        if top.raise(root, ROOT_ROUNDS) {
+            children = top.children(root);
         }
-        if work >= most_work || !go_on() {
+    }
+    for &(process, at, bound) in &children {
+        // What is left begins with this one: the most promising come first.
+        let enough = ground.rounding.enough(watch.cost());
+        watch.raise(instance, ground.rounding.bound(bound.min(open).min(enough)));
+        if bound >= enough {
+            break;
+        }
+        if work >= most_work || !watch.go_on() {
             open = open.min(bound);
             continue;
         }
-        let mut first = root.with(process, at, bound);
-        let mut top = Search::new(&ground, &always, best, u64::MAX);
-        if !top.raise(&mut first, ROUNDS) {
-            continue;
-        }
-        let tasks = if first.is_complete() { Vec::new() } else { top.children(&first) };
-        if first.is_complete() {
-            top.finish(&first);
+        let Some(mut first) = root.as_ref().map(|root| root.with(process, at, bound)) else { break };
+        let best = watch.cost();
+        let mut top = Search::new(&ground, &|| true, best, u64::MAX);
+        let mut tasks = Vec::new();
+        if top.raise(&mut first, ROUNDS) {
+            match first.is_complete() {
+                true => top.finish(&first),
+                false => tasks = top.children(&first),
+            }
         }
         let most = (most_work - work) / tasks.len().max(1) as u64;
-        let results = parallel::each(tasks.len(), go_on, |index, go_on| {
+        let results = parallel::each(tasks.len(), &mut || watch.go_on(), |index, go_on| {
             let (process, at, bound) = tasks[index];
             let mut search = Search::new(&ground, go_on, best, most);
             search.explore(first.with(process, at, bound));
-            (search.best, search.node, search.open, search.work)
+            (search.found, search.open, search.work)
         });
-        for (cost, node, left, done) in results.into_iter().chain([(top.best, top.node.take(), top.open, top.work)]) {
+        for (found, left, done) in results.into_iter().chain([(top.found, top.open, top.work)]) {
+            found.into_iter().for_each(|placement| _ = watch.offer(instance, placement));
             open = open.min(left);
             work += done;
-            if cost < best && node.is_some() {
-                (best, found) = (cost, node);
-            }
         }
     }
-    (found, ground.rounding.bound(open))
+    watch.raise(instance, if open == f64::INFINITY { watch.cost() } else { ground.rounding.bound(open) });
 }
 
 impl<'g, 'a> Search<'g, 'a> {
     fn new(ground: &'g Ground<'a>, go_on: &'g dyn Fn() -> bool, best: f64, most_work: u64) -> Search<'g, 'a> {
         let enough = ground.rounding.enough(best);
         let scratch = Scratch::default();
-        Search { ground, go_on, best, enough, node: None, open: f64::INFINITY, work: 0, most_work, scratch }
+        Search { ground, go_on, best, enough, found: None, open: f64::INFINITY, work: 0, most_work, scratch }
     }
 
     /// Raises the bound of a problem. False: there is nothing to find in it.
@@ -187,7 +185,7 @@ impl<'g, 'a> Search<'g, 'a> {
         if cost < self.best {
             self.best = cost;
             self.enough = self.ground.rounding.enough(cost);
-            self.node = Some(problem.node.clone());
+            self.found = Some(placement);
         }
     }
 

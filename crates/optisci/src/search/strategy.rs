@@ -264,15 +264,9 @@ fn free(instance: &Instance<'_>, start: &Placement, watch: &mut Watch<'_>, seed:
     if watch.proved() {
         return;
     }
-    if factors::suits(instance) && std::env::var("NOFACT").is_err() {
+    if factors::suits(instance) {
         watch.method("branch and bound");
-        let symmetry = Symmetry::of(instance);
-        let cost = watch.cost();
-        let (found, open) = factors::search(instance, &symmetry, cost, MOST_FACTOR_WORK, &mut || watch.go_on());
-        if let Some(nodes) = found {
-            watch.offer(instance, homes::separate(instance, &nodes).0);
-        }
-        watch.raise(instance, open.min(watch.cost()));
+        factors::search(instance, watch, &Symmetry::of(instance), MOST_FACTOR_WORK);
         return;
     }
     if rearrangement::suits(instance) {
