@@ -12,13 +12,13 @@ mod embedding;
 mod facility;
 mod factors;
 mod follow;
-mod growth;
 mod homes;
 mod instance;
 mod lagrangian;
 mod limits;
 #[cfg(feature = "highs")]
 mod mixed_integer;
+mod multilevel;
 mod pairs;
 mod parallel;
 mod random;
