@@ -55,19 +55,22 @@ pub fn search(instance: &Instance<'_>, random: &mut Random, go_on: &mut dyn FnMu
 /// an edge of the backbone keeps being in the way of others it is left out.
 pub fn recognise(instance: &Instance<'_>, random: &mut Random, go_on: &mut dyn FnMut() -> bool) -> Option<Vec<u32>> {
     let neighbours = neighbours(instance, go_on)?;
-    let mut edges = backbone::edges(instance, most(&neighbours, instance.nodes))?;
-    for _ in 0..RECOGNITIONS {
-        let partners = Rows::collect(instance.processes(), edges.iter().copied());
-        let mut search = Search::new(instance, &partners, &neighbours);
-        if !go_on() {
-            return None;
-        }
-        if let Some(nodes) = search.run(random) {
-            return Some(nodes);
-        }
-        let blamed = search.blame.into_iter().max_by_key(|&((x, y), count)| (count, std::cmp::Reverse((x, y))));
-        if let Some(((x, y), _)) = blamed {
-            edges.retain(|&edge| edge != (x, y) && edge != (y, x));
+    let most = most(&neighbours, instance.nodes);
+    for typical in [false, true] {
+        let mut edges = backbone::edges(instance, most, typical)?;
+        for _ in 0..RECOGNITIONS {
+            let partners = Rows::collect(instance.processes(), edges.iter().copied());
+            let mut search = Search::new(instance, &partners, &neighbours);
+            if !go_on() {
+                return None;
+            }
+            if let Some(nodes) = search.run(random) {
+                return Some(nodes);
+            }
+            let blamed = search.blame.into_iter().max_by_key(|&((x, y), count)| (count, std::cmp::Reverse((x, y))));
+            if let Some(((x, y), _)) = blamed {
+                edges.retain(|&edge| edge != (x, y) && edge != (y, x));
+            }
         }
     }
     None
@@ -249,14 +252,22 @@ impl<'a> Search<'a> {
     }
 
     /// Whether those who have a node still have enough free neighbours for their partners without one.
-    fn partners_have_room(&self, process: usize) -> bool {
-        let enough = |process: usize| {
-            let Some(node) = self.node[process] else { return true };
-            let wanted = self.partners.row(process).iter().filter(|&&p| self.node[p as usize].is_none()).count();
-            let free = self.neighbours.row(node as usize).iter().filter(|&&n| !self.taken[n as usize]).count();
-            free >= wanted
+    fn partners_have_room(&mut self, process: usize) -> bool {
+        let crowded = |search: &Self, process: u32| {
+            let Some(node) = search.node[process as usize] else { return false };
+            let wanted = search.partners.row(process as usize).iter().filter(|&&p| search.node[p as usize].is_none());
+            let free = search.neighbours.row(node as usize).iter().filter(|&&n| !search.taken[n as usize]).count();
+            free < wanted.count()
         };
-        let node = self.node[process];
-        enough(process) && self.partners.row(process).iter().all(|&partner| enough(partner as usize)) && node.is_some()
+        let partners = self.partners.row(process);
+        let Some(crowded) = [process as u32].iter().chain(partners).copied().find(|&other| crowded(self, other)) else {
+            return true;
+        };
+        for &waiting in self.partners.row(crowded as usize) {
+            if self.node[waiting as usize].is_none() {
+                *self.blame.entry((crowded.min(waiting), crowded.max(waiting))).or_insert(0) += 1;
+            }
+        }
+        false
     }
 }

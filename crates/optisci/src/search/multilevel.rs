@@ -21,12 +21,17 @@ const FEWEST_GROUPS: usize = 48;
 
 /// Exchanges that are tried per group and level, and heat where groups have just been opened, in parts of what an
 /// exchange changes in the mean.
-const STEPS: u64 = 400;
-const HEAT: f64 = 0.35;
+const STEPS: u64 = 250;
+const HEAT: f64 = 0.12;
 
 /// Exchanges that are tried per process to mend a mapping that is nearly right.
 const MENDING_STEPS: u64 = 300;
 const MENDING_HEAT: f64 = 0.08;
+
+/// Attempts side by side; fewer where each takes seconds.
+const ATTEMPTS: usize = 4;
+const ATTEMPTS_ON_LARGE: usize = 2;
+const LARGE: usize = 2000;
 
 /// The instance as groups of one process and places of one slot.
 pub struct Multilevel<'a> {
@@ -52,6 +57,11 @@ impl<'a> Multilevel<'a> {
         }
         let level = Level::finest(instance, &node)?;
         Some(Multilevel { level, processes, node })
+    }
+
+    /// How many attempts with random numbers of their own are worth their time.
+    pub fn attempts(&self) -> usize {
+        if self.level.groups() > LARGE { ATTEMPTS_ON_LARGE } else { ATTEMPTS }
     }
 
     /// Nodes of processes, found from large to small, with `longer` times the usual number of steps.
@@ -95,5 +105,58 @@ impl<'a> Multilevel<'a> {
         let mut rest = free.into_iter().flatten();
         places.extend(rest.by_ref());
         places
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Multilevel;
+    use crate::model::Objective;
+    use crate::search::instance::Instance;
+    use crate::search::random::Random;
+    use crate::{Model, Placement};
+
+    /// A chain of processes on a torus, some of them pinned, several on a node, and nodes that take none.
+    fn chain(dims: &[u32], slots: impl Fn(usize) -> usize, pins: &[(usize, usize)], processes: usize) -> Model {
+        let nodes = dims.iter().product::<u32>() as usize;
+        let messages: Vec<_> = (1..processes)
+            .map(
+                |to| serde_json::json!({"from": format!("p{}", to - 1), "to": format!("p{to}"), "count": 3, "size": 1}),
+            )
+            .collect();
+        let mut list: Vec<_> = (0..processes).map(|number| serde_json::json!({"id": format!("p{number}")})).collect();
+        pins.iter().for_each(|&(process, node)| list[process]["pin"] = node.into());
+        let model = serde_json::json!({
+            "topology": {"kind": "torus", "nodes": nodes, "dims": dims},
+            "cost_model": {"kind": "hop_bytes", "ns_per_byte_hop": 2.0},
+            "processes": list, "segments": [], "accesses": [], "messages": messages,
+            "process_slots": (0..nodes).map(slots).collect::<Vec<_>>(), "objective": "sum",
+        });
+        Model::from_json(&model.to_string()).unwrap()
+    }
+
+    fn check(model: &Model, most: f64) {
+        let instance = Instance::new(model, Objective::Sum);
+        let multilevel = Multilevel::new(&instance).unwrap();
+        let nodes = multilevel.search(&mut Random::new(1), 4, &|| true);
+        for nodes in [multilevel.mend(&nodes, &mut Random::new(2), 1, &|| true), nodes] {
+            let (cost, obeys) = instance.evaluate(&Placement { processes: nodes, segments: Vec::new() });
+            assert!(obeys && cost <= most, "{cost} is more than {most} or breaks limits: {}", model.to_json());
+        }
+    }
+
+    #[test]
+    fn a_chain_stays_together_on_any_machine() {
+        // Every link of the chain can be one link of the machine: 6 each. Twice that is nearly right.
+        check(&chain(&[16, 16], |_| 1, &[], 256), 2.0 * 6.0 * 255.0);
+        check(&chain(&[7, 5, 3], |_| 1, &[], 99), 2.0 * 6.0 * 98.0);
+        check(&chain(&[9, 9], |_| 2, &[], 150), 6.0 * 150.0);
+        check(&chain(&[13, 11], |at| at % 3, &[], 130), 2.0 * 6.0 * 130.0);
+    }
+
+    #[test]
+    fn pinned_processes_stay_where_they_are() {
+        check(&chain(&[8, 9], |_| 1, &[(0, 71), (1, 70), (40, 3), (41, 60), (71, 0)], 72), 3.0 * 6.0 * 72.0);
+        check(&chain(&[5, 5, 3], |at| 1 + at % 2, &[(0, 74), (3, 73), (50, 73), (51, 1)], 100), 3.0 * 6.0 * 100.0);
     }
 }

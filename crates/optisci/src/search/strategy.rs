@@ -197,6 +197,9 @@ fn mapping(instance: &Instance<'_>, start: &Placement, watch: &mut Watch<'_>, se
         }
     } else if let Some(nodes) = embedding::recognise(instance, &mut random, &mut || watch.go_on()) {
         mend(instance, watch, seed, nodes);
+        if watch.proved() {
+            return;
+        }
     }
     let quadratic = Quadratic::new(instance);
     if let Some(quadratic) = &quadratic {
@@ -205,7 +208,8 @@ fn mapping(instance: &Instance<'_>, start: &Placement, watch: &mut Watch<'_>, se
         let steps = if instance.nodes <= 16 { 3_000 } else { 60_000 };
         tabu(instance, quadratic, start, watch, seed, 0, steps);
     } else {
-        multilevel(instance, watch, seed, 0, 1);
+        let longer = if watch.left().is_some() { 1 } else { 8 };
+        multilevel(instance, watch, seed, 0, longer);
         if let Some(best) = watch.best().cloned() {
             watch.method("annealing");
             let mut annealing = Annealing::new(instance, &best);
@@ -322,8 +326,10 @@ fn mend(instance: &Instance<'_>, watch: &mut Watch<'_>, seed: u64, nodes: Vec<u3
     let Some(best) = watch.best().cloned() else { return };
     let place = |processes: Vec<u32>| Placement { processes, segments: best.segments.clone() };
     watch.offer(instance, place(nodes.clone()));
-    if let Some(multilevel) = Multilevel::new(instance) {
-        let results = parallel::each(ATTEMPTS, &mut || watch.go_on(), |attempt, go_on| {
+    if !watch.proved()
+        && let Some(multilevel) = Multilevel::new(instance)
+    {
+        let results = parallel::each(multilevel.attempts(), &mut || watch.go_on(), |attempt, go_on| {
             multilevel.mend(&nodes, &mut Random::stream(seed, attempt as u64), 1, go_on)
         });
         results.into_iter().for_each(|nodes| _ = watch.offer(instance, place(nodes)));
@@ -334,13 +340,12 @@ fn mend(instance: &Instance<'_>, watch: &mut Watch<'_>, seed: u64, nodes: Vec<u3
 fn multilevel(instance: &Instance<'_>, watch: &mut Watch<'_>, seed: u64, round: u64, longer: u64) -> bool {
     let (Some(multilevel), Some(best)) = (Multilevel::new(instance), watch.best().cloned()) else { return false };
     watch.method("multilevel");
-    let results = parallel::each(ATTEMPTS, &mut || watch.go_on(), |attempt, go_on| {
-        let mut random = Random::stream(seed, round * ATTEMPTS as u64 + attempt as u64);
+    let results = parallel::each(multilevel.attempts(), &mut || watch.go_on(), |attempt, go_on| {
+        let mut random = Random::stream(seed, round * multilevel.attempts() as u64 + attempt as u64);
         let processes = multilevel.search(&mut random, longer, go_on);
-        let placement = Placement { processes, segments: best.segments.clone() };
-        (instance.costs.objective(instance.objective, &placement), placement)
+        Placement { processes, segments: best.segments.clone() }
     });
-    results.into_iter().for_each(|(_, placement)| _ = watch.offer(instance, placement));
+    results.into_iter().for_each(|placement| _ = watch.offer(instance, placement));
     true
 }
 

@@ -13,8 +13,10 @@ use super::super::instance::Instance;
 /// Ways around edges that are counted at most.
 const MOST_WORK: usize = 50_000_000;
 
-/// Edges of the backbone, both ways, at most `most` for each process; `None` when there is none or too much to count.
-pub fn edges(instance: &Instance<'_>, most: usize) -> Option<Vec<(u32, u32)>> {
+/// Edges of the backbone, both ways, at most `most` for each process; `None` when there is none or too much to count. The
+/// strongest edges are taken, or with `typical` those with about as many ways around them as most have: a message across
+/// the corner of a square has more.
+pub fn edges(instance: &Instance<'_>, most: usize, typical: bool) -> Option<Vec<(u32, u32)>> {
     let mut weights: HashMap<(u32, u32), f64> = HashMap::new();
     for post in &instance.posts {
         *weights.entry((post.from.min(post.to), post.from.max(post.to))).or_insert(0.0) += post.first.1;
@@ -31,7 +33,8 @@ pub fn edges(instance: &Instance<'_>, most: usize) -> Option<Vec<(u32, u32)>> {
         return None;
     }
     let mut strong: Vec<Vec<(f64, u32)>> = vec![Vec::new(); instance.processes()];
-    for (&(x, y), weight) in &weights {
+    let mut arounds: Vec<((u32, u32), f64)> = Vec::with_capacity(weights.len());
+    for &(x, y) in weights.keys() {
         let mut around = 0;
         for &a in partners[x as usize].iter().filter(|&&a| a != y) {
             // Triangles say more than squares: a diagonal closes squares, too.
@@ -39,7 +42,14 @@ pub fn edges(instance: &Instance<'_>, most: usize) -> Option<Vec<(u32, u32)>> {
             let square = |&&b: &&u32| b != x && b != a && partners[a as usize].binary_search(&b).is_ok();
             around += partners[y as usize].iter().filter(square).count();
         }
-        let strength = weight * around as f64;
+        arounds.push(((x, y), around as f64));
+    }
+    let mut sorted: Vec<f64> = arounds.iter().map(|entry| entry.1).collect();
+    sorted.sort_by(f64::total_cmp);
+    let median = sorted.get(sorted.len() / 2).copied().unwrap_or(0.0);
+    for ((x, y), around) in arounds {
+        let around = if typical && around > median { median * median / around } else { around };
+        let strength = weights[&(x, y)] * around;
         if strength > 0.0 {
             strong[x as usize].push((strength, y));
             strong[y as usize].push((strength, x));
