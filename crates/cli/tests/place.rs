@@ -42,6 +42,10 @@ impl Drop for Folder {
 }
 
 #[track_caller]
+fn stderr(ended: &Output) -> String {
+    String::from_utf8_lossy(&ended.stderr).into_owned()
+}
+
 fn stdout(ended: &Output) -> String {
     let errors = String::from_utf8_lossy(&ended.stderr);
     assert!(ended.status.success(), "{}: {errors}", ended.status);
@@ -290,7 +294,9 @@ fn the_script_for_numactl_binds_each_process_and_each_segment() {
     let awkward = optisci::table1::SCHEDULER.replace("queue 0", "it's $HOME; `x`");
     let places = optisci::table1::MAPPINGS[0].1.replace("queue 0", "it's $HOME; `x`");
     folder.file("model.json", &awkward).file("a.json", &places);
-    folder.file("numactl", "#!/bin/sh\nfor word; do printf '[%s]' \"$word\"; done\necho\n");
+    let says = "for word; do printf '[%s]' \"$word\"; done\necho\n";
+    folder.file("numactl", &format!("#!/bin/sh\n[ \"$*\" != '--membind=9 true' ] || exit 1\n{says}"));
+    std::fs::create_dir(folder.0.join("shm")).unwrap();
     std::fs::set_permissions(folder.0.join("numactl"), PermissionsExt::from_mode(0o755)).unwrap();
     stdout(&deck(&folder.0, &["export", "numactl", "model.json", "a.json", "-o", "bind.sh"]));
     let path = format!("{}:{}", folder.0.display(), std::env::var("PATH").unwrap());
@@ -300,16 +306,25 @@ fn the_script_for_numactl_binds_each_process_and_each_segment() {
         command.output().unwrap()
     };
     assert_eq!(
-        stdout(&sh(&["segments", "/shm"], "")),
-        "[--length=1228800][--file=/shm/it's $HOME; `x`][--membind=2][--touch]\n\
-         [--length=819200][--file=/shm/queue 1][--membind=3][--touch]\n\
-         [--length=409600][--file=/shm/queue 2][--membind=2][--touch]\n"
+        stdout(&sh(&["segments", "shm"], "")),
+        "[--length=1228800][--file=shm/it's $HOME; `x`][--membind=2][--touch]\n\
+         [--length=819200][--file=shm/queue 1][--membind=3][--touch]\n\
+         [--length=409600][--file=shm/queue 2][--membind=2][--touch]\n"
     );
     let expected = "[--cpunodebind=2][--localalloc][--][./slave][a b]\n";
     assert_eq!(stdout(&sh(&["run", "2", "./slave", "a b"], "")), expected);
     assert_eq!(stdout(&sh(&["rank", "./slave", "a b"], "2")), expected);
     for (arguments, rank) in [(&["run", "4", "x"][..], ""), (&["rank", "x"], ""), (&["fly", "x"], "1"), (&[], "1")] {
         assert_eq!(sh(arguments, rank).status.code(), Some(2), "{arguments:?}");
+    }
+    assert!(stderr(&sh(&["segments", "nowhere"], "")).contains("there is no directory nowhere"));
+    // A machine that has fewer nodes than the placement.
+    folder
+        .file("bind.sh", &folder.read("bind.sh").replace("reach 2 3", "reach 2 9").replace("process 2 ", "process 9 "));
+    for arguments in [&["segments", "shm"][..], &["run", "2", "./slave"]] {
+        let ended = sh(arguments, "");
+        assert!(stderr(&ended).contains("NUMA node 9"), "{ended:?}");
+        assert_eq!((ended.status.code(), ended.stdout.len()), (Some(1), 0));
     }
 }
 
