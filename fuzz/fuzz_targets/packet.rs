@@ -1,6 +1,7 @@
 //! A slot as another process wrote it: read or refused, and what is read says nothing impossible.
 #![no_main]
 
+use deck_transport::segment::packed::MESSAGES;
 use deck_transport::segment::packet::{Packet, TYPED, needed};
 use libfuzzer_sys::fuzz_target;
 
@@ -13,6 +14,10 @@ fuzz_target!(|input: ([u64; 8], u32, u8)| {
         Packet::Short { size, .. } => assert!(*size <= 62),
         Packet::Typed { label, .. } => assert!(needed(label) <= TYPED as u64),
         Packet::HandOver { label, name } => assert!(needed(label) <= name.capacity),
+        Packet::Packed { packed, .. } => {
+            assert!((1..=MESSAGES).contains(&packed.count()));
+            assert!((0..packed.count()).all(|index| packed.size(index) <= 8));
+        }
         Packet::Buffered { label, .. } | Packet::Request { label } => assert!(label.size < 1 << 48),
     }
     // What was understood is written as something that is understood the same way.

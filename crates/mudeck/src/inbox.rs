@@ -129,8 +129,7 @@ impl Inbox {
             if let Some(ring) = &mut self.rings[index]
                 && ring.id == id
                 && ring.receiver.from() == from
-                && ring.receiver.head() == tail
-                && ring.receiver.is_quiet(tail)
+                && ring.receiver.has_taken_all(tail)
             {
                 self.remove(index);
             }
@@ -182,21 +181,21 @@ impl Inbox {
     /// The next message, taken into `into`, if it is a simple one and nothing else is to be looked at first. `Err` tells
     /// whether there may be something all the same.
     #[inline]
-    pub fn take_simple(&mut self, into: &mut Parcel) -> std::result::Result<NodeId, Glance> {
+    pub fn take_simple(&mut self, into: &mut Parcel) -> std::result::Result<(NodeId, Protocol), Glance> {
         if self.event().count() != self.seen {
             return Err(Glance::Unclear);
         }
         let Some(&index) = self.hot.front() else { return Err(Glance::Unclear) };
         let Some(ring) = &mut self.rings[index] else { return Err(Glance::Unclear) };
         let glance = ring.receiver.take_simple(into);
-        if glance != Glance::Taken {
+        let Glance::Taken(protocol) = glance else {
             let is_only = self.hot.len() == 1 && ring.ended.is_none();
             return Err(if is_only { glance } else { Glance::Unclear });
-        }
+        };
         ring.silent = 0;
         let from = ring.receiver.from();
         self.note_turn();
-        Ok(from)
+        Ok((from, protocol))
     }
 
     /// The next message, taken into `into`.

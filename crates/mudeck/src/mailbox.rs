@@ -12,7 +12,7 @@ use deck_segment::Region;
 use deck_sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use deck_sync::{About, Biased, Deadline, Error, ErrorKind, Event, Goal, Interrupted, NodeId, Result, Waiting};
 use deck_transport::segment::ring::MESSAGES_MAX;
-use deck_transport::{Glance, Heaps, Parcel, Protocol, Shape, Traffic};
+use deck_transport::{Glance, Heaps, Parcel, Shape, Traffic};
 
 use crate::clone::{MailboxAddress, MailboxClone, Refused as RefusedMessage};
 use crate::inbox::{Arrival, Ended, Inbox, Ring};
@@ -119,8 +119,8 @@ impl Core {
     #[inline]
     fn take_simple(&self, into: &mut Parcel) -> std::result::Result<NodeId, Glance> {
         let mut inbox = self.inbox.lock();
-        let from = inbox.take_simple(into)?;
-        self.retrieved.count(Protocol::Short, into.size());
+        let (from, protocol) = inbox.take_simple(into)?;
+        self.retrieved.count(protocol, into.size());
         Ok(from)
     }
 

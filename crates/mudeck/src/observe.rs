@@ -3,6 +3,7 @@
 use deck_peers::observe::{NodeSight, Told};
 use deck_segment::layout::LINE;
 use deck_transport::Shape;
+use deck_transport::segment::packed::Packed;
 use deck_transport::segment::packet::Packet;
 use deck_transport::segment::ring::Position;
 
@@ -10,7 +11,7 @@ use deck_transport::segment::ring::Position;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RingSight {
     /// Messages that were ever posted, modulo 2^32.
-    pub posted: Position,
+    pub posted: u32,
     /// Those of them whose credits have not come back: not retrieved, or retrieved a moment ago.
     pub filled: u32,
     /// How many fit, at least.
@@ -29,13 +30,18 @@ pub fn ring(poster: &NodeSight, owner: &NodeSight, notice: &Told) -> Option<Ring
     shape.check().ok()?;
     let slots = shape.slots();
     let slot = |position: Position| place.checked_add(u64::from(position & (slots - 1)) * LINE as u64);
-    let [retired] = poster.words::<1>(credit)?;
-    let retired = retired as Position;
-    let has_arrived = |ahead: &u32| {
-        let position = retired.wrapping_add(*ahead);
-        let last = slot(position).and_then(|at| owner.words::<8>(at)).map(|words| words[7]);
-        last.is_some_and(|last| Packet::has_arrived(last, position, slots))
+    let [retired, _, head] = poster.words::<3>(credit)?;
+    let (retired, head, taken) = (retired as u32, head as Position, (head >> 32) as u32);
+    let messages_at = |ahead: u32| {
+        let position = head.wrapping_add(ahead);
+        let last = slot(position).and_then(|at| owner.words::<8>(at))?[7];
+        let count = Packed::read(last).map_or(1, Packed::count);
+        Packet::has_arrived(last, position, slots).then_some(count)
     };
-    let filled = (0..slots).take_while(has_arrived).count() as u32;
+    // Where the receiver is, all may have been taken that the slot holds, and the sender may be round at it again.
+    let here = messages_at(0).map_or(0, |count| count.saturating_sub(taken));
+    let has_left = here > 0 || taken > 0;
+    let behind = if has_left { (1..slots).map_while(messages_at).sum() } else { 0 };
+    let filled = here + behind;
     Some(RingSight { posted: retired.wrapping_add(filled), filled, messages: shape.messages })
 }

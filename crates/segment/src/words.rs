@@ -5,6 +5,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use crate::Segment;
+use crate::layout::LINE_WORDS;
 use deck_sync::Event;
 use deck_sync::atomic::AtomicU64;
 
@@ -68,6 +69,23 @@ impl Words {
         }
         #[cfg(loom)]
         &self.words.0[index]
+    }
+
+    /// The line that begins with word `index`: as eight times [`Words::get`], checked once.
+    ///
+    /// # Panics
+    /// If not all of it is there.
+    #[inline]
+    pub fn line(&self, index: usize) -> &[AtomicU64; LINE_WORDS] {
+        #[cfg(not(loom))]
+        {
+            assert!(self.count >= LINE_WORDS && index <= self.count - LINE_WORDS, "line {index} of {}", self.count);
+            // SAFETY: inside the run, which lies in a live mapping at an address that is a multiple of 8; any bit pattern
+            // is valid.
+            unsafe { self.first.add(index).cast::<[AtomicU64; LINE_WORDS]>().as_ref() }
+        }
+        #[cfg(loom)]
+        self.words.0[index..index + LINE_WORDS].try_into().expect("as many as a line has")
     }
 
     /// Has the line of word `index` fetched, which will be read soon. Nothing happens if there is no such word.

@@ -14,7 +14,9 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use deck_segment::fabric::Line;
+use deck_segment::layout::LINE_WORDS;
 use deck_segment::{Buffer, HeapMemory};
+use deck_sync::atomic::{AtomicU64, Ordering};
 use deck_sync::{Error, ErrorKind, Result};
 
 use crate::segment::packet::Label;
@@ -89,12 +91,28 @@ impl Parcel {
 
     /// Content of up to [`INLINE`] bytes of one type, as it lies in a slot.
     #[inline]
-    pub(crate) fn set_line(&mut self, line: &Line, size: usize, element: u8) {
+    pub(crate) fn set_line(&mut self, line: &[AtomicU64; LINE_WORDS], size: usize, element: u8) {
         if let Store::Buffer(_) = self.store {
             self.store = Store::Inline(Inline::default());
         }
         if let Store::Inline(inline) = &mut self.store {
-            inline.0 = *line;
+            // Word by word from there to here: over a line on the stack the processor would wait for its own stores.
+            for (word, source) in inline.0.iter_mut().zip(line) {
+                // Relaxed: ordered by the acquire of the last word.
+                *word = source.load(Ordering::Relaxed);
+            }
+        }
+        (self.size, self.element, self.runs) = (size, element, 0);
+    }
+
+    /// Content of up to 8 bytes of one type.
+    #[inline]
+    pub(crate) fn set_word(&mut self, word: u64, size: usize, element: u8) {
+        if let Store::Buffer(_) = self.store {
+            self.store = Store::Inline(Inline::default());
+        }
+        if let Store::Inline(inline) = &mut self.store {
+            inline.0[0] = word;
         }
         (self.size, self.element, self.runs) = (size, element, 0);
     }
@@ -340,6 +358,23 @@ impl Parcel {
         }
     }
 
+    /// Copies content of one type into the buffer that is here, if it has room and nobody shares it.
+    ///
+    /// # Safety
+    /// `data` points to as many readable bytes as the label says.
+    #[inline]
+    pub(crate) unsafe fn copy_in_place(&mut self, label: &Label, data: *const u8) -> bool {
+        let Store::Buffer(buffer) = &self.store else { return false };
+        let size = label.size as usize;
+        if label.runs != 0 || size > buffer.capacity() || buffer.is_shared() {
+            return false;
+        }
+        // SAFETY: the buffer has room for `size` bytes and is nobody else's; `data` is readable (caller) and other memory.
+        unsafe { std::ptr::copy_nonoverlapping(data, buffer.data().as_ptr(), size) };
+        (self.size, self.element, self.runs) = (size, label.element, 0);
+        true
+    }
+
     /// Copies content and runs that travelled together, into memory of this node.
     ///
     /// # Errors
@@ -354,14 +389,8 @@ impl Parcel {
         heap: &Arc<HeapMemory>,
     ) -> Result<()> {
         let (size, runs) = (label.size as usize, label.runs as usize);
-        if let Store::Buffer(buffer) = &self.store
-            && runs == 0
-            && size <= buffer.capacity()
-            && !buffer.is_shared()
-        {
-            // SAFETY: the buffer has room for `size` bytes and is nobody else's; `data` is readable (caller) and other memory.
-            unsafe { std::ptr::copy_nonoverlapping(data, buffer.data().as_ptr(), size) };
-            (self.size, self.element, self.runs) = (size, label.element, 0);
+        // SAFETY: `data` is readable (caller).
+        if unsafe { self.copy_in_place(label, data) } {
             return Ok(());
         }
         // What was in the parcel is replaced: only its memory is of use, and only if nobody shares it.

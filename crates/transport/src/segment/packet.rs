@@ -12,6 +12,7 @@
 use deck_segment::BufferName;
 use deck_segment::fabric::Line;
 
+use super::packed::{self, Packed};
 use super::ring::{Position, tag};
 use crate::parcel::{BYTES, MIXED, Parcel};
 
@@ -19,7 +20,7 @@ use crate::parcel::{BYTES, MIXED, Parcel};
 pub const PAYLOAD: usize = 62;
 /// Content bytes of a typed short message.
 pub const TYPED: usize = 56;
-const ANNOUNCEMENT: u8 = 63;
+pub(super) const ANNOUNCEMENT: u8 = 63;
 /// The most runs a message may have; more is nonsense.
 pub const RUNS_MAX: u32 = 1 << 28;
 
@@ -28,11 +29,12 @@ const _: () = assert!(PAYLOAD + 2 == deck_segment::layout::LINE && TYPED + 6 == 
 const _: () = assert!(PAYLOAD == crate::parcel::INLINE && TYPED == crate::protocol::SHORT_TYPED);
 const _: () = assert!(ANNOUNCEMENT as usize > PAYLOAD && ANNOUNCEMENT < 1 << 6);
 
-mod kind {
+pub(super) mod kind {
     pub const TYPED: u8 = 1;
     pub const BUFFERED: u8 = 2;
     pub const HAND_OVER: u8 = 3;
     pub const REQUEST: u8 = 4;
+    pub const PACKED: u8 = 5;
 }
 
 /// Content types and size, common to all announcements.
@@ -91,6 +93,13 @@ pub enum Packet {
         /// Types and size.
         label: Label,
     },
+    /// Small messages, in the slot.
+    Packed {
+        /// How many, their type and sizes.
+        packed: Packed,
+        /// The content of each, then anything.
+        words: [u64; packed::MESSAGES as usize],
+    },
 }
 
 /// Why a slot makes no sense.
@@ -132,6 +141,12 @@ impl Packet {
                 packet
             }
             Packet::Request { label } => announcement(kind::REQUEST, label),
+            Packet::Packed { packed, words } => {
+                let mut packet: Line = [0; 8];
+                packet[..words.len()].copy_from_slice(words);
+                packet[7] = packed.content().word() | control(ANNOUNCEMENT, position, slots);
+                packet
+            }
         }
     }
 
@@ -156,6 +171,12 @@ impl Packet {
             return Ok(Packet::Short { bytes: array(&to_bytes(line)), size: length });
         }
         let (kind, element) = (last as u8, (last >> 8) as u8);
+        if let Some(packed) = Packed::read(last) {
+            if packed.count() == 0 || !(0..packed.count()).all(|index| packed.has(index)) {
+                return Err(Nonsense("a slot with small messages that cannot be"));
+            }
+            return Ok(Packet::Packed { packed: packed.content(), words: std::array::from_fn(|index| line[index]) });
+        }
         if kind == kind::TYPED {
             let label = Label { element, size: last >> 16 & 255, runs: (last >> 24) as u32 & 255 };
             check(&label)?;
@@ -214,7 +235,7 @@ fn array<const N: usize>(bytes: &[u8; 64]) -> [u8; N] {
 
 /// Length, sequence and tag of the lap, in the last word of a line.
 #[inline]
-fn control(length: u8, position: Position, slots: u32) -> u64 {
+pub(super) fn control(length: u8, position: Position, slots: u32) -> u64 {
     u64::from(position as u8) << 48 | u64::from(length | tag(position, slots) << 6) << 56
 }
 
@@ -250,10 +271,9 @@ pub fn collected_line(parcel: &Parcel, position: Position, slots: u32) -> Line {
 }
 
 /// Size and element type of a line that has arrived at `position`, if all of its content is in it and of one type: what the hot
-/// path decodes. Anything else is for [`Packet::read`].
+/// path decodes, from the `last` word alone. Anything else is for [`Packet::read`].
 #[inline]
-pub fn simple(line: &Line, position: Position) -> Option<(usize, u8)> {
-    let last = line[7];
+pub fn simple(last: u64, position: Position) -> Option<(usize, u8)> {
     if (last >> 48) as u8 != position as u8 {
         return None;
     }
@@ -264,6 +284,12 @@ pub fn simple(line: &Line, position: Position) -> Option<(usize, u8)> {
     let (element, size, runs) = ((last >> 8) as u8, (last >> 16) as u8, (last >> 24) as u8);
     let is_simple = last as u8 == kind::TYPED && runs == 0 && usize::from(size) <= TYPED;
     (is_simple && element != 0 && element != MIXED).then_some((usize::from(size), element))
+}
+
+/// Whether the last word of a line is that of a buffered message.
+#[inline]
+pub fn is_buffered(last: u64) -> bool {
+    (last >> 56) as u8 & 63 == ANNOUNCEMENT && last as u8 == kind::BUFFERED
 }
 
 fn to_line(bytes: &[u8; 64]) -> Line {
@@ -319,6 +345,14 @@ mod tests {
             }),
             (label(), name).prop_map(|(label, name)| Packet::HandOver { label, name }),
             label().prop_map(|label| Packet::Request { label }),
+            (prop::collection::vec(0usize..=8, 1..8), 1u8..13, any::<[u64; 7]>()).prop_map(
+                |(sizes, element, words)| {
+                    let first = Packed::first(sizes[0], element, 0, 64);
+                    let packed =
+                        sizes[1..].iter().fold(first, |packed, size| packed.and(*size, element).expect("room for 7"));
+                    Packet::Packed { packed: packed.content(), words }
+                }
+            ),
         ]
     }
 
@@ -336,7 +370,7 @@ mod tests {
         fn the_hot_path_decodes_what_the_general_one_does(line: [u64; 8], position: u32, kind in 0u64..3, length in 61u64..64) {
             let mut line = line;
             line[7] = line[7] & !(255 << 56 | 255 << 48 | 255) | length << 56 | u64::from(position as u8) << 48 | kind;
-            if let Some((size, element)) = simple(&line, position) {
+            if let Some((size, element)) = simple(line[7], position) {
                 match Packet::read(&line, position) {
                     Ok(Packet::Short { size: length, .. }) => prop_assert_eq!((usize::from(length), BYTES), (size, element)),
                     Ok(Packet::Typed { label, .. }) => {

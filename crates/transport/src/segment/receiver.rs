@@ -8,14 +8,17 @@ use std::sync::Arc;
 
 use deck_segment::fabric::Line;
 use deck_segment::layout::{LINE, LINE_WORDS};
-use deck_segment::{Buffer, BufferName, HeapMemory, Region, Remote, Words};
+use deck_segment::{Buffer, HeapMemory, Region, Remote, Words};
 use deck_sync::atomic::Ordering;
 use deck_sync::{Error, ErrorKind, NodeId, Result, barrier, point};
 
+use super::packed::{self, Packed};
 use super::packet::{self, Label, Packet, needed};
-use super::ring::{Position, Shape, credit, tag};
+use super::ring::{Position, Shape, credit};
 use crate::parcel::Parcel;
 use crate::protocol::Protocol;
+
+mod zero_copy;
 
 /// Finds the heap of any node of the job.
 pub trait Heaps {
@@ -34,7 +37,7 @@ const EXPECTED_LINES: u32 = 8;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Glance {
     /// A message, which was taken.
-    Taken,
+    Taken(Protocol),
     /// Nothing, and there is nothing else to do.
     Nothing,
     /// Something that takes more than a quick look.
@@ -57,8 +60,14 @@ pub struct Receiver<R: Remote> {
     /// Offset of the credit line in the sender's segment.
     credit: usize,
     head: Position,
-    /// Position, area lines and bytes of the last credit that was told.
-    told: Position,
+    /// Of the small messages in the slot at `head`, how many were taken.
+    taken: u32,
+    /// The last word of that slot if all of them were taken: until the next slot is in use, more may be added. Otherwise 0.
+    drained: u64,
+    /// Messages taken, of all times.
+    messages: u32,
+    /// Messages, area lines and bytes of the last credit that was told.
+    told: u32,
     told_area: u32,
     told_bytes: u64,
     /// What is not told yet is more than short messages: it is told as soon as there is nothing else to do.
@@ -66,7 +75,7 @@ pub struct Receiver<R: Remote> {
     area: u32,
     bytes: u64,
     is_hot: bool,
-    /// Messages since the last look that found none.
+    /// Messages with a slot of their own since the last look that found none.
     in_a_row: u32,
     /// Lines of the area to look at while waiting: as many as the last message had.
     expected_lines: u32,
@@ -111,6 +120,9 @@ impl<R: Remote> Receiver<R> {
             remote: parts.remote,
             credit: parts.credit,
             head: 0,
+            taken: 0,
+            drained: 0,
+            messages: 0,
             told: 0,
             told_area: 0,
             told_bytes: 0,
@@ -131,7 +143,8 @@ impl<R: Remote> Receiver<R> {
     /// For tests: see [`super::sender::Sender::begin_at`].
     #[doc(hidden)]
     pub fn begin_at(&mut self, position: Position, area: u32) {
-        (self.head, self.answered, self.area, self.told_area) = (position, position, area, area);
+        (self.head, self.answered, self.messages) = (position, position, position);
+        (self.area, self.told_area) = (area, area);
         self.told = position.wrapping_sub(1);
         self.tell();
     }
@@ -141,7 +154,7 @@ impl<R: Remote> Receiver<R> {
         self.from
     }
 
-    /// The position of the next message.
+    /// The position of the slot of the next message, or of the last one if more may be added to that.
     pub fn head(&self) -> Position {
         self.head
     }
@@ -157,36 +170,79 @@ impl<R: Remote> Receiver<R> {
         Packet::has_arrived(self.last_word(position), position, self.slots)
     }
 
-    /// True if the next message is there. One load.
+    /// True if the next message is there. One load, or two.
     #[inline]
     pub fn has_next(&self) -> bool {
+        let is_new = |last: u64, position| last >> 62 == 3 || Packet::has_arrived(last, position, self.slots);
         let last = self.last_word(self.head);
-        Packet::has_arrived(last, self.head, self.slots) || (last >> 62) == 3
+        if self.drained == 0 {
+            return is_new(last, self.head);
+        }
+        let next = self.head.wrapping_add(1);
+        last != self.drained && is_new(last, self.head) || is_new(self.last_word(next), next)
     }
 
-    /// The line that has arrived at `position`.
+    /// True if all that was posted before `tail` was taken.
+    pub fn has_taken_all(&self, tail: Position) -> bool {
+        let is_added = || self.last_word(self.head) != self.drained;
+        self.head == tail || self.drained != 0 && self.head.wrapping_add(1) == tail && !is_added()
+    }
+
+    /// The last word of the slot of the next message, at `head`, if that is there.
     #[inline]
-    fn line(&self, position: Position) -> Result<Option<Line>> {
-        let last = self.last_word(position);
-        if !Packet::has_arrived(last, position, self.slots) {
-            if last >> 62 == 3 {
-                return Err(self.nonsense("the tag of a slot is none that exists"));
-            }
-            return Ok(None);
+    fn next(&mut self) -> Result<Option<u64>> {
+        let last = self.last_word(self.head);
+        if self.drained != 0 {
+            return self.next_after_small(last);
         }
+        self.arrived(last, self.head)
+    }
+
+    /// As [`Receiver::next`] if all small messages of the slot were taken; `last` is the last word of that slot.
+    #[inline]
+    fn next_after_small(&mut self, last: u64) -> Result<Option<u64>> {
+        // The sender may have come round to this slot again, if all others are in use.
+        let is_added = |last: u64| last != self.drained && Packet::has_arrived(last, self.head, self.slots);
+        if is_added(last) {
+            return Ok(Some(last));
+        }
+        let next = self.head.wrapping_add(1);
+        let Some(word) = self.arrived(self.last_word(next), next)? else { return Ok(None) };
+        // Ordered by the acquire of the next slot's last word: nothing is added to this one any more.
+        let last = self.last_word(self.head);
+        if is_added(last) {
+            return Ok(Some(last));
+        }
+        self.leave_slot();
+        Ok(Some(word))
+    }
+
+    /// `last`, if it tells that `position` has arrived.
+    #[inline]
+    fn arrived(&self, last: u64, position: Position) -> Result<Option<u64>> {
+        if Packet::has_arrived(last, position, self.slots) {
+            return Ok(Some(last));
+        }
+        if last >> 62 == 3 {
+            return Err(self.nonsense("the tag of a slot is none that exists"));
+        }
+        Ok(None)
+    }
+
+    /// The line at `position`, which has arrived and whose last word is `last`.
+    #[inline]
+    fn line(&self, position: Position, last: u64) -> Line {
         let slot = (position & (self.slots - 1)) as usize;
-        let mut line: Line = [0; LINE_WORDS];
-        for (index, word) in line[..LINE_WORDS - 1].iter_mut().enumerate() {
-            // Relaxed: ordered by the acquire of the last word.
-            *word = self.ring.get(slot * LINE_WORDS + index).load(Ordering::Relaxed);
-        }
+        // Relaxed: ordered by the acquire of the last word.
+        let words = self.ring.line(slot * LINE_WORDS);
+        let mut line: Line = std::array::from_fn(|index| words[index].load(Ordering::Relaxed));
         line[LINE_WORDS - 1] = last;
-        Ok(Some(line))
+        line
     }
 
     fn packet(&self, position: Position) -> Result<Option<Packet>> {
-        let Some(line) = self.line(position)? else { return Ok(None) };
-        Packet::read(&line, position).map(Some).map_err(|nonsense| self.nonsense(nonsense.0))
+        let Some(last) = self.arrived(self.last_word(position), position)? else { return Ok(None) };
+        Packet::read(&self.line(position, last), position).map(Some).map_err(|nonsense| self.nonsense(nonsense.0))
     }
 
     #[cold]
@@ -194,25 +250,80 @@ impl<R: Remote> Receiver<R> {
         Error::new(ErrorKind::Corrupt, format!("the ring from {}: {what}", self.from)).with_peer(self.from)
     }
 
-    /// As [`Receiver::take`] for a message that lies in its slot and has elements of one type: what the fast path is for.
+    /// As [`Receiver::take`] for a message with elements of one type that lies in its slot, or beside it if `into` has a buffer for
+    /// it: what the fast path is for.
     #[inline]
     pub fn take_simple(&mut self, into: &mut Parcel) -> Glance {
-        let Ok(line) = self.line(self.head) else { return Glance::Unclear };
-        let Some(line) = line else {
+        let Ok(last) = self.next() else { return Glance::Unclear };
+        let Some(last) = last else {
             self.in_a_row = 0;
             let is_idle = !self.owes_more_than_slots && self.expected_lines == 0;
             return if is_idle { Glance::Nothing } else { Glance::Unclear };
         };
-        if self.take_line(&line, into) { Glance::Taken } else { Glance::Unclear }
+        match self.take_here(last, into) {
+            Some(protocol) => Glance::Taken(protocol),
+            None => Glance::Unclear,
+        }
     }
 
-    /// Takes the message of `line`, if that is all of it.
+    /// Takes the message at `head`, if that is all there is to do.
     #[inline]
-    fn take_line(&mut self, line: &Line, into: &mut Parcel) -> bool {
-        let Some((size, element)) = packet::simple(line, self.head) else { return false };
-        into.set_line(line, size, element);
+    fn take_here(&mut self, last: u64, into: &mut Parcel) -> Option<Protocol> {
+        if let Some(packed) = Packed::read(last) {
+            return self.take_small(packed, into).then_some(Protocol::Short);
+        }
+        if self.take_line(last, into) {
+            return Some(Protocol::Short);
+        }
+        self.take_beside(last, into).then_some(Protocol::Buffered)
+    }
+
+    /// Takes the next of the small messages at `head`.
+    #[inline]
+    fn take_small(&mut self, packed: Packed, into: &mut Parcel) -> bool {
+        if !packed.is_at(self.head) || !packed.has(self.taken) {
+            return false;
+        }
+        let slot = (self.head & (self.slots - 1)) as usize;
+        // Relaxed: ordered by the acquire of the last word.
+        let word = self.ring.get(slot * LINE_WORDS + self.taken as usize).load(Ordering::Relaxed);
+        into.set_word(word, packed.size(self.taken), packed.element());
+        self.taken += 1;
+        if self.taken == packed::MESSAGES {
+            self.leave_slot();
+        } else {
+            self.drained = if self.taken == packed.count() { packed.word() } else { 0 };
+        }
         self.expected_lines = 0;
-        self.go_on(Protocol::Short);
+        self.count(Protocol::Short);
+        true
+    }
+
+    /// Takes the message that lies in the area, if `into` has a buffer for it. Not inlined: shorter messages would pay for it.
+    #[inline(never)]
+    fn take_beside(&mut self, last: u64, into: &mut Parcel) -> bool {
+        let packet = packet::is_buffered(last).then(|| Packet::read(&self.line(self.head, last), self.head));
+        let Some(Ok(Packet::Buffered { label, line, area_end })) = packet else { return false };
+        let Some(data) = self.beside(&label, line) else { return false };
+        // SAFETY: `data` is readable for what the label needs.
+        if !unsafe { into.copy_in_place(&label, data) } {
+            return false;
+        }
+        self.leave_area(&label, area_end);
+        self.leave_whole_slot();
+        self.count(Protocol::Buffered);
+        true
+    }
+
+    /// Takes the message that is all of the slot at `head`.
+    #[inline]
+    fn take_line(&mut self, last: u64, into: &mut Parcel) -> bool {
+        let Some((size, element)) = packet::simple(last, self.head) else { return false };
+        let slot = (self.head & (self.slots - 1)) as usize;
+        into.set_line(self.ring.line(slot * LINE_WORDS), size, element);
+        self.expected_lines = 0;
+        self.leave_whole_slot();
+        self.count(Protocol::Short);
         true
     }
 
@@ -222,7 +333,7 @@ impl<R: Remote> Receiver<R> {
     /// [`ErrorKind::Corrupt`] if the sender wrote nonsense (the ring is of no use afterwards), [`ErrorKind::NoMemory`] if
     /// there is no room for a copy (the message stays in the ring). `into` is as before then.
     pub fn take(&mut self, into: &mut Parcel, heap: &Arc<HeapMemory>, heaps: &dyn Heaps) -> Result<Option<Protocol>> {
-        let Some(line) = self.line(self.head)? else {
+        let Some(last) = self.next()? else {
             self.in_a_row = 0;
             if self.owes_more_than_slots {
                 self.tell();
@@ -230,20 +341,25 @@ impl<R: Remote> Receiver<R> {
             self.expect_content();
             return Ok(None);
         };
-        if self.take_line(&line, into) {
-            return Ok(Some(Protocol::Short));
+        if let Some(protocol) = self.take_here(last, into) {
+            return Ok(Some(protocol));
         }
-        let protocol = match Packet::read(&line, self.head).map_err(|nonsense| self.nonsense(nonsense.0))? {
+        let packet = Packet::read(&self.line(self.head, last), self.head);
+        let protocol = match packet.map_err(|nonsense| self.nonsense(nonsense.0))? {
             Packet::Typed { label, bytes } => {
                 // SAFETY: `Packet::read` has checked that content and runs lie in `bytes`.
                 unsafe { into.copy_collected(&label, bytes.as_ptr(), heap)? };
                 Protocol::Short
             }
             Packet::Short { .. } => unreachable!("that is simple"),
+            Packet::Packed { .. } => return Err(self.nonsense("a slot has fewer small messages than before")),
             Packet::Buffered { label, line, area_end } => {
-                self.take_buffered(into, &label, line, heap)?;
-                self.area = area_end;
-                self.expected_lines = (needed(&label).div_ceil(LINE as u64) as u32).min(EXPECTED_LINES);
+                let Some(data) = self.beside(&label, line) else {
+                    return Err(self.nonsense("a buffered message lies outside of its area"));
+                };
+                // SAFETY: `data` is readable for what the label needs.
+                unsafe { into.copy_collected(&label, data, heap)? };
+                self.leave_area(&label, area_end);
                 Protocol::Buffered
             }
             Packet::Request { .. } if R::IS_MAPPED => {
@@ -265,7 +381,8 @@ impl<R: Remote> Receiver<R> {
                 Protocol::ZeroCopy
             }
         };
-        self.go_on(protocol);
+        self.leave_whole_slot();
+        self.count(protocol);
         Ok(Some(protocol))
     }
 
@@ -280,61 +397,46 @@ impl<R: Remote> Receiver<R> {
         }
     }
 
+    /// Nothing more is to be taken from the slot at `head`.
     #[inline]
-    fn go_on(&mut self, protocol: Protocol) {
-        self.head = self.head.wrapping_add(1);
+    fn leave_slot(&mut self) {
+        (self.head, self.taken, self.drained) = (self.head.wrapping_add(1), 0, 0);
+    }
+
+    /// As [`Receiver::leave_slot`] if one message took all of it. Not for small ones: of their slots few are in use at a time.
+    #[inline]
+    fn leave_whole_slot(&mut self) {
+        self.leave_slot();
         self.in_a_row += 1;
         if self.in_a_row > BEHIND {
             self.ring.prefetch(((self.head.wrapping_add(PREFETCH)) & (self.slots - 1)) as usize * LINE_WORDS);
         }
+    }
+
+    /// A message was taken.
+    #[inline]
+    fn count(&mut self, protocol: Protocol) {
+        self.messages = self.messages.wrapping_add(1);
         point("retrieve/held");
         self.give_credit(protocol);
         point("retrieve/credited");
     }
 
-    fn take_buffered(&self, into: &mut Parcel, label: &Label, line: u32, heap: &Arc<HeapMemory>) -> Result<()> {
+    /// Where content that lies in the area begins: readable for what its label needs, in mapped memory, to be copied out and never
+    /// borrowed. `None` if not all of it lies there.
+    #[inline]
+    fn beside(&self, label: &Label, line: u32) -> Option<*const u8> {
         let bytes = usize::try_from(needed(label)).unwrap_or(usize::MAX);
         let from = line as usize * LINE;
         let area_bytes = self.shape.area_lines as usize * LINE;
-        if from.checked_add(bytes).is_none_or(|end| end > area_bytes) {
-            return Err(self.nonsense("a buffered message lies outside of its area"));
-        }
-        let data = self.ring.address((self.shape.area() + from) / 8, bytes);
-        // SAFETY: `bytes` bytes from `data` lie in the area, in mapped memory; they are copied out, never borrowed.
-        unsafe { into.copy_collected(label, data, heap) }
+        from.checked_add(bytes).filter(|end| *end <= area_bytes)?;
+        Some(self.ring.address((self.shape.area() + from) / 8, bytes))
     }
 
-    fn take_hand_over(&mut self, label: &Label, name: &BufferName, heaps: &dyn Heaps) -> Result<Option<Buffer>> {
-        if let Some(buffer) = remove_at(&mut self.adopted, self.head) {
-            return self.fitting(label, buffer);
-        }
-        if self.heap.as_ref().is_none_or(|heap| heap.owner().0 != name.owner) {
-            self.heap = heaps.heap_of(NodeId(name.owner));
-        }
-        let Some(heap) = &self.heap else { return Ok(None) };
-        heap.receive(name).map(Some).map_err(|error| error.with_peer(self.from))
-    }
-
-    /// `buffer`, if the message that the slot tells of *now* lies inside: the slot may have been written again since the
-    /// buffer was put aside for it.
-    fn fitting(&self, label: &Label, buffer: Buffer) -> Result<Option<Buffer>> {
-        if needed(label) > buffer.capacity() as u64 {
-            return Err(self.nonsense("a slot was changed after it had been read"));
-        }
-        Ok(Some(buffer))
-    }
-
-    fn take_written(&mut self, label: &Label) -> Result<Option<Buffer>> {
-        let slot = (self.head & (self.slots - 1)) as usize;
-        // Acquire: pairs with: ring/done.
-        let done = self.ring.get(self.shape.done() / 8 + slot).load(Ordering::Acquire);
-        if done != u64::from(tag(self.head, self.slots)) {
-            return Ok(None);
-        }
-        let Some(buffer) = remove_at(&mut self.promised, self.head) else { return Ok(None) };
-        // Two laps later the tag is the same, and in between there may be no request in this slot.
-        self.ring.get(self.shape.done() / 8 + slot).store(0, Ordering::Relaxed);
-        self.fitting(label, buffer)
+    #[inline]
+    fn leave_area(&mut self, label: &Label, area_end: u32) {
+        self.area = area_end;
+        self.expected_lines = (needed(label).div_ceil(LINE as u64) as u32).min(EXPECTED_LINES);
     }
 
     /// Tells the sender how far the ring is free, unless that can wait until there is nothing to retrieve: the line that it is
@@ -344,7 +446,7 @@ impl<R: Remote> Receiver<R> {
     #[inline]
     fn give_credit(&mut self, protocol: Protocol) {
         self.owes_more_than_slots |= protocol != Protocol::Short;
-        let may_wait = self.head.wrapping_sub(self.told) <= self.slack
+        let may_wait = self.messages.wrapping_sub(self.told) <= self.slack
             && self.area.wrapping_sub(self.told_area) <= self.area_slack
             && self.bytes.wrapping_sub(self.told_bytes) <= self.bytes_slack
             && self.ring.get(self.hungry).load(Ordering::Relaxed) == 0;
@@ -355,14 +457,17 @@ impl<R: Remote> Receiver<R> {
 
     /// Tells the sender how far the ring is free.
     pub fn tell(&mut self) {
-        if self.told == self.head {
+        if self.told == self.messages {
             return;
         }
         self.remote.flush();
         self.remote.write_word(self.credit + 8 * credit::BYTES, self.bytes);
+        let place = u64::from(self.taken) << 32 | u64::from(self.head);
+        self.remote.write_word(self.credit + 8 * credit::HEAD, place);
         // Release (in the fabric): pairs with: ring/credit. Our hold of a buffer comes before the credit for its slot.
-        self.remote.write_word(self.credit + 8 * credit::RETIRED, u64::from(self.area) << 32 | u64::from(self.head));
-        (self.told, self.told_area, self.told_bytes) = (self.head, self.area, self.bytes);
+        self.remote
+            .write_word(self.credit + 8 * credit::RETIRED, u64::from(self.area) << 32 | u64::from(self.messages));
+        (self.told, self.told_area, self.told_bytes) = (self.messages, self.area, self.bytes);
         self.owes_more_than_slots = false;
         if !R::IS_MAPPED {
             self.remote.flush();
@@ -402,74 +507,18 @@ impl<R: Remote> Receiver<R> {
     /// After the sender is gone: passes over a message that can never be read.
     pub fn skip_one(&mut self) {
         self.adopted.retain(|(position, _)| *position != self.head);
-        self.head = self.head.wrapping_add(1);
-    }
-
-    /// Takes over the buffers of everything that is posted and not retrieved yet: after the sender is gone, so that its own
-    /// hold of them may be forgotten; or those of one owner, whose heap is about to be forgotten. What names a heap that is
-    /// not known is left out.
-    pub fn adopt(&mut self, heaps: &dyn Heaps, of: Option<NodeId>) {
-        self.heap = None;
-        for ahead in 0..self.slots {
-            let position = self.head.wrapping_add(ahead);
-            if let Ok(Some(Packet::HandOver { name, .. })) = self.packet(position)
-                && of.is_none_or(|owner| owner.0 == name.owner)
-                && self.adopted.iter().all(|(other, _)| *other != position)
-                && let Some(heap) = heaps.heap_of(NodeId(name.owner))
-                && let Ok(buffer) = heap.receive(&name)
-            {
-                self.adopted.push_back((position, buffer));
-            }
-        }
+        self.leave_slot();
+        self.messages = self.messages.wrapping_add(1);
     }
 
     /// True if nothing that was reserved before `tail` is still to be written: then the ring's memory may be used again.
     pub fn is_quiet(&mut self, tail: Position) -> bool {
+        if self.drained != 0 && self.head != tail {
+            self.leave_slot();
+        }
         while self.head != tail && self.has_arrived(self.head) {
             self.head = self.head.wrapping_add(1);
         }
         self.head == tail
     }
-
-    /// Gives addresses to messages that ask for one (write-only fabrics; nothing to do elsewhere), independent of any
-    /// retrieve. Called by the control thread.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Corrupt`], or [`ErrorKind::NoMemory`] (it is tried again at the next call).
-    pub fn progress(&mut self, heap: &Arc<HeapMemory>) -> Result<()> {
-        if R::IS_MAPPED {
-            return Ok(());
-        }
-        if self.answered.wrapping_sub(self.head) > self.slots {
-            self.answered = self.head;
-        }
-        while self.answered.wrapping_sub(self.head) < self.slots {
-            match self.packet(self.answered)? {
-                None => break,
-                Some(Packet::Request { label }) => {
-                    let bytes = usize::try_from(needed(&label)).unwrap_or(usize::MAX);
-                    let buffer = heap.allocate(bytes)?;
-                    let name = buffer.name();
-                    let slot = (self.answered & (self.slots - 1)) as usize;
-                    let word = self.credit + self.shape.answers() + 16 * slot;
-                    self.remote.flush();
-                    self.remote.write_word(word + 8, name.capacity);
-                    self.remote.flush();
-                    // Release (in the fabric): pairs with: ring/answer.
-                    self.remote.write_word(word, name.offset | u64::from(tag(self.answered, self.slots)));
-                    self.promised.push_back((self.answered, buffer));
-                }
-                Some(_) => {}
-            }
-            self.answered = self.answered.wrapping_add(1);
-        }
-        self.remote.flush();
-        Ok(())
-    }
-}
-
-/// Takes out what was put aside for `position`.
-fn remove_at(aside: &mut VecDeque<(Position, Buffer)>, position: Position) -> Option<Buffer> {
-    let index = aside.iter().position(|(other, _)| *other == position)?;
-    aside.remove(index).map(|(_, buffer)| buffer)
 }

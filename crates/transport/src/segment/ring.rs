@@ -104,10 +104,12 @@ impl Shape {
 /// Words of the credit lines, in the sender's segment, written by the receiver. What changes with the messages is on the first
 /// line, what a sender looks at with every message on the second.
 pub mod credit {
-    /// Position up to which slots (low half) and area lines (high half) are free again.
+    /// Messages (low half) and area lines (high half) that are retired, of all times: so many more may be posted.
     pub const RETIRED: usize = 0;
     /// Bytes retired by protocol 3, in all.
     pub const BYTES: usize = 1;
+    /// For those who look on: the slot that the receiver is at (low half), how many of its small messages it has taken.
+    pub const HEAD: usize = 2;
     /// 1 while the receiver polls the ring by itself; otherwise the sender has to ring.
     pub const HOT: usize = 8;
     /// 1 once the mail box is closed.
@@ -117,10 +119,10 @@ pub mod credit {
 }
 
 const _: () =
-    assert!(credit::BYTES < deck_segment::layout::LINE_WORDS && credit::ROOM < 2 * deck_segment::layout::LINE_WORDS);
+    assert!(credit::HEAD < deck_segment::layout::LINE_WORDS && credit::ROOM < 2 * deck_segment::layout::LINE_WORDS);
 // docs/layout/ring.md
-const _: () = assert!(credit::RETIRED == 0 && credit::BYTES == 1 && credit::HOT == 8);
-const _: () = assert!(credit::CLOSED == 9 && credit::ROOM == 10);
+const _: () = assert!(credit::RETIRED == 0 && credit::BYTES == 1 && credit::HEAD == 2);
+const _: () = assert!(credit::HOT == 8 && credit::CLOSED == 9 && credit::ROOM == 10);
 
 /// Where the parts of a ring that a sender writes lie, as byte offsets in the receiver's segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,25 +1,30 @@
 //! The sending end of a ring: take a slot, write it, ring if the receiver sleeps.
 //!
 //! The threads of the sending node share it, one at a time: nearly always it is one thread that posts again and again, and
-//! it enters without a locked operation ([`Biased`]). A thread that finds others posting here gets a ring of its own (see the
-//! mudeck crate). The receiver takes slots in order of position, so messages of one thread arrive in the order posted.
+//! it enters without a locked operation ([`Biased`]). The receiver takes slots in order of position, so messages of one thread
+//! arrive in the order posted.
 //!
 //! Hot path of a short message: what is known of the credits (a look at the credit line only when they run out), one
-//! 64-byte line written, one load of `HOT`, which changes seldom. No locked operation, no allocation, no system call.
+//! 64-byte line written, or two words of one ([`super::packed`]), one load of `HOT`, which changes seldom. No locked operation, no
+//! allocation, no system call.
 
 use std::sync::Arc;
 
 use deck_segment::fabric::Line;
-use deck_segment::layout::LINE;
-use deck_segment::{BufferName, Kept, Region, Remote, Words};
+use deck_segment::layout::{LINE, LINE_WORDS};
+use deck_segment::{Region, Remote, Words};
 use deck_sync::atomic::{AtomicU32, Ordering};
 use deck_sync::{Biased, Error, ErrorKind, Event, NodeId, barrier, point};
 
+use super::packed::{self, Packed};
 use super::packet::{self, Label, Packet};
-use super::ring::{Position, RingPlace, Shape, credit, tag};
-use crate::parcel::Parcel;
+use super::ring::{Position, RingPlace, Shape, credit};
+use crate::parcel::{BYTES, Parcel};
 use crate::protocol::{Budget, Protocol, Thresholds, choose};
 use crate::traffic::Traffic;
+use zero_copy::InFlight;
+
+mod zero_copy;
 
 /// How many slots ahead of the one that is written next a line is taken from the receiver's core.
 const EXPECT: u32 = 8;
@@ -74,26 +79,21 @@ pub struct Sender<R: Remote> {
 
 /// What only the thread that posts touches.
 struct Posting {
+    /// Of the next slot.
     position: Position,
+    /// The slot before it, if it holds small messages.
+    open: Packed,
+    /// Messages posted, of all times. Credits count messages: with several in a slot there are never too few slots.
+    messages: u32,
     /// Lines of the area used, of all times, 31 bits.
     area: u32,
-    /// The credits as they were last read: position and area lines.
+    /// The credits as they were last read: messages and area lines.
     retired: u64,
     /// Bytes posted by protocol 3, of all times.
     bytes: u64,
     in_flight: Box<[Option<InFlight>]>,
-    /// Up to where in-flight messages were let go of.
-    reaped: Position,
-}
-
-/// A zero-copy message that the receiver has not given the credit back for.
-struct InFlight {
-    position: Position,
-    kept: Kept,
-    label: Label,
-    capacity: usize,
-    /// Waits for an address to write to (write-only fabrics).
-    awaits_address: bool,
+    /// Up to which message those in flight were let go of.
+    reaped: u32,
 }
 
 /// What a sender is made of.
@@ -134,7 +134,16 @@ impl<R: Remote> Sender<R> {
             ended: AtomicU32::new(0),
             in_flight: AtomicU32::new(0),
             traffic: Traffic::default(),
-            posting: Biased::new(Posting { position: 0, area: 0, retired: 0, bytes: 0, in_flight, reaped: 0 }),
+            posting: Biased::new(Posting {
+                position: 0,
+                open: Packed::NONE,
+                messages: 0,
+                area: 0,
+                retired: 0,
+                bytes: 0,
+                in_flight,
+                reaped: 0,
+            }),
             _region: parts.region,
         }
     }
@@ -144,7 +153,8 @@ impl<R: Remote> Sender<R> {
     #[doc(hidden)]
     pub fn begin_at(&mut self, position: Position, area: u32) {
         let mut posting = self.posting.lock();
-        (posting.position, posting.reaped, posting.area) = (position, position, area & AREA_MASK);
+        (posting.position, posting.messages, posting.reaped) = (position, position, position);
+        posting.area = area & AREA_MASK;
         posting.retired = u64::from(area & AREA_MASK) << 32 | u64::from(position);
     }
 
@@ -171,9 +181,26 @@ impl<R: Remote> Sender<R> {
     #[inline]
     pub fn post(&self, parcel: &Parcel) -> Result<Protocol, Refusal> {
         match parcel.raw_line() {
+            Some(line) if Self::is_small(parcel) => self.post_small(line[0], parcel.size()),
             Some(line) => self.post_raw(line, parcel.size()),
             None => self.post_any(parcel),
         }
+    }
+
+    /// Whether it can share a slot. Where lines travel as packets, adding to one is sending another.
+    #[inline]
+    fn is_small(parcel: &Parcel) -> bool {
+        R::IS_MAPPED && parcel.size() <= packed::BYTES
+    }
+
+    /// Raw bytes that lie in a word.
+    #[inline]
+    fn post_small(&self, word: u64, size: usize) -> Result<Protocol, Refusal> {
+        let posting = &mut *self.posting.lock();
+        self.check_slot(posting)?;
+        self.pack(posting, word, size, BYTES);
+        self.traffic.count(Protocol::Short, size);
+        Ok(Protocol::Short)
     }
 
     /// Raw bytes that lie in a line already: what the fast path is for. Every instruction before the line is written is part
@@ -204,6 +231,10 @@ impl<R: Remote> Sender<R> {
     fn post_short(&self, posting: &mut Posting, parcel: &Parcel) -> Result<Protocol, Refusal> {
         self.check_slot(posting)?;
         let line = match parcel.inline_line() {
+            Some(line) if parcel.runs() == 0 && Self::is_small(parcel) => {
+                self.pack(posting, line[0], parcel.size(), parcel.element());
+                return Ok(Protocol::Short);
+            }
             Some(line) if parcel.runs() == 0 => {
                 packet::typed_line(line, &Label::of(parcel), posting.position, self.slots)
             }
@@ -236,124 +267,16 @@ impl<R: Remote> Sender<R> {
         Ok(Protocol::Buffered)
     }
 
-    fn post_zero_copy(&self, posting: &mut Posting, parcel: &Parcel) -> Result<Protocol, Refusal> {
-        let Some(buffer) = parcel.buffer() else { return Err(Refusal::NeedsBuffer) };
-        let label = Label::of(parcel);
-        let bytes = Parcel::needed(parcel.size(), parcel.runs()) as u64;
-        if bytes > self.budget.limit() {
-            let limit = self.budget.limit();
-            let what = format!("a message of {bytes} bytes can never be posted with a budget of {limit} bytes");
-            return Err(Refusal::Failed(Error::new(ErrorKind::TooLarge, what)));
-        }
-        self.reap_some(posting, 4);
-        self.check_slot(posting)?;
-        if !self.has_bytes(posting, bytes) {
-            return Err(self.closed_or(Refusal::Full));
-        }
-        if !self.budget.take(bytes) {
-            self.reap_some(posting, self.slots);
-            if !self.budget.take(bytes) {
-                return Err(Refusal::Budget);
-            }
-        }
-        // From here on nothing fails. A kill anywhere before the line is written leaves nothing that others count on.
-        posting.bytes = posting.bytes.wrapping_add(bytes);
-        let name: BufferName = buffer.name();
-        buffer.add_share();
-        let entry = InFlight {
-            position: posting.position,
-            kept: buffer.keep(),
-            label,
-            capacity: buffer.capacity(),
-            awaits_address: !R::IS_MAPPED,
-        };
-        if self.in_flight.load(Ordering::Relaxed) == 0 {
-            posting.reaped = posting.position;
-        }
-        // The credit for this slot proves that what was here a lap ago has been retired.
-        let old = posting.in_flight[self.index(posting.position)].replace(entry);
-        self.add_in_flight(1);
-        if let Some(old) = old {
-            self.forget(old);
-        }
-        point("post/held");
-        let packet = if R::IS_MAPPED { Packet::HandOver { label, name } } else { Packet::Request { label } };
-        self.publish(posting, &packet.write(posting.position, self.slots));
-        Ok(Protocol::ZeroCopy)
-    }
-
+    /// The place of a position, or of a message in flight.
+    #[inline]
     fn index(&self, position: Position) -> usize {
         (position & (self.slots - 1)) as usize
-    }
-
-    /// Only one thread at a time writes it.
-    fn add_in_flight(&self, change: i32) {
-        let count = self.in_flight.load(Ordering::Relaxed);
-        self.in_flight.store(count.wrapping_add_signed(change), Ordering::Relaxed);
-    }
-
-    fn forget(&self, entry: InFlight) {
-        self.add_in_flight(-1);
-        self.budget.give(packet::needed(&entry.label));
-        if !R::IS_MAPPED {
-            // The receiver has a buffer of its own; the share in this one ends here.
-            entry.kept.undelivered();
-        }
-    }
-
-    /// Lets go of all buffers whose messages were retrieved. True if others are still in flight.
-    pub fn reap(&self) -> bool {
-        self.in_flight.load(Ordering::Relaxed) > 0 && self.reap_some(&mut self.posting.lock(), self.slots)
-    }
-
-    /// As [`Sender::reap`], unless a thread is inside a post right now, this one included.
-    pub fn try_reap(&self) {
-        if self.in_flight.load(Ordering::Relaxed) > 0
-            && let Some(mut posting) = self.posting.try_lock()
-        {
-            self.reap_some(&mut posting, self.slots);
-        }
-    }
-
-    /// Lets go of up to `most` of them.
-    fn reap_some(&self, posting: &mut Posting, most: u32) -> bool {
-        if self.in_flight.load(Ordering::Relaxed) == 0 {
-            return false;
-        }
-        // Acquire: pairs with: ring/credit. The receiver has its own hold before it gives the credit back.
-        let retired = self.credit.get(credit::RETIRED).load(Ordering::Acquire) as u32;
-        // A lap visits every place, and finds there also what is older. A receiver that tells nonsense is found out by whoever takes a slot.
-        if posting.position.wrapping_sub(retired) > self.limit {
-            return true;
-        }
-        if retired.wrapping_sub(posting.reaped) > self.slots {
-            posting.reaped = retired.wrapping_sub(self.slots);
-        }
-        for _ in 0..most.min(retired.wrapping_sub(posting.reaped)) {
-            let position = posting.reaped;
-            let entry = posting.in_flight[self.index(position)]
-                .take_if(|entry| position.wrapping_sub(entry.position) < u32::MAX / 2);
-            if let Some(entry) = entry {
-                self.forget(entry);
-            }
-            posting.reaped = position.wrapping_add(1);
-        }
-        self.in_flight.load(Ordering::Relaxed) > 0
-    }
-
-    /// True if `bytes` more may be in flight; a ring that may be empty takes any number.
-    fn has_bytes(&self, posting: &Posting, bytes: u64) -> bool {
-        // Acquire: pairs with: ring/credit.
-        let retired = self.credit.get(credit::BYTES).load(Ordering::Acquire);
-        let out = posting.bytes.wrapping_sub(retired);
-        let slack = self.shape.bytes_slack();
-        out <= slack || out >= u64::MAX / 2 || out.saturating_add(bytes) <= self.shape.bytes.saturating_add(slack)
     }
 
     /// Makes sure that there is a slot for the next message.
     #[inline]
     fn check_slot(&self, posting: &mut Posting) -> Result<(), Refusal> {
-        if posting.position.wrapping_sub(posting.retired as u32) >= self.limit {
+        if posting.messages.wrapping_sub(posting.retired as u32) >= self.limit {
             self.read_credits(posting)?;
         }
         if self.credit.get(credit::CLOSED).load(Ordering::Relaxed) != 0 {
@@ -369,7 +292,7 @@ impl<R: Remote> Sender<R> {
         }
         // Acquire: pairs with: ring/credit. The receiver is done with the slot before it gives the credit back.
         let retired = self.credit.get(credit::RETIRED).load(Ordering::Acquire);
-        let used = posting.position.wrapping_sub(retired as u32);
+        let used = posting.messages.wrapping_sub(retired as u32);
         if used > self.limit {
             let what = "its credits are ahead of what was posted";
             return Err(Refusal::Failed(Error::new(ErrorKind::Corrupt, what).with_peer(self.receiver)));
@@ -391,7 +314,7 @@ impl<R: Remote> Sender<R> {
         if !has_room(posting.retired) {
             // Acquire: pairs with: ring/credit.
             let retired = self.credit.get(credit::RETIRED).load(Ordering::Acquire);
-            if posting.position.wrapping_sub(retired as u32) > self.limit || !has_room(retired) {
+            if posting.messages.wrapping_sub(retired as u32) > self.limit || !has_room(retired) {
                 return None;
             }
             posting.retired = retired;
@@ -410,26 +333,56 @@ impl<R: Remote> Sender<R> {
     #[inline]
     fn publish(&self, posting: &mut Posting, line: &Line) {
         point("post/reserved");
-        self.remote.write_line(self.place.ring + self.index(posting.position) * LINE, line);
-        posting.position = posting.position.wrapping_add(1);
+        self.remote.write_line(self.slot(posting.position), line);
+        posting.open = Packed::NONE;
+        self.announce(posting, true);
+    }
+
+    /// Adds a small message to the slot before, or begins another one with it.
+    #[inline]
+    fn pack(&self, posting: &mut Posting, word: u64, size: usize, element: u8) {
+        point("post/reserved");
+        let added = posting.open.and(size, element);
+        let position = if added.is_some() { posting.position.wrapping_sub(1) } else { posting.position };
+        posting.open = added.unwrap_or_else(|| Packed::first(size, element, position, self.slots));
+        let slot = self.slot(position);
+        self.remote.write_word(slot + 8 * (posting.open.count() as usize - 1), word);
+        // Release (in the fabric): pairs with: ring/slot.
+        self.remote.write_word(slot + 8 * (LINE_WORDS - 1), posting.open.word());
+        self.announce(posting, added.is_none());
+    }
+
+    /// A message is in the ring.
+    #[inline]
+    fn announce(&self, posting: &mut Posting, is_new_slot: bool) {
+        posting.messages = posting.messages.wrapping_add(1);
+        if is_new_slot {
+            posting.position = posting.position.wrapping_add(1);
+            self.expect(posting, EXPECT);
+        }
         if !R::IS_MAPPED {
             self.remote.flush();
         }
-        self.expect(posting, EXPECT);
         point("post/published");
-        // Pairs with: ring/cold. Either the receiver, after marking the ring cold, sees this slot, or we see the mark.
+        // Pairs with: ring/cold. Either the receiver, after marking the ring cold, sees this message, or we see the mark.
         barrier::light();
         if self.credit.get(credit::HOT).load(Ordering::Relaxed) == 0 {
             self.ring_bell();
         }
     }
 
+    /// Offset of a slot in the receiver's segment.
+    #[inline]
+    fn slot(&self, position: Position) -> usize {
+        self.place.ring + self.index(position) * LINE
+    }
+
     /// Fetches the line of a slot that will be written soon, unless the receiver may still have to read it.
     #[inline]
     fn expect(&self, posting: &Posting, ahead: u32) {
-        let position = posting.position.wrapping_add(ahead);
-        if position.wrapping_sub(posting.retired as u32) < self.limit {
-            self.remote.expect_line(self.place.ring + self.index(position) * LINE);
+        // Slots in use are never more than messages.
+        if posting.messages.wrapping_add(ahead).wrapping_sub(posting.retired as u32) < self.limit {
+            self.remote.expect_line(self.slot(posting.position.wrapping_add(ahead)));
         }
     }
 
@@ -460,18 +413,7 @@ impl<R: Remote> Sender<R> {
     pub fn end(&self, ending: Ending) -> Position {
         let mut posting = self.posting.lock();
         self.note_ending(ending);
-        // Acquire: pairs with: ring/credit.
-        let retired = self.credit.get(credit::RETIRED).load(Ordering::Acquire) as u32;
-        for entry in posting.in_flight.iter_mut().filter_map(Option::take) {
-            let bytes = packet::needed(&entry.label);
-            // A receiver that died may have let go of more than it told: a share too many costs a copy, one too few is wrong.
-            let is_undelivered = ending == Ending::Closed && entry.position.wrapping_sub(retired) < u32::MAX / 2;
-            if !R::IS_MAPPED || is_undelivered {
-                entry.kept.undelivered();
-            }
-            self.add_in_flight(-1);
-            self.budget.give(bytes);
-        }
+        self.give_up(&mut posting, ending);
         let tail = posting.position;
         drop(posting);
         self.room().notify();
@@ -497,74 +439,6 @@ impl<R: Remote> Sender<R> {
             1 => Some(Ending::Closed),
             2 => Some(Ending::Lost),
             _ => None,
-        }
-    }
-
-    /// Writes the content of messages whose receiver has told an address (write-only fabrics; nothing to do elsewhere).
-    /// Called by the control thread.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Corrupt`] if the address cannot be.
-    pub fn progress(&self, segment_bytes: usize) -> Result<(), Error> {
-        if R::IS_MAPPED || self.in_flight.load(Ordering::Relaxed) == 0 {
-            return Ok(());
-        }
-        let mut posting = self.posting.lock();
-        for entry in posting.in_flight.iter_mut().flatten().filter(|entry| entry.awaits_address) {
-            self.write_to_address(entry, segment_bytes)?;
-        }
-        Ok(())
-    }
-
-    fn write_to_address(&self, entry: &mut InFlight, segment_bytes: usize) -> Result<(), Error> {
-        let index = (entry.position & (self.slots - 1)) as usize;
-        let word = self.shape.answers() / 8 + 2 * index;
-        // Acquire: pairs with: ring/answer.
-        let answer = self.credit.get(word).load(Ordering::Acquire);
-        if (answer & 63) as u8 != tag(entry.position, self.slots) {
-            return Ok(());
-        }
-        let (offset, capacity) = ((answer & !63) as usize, self.credit.get(word + 1).load(Ordering::Relaxed) as usize);
-        let needed = packet::needed(&entry.label) as usize;
-        let inside = offset.checked_add(capacity).is_some_and(|end| end <= segment_bytes);
-        if !inside || capacity < needed || !capacity.is_multiple_of(8) {
-            let what = format!("an impossible address for {needed} bytes: {capacity} bytes at {offset}");
-            return Err(Error::new(ErrorKind::Corrupt, what).with_peer(self.receiver));
-        }
-        // Two laps later the tag is the same, and in between there may be no request in this slot.
-        self.credit.get(word).store(0, Ordering::Relaxed);
-        let (size, runs) = (entry.label.size as usize, entry.label.runs as usize);
-        // SAFETY: the buffer that is kept holds `size` bytes of content.
-        unsafe { self.remote.write_bytes(offset, entry.kept.data().as_ptr(), size) };
-        self.remote.flush();
-        for run in 1..=runs {
-            // SAFETY: the buffer that is kept has its runs at its end, 8-byte aligned.
-            let value = unsafe { entry.kept.data().as_ptr().add(entry.capacity - 8 * run).cast::<u64>().read() };
-            self.remote.write_word(offset + capacity - 8 * run, value);
-        }
-        self.remote.flush();
-        let done = self.place.ring + self.shape.done() + 8 * index;
-        // Release (in the fabric): pairs with: ring/done.
-        self.remote.write_word(done, u64::from(tag(entry.position, self.slots)));
-        self.remote.flush();
-        // The receiver may have looked at the slot and found no content yet: this is the arrival that counts.
-        self.remote.write_word(self.place.bell, 1);
-        self.remote.interrupt(self.place.event);
-        entry.awaits_address = false;
-        Ok(())
-    }
-}
-
-impl<R: Remote> Drop for Sender<R> {
-    /// What is still in flight was posted by a node that has left: it is delivered all the same.
-    fn drop(&mut self) {
-        // Acquire: pairs with: ring/credit.
-        let retired = self.credit.get(credit::RETIRED).load(Ordering::Acquire) as u32;
-        for entry in self.posting.lock().in_flight.iter_mut().filter_map(Option::take) {
-            self.budget.give(packet::needed(&entry.label));
-            if entry.position.wrapping_sub(retired) < u32::MAX / 2 {
-                entry.kept.abandon();
-            }
         }
     }
 }

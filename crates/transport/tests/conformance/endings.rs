@@ -116,3 +116,58 @@ pub fn a_ring_is_quiet_when_everything_that_was_reserved_has_arrived<F: Fabric>(
     assert!(!ring.receiver.is_quiet(tail + 1), "one more was reserved");
     assert!(ring.receiver.is_quiet(tail));
 }
+
+pub fn a_receiver_knows_when_it_has_taken_all<F: Fabric>(seed: u64) {
+    // Small messages share slots where memory is mapped, so the last slot may be one that more could be added to.
+    for sizes in [vec![8], vec![8; 7], vec![8; 9], vec![8, 20], vec![20, 8]] {
+        let [a, b] = job();
+        let mut ring = Ring::<F>::new(&a, &b, seed);
+        sizes.iter().enumerate().for_each(|(index, size)| _ = ring.must_post(&a.parcel(1, &pattern(index, *size))));
+        let tail = ring.sender.end(Ending::Closed);
+        for _ in &sizes {
+            assert!(!ring.receiver.has_taken_all(tail), "{sizes:?}");
+            ring.take(&b);
+        }
+        assert!(ring.receiver.has_taken_all(tail), "{sizes:?}");
+        assert!(!ring.receiver.has_taken_all(tail.wrapping_add(1)), "{sizes:?}");
+    }
+}
+
+pub fn a_slot_that_was_drained_and_written_again_is_taken_over<F: Fabric>(seed: u64) {
+    if !F::Remote::IS_MAPPED {
+        // Where nothing is handed over there is nothing to take over.
+        return;
+    }
+    let [owner, dying, b] = job();
+    let mut first = Ring::<F>::new(&owner, &dying, seed);
+    // As many slots as messages: the last of them lies in the slot that the receiver is still at.
+    let mut second = Ring::<F>::shaped(&dying, &b, seed, Shape { messages: 4, ..SHAPE });
+    assert_eq!(second.shape.slots(), 4);
+    second.must_post(&dying.parcel(1, b"small"));
+    second.take(&b);
+    second.settle(&b);
+    let wanted: Vec<_> = (0..4).map(|index| pattern(index, SIZE)).collect();
+    for content in &wanted {
+        first.must_post(&owner.parcel(1, content));
+        second.must_post(&first.take(&dying));
+    }
+    first.settle(&dying);
+    second.receiver.adopt(&b, None);
+    owner.heap.forget_seat(seat(dying.number.0));
+    owner.use_memory_again(SIZE);
+    assert_eq!(owner.heap.usage().buffers, 4, "held by whoever took over");
+    wanted.iter().for_each(|content| assert!(second.take(&b).bytes() == *content, "its memory was used again"));
+    second.expect_nothing(&b);
+}
+
+pub fn a_ring_is_quiet_although_its_receiver_is_still_at_a_slot_of_the_lap_before<F: Fabric>(seed: u64) {
+    let [a, b] = job();
+    let mut ring = Ring::<F>::shaped(&a, &b, seed, Shape { messages: 4, ..SHAPE });
+    ring.must_post(&a.parcel(1, b"small"));
+    ring.take(&b);
+    ring.settle(&b);
+    (0..4).for_each(|index| _ = ring.must_post(&a.parcel(1, &pattern(index, 20))));
+    let tail = ring.sender.end(Ending::Lost);
+    ring.settle(&b);
+    assert!(ring.receiver.is_quiet(tail));
+}

@@ -52,6 +52,30 @@ pub fn a_tag_that_does_not_exist_is_corrupt<F: Fabric>(seed: u64) {
     expect_corrupt(ring.try_take(&nodes[1]));
 }
 
+pub fn small_messages_that_cannot_be_are_corrupt<F: Fabric>(seed: u64) {
+    let nodes = job::<2>();
+    // As docs/layout/slot.md has it: kind, element code, seven sizes, how many.
+    let label = |element: u64, sizes: u64, count: u64| 5 | element << 8 | sizes << 16 | count << 44;
+    let place = |sequence: u64| sequence << 48 | 63 << 56 | 1 << 62;
+    for (what, last) in [
+        ("no message", label(1, 8, 0) | place(0)),
+        ("a size over 8", label(1, 9, 1) | place(0)),
+        ("no element type", label(0, 8, 1) | place(0)),
+        ("several element types", label(255, 8, 1) | place(0)),
+        ("another sequence", label(1, 8, 1) | place(1)),
+    ] {
+        let mut ring = ring_with::<F>(&nodes, seed, [1, 2, 3, 4, 5, 6, 7, last]);
+        assert!(ring.receiver.has_next(), "{what}");
+        expect_corrupt(ring.try_take(&nodes[1]));
+    }
+    let mut ring = ring_with::<F>(&nodes, seed, [1, 2, 3, 4, 5, 6, 7, label(1, 0x488, 3) | place(0)]);
+    assert_eq!(ring.take(&nodes[1]).bytes(), 1u64.to_le_bytes());
+    assert_eq!(ring.take(&nodes[1]).bytes(), 2u64.to_le_bytes());
+    // One was taken away again.
+    write(&ring, 0, [1, 2, 3, 4, 5, 6, 7, label(1, 0x48, 2) | place(0)]);
+    expect_corrupt(ring.try_take(&nodes[1]));
+}
+
 /// Random numbers (splitmix64, Steele et al. 2014).
 struct Random(u64);
 

@@ -24,7 +24,7 @@ pub enum Step {
 }
 
 fn step() -> impl Strategy<Value = Step> {
-    let size = prop_oneof![3 => 0usize..70, 2 => 60usize..600, 2 => 600usize..5000];
+    let size = prop_oneof![3 => 0usize..10, 3 => 0usize..70, 2 => 60usize..600, 2 => 600usize..5000];
     prop_oneof![
         12 => (size, prop_oneof![Just(0usize), 1usize..30]).prop_map(|(size, other)| Step::Post(size, other)),
         9 => Just(Step::Take),

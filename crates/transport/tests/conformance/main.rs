@@ -88,10 +88,14 @@ conformance! {
         what_was_posted_before_the_sender_died_is_delivered,
         buffers_of_a_dead_sender_are_taken_over_before_it_is_forgotten,
         a_ring_is_quiet_when_everything_that_was_reserved_has_arrived,
+        a_receiver_knows_when_it_has_taken_all,
+        a_slot_that_was_drained_and_written_again_is_taken_over,
+        a_ring_is_quiet_although_its_receiver_is_still_at_a_slot_of_the_lap_before,
     }
     hostile {
         a_slot_with_another_sequence_is_corrupt,
         a_tag_that_does_not_exist_is_corrupt,
+        small_messages_that_cannot_be_are_corrupt,
         random_slots_are_read_or_refused,
         impossible_lengths_places_and_names_are_corrupt,
         a_slot_that_changes_after_it_was_answered_is_corrupt,

@@ -103,17 +103,29 @@ pub fn message(value: u64) -> Parcel {
     content[..8].copy_from_slice(&value.to_le_bytes());
     content[48..56].copy_from_slice(&(!value).to_le_bytes());
     content[56..].fill(value as u8);
+    parcel(&content)
+}
+
+/// Content that shares its slot with others: the number alone.
+pub fn small(value: u64) -> Parcel {
+    parcel(&value.to_le_bytes())
+}
+
+fn parcel(content: &[u8]) -> Parcel {
     let heap = HeapMemory::model(NodeId(0), Seat(0)).expect("a page of memory");
     let mut parcel = Parcel::default();
-    // SAFETY: the array is readable for its length.
+    // SAFETY: the slice is readable for its length.
     unsafe { parcel.append(1, content.as_ptr(), content.len(), &heap) }.expect("it fits inline");
     parcel
 }
 
-/// What [`message`] put in.
+/// What [`message`] or [`small`] put in.
 pub fn number(parcel: &Parcel) -> u64 {
     let word = |at: usize| u64::from_le_bytes(parcel.bytes()[at..at + 8].try_into().expect("eight bytes"));
     let value = word(0);
+    if parcel.size() == 8 {
+        return value;
+    }
     assert_eq!(word(48), !value, "a torn line");
     assert!(parcel.bytes()[56..].iter().all(|byte| *byte == value as u8), "a torn line");
     value

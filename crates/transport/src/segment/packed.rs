@@ -1,0 +1,129 @@
+//! Several small messages in one slot.
+//!
+//! What a stream of small messages costs is the lines that go from one core to the other. So a message of up to 8 bytes is
+//! added to the slot before it, if that has room for it, whether or not the receiver has taken what is there already: a word
+//! of content, then the last word of the slot, which says how many there are. The receiver stays at such a slot until the
+//! next one is in use.
+
+use super::packet::{ANNOUNCEMENT, control, kind};
+use super::ring::Position;
+use crate::parcel::MIXED;
+
+/// Messages that a slot has room for.
+pub const MESSAGES: u32 = 7;
+/// The most bytes of each.
+pub const BYTES: usize = 8;
+
+const ELEMENT: u32 = 8;
+const SIZES: u32 = 16;
+const SIZE_BITS: u32 = 4;
+const COUNT: u32 = SIZES + MESSAGES * SIZE_BITS;
+const COUNT_MASK: u64 = 7;
+
+/// The last word of a slot with small messages of one element type.
+///
+/// ```text
+/// bits 0-7 kind, 8-15 element code, 16-43 seven sizes of 4 bits, 44-46 how many messages, 47 zero; then as in every slot
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Packed(u64);
+
+impl Packed {
+    /// No slot: nothing can be added.
+    pub const NONE: Packed = Packed(COUNT_MASK << COUNT);
+
+    /// That of the slot at `position` with its first message, of `size` bytes.
+    #[inline]
+    pub fn first(size: usize, element: u8, position: Position, slots: u32) -> Packed {
+        let label = u64::from(kind::PACKED) | u64::from(element) << ELEMENT | (size as u64) << SIZES | 1 << COUNT;
+        Packed(label | control(ANNOUNCEMENT, position, slots))
+    }
+
+    /// With one message more, if it can be added.
+    #[inline]
+    pub fn and(self, size: usize, element: u8) -> Option<Packed> {
+        let count = self.count();
+        let has_room = count < MESSAGES && self.element() == element;
+        has_room.then(|| Packed((self.0 | (size as u64) << (SIZES + SIZE_BITS * count)) + (1 << COUNT)))
+    }
+
+    /// Reads the last word of a slot; `None` if it holds something else. What it says may still be impossible.
+    #[inline]
+    pub fn read(last: u64) -> Option<Packed> {
+        let is_packed = (last >> 56) as u8 & 63 == ANNOUNCEMENT && last as u8 == kind::PACKED;
+        is_packed.then_some(Packed(last))
+    }
+
+    /// Whether its sequence is that of `position`.
+    #[inline]
+    pub fn is_at(self, position: Position) -> bool {
+        (self.0 >> 48) as u8 == position as u8
+    }
+
+    /// As it stands in the slot.
+    #[inline]
+    pub fn word(self) -> u64 {
+        self.0
+    }
+
+    /// Without what tells the position of its slot.
+    pub fn content(self) -> Packed {
+        Packed(self.0 & (u64::MAX >> 16))
+    }
+
+    /// How many messages there are.
+    #[inline]
+    pub fn count(self) -> u32 {
+        (self.0 >> COUNT & COUNT_MASK) as u32
+    }
+
+    /// Code of the type of their elements.
+    #[inline]
+    pub fn element(self) -> u8 {
+        (self.0 >> ELEMENT) as u8
+    }
+
+    /// Bytes of the message at `index`, below [`MESSAGES`].
+    #[inline]
+    pub fn size(self, index: u32) -> usize {
+        (self.0 >> (SIZES + SIZE_BITS * index) & ((1 << SIZE_BITS) - 1)) as usize
+    }
+
+    /// True if the message at `index` can be.
+    #[inline]
+    pub fn has(self, index: u32) -> bool {
+        index < self.count() && self.size(index) <= BYTES && self.element() != 0 && self.element() != MIXED
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::super::packet::Packet;
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn what_was_added_is_read(sizes in prop::collection::vec(0usize..=8, 1..8), element in 1u8..13, position: u32) {
+            let mut packed = Packed::first(sizes[0], element, position, 64);
+            for size in &sizes[1..] {
+                packed = packed.and(*size, element).expect("there is room for seven");
+            }
+            prop_assert_eq!(packed.and(1, element + 1), None);
+            prop_assert_eq!(packed.and(1, element).is_none(), sizes.len() == 7);
+            prop_assert!(Packet::has_arrived(packed.word(), position, 64));
+            let read = Packed::read(packed.word()).expect("it is packed");
+            prop_assert_eq!((read.count() as usize, read.element()), (sizes.len(), element));
+            for (index, size) in sizes.iter().enumerate() {
+                prop_assert!(read.has(index as u32));
+                prop_assert_eq!(read.size(index as u32), *size);
+            }
+            prop_assert!(!read.has(sizes.len() as u32));
+        }
+    }
+
+    #[test]
+    fn nothing_can_be_added_to_no_slot() {
+        assert_eq!(Packed::NONE.and(0, 0), None);
+    }
+}

@@ -1,0 +1,113 @@
+//! Protocol 3: buffers that are handed over, or into which the sender writes where the receiver tells it to.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use deck_segment::{Buffer, BufferName, HeapMemory, Remote};
+use deck_sync::atomic::Ordering;
+use deck_sync::{NodeId, Result};
+
+use super::super::packet::{Label, Packet, needed};
+use super::super::ring::{Position, tag};
+use super::{Heaps, Receiver};
+
+impl<R: Remote> Receiver<R> {
+    pub(super) fn take_hand_over(
+        &mut self,
+        label: &Label,
+        name: &BufferName,
+        heaps: &dyn Heaps,
+    ) -> Result<Option<Buffer>> {
+        if let Some(buffer) = remove_at(&mut self.adopted, self.head) {
+            return self.fitting(label, buffer);
+        }
+        if self.heap.as_ref().is_none_or(|heap| heap.owner().0 != name.owner) {
+            self.heap = heaps.heap_of(NodeId(name.owner));
+        }
+        let Some(heap) = &self.heap else { return Ok(None) };
+        heap.receive(name).map(Some).map_err(|error| error.with_peer(self.from))
+    }
+
+    /// `buffer`, if the message that the slot tells of *now* lies inside: the slot may have been written again since the
+    /// buffer was put aside for it.
+    fn fitting(&self, label: &Label, buffer: Buffer) -> Result<Option<Buffer>> {
+        if needed(label) > buffer.capacity() as u64 {
+            return Err(self.nonsense("a slot was changed after it had been read"));
+        }
+        Ok(Some(buffer))
+    }
+
+    pub(super) fn take_written(&mut self, label: &Label) -> Result<Option<Buffer>> {
+        let slot = (self.head & (self.slots - 1)) as usize;
+        // Acquire: pairs with: ring/done.
+        let done = self.ring.get(self.shape.done() / 8 + slot).load(Ordering::Acquire);
+        if done != u64::from(tag(self.head, self.slots)) {
+            return Ok(None);
+        }
+        let Some(buffer) = remove_at(&mut self.promised, self.head) else { return Ok(None) };
+        // Two laps later the tag is the same, and in between there may be no request in this slot.
+        self.ring.get(self.shape.done() / 8 + slot).store(0, Ordering::Relaxed);
+        self.fitting(label, buffer)
+    }
+
+    /// Takes over the buffers of everything that is posted and not retrieved yet: after the sender is gone, so that its own
+    /// hold of them may be forgotten; or those of one owner, whose heap is about to be forgotten. What names a heap that is
+    /// not known is left out.
+    pub fn adopt(&mut self, heaps: &dyn Heaps, of: Option<NodeId>) {
+        self.heap = None;
+        // A slot that was drained and not left may hold the last message of the next lap already.
+        for ahead in 0..=self.slots {
+            let position = self.head.wrapping_add(ahead);
+            if let Ok(Some(Packet::HandOver { name, .. })) = self.packet(position)
+                && of.is_none_or(|owner| owner.0 == name.owner)
+                && self.adopted.iter().all(|(other, _)| *other != position)
+                && let Some(heap) = heaps.heap_of(NodeId(name.owner))
+                && let Ok(buffer) = heap.receive(&name)
+            {
+                self.adopted.push_back((position, buffer));
+            }
+        }
+    }
+
+    /// Gives addresses to messages that ask for one (write-only fabrics; nothing to do elsewhere), independent of any
+    /// retrieve. Called by the control thread.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Corrupt`], or [`ErrorKind::NoMemory`] (it is tried again at the next call).
+    pub fn progress(&mut self, heap: &Arc<HeapMemory>) -> Result<()> {
+        if R::IS_MAPPED {
+            return Ok(());
+        }
+        if self.answered.wrapping_sub(self.head) > self.slots {
+            self.answered = self.head;
+        }
+        while self.answered.wrapping_sub(self.head) < self.slots {
+            match self.packet(self.answered)? {
+                None => break,
+                Some(Packet::Request { label }) => {
+                    let bytes = usize::try_from(needed(&label)).unwrap_or(usize::MAX);
+                    let buffer = heap.allocate(bytes)?;
+                    let name = buffer.name();
+                    let slot = (self.answered & (self.slots - 1)) as usize;
+                    let word = self.credit + self.shape.answers() + 16 * slot;
+                    self.remote.flush();
+                    self.remote.write_word(word + 8, name.capacity);
+                    self.remote.flush();
+                    // Release (in the fabric): pairs with: ring/answer.
+                    self.remote.write_word(word, name.offset | u64::from(tag(self.answered, self.slots)));
+                    self.promised.push_back((self.answered, buffer));
+                }
+                Some(_) => {}
+            }
+            self.answered = self.answered.wrapping_add(1);
+        }
+        self.remote.flush();
+        Ok(())
+    }
+}
+
+/// Takes out what was put aside for `position`.
+fn remove_at(aside: &mut VecDeque<(Position, Buffer)>, position: Position) -> Option<Buffer> {
+    let index = aside.iter().position(|(other, _)| *other == position)?;
+    aside.remove(index).map(|(_, buffer)| buffer)
+}

@@ -1,0 +1,219 @@
+//! Protocol 3: buffers that are handed over, or whose content is written to where the receiver wants it, and that the sender
+//! holds until it knows that the receiver has them.
+
+use deck_segment::{BufferName, Kept, Remote};
+use deck_sync::atomic::Ordering;
+use deck_sync::{Error, ErrorKind, point};
+
+use super::super::packet::{self, Label, Packet};
+use super::super::ring::{credit, tag};
+use super::{Ending, Posting, Refusal, Sender};
+use crate::parcel::Parcel;
+use crate::protocol::Protocol;
+
+/// A zero-copy message that the receiver has not given the credit back for.
+pub(super) struct InFlight {
+    /// Which message it is. Without mapped memory each has a slot of its own, and this is its position.
+    number: u32,
+    kept: Kept,
+    label: Label,
+    capacity: usize,
+    /// Waits for an address to write to (write-only fabrics).
+    awaits_address: bool,
+}
+
+impl<R: Remote> Sender<R> {
+    pub(super) fn post_zero_copy(&self, posting: &mut Posting, parcel: &Parcel) -> Result<Protocol, Refusal> {
+        let Some(buffer) = parcel.buffer() else { return Err(Refusal::NeedsBuffer) };
+        let label = Label::of(parcel);
+        let bytes = Parcel::needed(parcel.size(), parcel.runs()) as u64;
+        if bytes > self.budget.limit() {
+            let limit = self.budget.limit();
+            let what = format!("a message of {bytes} bytes can never be posted with a budget of {limit} bytes");
+            return Err(Refusal::Failed(Error::new(ErrorKind::TooLarge, what)));
+        }
+        self.reap_some(posting, 4);
+        self.check_slot(posting)?;
+        if !self.has_bytes(posting, bytes) {
+            return Err(self.closed_or(Refusal::Full));
+        }
+        if !self.budget.take(bytes) {
+            self.reap_some(posting, self.slots);
+            if !self.budget.take(bytes) {
+                return Err(Refusal::Budget);
+            }
+        }
+        // From here on nothing fails. A kill anywhere before the line is written leaves nothing that others count on.
+        posting.bytes = posting.bytes.wrapping_add(bytes);
+        let name: BufferName = buffer.name();
+        buffer.add_share();
+        let entry = InFlight {
+            number: posting.messages,
+            kept: buffer.keep(),
+            label,
+            capacity: buffer.capacity(),
+            awaits_address: !R::IS_MAPPED,
+        };
+        if self.in_flight.load(Ordering::Relaxed) == 0 {
+            posting.reaped = posting.messages;
+        }
+        // The credit for this message proves that the one that was here a lap ago has been retired.
+        let old = posting.in_flight[self.index(posting.messages)].replace(entry);
+        self.add_in_flight(1);
+        if let Some(old) = old {
+            self.forget(old);
+        }
+        point("post/held");
+        let packet = if R::IS_MAPPED { Packet::HandOver { label, name } } else { Packet::Request { label } };
+        self.publish(posting, &packet.write(posting.position, self.slots));
+        Ok(Protocol::ZeroCopy)
+    }
+
+    /// Only one thread at a time writes it.
+    fn add_in_flight(&self, change: i32) {
+        let count = self.in_flight.load(Ordering::Relaxed);
+        self.in_flight.store(count.wrapping_add_signed(change), Ordering::Relaxed);
+    }
+
+    fn forget(&self, entry: InFlight) {
+        self.add_in_flight(-1);
+        self.budget.give(packet::needed(&entry.label));
+        if !R::IS_MAPPED {
+            // The receiver has a buffer of its own; the share in this one ends here.
+            entry.kept.undelivered();
+        }
+    }
+
+    /// Lets go of all buffers whose messages were retrieved. True if others are still in flight.
+    pub fn reap(&self) -> bool {
+        self.in_flight.load(Ordering::Relaxed) > 0 && self.reap_some(&mut self.posting.lock(), self.slots)
+    }
+
+    /// As [`Sender::reap`], unless a thread is inside a post right now, this one included.
+    pub fn try_reap(&self) {
+        if self.in_flight.load(Ordering::Relaxed) > 0
+            && let Some(mut posting) = self.posting.try_lock()
+        {
+            self.reap_some(&mut posting, self.slots);
+        }
+    }
+
+    /// The ring has ended: what was posted and not retrieved comes back.
+    pub(super) fn give_up(&self, posting: &mut Posting, ending: Ending) {
+        // Acquire: pairs with: ring/credit.
+        let retired = self.credit.get(credit::RETIRED).load(Ordering::Acquire) as u32;
+        for entry in posting.in_flight.iter_mut().filter_map(Option::take) {
+            let bytes = packet::needed(&entry.label);
+            // A receiver that died may have let go of more than it told: a share too many costs a copy, one too few is wrong.
+            let is_undelivered = ending == Ending::Closed && entry.number.wrapping_sub(retired) < u32::MAX / 2;
+            if !R::IS_MAPPED || is_undelivered {
+                entry.kept.undelivered();
+            }
+            self.add_in_flight(-1);
+            self.budget.give(bytes);
+        }
+    }
+
+    /// Lets go of up to `most` of them.
+    fn reap_some(&self, posting: &mut Posting, most: u32) -> bool {
+        if self.in_flight.load(Ordering::Relaxed) == 0 {
+            return false;
+        }
+        // Acquire: pairs with: ring/credit. The receiver has its own hold before it gives the credit back.
+        let retired = self.credit.get(credit::RETIRED).load(Ordering::Acquire) as u32;
+        // A lap visits every place, and finds there also what is older. A receiver that tells nonsense is found out by whoever takes a slot.
+        if posting.messages.wrapping_sub(retired) > self.limit {
+            return true;
+        }
+        if retired.wrapping_sub(posting.reaped) > self.slots {
+            posting.reaped = retired.wrapping_sub(self.slots);
+        }
+        for _ in 0..most.min(retired.wrapping_sub(posting.reaped)) {
+            let number = posting.reaped;
+            let entry =
+                posting.in_flight[self.index(number)].take_if(|entry| number.wrapping_sub(entry.number) < u32::MAX / 2);
+            if let Some(entry) = entry {
+                self.forget(entry);
+            }
+            posting.reaped = number.wrapping_add(1);
+        }
+        self.in_flight.load(Ordering::Relaxed) > 0
+    }
+
+    /// True if `bytes` more may be in flight; a ring that may be empty takes any number.
+    fn has_bytes(&self, posting: &Posting, bytes: u64) -> bool {
+        // Acquire: pairs with: ring/credit.
+        let retired = self.credit.get(credit::BYTES).load(Ordering::Acquire);
+        let out = posting.bytes.wrapping_sub(retired);
+        let slack = self.shape.bytes_slack();
+        out <= slack || out >= u64::MAX / 2 || out.saturating_add(bytes) <= self.shape.bytes.saturating_add(slack)
+    }
+
+    /// Writes the content of messages whose receiver has told an address (write-only fabrics; nothing to do elsewhere).
+    /// Called by the control thread.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Corrupt`] if the address cannot be.
+    pub fn progress(&self, segment_bytes: usize) -> Result<(), Error> {
+        if R::IS_MAPPED || self.in_flight.load(Ordering::Relaxed) == 0 {
+            return Ok(());
+        }
+        let mut posting = self.posting.lock();
+        for entry in posting.in_flight.iter_mut().flatten().filter(|entry| entry.awaits_address) {
+            self.write_to_address(entry, segment_bytes)?;
+        }
+        Ok(())
+    }
+
+    fn write_to_address(&self, entry: &mut InFlight, segment_bytes: usize) -> Result<(), Error> {
+        let index = self.index(entry.number);
+        let word = self.shape.answers() / 8 + 2 * index;
+        // Acquire: pairs with: ring/answer.
+        let answer = self.credit.get(word).load(Ordering::Acquire);
+        if (answer & 63) as u8 != tag(entry.number, self.slots) {
+            return Ok(());
+        }
+        let (offset, capacity) = ((answer & !63) as usize, self.credit.get(word + 1).load(Ordering::Relaxed) as usize);
+        let needed = packet::needed(&entry.label) as usize;
+        let inside = offset.checked_add(capacity).is_some_and(|end| end <= segment_bytes);
+        if !inside || capacity < needed || !capacity.is_multiple_of(8) {
+            let what = format!("an impossible address for {needed} bytes: {capacity} bytes at {offset}");
+            return Err(Error::new(ErrorKind::Corrupt, what).with_peer(self.receiver));
+        }
+        // Two laps later the tag is the same, and in between there may be no request in this slot.
+        self.credit.get(word).store(0, Ordering::Relaxed);
+        let (size, runs) = (entry.label.size as usize, entry.label.runs as usize);
+        // SAFETY: the buffer that is kept holds `size` bytes of content.
+        unsafe { self.remote.write_bytes(offset, entry.kept.data().as_ptr(), size) };
+        self.remote.flush();
+        for run in 1..=runs {
+            // SAFETY: the buffer that is kept has its runs at its end, 8-byte aligned.
+            let value = unsafe { entry.kept.data().as_ptr().add(entry.capacity - 8 * run).cast::<u64>().read() };
+            self.remote.write_word(offset + capacity - 8 * run, value);
+        }
+        self.remote.flush();
+        let done = self.place.ring + self.shape.done() + 8 * index;
+        // Release (in the fabric): pairs with: ring/done.
+        self.remote.write_word(done, u64::from(tag(entry.number, self.slots)));
+        self.remote.flush();
+        // The receiver may have looked at the slot and found no content yet: this is the arrival that counts.
+        self.remote.write_word(self.place.bell, 1);
+        self.remote.interrupt(self.place.event);
+        entry.awaits_address = false;
+        Ok(())
+    }
+}
+
+impl<R: Remote> Drop for Sender<R> {
+    /// What is still in flight was posted by a node that has left: it is delivered all the same.
+    fn drop(&mut self) {
+        // Acquire: pairs with: ring/credit.
+        let retired = self.credit.get(credit::RETIRED).load(Ordering::Acquire) as u32;
+        for entry in self.posting.lock().in_flight.iter_mut().filter_map(Option::take) {
+            self.budget.give(packet::needed(&entry.label));
+            if entry.number.wrapping_sub(retired) < u32::MAX / 2 {
+                entry.kept.abandon();
+            }
+        }
+    }
+}
