@@ -242,7 +242,7 @@ impl<'a> Search<'a> {
                 let others = || placed.iter().enumerate().filter(|(number, _)| *number != without);
                 let agreed = |node: &u32| others().all(|(_, &(_, other))| near(*node, other));
                 let from = if without == 0 { rest[0].1 } else { at };
-                if self.neighbours.row(from as usize).iter().filter(free).any(|node| agreed(node)) {
+                if self.neighbours.row(from as usize).iter().filter(free).any(agreed) {
                     let (x, y) = (partner.min(process as u32), partner.max(process as u32));
                     *self.blame.entry((x, y)).or_insert(0) += 1;
                 }

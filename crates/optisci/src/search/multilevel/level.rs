@@ -92,11 +92,11 @@ impl<'a> Level<'a> {
         let groups = node.len();
         let mut fixed = vec![None; groups];
         let mut taken = vec![false; groups];
-        for process in 0..instance.processes() {
+        for (process, fixed) in fixed.iter_mut().enumerate().take(instance.processes()) {
             if let Some(pin) = instance.process_pin(process) {
                 let place = (0..groups).find(|&place| node[place] as usize == pin && !taken[place])?;
                 taken[place] = true;
-                fixed[process] = Some(place as u32);
+                *fixed = Some(place as u32);
             }
         }
         let table = &instance.tables[main];
