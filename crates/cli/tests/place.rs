@@ -286,6 +286,20 @@ fn ctrl_c_takes_the_best_so_far() {
     assert_eq!(outcome["placement"], serde_json::from_str::<Value>(&folder.read("best.json")).unwrap());
 }
 
+#[test]
+fn a_model_and_a_placement_that_are_mistaken_for_each_other_are_told_apart() {
+    let folder = Folder::new("mistaken");
+    folder.file("model.json", optisci::table1::SCHEDULER).file("a.json", optisci::table1::MAPPINGS[0].1);
+    let ended = deck(&folder.0, &["cost", "a.json", "model.json"]);
+    assert_eq!(ended.status.code(), Some(1));
+    assert!(
+        stderr(&ended).contains("a.json: processes: ") && stderr(&ended).contains("this is a placement"),
+        "{ended:?}"
+    );
+    let ended = deck(&folder.0, &["cost", "model.json", "model.json"]);
+    assert!(stderr(&ended).contains("this is a model; a placement is wanted here"), "{ended:?}");
+}
+
 /// A shell runs what was exported; `numactl` itself is played by a script that says what it was asked.
 #[test]
 fn the_script_for_numactl_binds_each_process_and_each_segment() {
