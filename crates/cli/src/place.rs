@@ -42,8 +42,9 @@ pub enum Command {
     },
     /// Find the best placement, or the best that time allows
     ///
-    /// Without a time limit the search goes on until its placement is proved to be the best. Ctrl-C ends it early with the
-    /// best found so far. The same seed gives the same placement, unless time ended the search.
+    /// Without a time limit the search ends when its placement is proved to be the best, or when everything that suits the
+    /// model was tried. Ctrl-C ends it early with the best found so far. The same seed gives the same placement, unless time
+    /// ended the search.
     #[command(override_usage = SOLVE, after_help = SOLVE_HELP)]
     Solve {
         /// The model

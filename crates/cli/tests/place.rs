@@ -42,6 +42,10 @@ impl Drop for Folder {
 }
 
 #[track_caller]
+fn stderr(ended: &Output) -> String {
+    String::from_utf8_lossy(&ended.stderr).into_owned()
+}
+
 fn stdout(ended: &Output) -> String {
     let errors = String::from_utf8_lossy(&ended.stderr);
     assert!(ended.status.success(), "{}: {errors}", ended.status);
@@ -282,6 +286,20 @@ fn ctrl_c_takes_the_best_so_far() {
     assert_eq!(outcome["placement"], serde_json::from_str::<Value>(&folder.read("best.json")).unwrap());
 }
 
+#[test]
+fn a_model_and_a_placement_that_are_mistaken_for_each_other_are_told_apart() {
+    let folder = Folder::new("mistaken");
+    folder.file("model.json", optisci::table1::SCHEDULER).file("a.json", optisci::table1::MAPPINGS[0].1);
+    let ended = deck(&folder.0, &["cost", "a.json", "model.json"]);
+    assert_eq!(ended.status.code(), Some(1));
+    assert!(
+        stderr(&ended).contains("a.json: processes: ") && stderr(&ended).contains("this is a placement"),
+        "{ended:?}"
+    );
+    let ended = deck(&folder.0, &["cost", "model.json", "model.json"]);
+    assert!(stderr(&ended).contains("this is a model; a placement is wanted here"), "{ended:?}");
+}
+
 /// A shell runs what was exported; `numactl` itself is played by a script that says what it was asked.
 #[test]
 fn the_script_for_numactl_binds_each_process_and_each_segment() {
@@ -290,7 +308,9 @@ fn the_script_for_numactl_binds_each_process_and_each_segment() {
     let awkward = optisci::table1::SCHEDULER.replace("queue 0", "it's $HOME; `x`");
     let places = optisci::table1::MAPPINGS[0].1.replace("queue 0", "it's $HOME; `x`");
     folder.file("model.json", &awkward).file("a.json", &places);
-    folder.file("numactl", "#!/bin/sh\nfor word; do printf '[%s]' \"$word\"; done\necho\n");
+    let says = "for word; do printf '[%s]' \"$word\"; done\necho\n";
+    folder.file("numactl", &format!("#!/bin/sh\n[ \"$*\" != '--membind=9 true' ] || exit 1\n{says}"));
+    std::fs::create_dir(folder.0.join("shm")).unwrap();
     std::fs::set_permissions(folder.0.join("numactl"), PermissionsExt::from_mode(0o755)).unwrap();
     stdout(&deck(&folder.0, &["export", "numactl", "model.json", "a.json", "-o", "bind.sh"]));
     let path = format!("{}:{}", folder.0.display(), std::env::var("PATH").unwrap());
@@ -300,16 +320,25 @@ fn the_script_for_numactl_binds_each_process_and_each_segment() {
         command.output().unwrap()
     };
     assert_eq!(
-        stdout(&sh(&["segments", "/shm"], "")),
-        "[--length=1228800][--file=/shm/it's $HOME; `x`][--membind=2][--touch]\n\
-         [--length=819200][--file=/shm/queue 1][--membind=3][--touch]\n\
-         [--length=409600][--file=/shm/queue 2][--membind=2][--touch]\n"
+        stdout(&sh(&["segments", "shm"], "")),
+        "[--length=1228800][--file=shm/it's $HOME; `x`][--membind=2][--touch]\n\
+         [--length=819200][--file=shm/queue 1][--membind=3][--touch]\n\
+         [--length=409600][--file=shm/queue 2][--membind=2][--touch]\n"
     );
     let expected = "[--cpunodebind=2][--localalloc][--][./slave][a b]\n";
     assert_eq!(stdout(&sh(&["run", "2", "./slave", "a b"], "")), expected);
     assert_eq!(stdout(&sh(&["rank", "./slave", "a b"], "2")), expected);
     for (arguments, rank) in [(&["run", "4", "x"][..], ""), (&["rank", "x"], ""), (&["fly", "x"], "1"), (&[], "1")] {
         assert_eq!(sh(arguments, rank).status.code(), Some(2), "{arguments:?}");
+    }
+    assert!(stderr(&sh(&["segments", "nowhere"], "")).contains("there is no directory nowhere"));
+    // A machine that has fewer nodes than the placement.
+    folder
+        .file("bind.sh", &folder.read("bind.sh").replace("reach 2 3", "reach 2 9").replace("process 2 ", "process 9 "));
+    for arguments in [&["segments", "shm"][..], &["run", "2", "./slave"]] {
+        let ended = sh(arguments, "");
+        assert!(stderr(&ended).contains("NUMA node 9"), "{ended:?}");
+        assert_eq!((ended.status.code(), ended.stdout.len()), (Some(1), 0));
     }
 }
 

@@ -10,14 +10,15 @@ mod dominance;
 mod dual_ascent;
 mod embedding;
 mod facility;
+mod factors;
 mod follow;
-mod growth;
 mod homes;
 mod instance;
 mod lagrangian;
 mod limits;
 #[cfg(feature = "highs")]
 mod mixed_integer;
+mod multilevel;
 mod pairs;
 mod parallel;
 mod random;

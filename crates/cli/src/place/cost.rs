@@ -86,7 +86,9 @@ fn describe(model: &Model, evaluation: &Evaluation, terms: Terms) -> String {
         ("insertion", terms.insertion_ns),
         ("wire", terms.wire_ns),
     ];
-    let _ = writeln!(text, "\nspent on");
+    if terms.total_ns() > 0.0 {
+        text.push_str("\nspent on\n");
+    }
     for (name, ns) in parts.into_iter().filter(|(_, ns)| *ns > 0.0) {
         let _ = writeln!(text, "  {name:<10} {:>12} {:>6.1} %", units::time(ns), 100.0 * ns / terms.total_ns());
     }

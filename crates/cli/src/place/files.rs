@@ -4,15 +4,33 @@ use std::fs;
 use std::path::Path;
 
 use optisci::{Model, Placement};
+use serde_json::Value;
 
 /// A model file.
 pub fn model(path: &Path) -> Result<Model, String> {
-    Model::from_json(&text(path)?).map_err(|error| format!("{}: {error}", path.display()))
+    let text = text(path)?;
+    Model::from_json(&text).map_err(|error| {
+        let hint = if is_placement(&text) { " (this is a placement; a model is wanted here)" } else { "" };
+        format!("{}: {error}{hint}", path.display())
+    })
 }
 
 /// A placement file of a model.
 pub fn placement(path: &Path, model: &Model) -> Result<Placement, String> {
-    Placement::from_json(&text(path)?, model).map_err(|error| format!("{}: {error}", path.display()))
+    let text = text(path)?;
+    Placement::from_json(&text, model).map_err(|error| {
+        let hint = if is_model(&text) { " (this is a model; a placement is wanted here)" } else { "" };
+        format!("{}: {error}{hint}", path.display())
+    })
+}
+
+/// Whether somebody took the one file for the other.
+fn is_placement(text: &str) -> bool {
+    serde_json::from_str::<Value>(text).is_ok_and(|file| file["processes"].is_object() && file["topology"].is_null())
+}
+
+fn is_model(text: &str) -> bool {
+    serde_json::from_str::<Value>(text).is_ok_and(|file| file["topology"].is_object())
 }
 
 /// A file's text.

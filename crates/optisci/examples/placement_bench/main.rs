@@ -6,8 +6,8 @@ mod models;
 use std::time::{Duration, Instant};
 
 use models::MODELS;
-use optisci::model::Model;
 use optisci::search::{Control, Options, Progress, solve};
+use optisci::{Costs, Model, Placement};
 
 const USAGE: &str = "\
 placement_bench NAME [SEEDS [TIME_LIMIT]]   search models of seeds 1, 2, ...; one JSON object for each
@@ -44,7 +44,7 @@ fn main() {
     match words[..] {
         ["--write", name, seed] if make(name).is_some() => {
             let seed = seed.parse().expect("a seed is a whole number");
-            println!("{}", make(name).expect("a name of the list")(seed).to_json());
+            println!("{}", make(name).expect("a name of the list")(seed).0.to_json());
         }
         [name, ..] if make(name).is_some() => {
             let make = make(name).expect("a name of the list");
@@ -62,13 +62,19 @@ fn main() {
 }
 
 /// One search. Seconds of all processors tell what it took where others compute too.
-fn time(name: &str, model: &Model, seed: u64, time_limit: Option<Duration>) -> serde_json::Value {
+fn time(
+    name: &str,
+    (model, intended): &(Model, Option<Placement>),
+    seed: u64,
+    time_limit: Option<Duration>,
+) -> serde_json::Value {
     let before = processor_seconds();
     let mut control = Timed { start: Instant::now(), best: f64::INFINITY, found: Duration::ZERO };
     let outcome = solve(model, &Options { objective: None, time_limit, seed }, &mut control);
     serde_json::json!({
         "model": name,
         "seed": seed,
+        "intended": intended.as_ref().map(|placement| Costs::new(model).objective(model.objective, placement)),
         "status": outcome.status,
         "cost": outcome.cost,
         "bound": outcome.bound,

@@ -1,5 +1,6 @@
 //! Models of the kinds that users have, and the classics of the literature.
 
+use optisci::Placement;
 use optisci::model::{Access, CostModel, HopBytes, Matrix, Message, Model, Objective, Op, Process, Scipos, Segment};
 use optisci::topology::{Topology, Torus};
 
@@ -145,47 +146,144 @@ fn nugent(name: &str) -> Model {
     model
 }
 
-/// Each process exchanges messages with its neighbours on a torus; then processes are shuffled.
-fn halo(seed: u64, dims: &[u32]) -> Model {
-    let machine = torus(dims, false);
-    let nodes = machine.nodes();
-    let names = Dice(seed).shuffled(nodes);
-    let mut model = model(machine, hop_bytes(), nodes, 0);
-    for node in 0..nodes as u32 {
-        let mut stride = 1;
-        for &dim in dims {
-            let at = node / stride % dim;
-            let next = node - at * stride + (at + 1) % dim * stride;
-            for (from, to) in [(node, next), (next, node)] {
-                let (from, to) = (names[from as usize], names[to as usize]);
-                model.messages.push(Message { from, to, count: 1, size: 1 });
+/// Processes that exchange messages with their neighbours on a torus and are then shuffled; and what real applications
+/// have instead of a perfect halo.
+struct Stencil<'a> {
+    /// Processes in each dimension.
+    dims: &'a [u32],
+    /// The machine, if it has another shape.
+    machine: &'a [u32],
+    /// Bytes to the neighbours in each dimension; the last counts for all further ones.
+    bytes: &'a [u64],
+    /// Bytes to diagonal neighbours in the first two dimensions.
+    corner: u64,
+    /// Nothing goes around the edges.
+    open: bool,
+    /// One process of so many is missing.
+    missing: u64,
+    /// Messages between random pairs, one byte each way.
+    noise: usize,
+}
+
+impl<'a> Stencil<'a> {
+    fn new(dims: &'a [u32]) -> Stencil<'a> {
+        Stencil { dims, machine: dims, bytes: &[1], corner: 0, open: false, missing: 0, noise: 0 }
+    }
+
+    /// The model, and the placement that it was made from, where machine and application have the same shape.
+    fn model(&self, seed: u64) -> (Model, Option<Placement>) {
+        let mut dice = Dice(seed);
+        let count: u32 = self.dims.iter().product();
+        let places: Vec<u32> = (0..count).filter(|_| self.missing == 0 || dice.below(self.missing) > 0).collect();
+        let names = if self.missing == 0 { Dice(seed).shuffled(places.len()) } else { dice.shuffled(places.len()) };
+        let mut name = vec![None; count as usize];
+        places.iter().zip(&names).for_each(|(&place, &process)| name[place as usize] = Some(process));
+        let mut model = model(torus(self.machine, false), hop_bytes(), places.len(), 0);
+        let mut exchange = |from: Option<u32>, to: Option<u32>, size: u64| {
+            if let (Some(from), Some(to)) = (from, to) {
+                for (from, to) in [(from, to), (to, from)] {
+                    model.messages.push(Message { from, to, count: 1, size });
+                }
             }
-            stride *= dim;
+        };
+        for place in 0..count {
+            let at = self.coordinates(place);
+            for dim in 0..self.dims.len() {
+                let mut step = vec![0; self.dims.len()];
+                step[dim] = 1;
+                let bytes = self.bytes[dim.min(self.bytes.len() - 1)];
+                exchange(name[place as usize], self.neighbour(&at, &step).and_then(|place| name[place]), bytes);
+            }
+            for step in [[1, 1], [1, -1]].iter().filter(|_| self.corner > 0) {
+                exchange(name[place as usize], self.neighbour(&at, step).and_then(|place| name[place]), self.corner);
+            }
+        }
+        for _ in 0..self.noise {
+            let mut any = || Some(dice.below(places.len() as u64) as u32);
+            let (from, to) = (any(), any());
+            if from != to {
+                exchange(from, to, 1);
+            }
+        }
+        model.process_slots = Some(vec![1; model.topology.nodes()]);
+        let mut nodes = vec![0; places.len()];
+        places.iter().zip(&names).for_each(|(&place, &process)| nodes[process as usize] = place);
+        let intended = Placement { processes: nodes, segments: Vec::new() };
+        (model, (self.dims == self.machine).then_some(intended))
+    }
+
+    fn coordinates(&self, place: u32) -> Vec<u32> {
+        let mut rest = place;
+        let split = self.dims.iter().map(|&dim| {
+            let at = rest % dim;
+            rest /= dim;
+            at
+        });
+        split.collect()
+    }
+
+    fn neighbour(&self, at: &[u32], step: &[i64]) -> Option<usize> {
+        let mut number = 0;
+        for dim in (0..self.dims.len()).rev() {
+            let size = i64::from(self.dims[dim]);
+            let to = i64::from(at[dim]) + step[dim];
+            if self.open && !(0..size).contains(&to) {
+                return None;
+            }
+            number = number * size + to.rem_euclid(size);
+        }
+        Some(number as usize)
+    }
+}
+
+/// Points in a square, each of which exchanges messages with those nearest to it, as in an unstructured mesh.
+fn mesh(seed: u64, dims: &[u32]) -> Model {
+    let mut dice = Dice(seed);
+    let machine = torus(dims, false);
+    let count = machine.nodes();
+    let points: Vec<(i64, i64)> = (0..count).map(|_| (dice.below(10_000) as i64, dice.below(10_000) as i64)).collect();
+    let mut model = model(machine, hop_bytes(), count, 0);
+    for (from, &(x, y)) in points.iter().enumerate() {
+        let mut others: Vec<usize> = (0..count).filter(|&other| other != from).collect();
+        others.sort_by_key(|&other| ((points[other].0 - x).pow(2) + (points[other].1 - y).pow(2), other));
+        for &to in &others[..5] {
+            for (from, to) in [(from, to), (to, from)] {
+                model.messages.push(Message { from: from as u32, to: to as u32, count: 1, size: 1 });
+            }
         }
     }
-    model.process_slots = Some(vec![1; nodes]);
+    model.process_slots = Some(vec![1; count]);
     model
 }
 
-/// Makes a model of a seed.
-pub type Make = fn(u64) -> Model;
+/// Makes a model of a seed, and tells the placement that it was made from, if there is one.
+pub type Make = fn(u64) -> (Model, Option<Placement>);
 
 /// All of them, by name.
 pub const MODELS: &[(&str, Make)] = &[
-    ("separable-64", |seed| separable(seed, 1_000_000, 64)),
-    ("separable-256", |seed| separable(seed, 1_000_000, 256)),
-    ("both-10-hops", |seed| both_free(seed, 10, "hops")),
-    ("both-10-scipos", |seed| both_free(seed, 10, "scipos")),
-    ("both-10-matrix", |seed| both_free(seed, 10, "matrix")),
-    ("both-12-hops", |seed| both_free(seed, 12, "hops")),
-    ("both-12-scipos", |seed| both_free(seed, 12, "scipos")),
-    ("both-12-matrix", |seed| both_free(seed, 12, "matrix")),
-    ("gap-200x16", |seed| capacitated(seed, 200, 16)),
-    ("gap-2000x16", |seed| capacitated(seed, 2000, 16)),
-    ("gap-5000x64", |seed| capacitated(seed, 5000, 64)),
-    ("nug12", |_| nugent("nug12")),
-    ("nug30", |_| nugent("nug30")),
-    ("halo-6x6x6", |seed| halo(seed, &[6, 6, 6])),
-    ("halo-16x16", |seed| halo(seed, &[16, 16])),
-    ("halo-64x64", |seed| halo(seed, &[64, 64])),
+    ("separable-64", |seed| (separable(seed, 1_000_000, 64), None)),
+    ("separable-256", |seed| (separable(seed, 1_000_000, 256), None)),
+    ("both-10-hops", |seed| (both_free(seed, 10, "hops"), None)),
+    ("both-10-scipos", |seed| (both_free(seed, 10, "scipos"), None)),
+    ("both-10-matrix", |seed| (both_free(seed, 10, "matrix"), None)),
+    ("both-12-hops", |seed| (both_free(seed, 12, "hops"), None)),
+    ("both-12-scipos", |seed| (both_free(seed, 12, "scipos"), None)),
+    ("both-12-matrix", |seed| (both_free(seed, 12, "matrix"), None)),
+    ("gap-200x16", |seed| (capacitated(seed, 200, 16), None)),
+    ("gap-2000x16", |seed| (capacitated(seed, 2000, 16), None)),
+    ("gap-5000x64", |seed| (capacitated(seed, 5000, 64), None)),
+    ("nug12", |_| (nugent("nug12"), None)),
+    ("nug30", |_| (nugent("nug30"), None)),
+    ("halo-6x6x6", |seed| Stencil::new(&[6, 6, 6]).model(seed)),
+    ("halo-16x16", |seed| Stencil::new(&[16, 16]).model(seed)),
+    ("halo-64x64", |seed| Stencil::new(&[64, 64]).model(seed)),
+    ("noisy-64x64", |seed| Stencil { noise: 200, ..Stencil::new(&[64, 64]) }.model(seed)),
+    ("noisy-12x12x12", |seed| Stencil { noise: 100, ..Stencil::new(&[12, 12, 12]) }.model(seed)),
+    ("open-32x32", |seed| Stencil { open: true, ..Stencil::new(&[32, 32]) }.model(seed)),
+    ("uneven-32x32", |seed| Stencil { bytes: &[8, 1], noise: 50, ..Stencil::new(&[32, 32]) }.model(seed)),
+    ("holes-32x32", |seed| Stencil { missing: 20, ..Stencil::new(&[32, 32]) }.model(seed)),
+    ("nine-32x32", |seed| Stencil { corner: 1, bytes: &[8], ..Stencil::new(&[32, 32]) }.model(seed)),
+    ("nine-even-32x32", |seed| Stencil { corner: 1, ..Stencil::new(&[32, 32]) }.model(seed)),
+    ("sheet-64x64-cube", |seed| Stencil { machine: &[16, 16, 16], ..Stencil::new(&[64, 64]) }.model(seed)),
+    ("mesh-32x32", |seed| (mesh(seed, &[32, 32]), None)),
 ];

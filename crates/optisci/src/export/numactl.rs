@@ -3,6 +3,7 @@
 //! Processes are told apart by their rank, as launchers set it. Segments are files in a memory file system: `numactl
 //! --file` gives each a policy before anybody maps it.
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use crate::{Error, Model, Placement};
@@ -19,6 +20,16 @@ usage() {
     exit 2
 }
 
+reach() { # nodes
+    command -v numactl >/dev/null || { echo "$0: numactl is not installed (Debian: apt install numactl)" >&2; exit 1; }
+    for node; do
+        numactl --membind="$node" true >/dev/null 2>&1 || {
+            echo "$0: nothing can be bound to NUMA node $node here: 'numactl --hardware' lists the nodes there are" >&2
+            exit 1
+        }
+    done
+}
+
 segment() { # directory, file, bytes, nodes
     numactl --length="$3" --file="$1/$2" $4 --touch
 }
@@ -26,6 +37,7 @@ segment() { # directory, file, bytes, nodes
 process() { # node, program, arguments
     node=$1
     shift
+    reach "$node"
     exec numactl --cpunodebind="$node" --localalloc -- "$@"
 }
 
@@ -33,7 +45,7 @@ process() { # node, program, arguments
 what=$1
 shift
 case $what in
-segments) ;;
+segments) [ -d "$1" ] || { echo "$0: there is no directory $1" >&2; exit 1; } ;;
 run)
     [ $# -ge 2 ] || usage
     rank=$1
@@ -50,7 +62,9 @@ esac
 
 pub(super) fn script(model: &Model, placement: &Placement) -> Result<String, Error> {
     let mut text = String::from(HEAD);
-    text.push_str("if [ \"$what\" = segments ]; then\n    :\n");
+    let nodes: BTreeSet<_> = placement.segments.iter().flat_map(|home| home.nodes()).collect();
+    let nodes: Vec<String> = nodes.into_iter().map(|node| format!(" {node}")).collect();
+    let _ = writeln!(text, "if [ \"$what\" = segments ]; then\n    reach{}", nodes.concat());
     for (segment, home) in model.segments.iter().zip(&placement.segments) {
         let [node] = home.nodes() else {
             let message = format!(

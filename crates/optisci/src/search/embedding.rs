@@ -4,7 +4,12 @@
 //! laid onto the machine so that partners are always such a pair, that is the optimum, and the bound proves it: stencils
 //! on the torus that they were made for, however the processes are numbered. This is subgraph isomorphism, solved by
 //! backtracking in an order that takes the process with the most placed partners next, so that a wrong turn shows soon.
+//! Applications have a few messages more than a perfect stencil; they are recognised by what most messages say.
 //! Source: L. Cordella et al., "A (sub)graph isomorphism algorithm for matching large graphs" (VF2), 2004.
+
+mod backbone;
+
+use std::collections::HashMap;
 
 use super::instance::{Instance, Rows};
 use super::random::Random;
@@ -15,18 +20,69 @@ const STEPS_PER_PROCESS: usize = 40;
 /// New starts.
 const STARTS: usize = 12;
 
+/// New starts without the edges that were in the way before.
+const RECOGNITIONS: usize = 40;
+
 struct Search<'a> {
     partners: &'a Rows,
     neighbours: &'a Rows,
     node: Vec<Option<u32>>,
     taken: Vec<bool>,
+    open: Vec<u32>,
     fixed: usize,
     steps: usize,
+    /// How often a pair of processes was all that was in the way.
+    blame: HashMap<(u32, u32), u32>,
 }
 
 /// A node for each process with every message on the cheapest way, if one is found.
 pub fn search(instance: &Instance<'_>, random: &mut Random, go_on: &mut dyn FnMut() -> bool) -> Option<Vec<u32>> {
-    let processes = instance.processes();
+    let neighbours = neighbours(instance, go_on)?;
+    let mut edges: Vec<(u32, u32)> = instance.posts.iter().flat_map(|p| [(p.from, p.to), (p.to, p.from)]).collect();
+    edges.sort_unstable();
+    edges.dedup();
+    let partners = Rows::collect(instance.processes(), edges.iter().copied());
+    if most(&partners, instance.processes()) > most(&neighbours, instance.nodes) {
+        return None;
+    }
+    (0..STARTS).find_map(|_| {
+        let mut search = Search::new(instance, &partners, &neighbours);
+        if go_on() { search.run(random) } else { None }
+    })
+}
+
+/// A node for each process so that the messages that make up its [`backbone`] go the cheapest way, if one is found. Where
+/// an edge of the backbone keeps being in the way of others it is left out.
+pub fn recognise(instance: &Instance<'_>, random: &mut Random, go_on: &mut dyn FnMut() -> bool) -> Option<Vec<u32>> {
+    let neighbours = neighbours(instance, go_on)?;
+    let most = most(&neighbours, instance.nodes);
+    for typical in [false, true] {
+        let mut edges = backbone::edges(instance, most, typical)?;
+        for _ in 0..RECOGNITIONS {
+            let partners = Rows::collect(instance.processes(), edges.iter().copied());
+            let mut search = Search::new(instance, &partners, &neighbours);
+            if !go_on() {
+                return None;
+            }
+            if let Some(nodes) = search.run(random) {
+                return Some(nodes);
+            }
+            let blamed = search.blame.into_iter().max_by_key(|&((x, y), count)| (count, std::cmp::Reverse((x, y))));
+            if let Some(((x, y), _)) = blamed {
+                edges.retain(|&edge| edge != (x, y) && edge != (y, x));
+            }
+        }
+    }
+    None
+}
+
+fn most(rows: &Rows, count: usize) -> usize {
+    (0..count).map(|row| rows.row(row).len()).max().unwrap_or(0)
+}
+
+/// For each node the nodes that are as near to it as two nodes can be; `None` where mapping onto neighbours is not the
+/// point.
+fn neighbours(instance: &Instance<'_>, go_on: &mut dyn FnMut() -> bool) -> Option<Rows> {
     if instance.posts.is_empty() || !instance.uses.is_empty() || instance.process_slots.iter().any(|&slots| slots > 1) {
         return None;
     }
@@ -60,53 +116,39 @@ pub fn search(instance: &Instance<'_>, random: &mut Random, go_on: &mut dyn FnMu
     // Messages both ways need a pair of nodes that is near both ways.
     let one_way: std::collections::HashSet<(u32, u32)> = pairs.iter().copied().collect();
     let directed = pairs.iter().any(|&(a, b)| !one_way.contains(&(b, a)));
-    if directed {
-        return None;
-    }
-    let neighbours = Rows::collect(nodes as usize, pairs.iter().copied());
-    let mut edges: Vec<(u32, u32)> = instance.posts.iter().flat_map(|p| [(p.from, p.to), (p.to, p.from)]).collect();
-    edges.sort_unstable();
-    edges.dedup();
-    let partners = Rows::collect(processes, edges.iter().copied());
-    let most = |rows: &Rows, count: usize| (0..count).map(|row| rows.row(row).len()).max().unwrap_or(0);
-    if most(&partners, processes) > most(&neighbours, nodes as usize) {
-        return None;
-    }
-    for _ in 0..STARTS {
-        if !go_on() {
-            return None;
-        }
+    (!directed).then(|| Rows::collect(nodes as usize, pairs.iter().copied()))
+}
+
+impl<'a> Search<'a> {
+    fn new(instance: &Instance<'_>, partners: &'a Rows, neighbours: &'a Rows) -> Search<'a> {
         let mut search = Search {
-            partners: &partners,
-            neighbours: &neighbours,
-            node: vec![None; processes],
-            taken: (0..nodes as usize).map(|node| instance.process_slots[node] == 0).collect(),
+            partners,
+            neighbours,
+            node: vec![None; instance.processes()],
+            taken: instance.process_slots.iter().map(|&slots| slots == 0).collect(),
+            open: (0..instance.nodes as u32).filter(|&node| instance.process_slots[node as usize] > 0).collect(),
             fixed: 0,
             steps: 0,
+            blame: HashMap::new(),
         };
-        for process in 0..processes {
+        for process in 0..instance.processes() {
             if let Some(pin) = instance.process_pin(process) {
                 search.node[process] = Some(pin as u32);
                 search.taken[pin] = true;
                 search.fixed += 1;
             }
         }
-        if let Some(nodes) = search.run(random, &open) {
-            return Some(nodes);
-        }
+        search
     }
-    None
-}
 
-impl Search<'_> {
-    fn run(&mut self, random: &mut Random, open: &[u32]) -> Option<Vec<u32>> {
+    fn run(&mut self, random: &mut Random) -> Option<Vec<u32>> {
         let processes = self.node.len();
         let order = self.order(random);
         let most_steps = STEPS_PER_PROCESS * processes + 10_000;
         // Candidates left at each depth.
         let mut stack: Vec<Vec<u32>> = Vec::with_capacity(order.len());
-        let first = |search: &Self, depth: usize, random: &mut Random| {
-            let mut candidates = search.candidates(order[depth] as usize, open);
+        let first = |search: &mut Self, depth: usize, random: &mut Random| {
+            let mut candidates = search.candidates(order[depth] as usize);
             random.shuffle(&mut candidates);
             candidates
         };
@@ -182,31 +224,50 @@ impl Search<'_> {
         order
     }
 
-    fn candidates(&self, process: usize, open: &[u32]) -> Vec<u32> {
-        let placed: Vec<u32> = self.partners.row(process).iter().filter_map(|&p| self.node[p as usize]).collect();
+    fn candidates(&mut self, process: usize) -> Vec<u32> {
+        let partners = self.partners.row(process);
+        let placed: Vec<(u32, u32)> =
+            partners.iter().filter_map(|&partner| Some((partner, self.node[partner as usize]?))).collect();
         let free = |node: &&u32| !self.taken[**node as usize];
-        let degree = self.partners.row(process).len();
-        let Some((&first, rest)) = placed.split_first() else {
-            return open
-                .iter()
-                .filter(free)
-                .filter(|&&n| self.neighbours.row(n as usize).len() >= degree)
-                .copied()
-                .collect();
+        let Some((&(_, at), rest)) = placed.split_first() else {
+            let enough = |node: &&u32| self.neighbours.row(**node as usize).len() >= partners.len();
+            return self.open.iter().filter(free).filter(enough).copied().collect();
         };
-        let near_all = |node: &&u32| rest.iter().all(|&other| self.neighbours.row(other as usize).contains(node));
-        self.neighbours.row(first as usize).iter().filter(free).filter(near_all).copied().collect()
+        let near = |node: u32, other: u32| self.neighbours.row(other as usize).contains(&node);
+        let all = |node: &&u32| rest.iter().all(|&(_, other)| near(**node, other));
+        let candidates: Vec<u32> = self.neighbours.row(at as usize).iter().filter(free).filter(all).copied().collect();
+        if candidates.is_empty() && placed.len() > 2 {
+            // Who is in the way when all others agree?
+            for (without, &(partner, _)) in placed.iter().enumerate() {
+                let others = || placed.iter().enumerate().filter(|(number, _)| *number != without);
+                let agreed = |node: &u32| others().all(|(_, &(_, other))| near(*node, other));
+                let from = if without == 0 { rest[0].1 } else { at };
+                if self.neighbours.row(from as usize).iter().filter(free).any(agreed) {
+                    let (x, y) = (partner.min(process as u32), partner.max(process as u32));
+                    *self.blame.entry((x, y)).or_insert(0) += 1;
+                }
+            }
+        }
+        candidates
     }
 
     /// Whether those who have a node still have enough free neighbours for their partners without one.
-    fn partners_have_room(&self, process: usize) -> bool {
-        let enough = |process: usize| {
-            let Some(node) = self.node[process] else { return true };
-            let wanted = self.partners.row(process).iter().filter(|&&p| self.node[p as usize].is_none()).count();
-            let free = self.neighbours.row(node as usize).iter().filter(|&&n| !self.taken[n as usize]).count();
-            free >= wanted
+    fn partners_have_room(&mut self, process: usize) -> bool {
+        let crowded = |search: &Self, process: u32| {
+            let Some(node) = search.node[process as usize] else { return false };
+            let wanted = search.partners.row(process as usize).iter().filter(|&&p| search.node[p as usize].is_none());
+            let free = search.neighbours.row(node as usize).iter().filter(|&&n| !search.taken[n as usize]).count();
+            free < wanted.count()
         };
-        let node = self.node[process];
-        enough(process) && self.partners.row(process).iter().all(|&partner| enough(partner as usize)) && node.is_some()
+        let partners = self.partners.row(process);
+        let Some(crowded) = [process as u32].iter().chain(partners).copied().find(|&other| crowded(self, other)) else {
+            return true;
+        };
+        for &waiting in self.partners.row(crowded as usize) {
+            if self.node[waiting as usize].is_none() {
+                *self.blame.entry((crowded.min(waiting), crowded.max(waiting))).or_insert(0) += 1;
+            }
+        }
+        false
     }
 }

@@ -354,3 +354,64 @@ impl<'g, 'a> Search<'g, 'a> {
         if bound.is_finite() { bound } else { 0.0 }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{search, suits};
+    use crate::Model;
+    use crate::model::Objective;
+    use crate::search::homes;
+    use crate::search::instance::Instance;
+    use crate::search::random::Random;
+    use crate::search::symmetry::Symmetry;
+
+    /// Processes on a ring, segments that some of them access, some messages; `slots` processes on a node.
+    fn model(random: &mut Random, nodes: usize, processes: usize, slots: usize) -> Model {
+        let mut accesses = Vec::new();
+        for segment in 0..4 {
+            for process in (0..processes).filter(|process| (process + segment) % 3 > 0) {
+                let op = ["read", "write"][random.below(2)];
+                let count = 1 + random.below(9);
+                accesses.push(serde_json::json!({
+                    "process": format!("p{process}"), "segment": format!("s{segment}"),
+                    "op": op, "count": count, "size": 8,
+                }));
+            }
+        }
+        let names = |letter: &str, count: usize| -> Vec<_> {
+            (0..count).map(|number| serde_json::json!({"id": format!("{letter}{number}")})).collect()
+        };
+        let mut segments = names("s", 4);
+        segments.iter_mut().for_each(|segment| segment["bytes"] = 1.into());
+        let model = serde_json::json!({
+            "topology": {"kind": "torus", "nodes": nodes, "dims": [nodes], "directed": random.below(2) == 0},
+            "cost_model": {"kind": "hop_bytes", "ns_per_byte_hop": 1.0},
+            "processes": names("p", processes), "segments": segments, "accesses": accesses,
+            "messages": [{"from": "p0", "to": "p1", "count": random.below(30), "size": 1}],
+            "process_slots": vec![slots; nodes], "objective": "sum",
+        });
+        Model::from_json(&model.to_string()).unwrap()
+    }
+
+    #[test]
+    fn finds_the_best_of_all_assignments() {
+        let mut random = Random::new(11);
+        for (nodes, processes, slots) in [(4, 4, 1), (3, 5, 2), (5, 3, 1)].repeat(8) {
+            let model = model(&mut random, nodes, processes, slots);
+            let instance = Instance::new(&model, Objective::Sum);
+            assert!(suits(&instance));
+            let cost = |node: &[u32]| instance.evaluate(&homes::separate(&instance, node).0);
+            let node = |number: usize| -> Vec<u32> {
+                (0..processes).map(|process| (number / nodes.pow(process as u32) % nodes) as u32).collect()
+            };
+            let all = (0..nodes.pow(processes as u32)).map(|number| cost(&node(number)));
+            let least = all.filter(|(_, obeys)| *obeys).map(|(cost, _)| cost).fold(f64::INFINITY, f64::min);
+            let symmetry = Symmetry::of(&instance);
+            let (found, open) = search(&instance, &symmetry, f64::INFINITY, 1_000_000, &mut || true);
+            assert_eq!(open, f64::INFINITY);
+            assert_eq!(cost(&found.unwrap()), (least, true), "{}", model.to_json());
+            // Nothing is cheaper than the best, and that is seen, too.
+            assert_eq!(search(&instance, &symmetry, least, 1_000_000, &mut || true), (None, f64::INFINITY));
+        }
+    }
+}

@@ -13,12 +13,13 @@ use super::homes::{self, Rest};
 use super::instance::Instance;
 use super::lagrangian::Capacitated;
 use super::limits::{self, Packing};
+use super::multilevel::Multilevel;
 use super::random::Random;
 use super::symmetry::Symmetry;
 use super::tabu::Quadratic;
 use super::watch::{PROVED, Watch};
 use super::weights::Weights;
-use super::{both, bounds, dominance, embedding, growth, pairs, parallel, rearrangement, transport};
+use super::{both, bounds, dominance, embedding, factors, pairs, parallel, rearrangement, transport};
 use crate::Placement;
 use crate::model::Objective;
 use crate::placement::Home;
@@ -31,6 +32,9 @@ const MOST_ENTRIES: usize = 3_000_000;
 
 /// Costs of all segments on all nodes up to which a search may keep them: about half a gigabyte for four attempts.
 const MOST_COSTS: usize = 16_000_000;
+
+/// Entries of tables that [`factors`] may look at without a time limit: some ten seconds.
+const MOST_FACTOR_WORK: u64 = 20_000_000_000;
 
 /// Why there is no placement.
 pub enum Failure {
@@ -191,6 +195,11 @@ fn mapping(instance: &Instance<'_>, start: &Placement, watch: &mut Watch<'_>, se
         if watch.proved() {
             return;
         }
+    } else if let Some(nodes) = embedding::recognise(instance, &mut random, &mut || watch.go_on()) {
+        mend(instance, watch, seed, nodes);
+        if watch.proved() {
+            return;
+        }
     }
     let quadratic = Quadratic::new(instance);
     if let Some(quadratic) = &quadratic {
@@ -199,16 +208,13 @@ fn mapping(instance: &Instance<'_>, start: &Placement, watch: &mut Watch<'_>, se
         let steps = if instance.nodes <= 16 { 3_000 } else { 60_000 };
         tabu(instance, quadratic, start, watch, seed, 0, steps);
     } else {
-        watch.method("growth");
-        let grown = growth::grow(instance, seed, &mut || watch.go_on());
-        if let Some(nodes) = grown {
-            watch.offer(instance, place(nodes));
-        }
+        let longer = if watch.left().is_some() { 1 } else { 8 };
+        multilevel(instance, watch, seed, 0, longer);
         if let Some(best) = watch.best().cloned() {
             watch.method("annealing");
             let mut annealing = Annealing::new(instance, &best);
-            let steps = (instance.processes() as u64 * 2_000).clamp(100_000, 20_000_000);
-            annealing.cool(&mut random, steps, 0.1, &mut || watch.go_on());
+            let steps = (instance.processes() as u64 * 200).clamp(100_000, 20_000_000);
+            annealing.cool(&mut random, steps, 0.02, &mut || watch.go_on());
             watch.offer(instance, annealing.placement());
         }
     }
@@ -261,6 +267,11 @@ fn free(instance: &Instance<'_>, start: &Placement, watch: &mut Watch<'_>, seed:
     if watch.proved() {
         return;
     }
+    if factors::suits(instance) {
+        watch.method("branch and bound");
+        factors::search(instance, watch, &Symmetry::of(instance), MOST_FACTOR_WORK);
+        return;
+    }
     if rearrangement::suits(instance) {
         // The less there is to decide about segments, the more this is a quadratic assignment problem.
         let hosts = dominance::hosts(instance);
@@ -310,6 +321,34 @@ fn prove(instance: &Instance<'_>, watch: &mut Watch<'_>, weights: &Weights) {
     both::search(instance, watch, weights, &symmetry, 80, most_work);
 }
 
+/// A mapping that is nearly right, with what exchanges make of it.
+fn mend(instance: &Instance<'_>, watch: &mut Watch<'_>, seed: u64, nodes: Vec<u32>) {
+    let Some(best) = watch.best().cloned() else { return };
+    let place = |processes: Vec<u32>| Placement { processes, segments: best.segments.clone() };
+    watch.offer(instance, place(nodes.clone()));
+    if !watch.proved()
+        && let Some(multilevel) = Multilevel::new(instance)
+    {
+        let results = parallel::each(multilevel.attempts(), &mut || watch.go_on(), |attempt, go_on| {
+            multilevel.mend(&nodes, &mut Random::stream(seed, attempt as u64), 1, go_on)
+        });
+        results.into_iter().for_each(|nodes| _ = watch.offer(instance, place(nodes)));
+    }
+}
+
+/// Maps processes from large groups to small ones, some attempts side by side.
+fn multilevel(instance: &Instance<'_>, watch: &mut Watch<'_>, seed: u64, round: u64, longer: u64) -> bool {
+    let (Some(multilevel), Some(best)) = (Multilevel::new(instance), watch.best().cloned()) else { return false };
+    watch.method("multilevel");
+    let results = parallel::each(multilevel.attempts(), &mut || watch.go_on(), |attempt, go_on| {
+        let mut random = Random::stream(seed, round * multilevel.attempts() as u64 + attempt as u64);
+        let processes = multilevel.search(&mut random, longer, go_on);
+        Placement { processes, segments: best.segments.clone() }
+    });
+    results.into_iter().for_each(|placement| _ = watch.offer(instance, placement));
+    true
+}
+
 /// Anneals everything, some attempts side by side.
 fn anneal(instance: &Instance<'_>, start: &Placement, watch: &mut Watch<'_>, seed: u64, round: u64, longer: u64) {
     watch.method("annealing");
@@ -347,6 +386,13 @@ fn use_the_time(instance: &Instance<'_>, watch: &mut Watch<'_>, seed: u64) {
     while watch.go_on() && !watch.proved() {
         let Some(best) = watch.best().cloned() else { return };
         let longer = 1 << round.min(6);
+        if instance.uses.is_empty()
+            && instance.objective == Objective::Sum
+            && multilevel(instance, watch, seed, round, longer)
+        {
+            round += 1;
+            continue;
+        }
         let fixed = (0..instance.processes()).all(|process| instance.process_pin(process).is_some());
         if homes::are_separable(instance) && keeps_costs(instance) && !fixed && !instance.uses.is_empty() {
             follow(instance, &best, watch, seed, round, longer);
