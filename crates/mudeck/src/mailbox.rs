@@ -291,6 +291,10 @@ impl Mailbox {
     ///
     /// # Errors
     /// As [`Mailbox::retrieve`]; `message` is as before then.
+    ///
+    /// # Cost
+    /// Of a short message that is there: the slot and one line of the mail box; one locked operation for the lock of a mail box whose
+    /// retrieving threads change, none otherwise; no allocation, no system call.
     #[inline]
     pub fn retrieve_into(&self, message: &mut Message, timeout: Duration) -> Result<()> {
         self.node.check()?;

@@ -195,7 +195,8 @@ impl<R: Remote> Sender<R> {
         R::IS_MAPPED && parcel.size() <= packed::BYTES
     }
 
-    /// Raw bytes that lie in a word.
+    /// Raw bytes that lie in a word. Budget: two words of the slot, the second line of credits; the first one only when the known
+    /// credits run out. No locked operation by the favourite of the lock, no allocation, no system call.
     #[inline]
     fn post_small(&self, word: u64, size: usize) -> Result<Protocol, Refusal> {
         let posting = &mut *self.posting.lock();
@@ -206,7 +207,7 @@ impl<R: Remote> Sender<R> {
     }
 
     /// Raw bytes that lie in a line already: what the fast path is for. Every instruction before the line is written is part
-    /// of the latency.
+    /// of the latency. Budget: as for less, but all of the slot, and the one that will be written eight messages later is fetched.
     #[inline]
     fn post_raw(&self, line: &Line, size: usize) -> Result<Protocol, Refusal> {
         let posting = &mut *self.posting.lock();
