@@ -7,7 +7,7 @@ use std::sync::{Arc, LazyLock};
 
 use deck_segment::fabric::Host;
 use deck_segment::layout::DATA;
-use deck_segment::{HeapMemory, Seat};
+use deck_segment::{HeapMemory, HeapOptions, Seat};
 use deck_sync::atomic::Ordering;
 use deck_sync::{ErrorKind, NodeId};
 use deck_transport::segment::receiver::ReceiverParts;
@@ -30,7 +30,8 @@ impl Heaps for Job {
 }
 
 static JOB: LazyLock<Job> = LazyLock::new(|| {
-    let create = |node| HeapMemory::create(NodeId(node), Seat(node as u16), DATA + (4 << 20)).expect("there is memory");
+    let options = HeapOptions::of(DATA + (4 << 20));
+    let create = |node| HeapMemory::create(NodeId(node), Seat(node as u16), &options).expect("there is memory");
     let (own, other) = (create(1), create(0));
     let fd = other.segment().as_fd().try_clone_to_owned().expect("a file descriptor");
     Job { own, other: HeapMemory::adopt(fd, NodeId(0), Seat(0), Seat(1)).expect("a good segment") }
