@@ -57,7 +57,8 @@ fuzz_target!(|input: ([[u64; 8]; 4], [u64; 32])| {
         region: Some(ring),
         remote: Host::new(JOB.own.segment().clone()),
     });
-    for _ in 0..4 {
+    // Four slots, with up to seven small messages in each.
+    for _ in 0..28 {
         let mut parcel = Parcel::default();
         match receiver.take(&mut parcel, &JOB.own, &*JOB) {
             Ok(Some(_)) => {
