@@ -14,7 +14,6 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use deck_segment::fabric::Line;
-use deck_segment::layout::LINE_WORDS;
 use deck_segment::{Buffer, HeapMemory};
 use deck_sync::atomic::{AtomicU64, Ordering};
 use deck_sync::{Error, ErrorKind, Result};
@@ -89,30 +88,18 @@ impl Parcel {
         Ok(parcel)
     }
 
-    /// Content of up to [`INLINE`] bytes of one type, as it lies in a slot.
+    /// Content of up to [`INLINE`] bytes of one type, in the words of a slot that it lies in.
     #[inline]
-    pub(crate) fn set_line(&mut self, line: &[AtomicU64; LINE_WORDS], size: usize, element: u8) {
+    pub(crate) fn set_words<const N: usize>(&mut self, words: &[AtomicU64; N], size: usize, element: u8) {
         if let Store::Buffer(_) = self.store {
             self.store = Store::Inline(Inline::default());
         }
         if let Store::Inline(inline) = &mut self.store {
             // Word by word from there to here: over a line on the stack the processor would wait for its own stores.
-            for (word, source) in inline.0.iter_mut().zip(line) {
+            for (word, source) in inline.0.iter_mut().zip(words) {
                 // Relaxed: ordered by the acquire of the last word.
                 *word = source.load(Ordering::Relaxed);
             }
-        }
-        (self.size, self.element, self.runs) = (size, element, 0);
-    }
-
-    /// Content of up to 8 bytes of one type.
-    #[inline]
-    pub(crate) fn set_word(&mut self, word: u64, size: usize, element: u8) {
-        if let Store::Buffer(_) = self.store {
-            self.store = Store::Inline(Inline::default());
-        }
-        if let Store::Inline(inline) = &mut self.store {
-            inline.0[0] = word;
         }
         (self.size, self.element, self.runs) = (size, element, 0);
     }

@@ -159,62 +159,66 @@ impl<R: Remote> Receiver<R> {
         self.head
     }
 
+    /// The place of a position.
+    #[inline]
+    fn index(&self, position: Position) -> usize {
+        (position & (self.slots - 1)) as usize
+    }
+
+    /// Where the slot of a position begins, in words of the ring.
+    #[inline]
+    fn slot(&self, position: Position) -> usize {
+        self.index(position) * LINE_WORDS
+    }
+
     #[inline]
     fn last_word(&self, position: Position) -> u64 {
-        let slot = (position & (self.slots - 1)) as usize;
         // Acquire: pairs with: ring/slot.
-        self.ring.get(slot * LINE_WORDS + LINE_WORDS - 1).load(Ordering::Acquire)
+        self.ring.get(self.slot(position) + LINE_WORDS - 1).load(Ordering::Acquire)
     }
 
-    fn has_arrived(&self, position: Position) -> bool {
-        Packet::has_arrived(self.last_word(position), position, self.slots)
-    }
-
-    /// True if the next message is there. One load, or two.
+    /// True if the next message is there, or nonsense. One load, or two.
     #[inline]
     pub fn has_next(&self) -> bool {
-        let is_new = |last: u64, position| last >> 62 == 3 || Packet::has_arrived(last, position, self.slots);
-        let last = self.last_word(self.head);
-        if self.drained == 0 {
-            return is_new(last, self.head);
-        }
-        let next = self.head.wrapping_add(1);
-        last != self.drained && is_new(last, self.head) || is_new(self.last_word(next), next)
+        let is_there = |found: Result<Option<u64>>| !matches!(found, Ok(None));
+        is_there(self.here()) || self.drained != 0 && is_there(self.at(self.head.wrapping_add(1)))
     }
 
     /// True if all that was posted before `tail` was taken.
     pub fn has_taken_all(&self, tail: Position) -> bool {
-        let is_added = || self.last_word(self.head) != self.drained;
-        self.head == tail || self.drained != 0 && self.head.wrapping_add(1) == tail && !is_added()
+        let is_drained = || self.drained != 0 && matches!(self.here(), Ok(None));
+        self.head == tail || self.head.wrapping_add(1) == tail && is_drained()
     }
 
     /// The last word of the slot of the next message, at `head`, if that is there.
     #[inline]
     fn next(&mut self) -> Result<Option<u64>> {
-        let last = self.last_word(self.head);
-        if self.drained != 0 {
-            return self.next_after_small(last);
+        let here = self.here()?;
+        if here.is_some() || self.drained == 0 {
+            return Ok(here);
         }
-        self.arrived(last, self.head)
-    }
-
-    /// As [`Receiver::next`] if all small messages of the slot were taken; `last` is the last word of that slot.
-    #[inline]
-    fn next_after_small(&mut self, last: u64) -> Result<Option<u64>> {
-        // The sender may have come round to this slot again, if all others are in use.
-        let is_added = |last: u64| last != self.drained && Packet::has_arrived(last, self.head, self.slots);
-        if is_added(last) {
-            return Ok(Some(last));
-        }
-        let next = self.head.wrapping_add(1);
-        let Some(word) = self.arrived(self.last_word(next), next)? else { return Ok(None) };
+        let Some(next) = self.at(self.head.wrapping_add(1))? else { return Ok(None) };
         // Ordered by the acquire of the next slot's last word: nothing is added to this one any more.
-        let last = self.last_word(self.head);
-        if is_added(last) {
-            return Ok(Some(last));
+        let here = self.here()?;
+        if here.is_some() {
+            return Ok(here);
         }
         self.leave_slot();
-        Ok(Some(word))
+        Ok(Some(next))
+    }
+
+    /// The last word of the slot at `head`, if it has arrived and tells of a message that was not taken. While that slot is drained,
+    /// the sender may have come round to it again, if all others are in use.
+    #[inline]
+    fn here(&self) -> Result<Option<u64>> {
+        let last = self.last_word(self.head);
+        if last == self.drained { Ok(None) } else { self.arrived(last, self.head) }
+    }
+
+    /// The last word of the slot at `position`, if it has arrived.
+    #[inline]
+    fn at(&self, position: Position) -> Result<Option<u64>> {
+        self.arrived(self.last_word(position), position)
     }
 
     /// `last`, if it tells that `position` has arrived.
@@ -232,16 +236,15 @@ impl<R: Remote> Receiver<R> {
     /// The line at `position`, which has arrived and whose last word is `last`.
     #[inline]
     fn line(&self, position: Position, last: u64) -> Line {
-        let slot = (position & (self.slots - 1)) as usize;
         // Relaxed: ordered by the acquire of the last word.
-        let words = self.ring.line(slot * LINE_WORDS);
+        let words = self.ring.line(self.slot(position));
         let mut line: Line = std::array::from_fn(|index| words[index].load(Ordering::Relaxed));
         line[LINE_WORDS - 1] = last;
         line
     }
 
     fn packet(&self, position: Position) -> Result<Option<Packet>> {
-        let Some(last) = self.arrived(self.last_word(position), position)? else { return Ok(None) };
+        let Some(last) = self.at(position)? else { return Ok(None) };
         Packet::read(&self.line(position, last), position).map(Some).map_err(|nonsense| self.nonsense(nonsense.0))
     }
 
@@ -287,10 +290,8 @@ impl<R: Remote> Receiver<R> {
         if !packed.is_at(self.head) || !packed.has(self.taken) {
             return false;
         }
-        let slot = (self.head & (self.slots - 1)) as usize;
-        // Relaxed: ordered by the acquire of the last word.
-        let word = self.ring.get(slot * LINE_WORDS + self.taken as usize).load(Ordering::Relaxed);
-        into.set_word(word, packed.size(self.taken), packed.element());
+        let word = self.ring.get(self.slot(self.head) + self.taken as usize);
+        into.set_words(std::array::from_ref(word), packed.size(self.taken), packed.element());
         self.taken += 1;
         if self.taken == packed::MESSAGES {
             self.leave_slot();
@@ -322,8 +323,7 @@ impl<R: Remote> Receiver<R> {
     #[inline]
     fn take_line(&mut self, last: u64, into: &mut Parcel) -> bool {
         let Some((size, element)) = packet::simple(last, self.head) else { return false };
-        let slot = (self.head & (self.slots - 1)) as usize;
-        into.set_line(self.ring.line(slot * LINE_WORDS), size, element);
+        into.set_words(self.ring.line(self.slot(self.head)), size, element);
         self.expected_lines = 0;
         self.leave_whole_slot();
         self.count(Protocol::Short);
@@ -412,7 +412,7 @@ impl<R: Remote> Receiver<R> {
         self.leave_slot();
         self.in_a_row += 1;
         if self.in_a_row > BEHIND {
-            self.ring.prefetch(((self.head.wrapping_add(PREFETCH)) & (self.slots - 1)) as usize * LINE_WORDS);
+            self.ring.prefetch(self.slot(self.head.wrapping_add(PREFETCH)));
         }
     }
 
@@ -519,7 +519,7 @@ impl<R: Remote> Receiver<R> {
         if self.drained != 0 && self.head != tail {
             self.leave_slot();
         }
-        while self.head != tail && self.has_arrived(self.head) {
+        while self.head != tail && Packet::has_arrived(self.last_word(self.head), self.head, self.slots) {
             self.head = self.head.wrapping_add(1);
         }
         self.head == tail

@@ -74,6 +74,13 @@ pub fn small_messages_that_cannot_be_are_corrupt<F: Fabric>(seed: u64) {
     // One was taken away again.
     write(&ring, 0, [1, 2, 3, 4, 5, 6, 7, label(1, 0x48, 2) | place(0)]);
     expect_corrupt(ring.try_take(&nodes[1]));
+    // Of a slot that was drained, what tells that there is something says why it cannot be taken.
+    let mut ring = ring_with::<F>(&nodes, seed, [1, 2, 3, 4, 5, 6, 7, label(1, 8, 1) | place(0)]);
+    ring.take(&nodes[1]);
+    assert!(!ring.receiver.has_next());
+    write(&ring, 0, [0, 0, 0, 0, 0, 0, 0, 3 << 62]);
+    assert!(ring.receiver.has_next());
+    expect_corrupt(ring.try_take(&nodes[1]));
 }
 
 /// Random numbers (splitmix64, Steele et al. 2014).

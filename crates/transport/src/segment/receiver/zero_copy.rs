@@ -38,15 +38,15 @@ impl<R: Remote> Receiver<R> {
     }
 
     pub(super) fn take_written(&mut self, label: &Label) -> Result<Option<Buffer>> {
-        let slot = (self.head & (self.slots - 1)) as usize;
+        let index = self.index(self.head);
         // Acquire: pairs with: ring/done.
-        let done = self.ring.get(self.shape.done() / 8 + slot).load(Ordering::Acquire);
+        let done = self.ring.get(self.shape.done() / 8 + index).load(Ordering::Acquire);
         if done != u64::from(tag(self.head, self.slots)) {
             return Ok(None);
         }
         let Some(buffer) = remove_at(&mut self.promised, self.head) else { return Ok(None) };
         // Two laps later the tag is the same, and in between there may be no request in this slot.
-        self.ring.get(self.shape.done() / 8 + slot).store(0, Ordering::Relaxed);
+        self.ring.get(self.shape.done() / 8 + index).store(0, Ordering::Relaxed);
         self.fitting(label, buffer)
     }
 
@@ -88,8 +88,7 @@ impl<R: Remote> Receiver<R> {
                     let bytes = usize::try_from(needed(&label)).unwrap_or(usize::MAX);
                     let buffer = heap.allocate(bytes)?;
                     let name = buffer.name();
-                    let slot = (self.answered & (self.slots - 1)) as usize;
-                    let word = self.credit + self.shape.answers() + 16 * slot;
+                    let word = self.credit + self.shape.answers() + 16 * self.index(self.answered);
                     self.remote.flush();
                     self.remote.write_word(word + 8, name.capacity);
                     self.remote.flush();
