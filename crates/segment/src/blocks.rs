@@ -124,42 +124,27 @@ impl Blocks {
     }
 
     /// A buffer for `bytes` in `part`: index, offset, capacity. `claim` tells whether a pending buffer is free now and claims it if
-    /// so; `freed` is told of each one that was claimed.
-    pub fn take(
-        &mut self,
-        bytes: usize,
-        part: usize,
-        claim: &dyn Fn(u32) -> bool,
-        freed: &dyn Fn(u32),
-    ) -> Result<(u32, usize, usize)> {
-        let index = if bytes > LARGE {
-            self.take_large(bytes, part, claim, freed)?
-        } else {
-            self.take_small(bytes, part, claim, freed)?
-        };
+    /// so.
+    pub fn take(&mut self, bytes: usize, part: usize, claim: &dyn Fn(u32) -> bool) -> Result<(u32, usize, usize)> {
+        let index =
+            if bytes > LARGE { self.take_large(bytes, part, claim)? } else { self.take_small(bytes, part, claim)? };
         let block = self.blocks[index as usize];
         self.held += block.capacity;
         self.held_buffers += 1;
         Ok((index, block.offset, block.capacity))
     }
 
-    fn take_small(
-        &mut self,
-        bytes: usize,
-        part: usize,
-        claim: &dyn Fn(u32) -> bool,
-        freed: &dyn Fn(u32),
-    ) -> Result<u32> {
+    fn take_small(&mut self, bytes: usize, part: usize, claim: &dyn Fn(u32) -> bool) -> Result<u32> {
         let (number, capacity) = class_of(bytes);
         if self.rest.is_for(capacity) {
-            return self.take_rested((part, number), capacity, claim, freed);
+            return self.take_rested((part, number), capacity, claim);
         }
         if let Some(index) = self.class((part, number)).idle.pop_back() {
             return Ok(index);
         }
-        match self.take_pending((part, number), claim, freed) {
+        match self.take_pending((part, number), claim) {
             Some(index) => Ok(index),
-            None => self.new_block(capacity, part, claim, freed),
+            None => self.new_block(capacity, part, claim),
         }
     }
 
@@ -171,11 +156,11 @@ impl Blocks {
         &mut classes[number]
     }
 
-    fn take_pending(&mut self, class: (usize, usize), claim: &dyn Fn(u32) -> bool, freed: &dyn Fn(u32)) -> Option<u32> {
+    fn take_pending(&mut self, class: (usize, usize), claim: &dyn Fn(u32) -> bool) -> Option<u32> {
         for _ in 0..LOOKS.min(self.class(class).pending.len()) {
             let index = self.class(class).pending.pop_front()?;
             if claim(index) {
-                self.settle(index, freed);
+                self.settle(index);
                 return Some(index);
             }
             self.class(class).pending.push_back(index);
@@ -184,21 +169,15 @@ impl Blocks {
     }
 
     /// The buffer that has rested longest, or a new one as long as none has rested enough.
-    fn take_rested(
-        &mut self,
-        class: (usize, usize),
-        capacity: usize,
-        claim: &dyn Fn(u32) -> bool,
-        freed: &dyn Fn(u32),
-    ) -> Result<u32> {
+    fn take_rested(&mut self, class: (usize, usize), capacity: usize, claim: &dyn Fn(u32) -> bool) -> Result<u32> {
         self.handed_out += capacity as u64;
-        if let Some(index) = self.take_pending(class, claim, freed) {
+        if let Some(index) = self.take_pending(class, claim) {
             self.class(class).idle.push_back(index);
         }
         let oldest = self.class(class).idle.front().copied();
         if !oldest.is_some_and(|index| self.has_rested(index)) {
             self.dissolve_rested();
-            match self.new_block(capacity, class.0, claim, freed) {
+            match self.new_block(capacity, class.0, claim) {
                 Err(error) if oldest.is_none() => return Err(error),
                 Err(_) => {}
                 made => return made,
@@ -215,9 +194,8 @@ impl Blocks {
     /// program that goes from one size to another does not keep memory for both.
     fn dissolve_rested(&mut self) {
         let resting = |index: &u32| self.rest.is_for(self.blocks[*index as usize].capacity);
-        let idle: Vec<u32> =
-            self.parts.iter().flat_map(|part| &part.classes).flat_map(|class| &class.idle).copied().collect();
-        let idle: Vec<u32> = idle.into_iter().filter(resting).collect();
+        let idle = self.parts.iter().flat_map(|part| &part.classes).flat_map(|class| &class.idle);
+        let idle: Vec<u32> = idle.copied().filter(resting).collect();
         let bytes: usize = idle.iter().map(|index| self.blocks[*index as usize].capacity).sum();
         if bytes <= 2 * self.rest.bytes() {
             return;
@@ -236,17 +214,11 @@ impl Blocks {
         self.unused_indexes.push(index);
     }
 
-    fn take_large(
-        &mut self,
-        bytes: usize,
-        part: usize,
-        claim: &dyn Fn(u32) -> bool,
-        freed: &dyn Fn(u32),
-    ) -> Result<u32> {
+    fn take_large(&mut self, bytes: usize, part: usize, claim: &dyn Fn(u32) -> bool) -> Result<u32> {
         for _ in 0..self.pending_large.len() {
             let Some(index) = self.pending_large.pop_front() else { break };
             if claim(index) {
-                self.settle(index, freed);
+                self.settle(index);
                 self.shelve(index);
             } else {
                 self.pending_large.push_back(index);
@@ -260,18 +232,12 @@ impl Blocks {
                 self.idle_large_bytes -= size;
                 Ok(index)
             }
-            None => self.new_block(capacity, part, claim, freed),
+            None => self.new_block(capacity, part, claim),
         }
     }
 
-    fn new_block(
-        &mut self,
-        capacity: usize,
-        part: usize,
-        claim: &dyn Fn(u32) -> bool,
-        freed: &dyn Fn(u32),
-    ) -> Result<u32> {
-        let (offset, part) = self.take_range(capacity, part, claim, freed)?;
+    fn new_block(&mut self, capacity: usize, part: usize, claim: &dyn Fn(u32) -> bool) -> Result<u32> {
+        let (offset, part) = self.take_range(capacity, part, claim)?;
         self.held -= capacity;
         let block = Block { offset, capacity, pending: false, part, left_at: 0 };
         if let Some(index) = self.unused_indexes.pop() {
@@ -303,20 +269,14 @@ impl Blocks {
 
     /// A range of `bytes` in `part`, growing the heap if need be, or in another part if there is no other way: its offset and
     /// where it lies.
-    pub fn take_range(
-        &mut self,
-        bytes: usize,
-        part: usize,
-        claim: &dyn Fn(u32) -> bool,
-        freed: &dyn Fn(u32),
-    ) -> Result<(usize, usize)> {
+    pub fn take_range(&mut self, bytes: usize, part: usize, claim: &dyn Fn(u32) -> bool) -> Result<(usize, usize)> {
         let found = match self.parts[part].ready.take(bytes) {
             Some(offset) => (offset, part),
             None => match self.grow(bytes, part) {
                 Ok(()) => self.take_ready(bytes, part).ok_or_else(|| self.exhausted(bytes))?,
                 Err(error) => {
                     // Before giving up: everything that somebody else has let go of meanwhile.
-                    self.sweep(claim, freed);
+                    self.sweep(claim);
                     match self.take_ready(bytes, part) {
                         Some(found) => found,
                         None => {
@@ -425,12 +385,11 @@ impl Blocks {
         }
     }
 
-    fn settle(&mut self, index: u32, freed: &dyn Fn(u32)) {
+    fn settle(&mut self, index: u32) {
         let block = &mut self.blocks[index as usize];
         block.pending = false;
         self.held -= block.capacity;
         self.held_buffers -= 1;
-        freed(index);
     }
 
     fn shelve(&mut self, index: u32) {
@@ -449,12 +408,12 @@ impl Blocks {
     }
 
     /// Looks at all pending buffers: those that nobody holds any more become idle.
-    pub fn look_at_pending(&mut self, claim: &dyn Fn(u32) -> bool, freed: &dyn Fn(u32)) {
+    pub fn look_at_pending(&mut self, claim: &dyn Fn(u32) -> bool) {
         let mut pending: Vec<u32> = self.pending_large.drain(..).collect();
         self.classes().for_each(|class| pending.extend(class.pending.drain(..)));
         for index in pending {
             if claim(index) {
-                self.settle(index, freed);
+                self.settle(index);
                 self.shelve(index);
             } else {
                 self.blocks[index as usize].pending = false;
@@ -464,8 +423,8 @@ impl Blocks {
     }
 
     /// Takes apart everything idle or free by now, so that its memory can become something else.
-    fn sweep(&mut self, claim: &dyn Fn(u32) -> bool, freed: &dyn Fn(u32)) {
-        self.look_at_pending(claim, freed);
+    fn sweep(&mut self, claim: &dyn Fn(u32) -> bool) {
+        self.look_at_pending(claim);
         let mut idle: Vec<u32> = Vec::new();
         self.idle_large_bytes = 0;
         for part in &mut self.parts {

@@ -292,9 +292,8 @@ impl HeapMemory {
 
     fn try_allocate(self: &Arc<Self>, bytes: usize) -> Result<Buffer> {
         let (own, mut blocks) = self.blocks()?;
-        let is_free = |index: u32| self.claim_free(index);
         let (index, offset, capacity) =
-            blocks.take(bytes.max(1), own.numa.here(), &is_free, &|index| self.mark_free(own, index))?;
+            blocks.take(bytes.max(1), own.numa.here(), &|index| self.claim_free(own, index))?;
         let first = index as usize * LINE_WORDS;
         self.lines.get(first + holder::SHARES).store(1, Ordering::Relaxed);
         self.lines.get(first + holder::GENERATION).fetch_add(1, Ordering::Relaxed);
@@ -307,15 +306,15 @@ impl HeapMemory {
         Ok(Buffer::counted(self.clone(), index, offset, capacity, false))
     }
 
-    /// True if a pending buffer is held by nobody; it then stays claimed until it is freed.
-    fn claim_free(&self, index: u32) -> bool {
+    /// True if a pending buffer is held by nobody; it then stays claimed, and is no longer in use.
+    fn claim_free(&self, own: &Own, index: u32) -> bool {
         let first = index as usize * LINE_WORDS;
         // A buffer of ours that is on its way back to us has a bit set until we hold it, so the claim cannot free it.
-        holders::claim(&self.counts[index as usize], || holders::nobody_else(&self.lines, first))
-    }
-
-    fn mark_free(&self, own: &Own, index: u32) {
-        own.places[index as usize].1.store(0, Ordering::Relaxed);
+        let is_free = holders::claim(&self.counts[index as usize], || holders::nobody_else(&self.lines, first));
+        if is_free {
+            own.places[index as usize].1.store(0, Ordering::Relaxed);
+        }
+        is_free
     }
 
     /// The buffer that another node handed over under `name`; takes the share that was in flight. The caller has not given
@@ -389,8 +388,7 @@ impl HeapMemory {
         if own.places[index as usize].1.load(Ordering::Relaxed) & 1 == 0 {
             return;
         }
-        if self.claim_free(index) {
-            self.mark_free(own, index);
+        if self.claim_free(own, index) {
             self.counts[index as usize].store(0, Ordering::Release);
             blocks.give(index);
         } else if self.counts[index as usize].load(Ordering::Relaxed) == 0 {
@@ -435,8 +433,7 @@ impl HeapMemory {
         self.check_size(bytes)?;
         let bytes = bytes.next_multiple_of(LINE);
         let (own, mut blocks) = self.blocks()?;
-        let (claim, freed) = (|index: u32| self.claim_free(index), |index: u32| self.mark_free(own, index));
-        let (offset, part) = blocks.take_range(bytes, part, &claim, &freed)?;
+        let (offset, part) = blocks.take_range(bytes, part, &|index| self.claim_free(own, index))?;
         drop(blocks);
         let region = Region::taken(self.clone(), offset, bytes, part);
         let words = region.words();
@@ -464,7 +461,7 @@ impl HeapMemory {
     /// not for hot paths.
     pub fn usage(&self) -> HeapUse {
         let Ok((own, mut blocks)) = self.blocks() else { return HeapUse::default() };
-        blocks.look_at_pending(&|index| self.claim_free(index), &|index| self.mark_free(own, index));
+        blocks.look_at_pending(&|index| self.claim_free(own, index));
         blocks.usage()
     }
 }

@@ -107,12 +107,12 @@ mod near {
         let Some(numa) = described(c"numa:2 pu:1", false) else { return };
         let heap = heap(16 << 20, |options| options.numa = numa);
         let (own, mut blocks) = heap.blocks().unwrap();
-        let (claim, freed) = (|index: u32| heap.claim_free(index), |index: u32| heap.mark_free(own, index));
+        let claim = |index: u32| heap.claim_free(own, index);
         for size in [100, 5000, 100 << 10, 2 << 20] {
-            let first: Vec<_> = [0, 1].map(|part| blocks.take(size, part, &claim, &freed).unwrap()).into();
+            let first: Vec<_> = [0, 1].map(|part| blocks.take(size, part, &claim).unwrap()).into();
             first.iter().for_each(|(index, ..)| blocks.give(*index));
             for part in [1, 0] {
-                assert_eq!(blocks.take(size, part, &claim, &freed).unwrap(), first[part], "{size} bytes, part {part}");
+                assert_eq!(blocks.take(size, part, &claim).unwrap(), first[part], "{size} bytes, part {part}");
             }
         }
     }
