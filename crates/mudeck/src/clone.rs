@@ -63,13 +63,17 @@ pub(crate) struct Poster {
 }
 
 impl Poster {
+    /// A poster that is told to those who look on.
     pub fn new(
         id: MailboxId,
         name: Option<String>,
         sender: Sender<Host>,
         ring: u64,
         peer: Option<Arc<Peer>>,
+        notices: &Arc<Notices>,
     ) -> Poster {
+        let facts = [id.to_word()].into_iter().chain(sender.places());
+        let notice = Notice::new(notices, Subject::Ring, name.as_deref().unwrap_or(""), facts);
         Poster {
             id,
             name,
@@ -80,15 +84,8 @@ impl Poster {
             is_remembered: AtomicBool::new(false),
             waits: AtomicU64::new(0),
             held_back: AtomicU64::new(0),
-            notice: Mutex::new(None),
+            notice: Mutex::new(Some(notice)),
         }
-    }
-
-    /// Told to those who look on.
-    pub fn with_notice(self, notices: &Arc<Notices>) -> Poster {
-        let facts = [self.id.to_word()].into_iter().chain(self.sender.places());
-        let notice = Notice::new(notices, Subject::Ring, self.name.as_deref().unwrap_or(""), facts);
-        Poster { notice: Mutex::new(Some(notice)), ..self }
     }
 
     fn what(&self) -> String {

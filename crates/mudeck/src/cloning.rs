@@ -84,8 +84,8 @@ impl NodeShared {
             if is_closed || !is_mine { Err(closed()) } else { Ok(made) }
         });
         let result = made.map(|sender| {
-            let poster = Poster::new(id, name.map(str::to_string), sender.0, sender.1, sender.2);
-            let poster = Arc::new(poster.with_notice(self.membership.notices()));
+            let (name, notices) = (name.map(str::to_string), self.membership.notices());
+            let poster = Arc::new(Poster::new(id, name, sender.0, sender.1, sender.2, notices));
             posters.insert(id, Cloning::Ready(poster.clone()));
             poster
         });

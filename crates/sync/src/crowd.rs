@@ -26,6 +26,22 @@ pub trait Crowd: Send + Sync {
     fn forget(&self, _note: u32) {}
 }
 
+/// What the calling thread has noted for others to read; taken back when dropped.
+pub(crate) struct Noted<'a>(&'a dyn Crowd, u32);
+
+impl<'a> Noted<'a> {
+    /// As [`Crowd::note`].
+    pub fn new(crowd: &'a dyn Crowd, about: &About<'_>, since_ns: u64, until_ns: u64) -> Option<Noted<'a>> {
+        crowd.note(about, since_ns, until_ns).map(|note| Noted(crowd, note))
+    }
+}
+
+impl Drop for Noted<'_> {
+    fn drop(&mut self) {
+        self.0.forget(self.1);
+    }
+}
+
 /// The threads of a process that is in no job: counted in the process only.
 #[derive(Debug, Default)]
 pub struct Alone {

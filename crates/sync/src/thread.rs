@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 
 use crate::about::About;
-use crate::crowd::{Alone, Crowd};
+use crate::crowd::{Alone, Crowd, Noted};
 use crate::deadline::now_ns;
 use crate::event::Event;
 use crate::fork;
@@ -92,15 +92,8 @@ pub fn rest_while<T>(about: &About<'_>, blocks: impl FnOnce() -> T) -> T {
             self.0.resume();
         }
     }
-    struct Noted(Arc<dyn Crowd>, u32);
-    impl Drop for Noted {
-        fn drop(&mut self) {
-            self.0.forget(self.1);
-        }
-    }
     let home = crowd_of_this_thread();
-    let note = home.note(about, now_ns(), u64::MAX);
-    let _noted = note.map(|note| Noted(home, note));
+    let _noted = Noted::new(home.as_ref(), about, now_ns(), u64::MAX);
     let _resume = own_crowd().map(|crowd| {
         crowd.rest();
         Resume(crowd)

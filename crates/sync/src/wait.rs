@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::about::About;
-use crate::crowd::Crowd;
+use crate::crowd::{Crowd, Noted};
 use crate::deadline::{Deadline, now_ns};
 use crate::event::Event;
 use crate::patience::Patience;
@@ -87,22 +87,12 @@ pub fn wait<W: Waiting>(
     match stay_awake(waiting, crowd.as_ref(), began, deadline) {
         Some(result) => result,
         None => {
-            let note = waiting.about().and_then(|about| {
+            let _noted = waiting.about().and_then(|about| {
                 let since = if about.since_ns == 0 { began } else { about.since_ns };
-                crowd.note(&about, since, deadline.at_ns())
+                Noted::new(crowd.as_ref(), &about, since, deadline.at_ns())
             });
-            let _noted = note.map(|note| Noted(crowd.as_ref(), note));
             sleep(waiting, events, crowd.as_ref(), deadline)
         }
-    }
-}
-
-/// Takes back what was noted for others.
-struct Noted<'a>(&'a dyn Crowd, u32);
-
-impl Drop for Noted<'_> {
-    fn drop(&mut self) {
-        self.0.forget(self.1);
     }
 }
 
