@@ -44,15 +44,16 @@ impl<'a> Inputs<'a> {
             0 if member.index == 0 => sum.copy_from_slice(&own[from..from + sum.len()]),
             0 => read(sum)?,
             _ if index == member.index => combine(call.operation, call.element, sum, &own[from..from + sum.len()]),
-            _ if sum.len() <= INLINE => {
-                let mut other = [0; INLINE];
-                read(&mut other[..sum.len()])?;
-                combine(call.operation, call.element, sum, &other[..sum.len()]);
-            }
             _ => {
-                other.resize(TILE, 0);
-                read(&mut other[..sum.len()])?;
-                combine(call.operation, call.element, sum, &other[..sum.len()]);
+                let mut line = [0; INLINE];
+                let other = if sum.len() <= INLINE {
+                    &mut line[..sum.len()]
+                } else {
+                    other.resize(TILE, 0);
+                    &mut other[..sum.len()]
+                };
+                read(other)?;
+                combine(call.operation, call.element, sum, other);
             }
         }
         Ok(())
