@@ -101,6 +101,11 @@ pub fn core_mask() -> [u64; 16] {
     mask
 }
 
+/// The core on which the calling thread runs at this moment. Never blocks.
+pub fn current_core() -> u32 {
+    rustix::thread::sched_getcpu() as u32
+}
+
 /// The cores that the control group's CPU quota is worth, rounded up; `None` without a quota.
 pub fn cores_in_quota() -> Option<u32> {
     let groups = fs::read_to_string("/proc/self/cgroup").ok()?;

@@ -31,7 +31,7 @@ pub use about::{About, FACTS, Goal};
 pub use biased::{Biased, Inside};
 #[cfg(loom)]
 pub use crowd::Calm;
-pub use crowd::{Alone, Crowd, core_mask, cores_in_quota};
+pub use crowd::{Alone, Crowd, core_mask, cores_in_quota, current_core};
 pub use deadline::{Deadline, FOREVER, now_ns};
 pub use error::{Error, ErrorKind, Result, Scope};
 pub use event::Event;
@@ -39,4 +39,4 @@ pub use meeting::Meeting;
 pub use node_id::NodeId;
 pub use point::point;
 pub use thread::{Canceller, crowd_of_this_thread, locker_number, rest_while, set_home_crowd, set_locker_number};
-pub use wait::{Interrupted, Waiting, look, wait};
+pub use wait::{Interrupted, Waiting, Whereabouts, look, wait};

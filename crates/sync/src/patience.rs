@@ -6,6 +6,10 @@
 //! that is passed round), not on how many threads there are. So a thread goes by what its last waits were like, and now and
 //! then tries whether that has changed.
 //!
+//! Some waits know better: where those ran last for whom they wait ([`Whereabouts`]). If one of them needs this very core, it is
+//! given away at once. If all are on other cores, giving this one away brings nothing nearer, and those who share it with this
+//! thread would find that they have nothing to do either.
+//!
 //! It also gives its core away when it had it for long: threads that answer one another fast enough would never do so, and
 //! others would wait for the end of their time slices. Whoever comes back after such a turn of the others takes it that its
 //! partner does so at the same time.
@@ -13,10 +17,14 @@
 use std::cell::Cell;
 use std::time::Duration;
 
+use crate::wait::Whereabouts;
+
 /// Looks before the core is given away if the others seem to run: one or two microseconds.
 const LONG: u32 = 100;
 /// Looks if they seem not to: a quarter of a microsecond, in which an answer comes from a thread that runs.
 const SHORT: u32 = 24;
+/// Looks if the others are known to be on other cores: a few switches there.
+const ELSEWHERE: u32 = 300;
 /// A thread's doubt grows by this with a wait in vain and shrinks by 1 with one that was not: looking long has to be right
 /// two times in three, as one in vain costs about as much as two that were not save.
 const IN_VAIN: u32 = 2;
@@ -46,8 +54,8 @@ pub(crate) struct Patience {
 }
 
 impl Patience {
-    /// A wait that begins now.
-    pub fn at(now_ns: u64) -> Patience {
+    /// A wait that begins now, for those who are there.
+    pub fn at(now_ns: u64, whereabouts: Whereabouts) -> Patience {
         let mut habit = HABIT.get();
         habit.waits = habit.waits.wrapping_add(1);
         let is_turn_over = now_ns.saturating_sub(habit.turn_began) > TURN.as_nanos() as u64;
@@ -61,7 +69,21 @@ impl Patience {
             (false, true) => SHORT,
             (false, false) => LONG,
         };
-        Patience { looks, is_learning: !is_turn_over }
+        let mut patience = Patience { looks, is_learning: !is_turn_over };
+        if !is_turn_over {
+            patience.go_by(0, whereabouts);
+        }
+        patience
+    }
+
+    /// What is known teaches nothing.
+    fn go_by(&mut self, looks: u32, whereabouts: Whereabouts) {
+        let more = match whereabouts {
+            Whereabouts::Unknown => return,
+            Whereabouts::Here => 0,
+            Whereabouts::Elsewhere => ELSEWHERE,
+        };
+        (self.looks, self.is_learning) = (looks.saturating_add(more), false);
     }
 
     /// True if it ends after so many looks: the core is given away.
@@ -70,8 +92,8 @@ impl Patience {
         looks >= self.looks
     }
 
-    /// The core was given away after `looks` looks, and is back after `away_ns`.
-    pub fn came_back(&mut self, looks: u32, now_ns: u64, away_ns: u64) {
+    /// The core was given away after `looks` looks, and is back after `away_ns`; now those it waits for are there.
+    pub fn came_back(&mut self, looks: u32, now_ns: u64, away_ns: u64, whereabouts: Whereabouts) {
         let mut habit = HABIT.get();
         habit.turn_began = now_ns;
         if away_ns > TURN.as_nanos() as u64 / 2 {
@@ -81,6 +103,7 @@ impl Patience {
             habit.doubt = (habit.doubt + IN_VAIN).min(DOUBT_MAX);
         }
         HABIT.set(habit);
+        self.go_by(looks, whereabouts);
     }
 
     /// What was waited for is there.
@@ -99,21 +122,21 @@ mod tests {
     const TURN_NS: u64 = TURN.as_nanos() as u64;
 
     fn looks(now: u64) -> u32 {
-        Patience::at(now).looks
+        Patience::at(now, Whereabouts::Unknown).looks
     }
 
     #[test]
     fn waits_in_vain_get_short_until_some_that_try_succeed() {
         let now = TURN_NS / 2;
         for _ in 0..2 {
-            let mut patience = Patience::at(now);
+            let mut patience = Patience::at(now, Whereabouts::Unknown);
             assert!(!patience.ends_at(LONG - 1) && patience.ends_at(LONG));
-            patience.came_back(LONG, now, 0);
+            patience.came_back(LONG, now, 0, Whereabouts::Unknown);
         }
         let tries = (0..2 * TRY_AGAIN).filter(|_| looks(now) == LONG).count();
         assert_eq!(tries, 2, "one in {TRY_AGAIN} tries again");
         for _ in CONVINCED..=DOUBT_MAX {
-            let tried = (0..TRY_AGAIN).map(|_| Patience::at(now)).find(|patience| patience.looks == LONG);
+            let tried = (0..TRY_AGAIN).map(|_| Patience::at(now, Whereabouts::Unknown)).find(|patience| patience.looks == LONG);
             tried.expect("one tries again").succeed();
         }
         assert!((0..TRY_AGAIN).all(|_| looks(now) == LONG));
@@ -125,16 +148,31 @@ mod tests {
         assert_eq!(looks(TURN_NS + 1), 0);
         assert_eq!(looks(TURN_NS + 2), LONG);
         // Giving it away for another reason begins a new turn, too.
-        Patience::at(TURN_NS + 3).came_back(LONG, 2 * TURN_NS, 0);
+        Patience::at(TURN_NS + 3, Whereabouts::Unknown).came_back(LONG, 2 * TURN_NS, 0, Whereabouts::Unknown);
         assert_eq!(looks(2 * TURN_NS + 3), LONG);
+    }
+
+    #[test]
+    fn who_knows_where_the_others_are_goes_by_that_and_learns_nothing() {
+        let now = TURN_NS / 2;
+        let mut patience = Patience::at(now, Whereabouts::Here);
+        assert!(patience.ends_at(0));
+        patience.came_back(0, now, 0, Whereabouts::Elsewhere);
+        assert!(!patience.ends_at(ELSEWHERE - 1) && patience.ends_at(ELSEWHERE));
+        patience.came_back(ELSEWHERE, now, 0, Whereabouts::Here);
+        assert!(patience.ends_at(ELSEWHERE));
+        patience.succeed();
+        assert_eq!(looks(now), LONG);
+        // Its turn is over, wherever they are.
+        assert!(Patience::at(2 * TURN_NS, Whereabouts::Elsewhere).ends_at(0));
     }
 
     #[test]
     fn who_comes_back_after_a_turn_of_the_others_looks_long() {
         let now = TURN_NS / 2;
-        (0..DOUBT_MAX).for_each(|_| Patience::at(now).came_back(LONG, now, 0));
+        (0..DOUBT_MAX).for_each(|_| Patience::at(now, Whereabouts::Unknown).came_back(LONG, now, 0, Whereabouts::Unknown));
         let mut patience = Patience { looks: SHORT, is_learning: true };
-        patience.came_back(SHORT, now, TURN_NS);
+        patience.came_back(SHORT, now, TURN_NS, Whereabouts::Unknown);
         assert!(!patience.ends_at(SHORT + LONG - 1) && patience.ends_at(SHORT + LONG));
         assert_eq!(looks(now), LONG);
     }

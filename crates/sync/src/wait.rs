@@ -44,10 +44,26 @@ pub trait Waiting {
     /// The wait is over, however it ended.
     fn disarm(&mut self) {}
 
+    /// Where those run who will make it true, if that is known. Called in a crowd, before the core may be given away.
+    fn whereabouts(&self) -> Whereabouts {
+        Whereabouts::Unknown
+    }
+
     /// What it is about, for those who look on. Called when it goes to sleep; `None` for what is nobody's business.
     fn about(&self) -> Option<About<'_>> {
         None
     }
+}
+
+/// Where those run for whom a thread waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Whereabouts {
+    /// Nobody knows.
+    Unknown,
+    /// One of them needs the very core of the thread that waits.
+    Here,
+    /// All of them are on other cores.
+    Elsewhere,
 }
 
 /// Why a wait ended without what it waited for.
@@ -105,7 +121,7 @@ fn stay_awake<W: Waiting>(
 ) -> Option<Result<W::Output, Interrupted>> {
     let mut now = start;
     // There is one in a crowd, and only there.
-    let mut patience = crowd.is_crowded().then(|| Patience::at(start));
+    let mut patience = crowd.is_crowded().then(|| Patience::at(start, waiting.whereabouts()));
     let mut looks = 0u32;
     loop {
         let ended = patience.as_mut().filter(|patience| patience.ends_at(looks));
@@ -114,7 +130,7 @@ fn stay_awake<W: Waiting>(
             let before = now;
             atomic::yield_now();
             now = now_ns();
-            patience.came_back(looks, now, now - before);
+            patience.came_back(looks, now, now - before, waiting.whereabouts());
         } else if looks >= LOOKS_WITHOUT_PAUSE {
             atomic::pause();
         }
@@ -140,7 +156,7 @@ fn stay_awake<W: Waiting>(
             }
             let is_crowded = crowd.is_crowded();
             if is_crowded != patience.is_some() {
-                patience = is_crowded.then(|| Patience::at(now));
+                patience = is_crowded.then(|| Patience::at(now, waiting.whereabouts()));
             }
         }
     }

@@ -6,7 +6,7 @@
 //! ```text
 //! line 0        hash of the name, size, lock, state, event of joining, incarnation
 //! line 1        members that left; the event that waiting members sleep on
-//! 2 + 3 i       member i: state and node; arrivals and flag of its party, if it is the first of one
+//! 2 + 3 i       member i: state and node; arrivals and flag of its party, if it is the first of one; its core
 //! 3 + 3 i       what member i said in its last even phase; the phase, written last, is the flag of a party of one
 //! 4 + 3 i       ... and in its last odd phase
 //! ```
@@ -48,6 +48,7 @@ mod member {
     pub const STATE: usize = 0;
     pub const ARRIVED: usize = 1;
     pub const FLAG: usize = 2;
+    pub const CORE: usize = 3;
 }
 
 /// Words of what a member says in a phase.
@@ -228,6 +229,11 @@ impl Board {
     /// The flag of a larger party whose first member is `first`, for all phases.
     pub fn flag(&self, first: u32) -> &AtomicU64 {
         self.words.get(Board::line(first, 0) + member::FLAG)
+    }
+
+    /// The core plus one on which member `index` was seen last; 0 if nobody knows. A hint.
+    pub fn core(&self, index: u32) -> &AtomicU64 {
+        self.words.get(Board::line(index, 0) + member::CORE)
     }
 
     /// The last odd or even phase, as `phase` is, in which member `index` has said something: the flag of a party of one.

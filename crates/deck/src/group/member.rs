@@ -7,7 +7,7 @@ use deck_peers::{Membership, Notice, Subject, fork};
 use deck_segment::content::Way;
 use deck_segment::{Region, Segment};
 use deck_sync::atomic::{AtomicU64, Ordering};
-use deck_sync::{About, Deadline, Goal, Meeting, Waiting, point};
+use deck_sync::{About, Deadline, Goal, Meeting, Waiting, Whereabouts, current_core, point};
 
 use super::absent::{self, Absent};
 use super::board::{Board, INLINE, Place, Said};
@@ -196,6 +196,29 @@ impl Member {
         })
     }
 
+    /// Where those are whom the present phase still waits for; tells the others where this member is.
+    fn whereabouts(&self) -> Whereabouts {
+        if self.parties.firsts.is_some() {
+            // Too many to look at each.
+            return Whereabouts::Unknown;
+        }
+        // Relaxed, all of them: hints.
+        let (core, own) = (u64::from(current_core()) + 1, self.board.core(self.index));
+        if own.load(Ordering::Relaxed) != core {
+            own.store(core, Ordering::Relaxed);
+        }
+        let looked = self.looked.load(Ordering::Relaxed) as u32;
+        let mut whereabouts = Whereabouts::Elsewhere;
+        for index in (looked..self.size()).filter(|index| !self.board.has_said(*index, self.phase)) {
+            match self.board.core(index).load(Ordering::Relaxed) {
+                known if known == core => return Whereabouts::Here,
+                0 => whereabouts = Whereabouts::Unknown,
+                _ => {}
+            }
+        }
+        whereabouts
+    }
+
     /// Waits until all have arrived where this member has. Blocks until the deadline.
     ///
     /// # Errors
@@ -338,6 +361,10 @@ impl Waiting for Arriving<'_> {
             return Some(true);
         }
         ((board.departed(), node.membership().table().changes()) != *seen).then_some(false)
+    }
+
+    fn whereabouts(&self) -> Whereabouts {
+        self.0.whereabouts()
     }
 
     fn about(&self) -> Option<About<'_>> {
