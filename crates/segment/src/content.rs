@@ -94,6 +94,15 @@ impl Segment {
         self.at(offset, content.len()).map(|_| offset)
     }
 
+    /// The bytes at `offset`, to be read where they lie; `None` unless they lie inside. Never blocks.
+    #[must_use]
+    pub fn content(&self, offset: usize, bytes: usize) -> Option<&[u8]> {
+        let from = self.at(offset, bytes)?;
+        // SAFETY: `from` is inside the mapping, which lives as long as this segment, for `bytes` bytes. That nobody writes meanwhile is
+        // the protocol's matter; a peer that does spoils content only, which has no invalid values.
+        Some(unsafe { std::slice::from_raw_parts(from.as_ptr(), bytes) })
+    }
+
     /// Copies the bytes at `offset` into `into`; `None` unless they lie inside. Never blocks.
     #[must_use]
     pub fn read(&self, offset: usize, into: &mut [u8]) -> Option<()> {
@@ -139,6 +148,8 @@ mod tests {
         assert_eq!(segment.write(4091, b"hello"), Some(()));
         assert_eq!(segment.read(4091, &mut read), Some(()));
         assert_eq!(&read, b"hello");
+        assert_eq!(segment.content(4091, 5), Some(&b"hello"[..]));
+        assert_eq!(segment.content(4092, 5), None);
         assert_eq!(segment.write(4092, b"hello"), None);
         assert_eq!(segment.read(usize::MAX, &mut read), None);
         assert_eq!(segment.offset_of(&read), None);

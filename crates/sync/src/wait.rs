@@ -29,6 +29,9 @@ const LOOKS_WITHOUT_PAUSE: u32 = if cfg!(loom) { 0 } else { 64 };
 /// Looks between two looks at the clock. A model has no clock: it looks once and goes to sleep.
 const LOOKS_PER_CLOCK: u32 = if cfg!(loom) { 1 } else { 32 };
 
+/// Looks before a wait that has a core asks whether it shares it with whom it waits for.
+const LOOKS_ALONE: u32 = 128;
+
 /// Something to wait for.
 pub trait Waiting {
     /// What the wait brings.
@@ -44,7 +47,7 @@ pub trait Waiting {
     /// The wait is over, however it ended.
     fn disarm(&mut self) {}
 
-    /// Where those run who will make it true, if that is known. Called in a crowd, before the core may be given away.
+    /// Where those run who will make it true, if that is known. Called before the core may be given away.
     fn whereabouts(&self) -> Whereabouts {
         Whereabouts::Unknown
     }
@@ -112,6 +115,10 @@ pub fn wait<W: Waiting>(
     }
 }
 
+fn is_time_to_look_around(looks: u32) -> bool {
+    looks > 0 && looks.is_multiple_of(LOOKS_PER_CLOCK)
+}
+
 /// Spins or yields; `None` when it is time to sleep.
 fn stay_awake<W: Waiting>(
     waiting: &mut W,
@@ -124,13 +131,18 @@ fn stay_awake<W: Waiting>(
     let mut patience = crowd.is_crowded().then(|| Patience::at(start, waiting.whereabouts()));
     let mut looks = 0u32;
     loop {
-        let ended = patience.as_mut().filter(|patience| patience.ends_at(looks));
-        let is_yielding = ended.is_some();
-        if let Some(patience) = ended {
+        let is_yielding = match &patience {
+            Some(patience) => patience.ends_at(looks),
+            // There are cores enough, but somebody else may keep them: then two that wait for each other share one.
+            None => looks >= LOOKS_ALONE && is_time_to_look_around(looks) && waiting.whereabouts() == Whereabouts::Here,
+        };
+        if is_yielding {
             let before = now;
             atomic::yield_now();
             now = now_ns();
-            patience.came_back(looks, now, now - before, waiting.whereabouts());
+            if let Some(patience) = &mut patience {
+                patience.came_back(looks, now, now - before, waiting.whereabouts());
+            }
         } else if looks >= LOOKS_WITHOUT_PAUSE {
             atomic::pause();
         }
@@ -141,7 +153,7 @@ fn stay_awake<W: Waiting>(
             return Some(Ok(output));
         }
         looks = looks.saturating_add(1);
-        if is_yielding || looks.is_multiple_of(LOOKS_PER_CLOCK) {
+        if is_yielding || is_time_to_look_around(looks) {
             if thread::take_cancellation() {
                 return Some(Err(Interrupted::Cancelled));
             }

@@ -16,14 +16,18 @@
 
 use super::call::Kind;
 
-/// The most bytes that a member has in a piece.
-const PIECE_MAX: usize = 256 << 10;
+/// The most bytes that one of two members has in a piece: while one reads, the other writes the next, and the first and the last
+/// piece are what nobody overlaps.
+const PIECE_OF_TWO: usize = 128 << 10;
+/// The most bytes that one of more members has in a piece. Of these some may share a core, and a round costs each a switch.
+const PIECE_MAX: usize = 512 << 10;
 /// The least: below, rounds cost more than memory is worth.
 const PIECE_MIN: usize = 16 << 10;
 /// Bytes that all members together have in a piece, as far as the bounds above allow: about what caches hold.
-const PIECES_TOGETHER: usize = 4 << 20;
-/// Reductions of more bytes share the work.
+const PIECES_TOGETHER: usize = 2 << 20;
+/// Reductions of more bytes share the work, if there are so many to share it: of two, one folds while the other gives.
 const SHARED_FROM: usize = 16 << 10;
+const SHARED_BY: usize = 3;
 /// What is longer is read in place if it can be: below, copying costs less than one more round.
 const IN_PLACE_FROM: usize = 16 << 10;
 /// The most bytes of a piece whose inputs are read in place: results of shared work still need memory.
@@ -46,9 +50,10 @@ pub struct Choice {
 
 /// Chooses for `bytes` in a block (the same in every member; without meaning for the kinds with counts) of `members`.
 pub fn choose(kind: Kind, bytes: usize, members: usize) -> Choice {
-    let contribution = (PIECES_TOGETHER / members).clamp(PIECE_MIN, PIECE_MAX);
+    let most = if members <= 2 { PIECE_OF_TWO } else { PIECE_MAX };
+    let contribution = (PIECES_TOGETHER / members).clamp(PIECE_MIN, most);
     let piece = if kind.gives_parts() { (contribution / members).max(64) } else { contribution };
-    let is_shared = kind.is_reduction() && members > 1 && bytes > SHARED_FROM;
+    let is_shared = kind.is_reduction() && members >= SHARED_BY && bytes > SHARED_FROM;
     Choice {
         piece: piece / 64 * 64,
         piece_in_place: if is_shared { IN_PLACE_PIECE } else { usize::MAX / 64 * 64 },
@@ -79,11 +84,11 @@ mod tests {
     }
 
     #[test]
-    fn only_large_reductions_share_the_work() {
+    fn only_large_reductions_of_many_share_the_work() {
         assert!(!choose(Kind::Allreduce, 8, 4).is_shared);
         assert!(!choose(Kind::Allreduce, 4096, 4).is_shared);
         assert!(choose(Kind::Allreduce, 1 << 20, 4).is_shared);
-        assert!(!choose(Kind::Allreduce, 1 << 20, 1).is_shared);
+        assert!(!choose(Kind::Allreduce, 1 << 20, 2).is_shared);
         assert!(!choose(Kind::Bcast, 1 << 20, 4).is_shared);
     }
 }

@@ -15,9 +15,7 @@ use super::call::Kind;
 use super::choose::counts_parties;
 use super::join::{self, Joined};
 use super::retired;
-
-/// Memory for contributions is taken in steps of this.
-const STEP: usize = 4096;
+use super::room::Room;
 
 /// A member of a group that was formed.
 pub struct Member {
@@ -34,8 +32,8 @@ pub struct Member {
     phase: u64,
     /// How far the looks at that phase have come.
     looked: AtomicU64,
-    /// What this member contributed in the last even and in the last odd phase, where that was long.
-    contributions: [Option<Region>; 2],
+    /// Where what this member contributes lies, if it does not fit into a line.
+    room: Room,
     /// Members that had left, and nodes that had come or gone, at the last look.
     seen: (u64, u64),
     /// Why the group can do nothing more.
@@ -62,7 +60,7 @@ impl Member {
             parties,
             phase: 0,
             looked: AtomicU64::new(0),
-            contributions: [None, None],
+            room: Room::default(),
             seen: (0, 0),
             broken: None,
             has_left: false,
@@ -118,14 +116,8 @@ impl Member {
     /// # Errors
     /// `NoMemory`.
     pub fn room(&mut self, bytes: usize) -> Result<Contribution> {
-        let half = ((self.phase + 1) % 2) as usize;
-        if self.contributions[half].as_ref().is_none_or(|region| region.bytes() < bytes) {
-            // The last contribution there was read before the present phase was complete.
-            self.contributions[half] = None;
-            let region = self.membership().heap().region(bytes.next_multiple_of(STEP))?;
-            self.contributions[half] = Some(region);
-        }
-        let offset = self.contributions[half].as_ref().map_or(0, Region::offset);
+        let (phase, members) = (self.phase + 1, self.nodes.len());
+        let offset = self.room.take(self.node.membership().heap(), phase, bytes, members)?;
         Ok(Contribution { segment: self.segments[self.index as usize].clone(), offset })
     }
 
@@ -184,16 +176,45 @@ impl Member {
     /// `Corrupt` naming its node if it named an impossible place.
     pub fn read(&self, way: Way, index: u32, phase: u64, from: usize, into: &mut [u8]) -> Result<()> {
         let place = self.heard(index, phase).place;
-        let read = if place == 0 {
-            self.board.content(index, phase, from, into)
-        } else {
-            let offset = usize::try_from(place).ok().and_then(|place| place.checked_add(from));
-            offset.and_then(|offset| self.segments[index as usize].read_by(way, offset, into))
+        let read = match place {
+            0 => self.board.content(index, phase, from, into),
+            _ => self.at(index, place, from).and_then(|(segment, offset)| segment.read_by(way, offset, into)),
         };
-        read.ok_or_else(|| {
-            let what = format!("group \"{}\": index {index} tells an impossible place of its contribution", self.name);
-            Error::new(ErrorKind::Corrupt, what).with_peer(self.nodes[index as usize])
-        })
+        read.ok_or_else(|| self.impossible(index))
+    }
+
+    /// `bytes` of the contribution of member `index` to `phase`, from byte `from` on: where they lie, or in `line` if that is in the
+    /// board.
+    ///
+    /// # Errors
+    /// As [`Member::read`].
+    pub fn content<'a>(
+        &'a self,
+        index: u32,
+        phase: u64,
+        from: usize,
+        bytes: usize,
+        line: &'a mut [u8; INLINE],
+    ) -> Result<&'a [u8]> {
+        let content = match self.heard(index, phase).place {
+            0 => line.get_mut(..bytes).and_then(|line| {
+                self.board.content(index, phase, from, line)?;
+                Some(&*line)
+            }),
+            place => self.at(index, place, from).and_then(|(segment, offset)| segment.content(offset, bytes)),
+        };
+        content.ok_or_else(|| self.impossible(index))
+    }
+
+    /// Byte `from` of what member `index` said lies at `place`: where that is in its node's segment.
+    fn at(&self, index: u32, place: u64, from: usize) -> Option<(&Segment, usize)> {
+        let offset = usize::try_from(place).ok()?.checked_add(from)?;
+        Some((&*self.segments[index as usize], offset))
+    }
+
+    fn impossible(&self, index: u32) -> Error {
+        let what = format!("group \"{}\": index {index} tells an impossible place of its contribution", self.name);
+        Error::new(ErrorKind::Corrupt, what).with_peer(self.nodes[index as usize])
     }
 
     /// Where those are whom the present phase still waits for; tells the others where this member is.
@@ -295,8 +316,7 @@ impl Member {
             return;
         }
         let membership = self.node.membership().clone();
-        let contributions = self.contributions.iter_mut().filter_map(Option::take).collect();
-        retired::keep(&membership, &self.board, contributions);
+        retired::keep(&membership, &self.board, self.room.leave());
         if !membership.has_left() {
             join::leave(&membership, &self.name, &self.board, self.index);
         }

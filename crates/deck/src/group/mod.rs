@@ -19,6 +19,7 @@
 //! | `pending` | calls that are started and waited for later |
 //! | `absent` | errors that name who is missing |
 //! | `observe` | a group as those see it who look on |
+//! | `room` | memory for what a member contributes |
 //! | `retired` | memory of members that have left |
 
 mod absent;
@@ -33,6 +34,7 @@ mod pending;
 mod progress;
 mod reduction;
 mod retired;
+mod room;
 mod ways;
 
 use std::collections::VecDeque;

@@ -6,7 +6,7 @@
 use std::ops::Range;
 
 use deck_mudeck::{Error, ErrorKind, Result};
-use deck_segment::content::{Way, copy};
+use deck_segment::content::Way;
 use deck_sync::point;
 
 use super::board::INLINE;
@@ -158,12 +158,13 @@ impl Progress {
     }
 
     /// Does member `index` give anything that others read?
-    fn is_giver(&self, index: u32) -> bool {
+    fn is_giver(&self, index: u32, members: u32) -> bool {
         match self.call.kind {
             Kind::Barrier => false,
             Kind::Bcast | Kind::Scatter | Kind::Scatterv => index == self.call.root,
             Kind::Gather | Kind::Gatherv => index != self.call.root,
             Kind::Reduce => self.choice.is_shared || index != self.call.root,
+            Kind::Scan => self.choice.is_shared || index + 1 != members,
             _ => true,
         }
     }
@@ -182,7 +183,7 @@ impl Progress {
         let shows_output =
             self.choice.is_shared && self.call.kind == Kind::Allreduce && self.in_place(member, output).is_some();
         let length = self.length(member) | if shows_output { SHOWS_OUTPUT } else { 0 };
-        if !self.is_giver(member.index) {
+        if !self.is_giver(member.index, member.size()) {
             member.arrive_short(word, length, &[]);
             return Ok(());
         }
@@ -278,21 +279,26 @@ impl Progress {
             (Kind::Reduce, true, _) | (_, _, Some(_)) => None,
             _ => Some(member.room(share.len() * rows)?),
         };
-        let mut inputs = Inputs::new(member, phase, &input[piece.clone()], &self.call);
-        let mut sum = [0; TILE];
+        let inputs = Inputs::new(member, phase, &input[piece.clone()], &self.call);
+        let mut tile = [0; TILE];
         for from in share.clone().step_by(TILE) {
-            let sum = &mut sum[..TILE.min(share.end - from)];
-            for index in 0..member.size() {
-                inputs.fold_one(index, from, sum)?;
-                let is_wanted = rows > 1 || index + 1 == member.size();
-                if let Some(contribution) = contribution.as_ref().filter(|_| is_wanted) {
-                    let row = if rows > 1 { index as usize } else { 0 };
-                    contribution.write(self.way, row * share.len() + from - share.start, sum);
+            let (bytes, at) = (TILE.min(share.end - from), from - share.start);
+            let sum = match keeps {
+                true => &mut output[piece.start + from..][..bytes],
+                false => &mut tile[..bytes],
+            };
+            if rows > 1 {
+                for row in 0..rows {
+                    inputs.fold_one(row as u32, from, sum)?;
+                    if let Some(contribution) = &contribution {
+                        contribution.write(self.way, row * share.len() + at, sum);
+                    }
                 }
+                continue;
             }
-            if keeps {
-                let at = piece.start + from;
-                copy(self.way, &mut output[at..at + sum.len()], sum);
+            inputs.fold_tile(member.size(), from, sum)?;
+            if let Some(contribution) = &contribution {
+                contribution.write(self.way, at, sum);
             }
         }
         match (contribution, place) {
@@ -312,7 +318,7 @@ impl Progress {
         for index in 0..member.size() {
             let said = member.heard(index, phase);
             let is_in_place = said.length & IN_PLACE != 0;
-            all_in_place &= is_in_place || !self.is_giver(index);
+            all_in_place &= is_in_place || !self.is_giver(index, member.size());
             self.has_end |= is_in_place || said.length & SHOWS_OUTPUT != 0;
             let (length, first_length) = (said.length & LENGTH, first.length & LENGTH);
             if said.call != first.call || (!has_counts && length != first_length) {

@@ -55,13 +55,32 @@ impl Operation {
     }
 }
 
-fn fold<const BYTES: usize, T>(
+/// `first` operation `second` to `into`, which are of the same length.
+fn fold_two<const BYTES: usize, T>(
     into: &mut [u8],
-    from: &[u8],
+    (first, second): (&[u8], &[u8]),
     read: impl Fn([u8; BYTES]) -> T,
     write: impl Fn(T) -> [u8; BYTES],
     operate: impl Fn(T, T) -> T,
 ) {
+    let (into, _) = into.as_chunks_mut::<BYTES>();
+    let ((first, _), (second, _)) = (first.as_chunks::<BYTES>(), second.as_chunks::<BYTES>());
+    for ((into, first), second) in into.iter_mut().zip(first).zip(second) {
+        *into = write(operate(read(*first), read(*second)));
+    }
+}
+
+fn fold<const BYTES: usize, T>(
+    into: &mut [u8],
+    from: From<'_>,
+    read: impl Fn([u8; BYTES]) -> T,
+    write: impl Fn(T) -> [u8; BYTES],
+    operate: impl Fn(T, T) -> T,
+) {
+    let from = match from {
+        From::Two(first, second) => return fold_two(into, (first, second), read, write, operate),
+        From::One(from) => from,
+    };
     let (into, _) = into.as_chunks_mut::<BYTES>();
     let (from, _) = from.as_chunks::<BYTES>();
     for (into, from) in into.iter_mut().zip(from) {
@@ -102,8 +121,17 @@ macro_rules! floats {
     };
 }
 
-/// `into` becomes `into` operation `from`, element by element. Both are whole elements in native order.
-pub fn combine(operation: Operation, element: ElementType, into: &mut [u8], from: &[u8]) {
+/// What is folded.
+#[derive(Clone, Copy, Debug)]
+pub enum From<'a> {
+    /// What is there already, and this.
+    One(&'a [u8]),
+    /// These two.
+    Two(&'a [u8], &'a [u8]),
+}
+
+/// Folds `from` to `into`, element by element. All are whole elements in native order, of the same length.
+pub fn combine(operation: Operation, element: ElementType, into: &mut [u8], from: From<'_>) {
     match element {
         ElementType::Byte | ElementType::Uint8 => integers!(u8, operation, into, from),
         // As the C compiler of this platform has it: signed on x86-64, unsigned on aarch64.
@@ -127,7 +155,10 @@ mod tests {
     use super::*;
 
     fn of<T: Element>(operation: Operation, mut a: Vec<T>, b: &[T]) -> Vec<T> {
-        combine(operation, T::TYPE, T::as_bytes_mut(&mut a), T::as_bytes(b));
+        let mut both = a.clone();
+        combine(operation, T::TYPE, T::as_bytes_mut(&mut both), From::Two(T::as_bytes(&a), T::as_bytes(b)));
+        combine(operation, T::TYPE, T::as_bytes_mut(&mut a), From::One(T::as_bytes(b)));
+        assert_eq!(T::as_bytes(&a), T::as_bytes(&both));
         a
     }
 

@@ -1,0 +1,84 @@
+//! Memory for what a member contributes.
+//!
+//! Nobody reads a contribution any more when the phase after it is complete, so two places would do, and do for short ones:
+//! the fewer lines, the nearer they are. For long ones they do not. Lines that others have just read are in their caches, and to
+//! write such a line again takes as long as to fetch it from there: 1 MiB in pieces of 64 KiB, written by one core and read by
+//! another, takes 170 us through two places and 40 us through memory twice as large as the caches of a core. What was read has
+//! gone to a cache that all share by the time it is written again.
+
+use std::sync::Arc;
+
+use deck_mudeck::Result;
+use deck_segment::{HeapMemory, Region};
+
+/// What is shorter goes to one of two places.
+const LONG: usize = 16 << 10;
+/// The most memory of a member for long ones: twice what the caches of a core hold.
+const MOST: usize = 2 << 20;
+/// What all members of a group have together, as far as their contributions leave it at that.
+const TOGETHER: usize = 8 << 20;
+/// Memory is taken in steps of this; contributions begin at cache lines.
+const STEP: usize = 4096;
+const LINE: usize = 64;
+/// So many of the longest contribution fit: then one that begins again does not meet the one before it.
+const PLACES: usize = 3;
+
+/// Where a member's contributions lie.
+#[derive(Default)]
+pub struct Room {
+    short: Option<Region>,
+    long: Option<Region>,
+    /// Bytes that long ones have taken since they began again.
+    taken: usize,
+    /// Memory that was too small, and the phase at which it became so: others may still read it.
+    outgrown: Vec<(u64, Region)>,
+}
+
+impl Room {
+    /// A place for `bytes` to be given by one of `members` in `phase`; the one before is complete. Its offset in this node's
+    /// segment.
+    ///
+    /// # Errors
+    /// `NoMemory`.
+    pub fn take(&mut self, heap: &Arc<HeapMemory>, phase: u64, bytes: usize, members: usize) -> Result<usize> {
+        if bytes >= LONG {
+            return self.take_long(heap, phase, bytes.next_multiple_of(LINE), members);
+        }
+        if self.short.is_none() {
+            self.short = Some(heap.region(2 * LONG)?);
+        }
+        Ok(self.short.as_ref().map_or(0, Region::offset) + (phase % 2) as usize * LONG)
+    }
+
+    fn take_long(&mut self, heap: &Arc<HeapMemory>, phase: u64, bytes: usize, members: usize) -> Result<usize> {
+        // What was given two phases ago has been read.
+        self.outgrown.retain(|(since, _)| *since >= phase);
+        let has = self.long.as_ref().map_or(0, Region::bytes);
+        let (least, most) = (PLACES * bytes, (TOGETHER / members).min(MOST));
+        if has < least {
+            self.grow(heap, phase, least)?;
+        } else if self.taken + bytes > has {
+            self.taken = 0;
+            if has < most {
+                // Without it, it only takes longer.
+                let _ = self.grow(heap, phase, (2 * has).min(most));
+            }
+        }
+        let place = self.long.as_ref().map_or(0, Region::offset) + self.taken;
+        self.taken += bytes;
+        Ok(place)
+    }
+
+    fn grow(&mut self, heap: &Arc<HeapMemory>, phase: u64, bytes: usize) -> Result<()> {
+        let region = heap.region(bytes.next_multiple_of(STEP))?;
+        self.outgrown.extend(self.long.replace(region).map(|old| (phase, old)));
+        self.taken = 0;
+        Ok(())
+    }
+
+    /// All of its memory.
+    pub fn leave(&mut self) -> Vec<Region> {
+        let outgrown = self.outgrown.drain(..).map(|(_, region)| region);
+        self.short.take().into_iter().chain(self.long.take()).chain(outgrown).collect()
+    }
+}
