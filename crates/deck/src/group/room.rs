@@ -16,7 +16,7 @@ const LONG: usize = 16 << 10;
 /// The most memory of a member for long ones: twice what the caches of a core hold.
 const MOST: usize = 2 << 20;
 /// What all members of a group have together, as far as their contributions leave it at that.
-const TOGETHER: usize = 8 << 20;
+const TOGETHER: usize = 4 << 20;
 /// Memory is taken in steps of this; contributions begin at cache lines.
 const STEP: usize = 4096;
 const LINE: usize = 64;
