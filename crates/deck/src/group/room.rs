@@ -12,7 +12,7 @@ use deck_mudeck::Result;
 use deck_segment::{HeapMemory, Region};
 
 /// What is shorter goes to one of two places.
-const LONG: usize = 16 << 10;
+const LONG: usize = 64 << 10;
 /// The most memory of a member for long ones: twice what the caches of a core hold.
 const MOST: usize = 2 << 20;
 /// What all members of a group have together, as far as their contributions leave it at that.
@@ -41,18 +41,23 @@ impl Room {
     /// # Errors
     /// `NoMemory`.
     pub fn take(&mut self, heap: &Arc<HeapMemory>, phase: u64, bytes: usize, members: usize) -> Result<usize> {
-        if bytes >= LONG {
-            return self.take_long(heap, phase, bytes.next_multiple_of(LINE), members);
+        // What was given two phases ago has been read.
+        self.outgrown.retain(|(since, _)| *since >= phase);
+        match bytes < LONG {
+            true => self.take_short(heap, phase, bytes),
+            false => self.take_long(heap, phase, bytes.next_multiple_of(LINE), members),
         }
-        if self.short.is_none() {
-            self.short = Some(heap.region(2 * LONG)?);
+    }
+
+    fn take_short(&mut self, heap: &Arc<HeapMemory>, phase: u64, bytes: usize) -> Result<usize> {
+        if self.short.as_ref().is_none_or(|region| region.bytes() < 2 * bytes) {
+            let region = heap.region(2 * bytes.next_power_of_two().max(STEP))?;
+            self.outgrown.extend(self.short.replace(region).map(|old| (phase, old)));
         }
-        Ok(self.short.as_ref().map_or(0, Region::offset) + (phase % 2) as usize * LONG)
+        Ok(self.short.as_ref().map_or(0, |region| region.offset() + (phase % 2) as usize * region.bytes() / 2))
     }
 
     fn take_long(&mut self, heap: &Arc<HeapMemory>, phase: u64, bytes: usize, members: usize) -> Result<usize> {
-        // What was given two phases ago has been read.
-        self.outgrown.retain(|(since, _)| *since >= phase);
         let has = self.long.as_ref().map_or(0, Region::bytes);
         let (least, most) = (PLACES * bytes, (TOGETHER / members).min(MOST));
         if has < least {
