@@ -18,6 +18,7 @@ use deck_segment::{Buffer, HeapMemory};
 use deck_sync::atomic::{AtomicU64, Ordering};
 use deck_sync::{Error, ErrorKind, Result};
 
+use crate::segment::packed;
 use crate::segment::packet::Label;
 
 /// The most bytes of content that need no buffer; what a slot can carry.
@@ -120,7 +121,7 @@ impl Parcel {
     /// The content, if it is of one type and fits into a word; what is behind [`Parcel::size`] is anything.
     #[inline]
     pub(crate) fn small(&self) -> Option<Small> {
-        let line = self.inline_line().filter(|_| self.size <= 8 && self.runs == 0)?;
+        let line = self.inline_line().filter(|_| self.size <= packed::BYTES && self.runs == 0)?;
         Some(Small { word: line[0], size: self.size, element: self.element })
     }
 
@@ -131,12 +132,6 @@ impl Parcel {
             Store::Inline(inline) => Some(&inline.0),
             Store::Buffer(_) => None,
         }
-    }
-
-    /// As [`Parcel::inline_line`], if it is raw bytes.
-    #[inline]
-    pub(crate) fn raw_line(&self) -> Option<&Line> {
-        self.inline_line().filter(|_| self.element == BYTES)
     }
 
     /// A buffer that was handed over.

@@ -16,11 +16,11 @@ use deck_segment::{Lines, Region, Remote, Words};
 use deck_sync::atomic::{AtomicU32, Ordering};
 use deck_sync::{Biased, Error, ErrorKind, Event, NodeId, barrier, point};
 
-use super::packed::Packed;
+use super::packed::{self, Packed};
 use super::packet::{self, Label, Packet};
 use super::ring::{Position, RingPlace, Shape, credit};
-use crate::parcel::{Parcel, Small};
-use crate::protocol::{Budget, Protocol, Thresholds, choose};
+use crate::parcel::{BYTES, Parcel, Small};
+use crate::protocol::{Budget, Protocol, SHORT_TYPED, Thresholds, choose};
 use crate::traffic::Traffic;
 use zero_copy::InFlight;
 
@@ -229,40 +229,54 @@ impl<R: Remote> Sender<R> {
         has_room
     }
 
-    /// Any message, by any thread. Not inlined: small messages would pay for it.
+    /// Not inlined: small messages would pay for it.
     #[inline(never)]
     fn post_whole(&self, parcel: &Parcel) -> Result<Protocol, Refusal> {
-        match (parcel.raw_line(), self.slots.mapped(), parcel.small()) {
-            (_, Some(lines), Some(small)) => {
-                let posting = &mut *self.posting.lock();
-                self.check_slot(posting)?;
-                self.pack(posting, lines, &small);
-                Ok(Protocol::Short)
-            }
-            (Some(line), ..) => self.post_raw(line, parcel.size()),
-            _ => self.post_any(parcel),
+        if let Some(line) = parcel.inline_line().filter(|_| self.is_line(parcel))
+            && self.posting.visit_as_favourite(|posting| self.post_line_at_once(posting, line, parcel)) == Some(true)
+        {
+            return Ok(Protocol::Short);
+        }
+        self.post_any(parcel)
+    }
+
+    /// Whether inline content is to have a slot of its own, as it lies there.
+    #[inline]
+    fn is_line(&self, parcel: &Parcel) -> bool {
+        let is_shared = self.slots.mapped().is_some() && parcel.size() <= packed::BYTES;
+        parcel.runs() == 0 && !is_shared && (parcel.element() == BYTES || parcel.size() <= SHORT_TYPED)
+    }
+
+    /// Posts what lies in a line already, if nothing else is to be done. Every instruction before the line is written is part of the
+    /// latency. Budget: all of the slot, and the one that will be written eight messages later is fetched; the second line of credits.
+    /// No locked operation, no allocation, no system call.
+    #[inline(always)]
+    fn post_line_at_once(&self, posting: &mut Posting, line: &Line, parcel: &Parcel) -> bool {
+        let has_room = posting.room != 0 && !self.is_closed();
+        if has_room {
+            self.publish(posting, &self.line(line, parcel, posting.position));
+            self.traffic.count(Protocol::Short, parcel.size());
+        }
+        has_room
+    }
+
+    /// The slot of inline content of one type at `position`.
+    #[inline]
+    fn line(&self, content: &Line, parcel: &Parcel, position: Position) -> Line {
+        if parcel.element() == BYTES {
+            packet::short_line(content, parcel.size(), position, self.count)
+        } else {
+            packet::typed_line(content, &Label::of(parcel), position, self.count)
         }
     }
 
-    /// Raw bytes that lie in a line already. Every instruction before the line is written is part of the latency. Budget: all of the
-    /// slot, and the one that will be written eight messages later is fetched; the second line of credits; the first one only when
-    /// the known credits run out. No locked operation by the favourite of the lock, no allocation, no system call.
-    #[inline]
-    fn post_raw(&self, line: &Line, size: usize) -> Result<Protocol, Refusal> {
-        let posting = &mut *self.posting.lock();
-        self.check_slot(posting)?;
-        self.publish(posting, &packet::short_line(line, size, posting.position, self.count));
-        self.traffic.count(Protocol::Short, size);
-        Ok(Protocol::Short)
-    }
-
-    /// Not inlined: the fast path would pay for its stack frame.
+    /// Any message, by any thread. Not inlined: the fast path would pay for its stack frame.
     #[inline(never)]
     fn post_any(&self, parcel: &Parcel) -> Result<Protocol, Refusal> {
         let protocol = choose(parcel, &self.thresholds, self.shape.area_max());
         let posting = &mut *self.posting.lock();
         let posted = match protocol {
-            Protocol::Short => self.post_short(posting, parcel),
+            Protocol::Short => return self.post_short(posting, parcel),
             Protocol::Buffered => self.post_buffered(posting, parcel),
             Protocol::ZeroCopy => self.post_zero_copy(posting, parcel),
         }?;
@@ -272,13 +286,16 @@ impl<R: Remote> Sender<R> {
 
     fn post_short(&self, posting: &mut Posting, parcel: &Parcel) -> Result<Protocol, Refusal> {
         self.check_slot(posting)?;
-        let line = match parcel.inline_line() {
-            Some(line) if parcel.runs() == 0 => {
-                packet::typed_line(line, &Label::of(parcel), posting.position, self.count)
-            }
-            _ => packet::collected_line(parcel, posting.position, self.count),
+        if let (Some(lines), Some(small)) = (self.slots.mapped(), parcel.small()) {
+            self.pack(posting, lines, &small);
+            return Ok(Protocol::Short);
+        }
+        let line = match parcel.inline_line().filter(|_| parcel.runs() == 0) {
+            Some(line) => self.line(line, parcel, posting.position),
+            None => packet::collected_line(parcel, posting.position, self.count),
         };
         self.publish(posting, &line);
+        self.traffic.count(Protocol::Short, parcel.size());
         Ok(Protocol::Short)
     }
 
