@@ -136,7 +136,8 @@ mod tests {
         let tries = (0..2 * TRY_AGAIN).filter(|_| looks(now) == LONG).count();
         assert_eq!(tries, 2, "one in {TRY_AGAIN} tries again");
         for _ in CONVINCED..=DOUBT_MAX {
-            let tried = (0..TRY_AGAIN).map(|_| Patience::at(now, Whereabouts::Unknown)).find(|patience| patience.looks == LONG);
+            let tried =
+                (0..TRY_AGAIN).map(|_| Patience::at(now, Whereabouts::Unknown)).find(|patience| patience.looks == LONG);
             tried.expect("one tries again").succeed();
         }
         assert!((0..TRY_AGAIN).all(|_| looks(now) == LONG));
@@ -170,7 +171,8 @@ mod tests {
     #[test]
     fn who_comes_back_after_a_turn_of_the_others_looks_long() {
         let now = TURN_NS / 2;
-        (0..DOUBT_MAX).for_each(|_| Patience::at(now, Whereabouts::Unknown).came_back(LONG, now, 0, Whereabouts::Unknown));
+        (0..DOUBT_MAX)
+            .for_each(|_| Patience::at(now, Whereabouts::Unknown).came_back(LONG, now, 0, Whereabouts::Unknown));
         let mut patience = Patience { looks: SHORT, is_learning: true };
         patience.came_back(SHORT, now, TURN_NS, Whereabouts::Unknown);
         assert!(!patience.ends_at(SHORT + LONG - 1) && patience.ends_at(SHORT + LONG));

@@ -87,3 +87,42 @@ impl Room {
         self.short.take().into_iter().chain(self.long.take()).chain(outgrown).collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use deck_mudeck::NodeId;
+    use deck_segment::{HeapOptions, Seat, layout};
+
+    use super::*;
+
+    /// Takes places in consecutive phases: none may meet the one before, and all lie in memory that is still there.
+    #[test]
+    fn a_contribution_never_meets_the_one_before_it() {
+        let heap = HeapMemory::create(NodeId(0), Seat(0), &HeapOptions::of(layout::DATA + (64 << 20))).unwrap();
+        let sizes =
+            [100, 8 << 10, 60 << 10, 64 << 10, 300 << 10, 64 << 10, 100 << 10, 1 << 20, 700 << 10, 33, 512 << 10];
+        for members in [1, 2, 8, 1024] {
+            let mut room = Room::default();
+            let (mut phase, mut last) = (0, 0..0);
+            for round in 0..40 {
+                for bytes in sizes.into_iter().skip(round % 3) {
+                    phase += 1;
+                    let from = room.take(&heap, phase, bytes, members).unwrap();
+                    let next = from..from + bytes;
+                    let what = format!("phase {phase} of {members}: {bytes} bytes at {next:?}, the last at {last:?}");
+                    assert!(next.end <= last.start || last.end <= next.start, "{what}");
+                    let has = |region: &Region| region.offset()..region.offset() + region.bytes();
+                    let regions: Vec<_> = room.short.iter().chain(&room.long).map(has).collect();
+                    assert!(
+                        regions.iter().any(|region| region.start <= next.start && next.end <= region.end),
+                        "{what}"
+                    );
+                    last = next;
+                }
+            }
+            let longest = PLACES * (1 << 20);
+            let has: usize = room.leave().iter().map(Region::bytes).sum();
+            assert!(has <= longest.max(MOST) + 2 * LONG, "{has} bytes for {members} members");
+        }
+    }
+}
