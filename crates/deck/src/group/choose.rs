@@ -18,7 +18,7 @@ use super::call::Kind;
 
 /// The most bytes that one of two members has in a piece: while one reads, the other writes the next, and the first and the last
 /// piece are what nobody overlaps.
-const PIECE_OF_TWO: usize = 128 << 10;
+const PIECE_OF_TWO: usize = 64 << 10;
 /// The most bytes that one of more members has in a piece. Of these some may share a core, and a round costs each a switch.
 const PIECE_MAX: usize = 512 << 10;
 /// The least: below, rounds cost more than memory is worth.
