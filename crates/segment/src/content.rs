@@ -99,7 +99,8 @@ impl Segment {
     pub fn content(&self, offset: usize, bytes: usize) -> Option<&[u8]> {
         let from = self.at(offset, bytes)?;
         // SAFETY: `from` is inside the mapping, which lives as long as this segment, for `bytes` bytes. That nobody writes meanwhile is
-        // the protocol's matter; a peer that does spoils content only, which has no invalid values.
+        // the protocol's matter; a peer that does, or that tells a place where the caller writes, spoils content only, which has
+        // no invalid values.
         Some(unsafe { std::slice::from_raw_parts(from.as_ptr(), bytes) })
     }
 
