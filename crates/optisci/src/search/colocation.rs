@@ -44,7 +44,7 @@ impl Colocation {
     pub fn new(instance: &Instance<'_>) -> Option<Colocation> {
         let (processes, nodes) = (instance.processes(), instance.nodes);
         let pairs = (0..instance.segments()).map(|segment| instance.uses_of(segment).len().pow(2)).sum::<usize>();
-        if processes > MOST_PROCESSES || nodes > MOST_NODES || nodes < 2 || pairs > MOST_PAIRS {
+        if processes > MOST_PROCESSES || !(2..=MOST_NODES).contains(&nodes) || pairs > MOST_PAIRS {
             return None;
         }
         let guests = instance.process_slots.iter().copied().max().unwrap_or(0).min(processes as u64) as usize;
@@ -246,4 +246,72 @@ fn halved(gain: &[f64], processes: usize, guests: usize) -> f64 {
         sum += row.iter().take(partners).sum::<f64>();
     }
     sum / 2.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Colocation;
+    use crate::model::Objective;
+    use crate::search::instance::Instance;
+    use crate::search::random::Random;
+    use crate::{Costs, Model, Placement, placement::Home};
+
+    /// Processes of which each two neighbours read one segment; `slots` of them on each node of a ring.
+    fn model(processes: usize, slots: usize, messages: bool) -> Model {
+        let entries = |entry: &dyn Fn(usize) -> String| (0..processes).map(entry).collect::<Vec<_>>().join(",");
+        let each = |entry: &dyn Fn(usize) -> String| (0..processes / 2).map(entry).collect::<Vec<_>>().join(",");
+        let nodes = processes / slots;
+        let (accesses, posts) = if messages {
+            let post =
+                |pair: usize| format!(r#"{{"from":"p{}","to":"p{}","count":9,"size":64}}"#, 2 * pair, 2 * pair + 1);
+            (String::new(), each(&post))
+        } else {
+            let access = |process: usize| {
+                format!(
+                    r#"{{"process":"p{process}","segment":"s{}","op":"read","count":{},"size":2048}}"#,
+                    process / 2,
+                    process + 1
+                )
+            };
+            (entries(&access), String::new())
+        };
+        let text = format!(
+            r#"{{"topology":{{"kind":"torus","nodes":{nodes},"dims":[{nodes}],"directed":true}},
+                "cost_model":{{"kind":"scipos","mem_mhz":100,"pci_mhz":33,"bridge_mhz":1000,"ring_mhz":500}},
+                "processes":[{}],"segments":[{}],"accesses":[{accesses}],"messages":[{posts}],
+                "process_slots":[{}]}}"#,
+            entries(&|process| format!(r#"{{"id":"p{process}"}}"#)),
+            each(&|pair| format!(r#"{{"id":"s{pair}","bytes":8}}"#)),
+            vec![slots.to_string(); nodes].join(","),
+        );
+        Model::from_json(&text).unwrap()
+    }
+
+    #[test]
+    fn pairs_that_share_are_brought_together_and_nothing_is_cheaper() {
+        for (processes, slots, messages) in [(12, 2, false), (12, 2, true), (12, 4, false), (4, 2, true)] {
+            let model = model(processes, slots, messages);
+            let instance = Instance::new(&model, Objective::Sum);
+            let colocation = Colocation::new(&instance).unwrap();
+            // Dealt out so that no pair is together.
+            let nodes = processes / slots;
+            let start: Vec<u32> = (0..processes as u32).map(|process| process % nodes as u32).collect();
+            let node = colocation.gather(&instance, &start, &mut Random::new(1), &mut || true);
+            let segments = (0..processes / 2).map(|pair| Home::One(node[2 * pair])).collect();
+            let cost = Costs::new(&model).evaluate(&Placement { processes: node, segments }).total_ns;
+            let bound = colocation.bound();
+            assert!(bound <= cost && cost - bound <= 1e-9 * cost, "{processes} {slots} {messages}: {bound} {cost}");
+        }
+    }
+
+    #[test]
+    fn alone_on_every_node_the_heaviest_users_are_near() {
+        let model = model(12, 1, false);
+        let instance = Instance::new(&model, Objective::Sum);
+        let bound = Colocation::new(&instance).unwrap().bound();
+        // One of each pair pays the way to the next node.
+        let segments = (0..6).map(|pair| Home::One(2 * pair + 1)).collect();
+        let cost = Costs::new(&model).evaluate(&Placement { processes: (0..12).collect(), segments }).total_ns;
+        assert!(bound <= cost && cost - bound <= 1e-3 * cost, "{bound} {cost}");
+    }
 }
