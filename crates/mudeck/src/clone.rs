@@ -107,12 +107,15 @@ impl Poster {
             node.want_ticks();
         }
         match self.sender.post(parcel) {
-            Err(Refusal::NeedsBuffer) => {
-                let moved = parcel.in_buffer(node.heap()).map_err(Refusal::Failed)?;
-                self.sender.post(&moved)
-            }
+            Err(Refusal::NeedsBuffer) => self.try_post_in_buffer(node, parcel),
             posted => posted,
         }
+    }
+
+    #[cold]
+    fn try_post_in_buffer(&self, node: &NodeShared, parcel: &Parcel) -> Result<Protocol, Refusal> {
+        let moved = parcel.in_buffer(node.heap()).map_err(Refusal::Failed)?;
+        self.sender.post(&moved)
     }
 
     fn ask_for_room(&self, more: bool) {

@@ -37,7 +37,9 @@ pub(crate) struct Ring {
     pub id: u64,
     pub receiver: Receiver<Host>,
     pub ended: Option<Ended>,
+    /// Looks that found nothing since this many messages had been taken.
     silent: u32,
+    seen: u32,
 }
 
 /// What a look at a mail box brings.
@@ -48,12 +50,29 @@ pub(crate) enum Arrival {
     Trouble(Error, Option<Box<Ring>>),
 }
 
+/// Indexes of the rings that are polled, in turn.
+struct Turns {
+    rings: VecDeque<usize>,
+    /// The first of them, at hand; `NOBODY` if there is none.
+    first: usize,
+}
+
+const NOBODY: usize = usize::MAX;
+
+impl Turns {
+    const NONE: Turns = Turns { rings: VecDeque::new(), first: NOBODY };
+
+    fn change(&mut self, change: impl FnOnce(&mut VecDeque<usize>)) {
+        change(&mut self.rings);
+        self.first = self.rings.front().copied().unwrap_or(NOBODY);
+    }
+}
+
 pub(crate) struct Inbox {
     area: Arc<Region>,
     words: Words,
     rings: Vec<Option<Ring>>,
-    /// Indexes of rings that are polled.
-    hot: VecDeque<usize>,
+    hot: Turns,
     turn: u32,
     /// The event's count at the last look at the bells.
     seen: u32,
@@ -62,7 +81,7 @@ pub(crate) struct Inbox {
 impl Inbox {
     pub fn new(area: Arc<Region>) -> Inbox {
         let words = area.words();
-        Inbox { area, words, rings: Vec::new(), hot: VecDeque::new(), turn: 0, seen: 0 }
+        Inbox { area, words, rings: Vec::new(), hot: Turns::NONE, turn: 0, seen: 0 }
     }
 
     pub fn event(&self) -> &Event {
@@ -92,12 +111,12 @@ impl Inbox {
 
     /// Adds a ring at a free place. Its bell may have rung already.
     pub fn add(&mut self, index: usize, id: u64, receiver: Receiver<Host>) {
-        self.rings[index] = Some(Ring { id, receiver, ended: None, silent: 0 });
+        self.rings[index] = Some(Ring { id, receiver, ended: None, silent: 0, seen: 0 });
     }
 
     /// All rings, for the end of the mail box.
     pub fn take_rings(&mut self) -> Vec<Ring> {
-        self.hot.clear();
+        self.hot.change(VecDeque::clear);
         self.rings.iter_mut().filter_map(Option::take).collect()
     }
 
@@ -145,8 +164,8 @@ impl Inbox {
         if let Some(ring) = &mut self.rings[index] {
             ring.silent = 0;
             ring.receiver.set_hot(true);
-            if !self.hot.contains(&index) {
-                self.hot.push_back(index);
+            if !self.hot.rings.contains(&index) {
+                self.hot.change(|hot| hot.push_back(index));
             }
         }
     }
@@ -171,8 +190,8 @@ impl Inbox {
     /// True if a retrieve would find something.
     pub fn has_work(&mut self) -> bool {
         self.hear_bells();
-        (0..self.hot.len()).any(|place| {
-            let Some(ring) = &mut self.rings[self.hot[place]] else { return false };
+        (0..self.hot.rings.len()).any(|place| {
+            let Some(ring) = &mut self.rings[self.hot.rings[place]] else { return false };
             // A node that left in order tells nothing.
             ring.receiver.has_next() || ring.ended == Some(Ended::Lost)
         })
@@ -185,14 +204,12 @@ impl Inbox {
         if self.event().count() != self.seen {
             return Err(Glance::Unclear);
         }
-        let Some(&index) = self.hot.front() else { return Err(Glance::Unclear) };
-        let Some(ring) = &mut self.rings[index] else { return Err(Glance::Unclear) };
+        let Some(Some(ring)) = self.rings.get_mut(self.hot.first) else { return Err(Glance::Unclear) };
         let glance = ring.receiver.take_simple(into);
         let Glance::Taken(protocol) = glance else {
-            let is_only = self.hot.len() == 1 && ring.ended.is_none();
+            let is_only = self.hot.rings.len() == 1 && ring.ended.is_none();
             return Err(if is_only { glance } else { Glance::Unclear });
         };
-        ring.silent = 0;
         let from = ring.receiver.from();
         self.note_turn();
         Ok((from, protocol))
@@ -204,8 +221,8 @@ impl Inbox {
     /// [`ErrorKind::NoMemory`] if there is no room for a copy; the message stays.
     pub fn take(&mut self, into: &mut Parcel, heap: &Arc<HeapMemory>, heaps: &dyn Heaps) -> Result<Option<Arrival>> {
         self.hear_bells();
-        for _ in 0..self.hot.len() {
-            let Some(&index) = self.hot.front() else { break };
+        for _ in 0..self.hot.rings.len() {
+            let Some(&index) = self.hot.rings.front() else { break };
             if let Some(arrival) = self.take_from(index, into, heap, heaps)? {
                 self.note_turn();
                 return Ok(Some(arrival));
@@ -225,8 +242,8 @@ impl Inbox {
 
     fn next_turn(&mut self) {
         self.turn = 0;
-        if self.hot.len() > 1 {
-            self.hot.rotate_left(1);
+        if self.hot.rings.len() > 1 {
+            self.hot.change(|hot| hot.rotate_left(1));
         }
     }
 
@@ -241,23 +258,22 @@ impl Inbox {
         let from = ring.receiver.from();
         loop {
             match ring.receiver.take(into, heap, heaps) {
-                Ok(Some(protocol)) => {
-                    ring.silent = 0;
-                    return Ok(Some(Arrival::Message(from, protocol)));
-                }
+                Ok(Some(protocol)) => return Ok(Some(Arrival::Message(from, protocol))),
                 Ok(None) => {}
                 Err(error) if error.kind() == ErrorKind::NoMemory => return Err(error),
                 Err(error) => {
                     ring.receiver.set_closed();
-                    self.hot.retain(|other| *other != index);
+                    self.hot.change(|hot| hot.retain(|other| *other != index));
                     let ring = self.rings[index].take();
                     return Ok(Some(Arrival::Trouble(error, ring.map(Box::new))));
                 }
             }
             match ring.ended {
                 None => {
-                    ring.silent += 1;
-                    if ring.silent >= SILENT_LOOKS && self.hot.len() > 1 {
+                    let messages = ring.receiver.messages();
+                    ring.silent = if ring.seen == messages { ring.silent + 1 } else { 1 };
+                    ring.seen = messages;
+                    if ring.silent >= SILENT_LOOKS && self.hot.rings.len() > 1 {
                         self.cool();
                     }
                     return Ok(None);
@@ -284,13 +300,13 @@ impl Inbox {
 
     fn remove(&mut self, index: usize) {
         self.rings[index] = None;
-        self.hot.retain(|other| *other != index);
+        self.hot.change(|hot| hot.retain(|other| *other != index));
     }
 
     /// Makes silent rings cold: from now on their posters ring. Those that turn out not to be silent stay hot.
     pub fn cool(&mut self) {
         let mut cooled = Vec::new();
-        for index in self.hot.iter().copied() {
+        for index in self.hot.rings.iter().copied() {
             if let Some(ring) = &mut self.rings[index]
                 && ring.ended.is_none()
             {
@@ -307,7 +323,7 @@ impl Inbox {
         for index in cooled {
             let is_silent = self.rings[index].as_ref().is_none_or(|ring| !ring.receiver.has_next());
             if is_silent {
-                self.hot.retain(|other| *other != index);
+                self.hot.change(|hot| hot.retain(|other| *other != index));
             } else {
                 self.heat(index);
             }

@@ -120,13 +120,15 @@ impl Core {
         &self.area
     }
 
-    /// As [`Inbox::take_simple`]. A closed mail box has no rings, which is unclear.
+    /// As [`Inbox::take_simple`], for the thread that always retrieves here. A closed mail box has no rings, which is unclear.
     #[inline]
     fn take_simple(&self, into: &mut Parcel) -> std::result::Result<NodeId, Glance> {
-        let mut inbox = self.inbox.lock();
-        let (from, protocol) = inbox.take_simple(into)?;
-        self.retrieved.count(protocol, into.size());
-        Ok(from)
+        let taken = self.inbox.visit_as_favourite(|inbox| {
+            let (from, protocol) = inbox.take_simple(into)?;
+            self.retrieved.count(protocol, into.size());
+            Ok(from)
+        });
+        taken.unwrap_or(Err(Glance::Unclear))
     }
 
     pub fn is_closed(&self) -> bool {

@@ -12,6 +12,7 @@ mod host;
 #[cfg(not(loom))]
 pub use host::Host;
 
+use crate::Lines;
 use crate::layout::LINE_WORDS;
 
 /// A 64-byte line: eight words.
@@ -25,12 +26,11 @@ pub trait Remote: Send + Sync + 'static {
     /// True if the other node's pages can be read in place (one host): then buffers are handed over.
     const IS_MAPPED: bool;
 
-    /// Writes one line at a multiple of 64. It lands as a whole: a reader that sees the last word (with acquire) sees the
-    /// others.
-    fn write_line(&self, offset: usize, line: &Line);
+    /// Slots of a ring in that segment.
+    type Slots: Slots;
 
-    /// A line at a multiple of 64 will be written soon: fetches it where that helps.
-    fn expect_line(&self, _offset: usize) {}
+    /// The `count` slots, a power of two, that begin at `offset`, a multiple of 64.
+    fn slots(&self, offset: usize, count: u32) -> Self::Slots;
 
     /// Writes one word at a multiple of 8; on host memory with release.
     fn write_word(&self, offset: usize, value: u64);
@@ -47,4 +47,18 @@ pub trait Remote: Send + Sync + 'static {
 
     /// Notifies the [`deck_sync::Event`] at `offset`, after everything written before has landed.
     fn interrupt(&self, offset: usize);
+}
+
+/// The slots of a ring in a segment of another node. Positions come round: every one has its line.
+pub trait Slots: Send + Sync + 'static {
+    /// Writes the line of `position`. It lands as a whole: a reader that sees the last word (with acquire) sees the others.
+    fn write(&self, position: u32, line: &Line);
+
+    /// The line of `position` will be written soon: fetches it where that helps.
+    fn expect(&self, _position: u32) {}
+
+    /// The lines themselves, where a write is a store and words may be written one by one.
+    fn mapped(&self) -> Option<&Lines> {
+        None
+    }
 }

@@ -20,6 +20,7 @@ mod huge;
 pub mod layout;
 #[cfg_attr(miri, allow(dead_code, reason = "Miri's memory has no limits"))]
 mod limits;
+mod lines;
 #[cfg(not(miri))]
 mod memory;
 #[cfg(miri)]
@@ -37,6 +38,7 @@ pub use fabric::Remote;
 pub use facts::MemoryFacts;
 pub use heap::{HeapMemory, HeapOptions, HeapUse, default_bytes};
 pub use huge::{HUGE, HugePages};
+pub use lines::Lines;
 pub use memory::Segment;
 pub use numa::{Numa, NumaChoice, NumaUse};
 pub use region::Region;

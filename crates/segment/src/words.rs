@@ -5,6 +5,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use crate::Segment;
+#[cfg(loom)]
 use crate::layout::LINE_WORDS;
 use deck_sync::Event;
 use deck_sync::atomic::AtomicU64;
@@ -62,7 +63,9 @@ impl Words {
     pub fn get(&self, index: usize) -> &AtomicU64 {
         #[cfg(not(loom))]
         {
-            assert!(index < self.count, "word {index} of {}", self.count);
+            if index >= self.count {
+                outside(index, self.count);
+            }
             // SAFETY: inside the run, which lies in a live mapping at an address that is a multiple of 8; any bit pattern
             // is a valid AtomicU64.
             unsafe { self.first.add(index).as_ref() }
@@ -71,20 +74,9 @@ impl Words {
         &self.words.0[index]
     }
 
-    /// The line that begins with word `index`: as eight times [`Words::get`], checked once.
-    ///
-    /// # Panics
-    /// If not all of it is there.
-    #[inline]
-    pub fn line(&self, index: usize) -> &[AtomicU64; LINE_WORDS] {
-        #[cfg(not(loom))]
-        {
-            assert!(self.count >= LINE_WORDS && index <= self.count - LINE_WORDS, "line {index} of {}", self.count);
-            // SAFETY: inside the run, which lies in a live mapping at an address that is a multiple of 8; any bit pattern
-            // is valid.
-            unsafe { self.first.add(index).cast::<[AtomicU64; LINE_WORDS]>().as_ref() }
-        }
-        #[cfg(loom)]
+    /// The line that begins with word `index`, for a model's [`crate::Lines`].
+    #[cfg(loom)]
+    pub(crate) fn line(&self, index: usize) -> &[AtomicU64; LINE_WORDS] {
         self.words.0[index..index + LINE_WORDS].try_into().expect("as many as a line has")
     }
 
@@ -121,10 +113,13 @@ impl Words {
     }
 
     /// The event in word `index`. A model has one event, whatever the index.
+    #[inline]
     pub fn event(&self, index: usize) -> &Event {
         #[cfg(not(loom))]
         {
-            assert!(index < self.count, "event in word {index} of {}", self.count);
+            if index >= self.count {
+                outside(index, self.count);
+            }
             // SAFETY: inside the run, aligned to 8, and an Event has the size of a word; any bit pattern is a valid Event.
             unsafe { self.first.add(index).cast::<Event>().as_ref() }
         }
@@ -149,4 +144,12 @@ impl Words {
         #[cfg(loom)]
         unreachable!("a model has no bulk content")
     }
+}
+
+/// Apart, so that the words' users need no memory for what the message says.
+#[cfg(not(loom))]
+#[cold]
+#[inline(never)]
+fn outside(index: usize, count: usize) -> ! {
+    panic!("word {index} of {count}")
 }

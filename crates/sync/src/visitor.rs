@@ -11,6 +11,17 @@ pub(crate) struct Visitor {
     inside: [AtomicUsize; DEPTH],
 }
 
+/// A thread is inside a lock as its favourite.
+pub(crate) struct Place(&'static AtomicUsize);
+
+impl Drop for Place {
+    #[inline]
+    fn drop(&mut self) {
+        // Release: pairs with: biased/outside. What was done inside is before whoever comes next.
+        self.0.store(0, Ordering::Release);
+    }
+}
+
 impl Visitor {
     fn new() -> &'static Visitor {
         Box::leak(Box::new(Visitor { inside: std::array::from_fn(|_| AtomicUsize::new(0)) }))
@@ -35,23 +46,13 @@ impl Visitor {
         unsafe { visitor.as_ref() }
     }
 
-    /// A place that is not in use. Only the visitor's own thread.
+    /// Says that the thread is inside `lock` until the place is dropped; `None` if it is inside too many. Only the visitor's own
+    /// thread.
     #[inline]
-    pub fn free_place(&self) -> Option<usize> {
-        self.inside.iter().position(|place| place.load(Ordering::Relaxed) == 0)
-    }
-
-    /// Only the visitor's own thread.
-    #[inline]
-    pub fn enter(&self, place: usize, lock: usize) {
-        self.inside[place].store(lock, Ordering::Relaxed);
-    }
-
-    /// Only the visitor's own thread.
-    #[inline]
-    pub fn leave(&self, place: usize) {
-        // Release: pairs with: biased/outside. What was done inside is before whoever comes next.
-        self.inside[place].store(0, Ordering::Release);
+    pub fn enter(&'static self, lock: usize) -> Option<Place> {
+        let place = self.inside.iter().find(|place| place.load(Ordering::Relaxed) == 0)?;
+        place.store(lock, Ordering::Relaxed);
+        Some(Place(place))
     }
 
     /// True if its thread is inside `lock`, or about to find out that it must not be.
@@ -70,31 +71,35 @@ mod here {
     /// Visitors whose threads have ended.
     static FREE: Mutex<Vec<&'static Visitor>> = Mutex::new(Vec::new());
 
-    struct Here(Cell<Option<&'static Visitor>>);
+    /// Gives the visitor back when the thread ends.
+    struct Return;
 
-    impl Drop for Here {
+    impl Drop for Return {
         fn drop(&mut self) {
-            if let Some(visitor) = self.0.take() {
+            if let Some(visitor) = HERE.take() {
                 FREE.lock().unwrap_or_else(PoisonError::into_inner).push(visitor);
             }
         }
     }
 
     thread_local! {
-        static HERE: Here = const { Here(Cell::new(None)) };
+        // Apart from what has a destructor: a look at that would have to ask each time whether it was dropped.
+        static HERE: Cell<Option<&'static Visitor>> = const { Cell::new(None) };
+        static RETURN: Return = const { Return };
     }
 
     #[inline]
     pub fn visitor() -> Option<&'static Visitor> {
-        HERE.try_with(|here| here.0.get().unwrap_or_else(|| first(here))).ok()
+        HERE.get().or_else(first)
     }
 
     #[cold]
-    fn first(here: &Here) -> &'static Visitor {
+    fn first() -> Option<&'static Visitor> {
+        RETURN.try_with(|_| ()).ok()?;
         let free = FREE.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let visitor = free.unwrap_or_else(Visitor::new);
-        here.0.set(Some(visitor));
-        visitor
+        HERE.set(Some(visitor));
+        Some(visitor)
     }
 }
 

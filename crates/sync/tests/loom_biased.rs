@@ -34,6 +34,25 @@ fn a_favourite_and_another_are_never_inside_together() {
     });
 }
 
+/// A favourite whose visits leave no guard behind, and another thread that takes the right away.
+///
+/// Seen to fail: with a visit that leaves its place before it touches the value.
+#[test]
+fn a_visit_of_the_favourite_is_alone() {
+    bounded(4, || {
+        let lock = Arc::new(Biased::eager(0u32));
+        *lock.lock() += 1;
+        let other = {
+            let lock = lock.clone();
+            thread::spawn(move || *lock.lock() += 1)
+        };
+        let visits = (0..2).filter(|_| lock.visit_as_favourite(|value| *value += 1).is_some()).count() as u32;
+        other.join().unwrap();
+        assert_eq!(*lock.lock(), 2 + visits);
+        assert!(lock.visit_as_favourite(|_| ()).is_some(), "whoever was inside last is the favourite");
+    });
+}
+
 /// Two threads become the favourite in turn.
 #[test]
 fn the_right_moves_from_thread_to_thread() {

@@ -18,6 +18,7 @@ use deck_segment::{Buffer, HeapMemory};
 use deck_sync::atomic::{AtomicU64, Ordering};
 use deck_sync::{Error, ErrorKind, Result};
 
+use crate::segment::packed;
 use crate::segment::packet::Label;
 
 /// The most bytes of content that need no buffer; what a slot can carry.
@@ -69,6 +70,14 @@ impl Run {
     }
 }
 
+/// Content of one type that fits into a word.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Small {
+    pub word: u64,
+    pub size: usize,
+    pub element: u8,
+}
+
 impl Default for Parcel {
     fn default() -> Parcel {
         Parcel { store: Store::Inline(Inline::default()), size: 0, element: BYTES, runs: 0 }
@@ -92,7 +101,7 @@ impl Parcel {
     #[inline]
     pub(crate) fn set_words<const N: usize>(&mut self, words: &[AtomicU64; N], size: usize, element: u8) {
         if let Store::Buffer(_) = self.store {
-            self.store = Store::Inline(Inline::default());
+            self.give_up_buffer();
         }
         if let Store::Inline(inline) = &mut self.store {
             // Word by word from there to here: over a line on the stack the processor would wait for its own stores.
@@ -104,6 +113,18 @@ impl Parcel {
         (self.size, self.element, self.runs) = (size, element, 0);
     }
 
+    #[cold]
+    fn give_up_buffer(&mut self) {
+        self.store = Store::Inline(Inline::default());
+    }
+
+    /// The content, if it is of one type and fits into a word; what is behind [`Parcel::size`] is anything.
+    #[inline]
+    pub(crate) fn small(&self) -> Option<Small> {
+        let line = self.inline_line().filter(|_| self.size <= packed::BYTES && self.runs == 0)?;
+        Some(Small { word: line[0], size: self.size, element: self.element })
+    }
+
     /// Inline content as it would lie in a slot; what is behind [`Parcel::size`] is anything.
     #[inline]
     pub(crate) fn inline_line(&self) -> Option<&Line> {
@@ -111,12 +132,6 @@ impl Parcel {
             Store::Inline(inline) => Some(&inline.0),
             Store::Buffer(_) => None,
         }
-    }
-
-    /// As [`Parcel::inline_line`], if it is raw bytes.
-    #[inline]
-    pub(crate) fn raw_line(&self) -> Option<&Line> {
-        self.inline_line().filter(|_| self.element == BYTES)
     }
 
     /// A buffer that was handed over.

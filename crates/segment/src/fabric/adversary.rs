@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use deck_sync::atomic::Ordering;
 
-use super::{Line, Remote};
+use super::{Line, Remote, Slots};
 use crate::layout::{LINE, LINE_WORDS};
 use crate::{Segment, Words};
 
@@ -90,12 +90,29 @@ impl Flight {
     }
 }
 
+/// The slots of a ring behind the fabric: each is written with a packet.
+#[derive(Clone, Debug)]
+pub struct Packets {
+    adversary: Adversary,
+    offset: usize,
+    count: u32,
+}
+
+impl Slots for Packets {
+    fn write(&self, position: u32, line: &Line) {
+        let index = (position & (self.count - 1)) as usize;
+        self.adversary.send((self.offset + index * LINE) / 8, line);
+    }
+}
+
 impl Remote for Adversary {
     const IS_MAPPED: bool = false;
 
-    fn write_line(&self, offset: usize, line: &Line) {
-        assert!(offset.is_multiple_of(LINE));
-        self.send(offset / 8, line);
+    type Slots = Packets;
+
+    fn slots(&self, offset: usize, count: u32) -> Packets {
+        assert!(offset.is_multiple_of(LINE) && count.is_power_of_two());
+        Packets { adversary: self.clone(), offset, count }
     }
 
     fn write_word(&self, offset: usize, value: u64) {

@@ -7,7 +7,8 @@ use deck_sync::Event;
 use deck_sync::atomic::{AtomicU64, Ordering};
 
 use super::{Line, Remote};
-use crate::Segment;
+use crate::layout::LINE_WORDS;
+use crate::{Lines, Segment, Words};
 
 /// A mapped segment as a [`Remote`].
 #[derive(Clone, Debug)]
@@ -43,21 +44,12 @@ impl Host {
 impl Remote for Host {
     const IS_MAPPED: bool = true;
 
-    #[inline]
-    fn write_line(&self, offset: usize, line: &Line) {
-        let first = self.at(offset, size_of::<Line>(), size_of::<Line>()).cast::<AtomicU64>();
-        for (index, value) in line[..line.len() - 1].iter().enumerate() {
-            // SAFETY: the whole line is inside a live mapping, aligned; any bit pattern is a valid AtomicU64.
-            unsafe { first.add(index).as_ref() }.store(*value, Ordering::Relaxed);
-        }
-        // Release: pairs with: ring/slot. The last word carries sequence and tag.
-        // SAFETY: as above.
-        unsafe { first.add(line.len() - 1).as_ref() }.store(line[line.len() - 1], Ordering::Release);
-    }
+    type Slots = Lines;
 
-    #[inline]
-    fn expect_line(&self, offset: usize) {
-        crate::prefetch::to_write(self.at(offset, size_of::<Line>(), size_of::<Line>()).as_ptr());
+    fn slots(&self, offset: usize, count: u32) -> Lines {
+        assert!(offset.is_multiple_of(size_of::<Line>()), "offset {offset} is no multiple of a line");
+        let words = Words::in_segment(&self.segment, offset, count as usize * LINE_WORDS);
+        Lines::of(&words.expect("the slots lie outside of the segment"), count)
     }
 
     #[inline]

@@ -5,6 +5,8 @@
 //! of content, then the last word of the slot, which says how many there are. The receiver stays at such a slot until the
 //! next one is in use.
 
+use deck_segment::layout::LINE_WORDS;
+
 use super::packet::{ANNOUNCEMENT, control, kind};
 use super::ring::Position;
 use crate::parcel::MIXED;
@@ -19,13 +21,17 @@ const SIZES: u32 = 16;
 const SIZE_BITS: u32 = 4;
 const COUNT: u32 = SIZES + MESSAGES * SIZE_BITS;
 const COUNT_MASK: u64 = 7;
+/// The lowest bit of each size.
+const LOWEST_BITS: u64 = 0x111_1111;
+
+const _: () = assert!(BYTES == 8 && SIZE_BITS == 4 && MESSAGES == 7 && MESSAGES as usize == LINE_WORDS - 1);
 
 /// The last word of a slot with small messages of one element type.
 ///
 /// ```text
 /// bits 0-7 kind, 8-15 element code, 16-43 seven sizes of 4 bits, 44-46 how many messages, 47 zero; then as in every slot
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Packed(u64);
 
 impl Packed {
@@ -71,6 +77,12 @@ impl Packed {
         Packed(self.0 & (u64::MAX >> 16))
     }
 
+    /// The word of the last message in the slot.
+    #[inline]
+    pub fn last(self) -> usize {
+        (self.count() as usize).wrapping_sub(1) % LINE_WORDS
+    }
+
     /// How many messages there are.
     #[inline]
     pub fn count(self) -> u32 {
@@ -89,10 +101,13 @@ impl Packed {
         (self.0 >> (SIZES + SIZE_BITS * index) & ((1 << SIZE_BITS) - 1)) as usize
     }
 
-    /// True if the message at `index` can be.
+    /// True if what it says can be: the last word was written by another process.
     #[inline]
-    pub fn has(self, index: u32) -> bool {
-        index < self.count() && self.size(index) <= BYTES && self.element() != 0 && self.element() != MIXED
+    pub fn is_possible(self) -> bool {
+        let sizes = self.0 >> SIZES & ((1 << (SIZE_BITS * self.count())) - 1);
+        // Of each size: more than 8 are those with the highest bit and another one.
+        let (highest, lower) = (sizes >> 3 & LOWEST_BITS, (sizes | sizes >> 1 | sizes >> 2) & LOWEST_BITS);
+        highest & lower == 0 && self.count() != 0 && self.element() != 0 && self.element() != MIXED
     }
 }
 
@@ -115,10 +130,19 @@ mod tests {
             let read = Packed::read(packed.word()).expect("it is packed");
             prop_assert_eq!((read.count() as usize, read.element()), (sizes.len(), element));
             for (index, size) in sizes.iter().enumerate() {
-                prop_assert!(read.has(index as u32));
                 prop_assert_eq!(read.size(index as u32), *size);
             }
-            prop_assert!(!read.has(sizes.len() as u32));
+            prop_assert!(read.is_possible());
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_cannot_be_is_found_out(word: u64) {
+            let packed = Packed(word);
+            let fits = (0..packed.count()).all(|index| packed.size(index) <= BYTES);
+            let is_possible = fits && packed.count() > 0 && packed.element() != 0 && packed.element() != MIXED;
+            prop_assert_eq!(packed.is_possible(), is_possible);
         }
     }
 

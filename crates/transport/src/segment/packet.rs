@@ -172,7 +172,7 @@ impl Packet {
         }
         let (kind, element) = (last as u8, (last >> 8) as u8);
         if let Some(packed) = Packed::read(last) {
-            if packed.count() == 0 || !(0..packed.count()).all(|index| packed.has(index)) {
+            if !packed.is_possible() {
                 return Err(Nonsense("a slot with small messages that cannot be"));
             }
             return Ok(Packet::Packed { packed: packed.content(), words: std::array::from_fn(|index| line[index]) });

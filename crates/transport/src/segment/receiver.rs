@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use deck_segment::fabric::Line;
 use deck_segment::layout::{LINE, LINE_WORDS};
-use deck_segment::{Buffer, HeapMemory, Region, Remote, Words};
+use deck_segment::{Buffer, HeapMemory, Lines, Region, Remote, Words};
 use deck_sync::atomic::Ordering;
 use deck_sync::{Error, ErrorKind, NodeId, Result, barrier, point};
 
@@ -48,7 +48,8 @@ pub enum Glance {
 pub struct Receiver<R: Remote> {
     from: NodeId,
     shape: Shape,
-    slots: u32,
+    count: u32,
+    slots: Lines,
     /// What may be owed; computed once, as they are needed with every message.
     slack: u32,
     area_slack: u32,
@@ -60,10 +61,11 @@ pub struct Receiver<R: Remote> {
     /// Offset of the credit line in the sender's segment.
     credit: usize,
     head: Position,
-    /// Of the small messages in the slot at `head`, how many were taken.
+    /// Of the small messages in the slot at `head`, how many were taken, how many are known to be there, and the last word that
+    /// said so, or 0. If all of them were taken the slot is *drained*: until the next slot is in use, more may be added.
     taken: u32,
-    /// The last word of that slot if all of them were taken: until the next slot is in use, more may be added. Otherwise 0.
-    drained: u64,
+    known: u32,
+    packed: Packed,
     /// Messages taken, of all times.
     messages: u32,
     /// Messages, area lines and bytes of the last credit that was told.
@@ -110,7 +112,8 @@ impl<R: Remote> Receiver<R> {
     pub fn new(parts: ReceiverParts<R>) -> Receiver<R> {
         Receiver {
             from: parts.from,
-            slots: parts.shape.slots(),
+            count: parts.shape.slots(),
+            slots: Lines::of(&parts.ring, parts.shape.slots()),
             slack: parts.shape.slack(),
             area_slack: parts.shape.area_slack(),
             bytes_slack: parts.shape.bytes_slack(),
@@ -121,7 +124,8 @@ impl<R: Remote> Receiver<R> {
             credit: parts.credit,
             head: 0,
             taken: 0,
-            drained: 0,
+            known: 0,
+            packed: Packed::default(),
             messages: 0,
             told: 0,
             told_area: 0,
@@ -159,42 +163,47 @@ impl<R: Remote> Receiver<R> {
         self.head
     }
 
+    /// Messages taken, of all times, modulo 2^32.
+    pub fn messages(&self) -> u32 {
+        self.messages
+    }
+
     /// The place of a position.
     #[inline]
     fn index(&self, position: Position) -> usize {
-        (position & (self.slots - 1)) as usize
+        (position & (self.count - 1)) as usize
     }
 
-    /// Where the slot of a position begins, in words of the ring.
+    /// Whether all small messages that are known to be in the slot at `head` were taken.
     #[inline]
-    fn slot(&self, position: Position) -> usize {
-        self.index(position) * LINE_WORDS
+    fn is_drained(&self) -> bool {
+        self.known != 0 && self.taken == self.known
     }
 
     #[inline]
     fn last_word(&self, position: Position) -> u64 {
         // Acquire: pairs with: ring/slot.
-        self.ring.get(self.slot(position) + LINE_WORDS - 1).load(Ordering::Acquire)
+        self.slots.line(position)[LINE_WORDS - 1].load(Ordering::Acquire)
     }
 
     /// True if the next message is there, or nonsense. One load, or two.
     #[inline]
     pub fn has_next(&self) -> bool {
         let is_there = |found: Result<Option<u64>>| !matches!(found, Ok(None));
-        is_there(self.here()) || self.drained != 0 && is_there(self.at(self.head.wrapping_add(1)))
+        is_there(self.here()) || self.is_drained() && is_there(self.at(self.head.wrapping_add(1)))
     }
 
     /// True if all that was posted before `tail` was taken.
     pub fn has_taken_all(&self, tail: Position) -> bool {
-        let is_drained = || self.drained != 0 && matches!(self.here(), Ok(None));
-        self.head == tail || self.head.wrapping_add(1) == tail && is_drained()
+        let is_done = || self.is_drained() && matches!(self.here(), Ok(None));
+        self.head == tail || self.head.wrapping_add(1) == tail && is_done()
     }
 
     /// The last word of the slot of the next message, at `head`, if that is there.
     #[inline]
     fn next(&mut self) -> Result<Option<u64>> {
         let here = self.here()?;
-        if here.is_some() || self.drained == 0 {
+        if here.is_some() || !self.is_drained() {
             return Ok(here);
         }
         let Some(next) = self.at(self.head.wrapping_add(1))? else { return Ok(None) };
@@ -212,7 +221,7 @@ impl<R: Remote> Receiver<R> {
     #[inline]
     fn here(&self) -> Result<Option<u64>> {
         let last = self.last_word(self.head);
-        if last == self.drained { Ok(None) } else { self.arrived(last, self.head) }
+        if last == self.packed.word() && self.taken == self.known { Ok(None) } else { self.arrived(last, self.head) }
     }
 
     /// The last word of the slot at `position`, if it has arrived.
@@ -224,7 +233,7 @@ impl<R: Remote> Receiver<R> {
     /// `last`, if it tells that `position` has arrived.
     #[inline]
     fn arrived(&self, last: u64, position: Position) -> Result<Option<u64>> {
-        if Packet::has_arrived(last, position, self.slots) {
+        if Packet::has_arrived(last, position, self.count) {
             return Ok(Some(last));
         }
         if last >> 62 == 3 {
@@ -237,7 +246,7 @@ impl<R: Remote> Receiver<R> {
     #[inline]
     fn line(&self, position: Position, last: u64) -> Line {
         // Relaxed: ordered by the acquire of the last word.
-        let words = self.ring.line(self.slot(position));
+        let words = self.slots.line(position);
         let mut line: Line = std::array::from_fn(|index| words[index].load(Ordering::Relaxed));
         line[LINE_WORDS - 1] = last;
         line
@@ -260,6 +269,10 @@ impl<R: Remote> Receiver<R> {
     /// once for as many messages as a seventh of the ring. No locked operation, no allocation, no system call.
     #[inline]
     pub fn take_simple(&mut self, into: &mut Parcel) -> Glance {
+        if self.taken < self.known {
+            self.take_known(into);
+            return Glance::Taken(Protocol::Short);
+        }
         let Ok(last) = self.next() else { return Glance::Unclear };
         let Some(last) = last else {
             self.in_a_row = 0;
@@ -284,23 +297,34 @@ impl<R: Remote> Receiver<R> {
         self.take_beside(last, into).then_some(Protocol::Buffered)
     }
 
-    /// Takes the next of the small messages at `head`.
+    /// Takes the next of the small messages at `head`, where the last word is that of a slot with such.
     #[inline]
     fn take_small(&mut self, packed: Packed, into: &mut Parcel) -> bool {
-        if !packed.is_at(self.head) || !packed.has(self.taken) {
+        if !packed.is_at(self.head) || !packed.is_possible() || packed.count() <= self.taken {
             return false;
         }
-        let word = self.ring.get(self.slot(self.head) + self.taken as usize);
-        into.set_words(std::array::from_ref(word), packed.size(self.taken), packed.element());
+        (self.packed, self.known) = (packed, packed.count());
+        self.expected_lines = 0;
+        self.take_known(into);
+        true
+    }
+
+    /// Takes the next of the small messages at `head`, which is known to be there.
+    #[inline]
+    fn take_known(&mut self, into: &mut Parcel) {
+        let word = &self.slots.line(self.head)[self.taken as usize % LINE_WORDS];
+        into.set_words(std::array::from_ref(word), self.packed.size(self.taken), self.packed.element());
         self.taken += 1;
         if self.taken == packed::MESSAGES {
             self.leave_slot();
-        } else {
-            self.drained = if self.taken == packed.count() { packed.word() } else { 0 };
         }
-        self.expected_lines = 0;
-        self.count(Protocol::Short);
-        true
+        self.messages = self.messages.wrapping_add(1);
+        point("retrieve/held");
+        // Area and bytes are as they were when that was decided last.
+        if self.messages.wrapping_sub(self.told) > self.slack || self.is_hungry() {
+            self.tell();
+        }
+        point("retrieve/credited");
     }
 
     /// Takes the message that lies in the area, if `into` has a buffer for it. Not inlined: shorter messages would pay for it.
@@ -323,7 +347,7 @@ impl<R: Remote> Receiver<R> {
     #[inline]
     fn take_line(&mut self, last: u64, into: &mut Parcel) -> bool {
         let Some((size, element)) = packet::simple(last, self.head) else { return false };
-        into.set_words(self.ring.line(self.slot(self.head)), size, element);
+        into.set_words(self.slots.line(self.head), size, element);
         self.expected_lines = 0;
         self.leave_whole_slot();
         self.count(Protocol::Short);
@@ -403,7 +427,8 @@ impl<R: Remote> Receiver<R> {
     /// Nothing more is to be taken from the slot at `head`.
     #[inline]
     fn leave_slot(&mut self) {
-        (self.head, self.taken, self.drained) = (self.head.wrapping_add(1), 0, 0);
+        self.head = self.head.wrapping_add(1);
+        (self.taken, self.known, self.packed) = (0, 0, Packed::default());
     }
 
     /// As [`Receiver::leave_slot`] if one message took all of it. Not for small ones: of their slots few are in use at a time.
@@ -412,7 +437,7 @@ impl<R: Remote> Receiver<R> {
         self.leave_slot();
         self.in_a_row += 1;
         if self.in_a_row > BEHIND {
-            self.ring.prefetch(self.slot(self.head.wrapping_add(PREFETCH)));
+            self.slots.prefetch(self.head.wrapping_add(PREFETCH));
         }
     }
 
@@ -452,10 +477,16 @@ impl<R: Remote> Receiver<R> {
         let may_wait = self.messages.wrapping_sub(self.told) <= self.slack
             && self.area.wrapping_sub(self.told_area) <= self.area_slack
             && self.bytes.wrapping_sub(self.told_bytes) <= self.bytes_slack
-            && self.ring.get(self.hungry).load(Ordering::Relaxed) == 0;
+            && !self.is_hungry();
         if !may_wait {
             self.tell();
         }
+    }
+
+    /// Whether the sender waits for room.
+    #[inline]
+    fn is_hungry(&self) -> bool {
+        self.ring.get(self.hungry).load(Ordering::Relaxed) != 0
     }
 
     /// Tells the sender how far the ring is free.
@@ -477,7 +508,7 @@ impl<R: Remote> Receiver<R> {
         }
         // Pairs with: ring/hungry. Either the sender, after asking for room, sees the credit, or we see that it asks.
         barrier::light();
-        if self.ring.get(self.hungry).load(Ordering::Relaxed) != 0 {
+        if self.is_hungry() {
             self.remote.interrupt(self.credit + 8 * credit::ROOM);
         }
     }
@@ -516,10 +547,10 @@ impl<R: Remote> Receiver<R> {
 
     /// True if nothing that was reserved before `tail` is still to be written: then the ring's memory may be used again.
     pub fn is_quiet(&mut self, tail: Position) -> bool {
-        if self.drained != 0 && self.head != tail {
+        if self.is_drained() && self.head != tail {
             self.leave_slot();
         }
-        while self.head != tail && Packet::has_arrived(self.last_word(self.head), self.head, self.slots) {
+        while self.head != tail && Packet::has_arrived(self.last_word(self.head), self.head, self.count) {
             self.head = self.head.wrapping_add(1);
         }
         self.head == tail

@@ -10,17 +10,17 @@
 
 use std::sync::Arc;
 
-use deck_segment::fabric::Line;
+use deck_segment::fabric::{Line, Slots};
 use deck_segment::layout::{LINE, LINE_WORDS};
-use deck_segment::{Region, Remote, Words};
+use deck_segment::{Lines, Region, Remote, Words};
 use deck_sync::atomic::{AtomicU32, Ordering};
 use deck_sync::{Biased, Error, ErrorKind, Event, NodeId, barrier, point};
 
 use super::packed::{self, Packed};
 use super::packet::{self, Label, Packet};
 use super::ring::{Position, RingPlace, Shape, credit};
-use crate::parcel::{BYTES, Parcel};
-use crate::protocol::{Budget, Protocol, Thresholds, choose};
+use crate::parcel::{BYTES, Parcel, Small};
+use crate::protocol::{Budget, Protocol, SHORT_TYPED, Thresholds, choose};
 use crate::traffic::Traffic;
 use zero_copy::InFlight;
 
@@ -62,7 +62,8 @@ pub struct Sender<R: Remote> {
     remote: R,
     place: RingPlace,
     shape: Shape,
-    slots: u32,
+    count: u32,
+    slots: R::Slots,
     limit: u32,
     receiver: NodeId,
     credit: Words,
@@ -83,8 +84,10 @@ struct Posting {
     position: Position,
     /// The slot before it, if it holds small messages.
     open: Packed,
-    /// Messages posted, of all times. Credits count messages: with several in a slot there are never too few slots.
-    messages: u32,
+    /// Messages that may be posted, of all times, as the credits were last read; and how many of them were not posted yet. Credits
+    /// count messages: with several in a slot there are never too few slots.
+    granted: u32,
+    room: u32,
     /// Lines of the area used, of all times, 31 bits.
     area: u32,
     /// The credits as they were last read: messages and area lines.
@@ -95,6 +98,26 @@ struct Posting {
     in_flight: Box<[Option<InFlight>]>,
     /// Up to which message those in flight were let go of.
     reaped: u32,
+}
+
+impl Posting {
+    /// Messages posted, of all times.
+    #[inline]
+    fn messages(&self) -> u32 {
+        self.granted.wrapping_sub(self.room)
+    }
+
+    /// These are the credits now.
+    fn note_credits(&mut self, retired: u64, limit: u32) {
+        let messages = self.messages();
+        (self.retired, self.granted) = (retired, (retired as u32).wrapping_add(limit));
+        self.room = self.granted.wrapping_sub(messages);
+    }
+
+    /// From now on whoever posts finds no room and learns why.
+    fn end(&mut self) {
+        (self.granted, self.room) = (self.messages(), 0);
+    }
 }
 
 /// What a sender is made of.
@@ -120,14 +143,16 @@ pub struct SenderParts<R: Remote> {
 impl<R: Remote> Sender<R> {
     /// A sender for a new, empty ring.
     pub fn new(parts: SenderParts<R>) -> Sender<R> {
-        let slots = parts.shape.slots();
-        let in_flight = (0..slots).map(|_| None).collect();
+        let count = parts.shape.slots();
+        let limit = parts.shape.limit();
+        let in_flight = (0..count).map(|_| None).collect();
         Sender {
+            slots: parts.remote.slots(parts.place.ring, count),
             remote: parts.remote,
             place: parts.place,
             shape: parts.shape,
-            slots,
-            limit: parts.shape.limit(),
+            count,
+            limit,
             receiver: parts.receiver,
             credit: parts.credit,
             thresholds: parts.thresholds,
@@ -138,7 +163,8 @@ impl<R: Remote> Sender<R> {
             posting: Biased::new(Posting {
                 position: 0,
                 open: Packed::NONE,
-                messages: 0,
+                granted: limit,
+                room: limit,
                 area: 0,
                 retired: 0,
                 bytes: 0,
@@ -155,9 +181,10 @@ impl<R: Remote> Sender<R> {
     #[doc(hidden)]
     pub fn begin_at(&mut self, position: Position, area: u32) {
         let mut posting = self.posting.lock();
-        (posting.position, posting.messages, posting.reaped) = (position, position, position);
+        (posting.position, posting.reaped) = (position, position);
         posting.area = area & AREA_MASK;
-        posting.retired = u64::from(area & AREA_MASK) << 32 | u64::from(position);
+        (posting.granted, posting.room) = (position, 0);
+        posting.note_credits(u64::from(area & AREA_MASK) << 32 | u64::from(position), self.limit);
     }
 
     /// Where the ring is, for those who look on: offset of the credits in this node's segment and of the ring in the receiver's;
@@ -180,50 +207,76 @@ impl<R: Remote> Sender<R> {
 
     /// Posts `parcel` now or says why not. Never talks to anybody; waits for another thread of this node that is inside a
     /// post to the same ring, for as long as that takes.
-    #[inline]
+    #[inline(always)]
     pub fn post(&self, parcel: &Parcel) -> Result<Protocol, Refusal> {
-        match parcel.raw_line() {
-            Some(line) if Self::is_small(parcel) => self.post_small(line[0], parcel.size()),
-            Some(line) => self.post_raw(line, parcel.size()),
-            None => self.post_any(parcel),
+        // What lies in a word shares a slot. Where lines travel as packets, adding to one is sending another.
+        if let (Some(lines), Some(small)) = (self.slots.mapped(), parcel.small())
+            && self.posting.visit_as_favourite(|posting| self.post_at_once(posting, lines, &small)) == Some(true)
+        {
+            return Ok(Protocol::Short);
+        }
+        self.post_whole(parcel)
+    }
+
+    /// Posts a small message if nothing else is to be done. Budget: two words of the slot, the second line of credits. No locked
+    /// operation, no allocation, no system call.
+    #[inline(always)]
+    fn post_at_once(&self, posting: &mut Posting, lines: &Lines, small: &Small) -> bool {
+        let has_room = posting.room != 0 && !self.is_closed();
+        if has_room {
+            self.pack(posting, lines, small);
+        }
+        has_room
+    }
+
+    /// Not inlined: small messages would pay for it.
+    #[inline(never)]
+    fn post_whole(&self, parcel: &Parcel) -> Result<Protocol, Refusal> {
+        if let Some(line) = parcel.inline_line().filter(|_| self.is_line(parcel))
+            && self.posting.visit_as_favourite(|posting| self.post_line_at_once(posting, line, parcel)) == Some(true)
+        {
+            return Ok(Protocol::Short);
+        }
+        self.post_any(parcel)
+    }
+
+    /// Whether inline content is to have a slot of its own, as it lies there.
+    #[inline]
+    fn is_line(&self, parcel: &Parcel) -> bool {
+        let is_shared = self.slots.mapped().is_some() && parcel.size() <= packed::BYTES;
+        parcel.runs() == 0 && !is_shared && (parcel.element() == BYTES || parcel.size() <= SHORT_TYPED)
+    }
+
+    /// Posts what lies in a line already, if nothing else is to be done. Every instruction before the line is written is part of the
+    /// latency. Budget: all of the slot, and the one that will be written eight messages later is fetched; the second line of credits.
+    /// No locked operation, no allocation, no system call.
+    #[inline(always)]
+    fn post_line_at_once(&self, posting: &mut Posting, line: &Line, parcel: &Parcel) -> bool {
+        let has_room = posting.room != 0 && !self.is_closed();
+        if has_room {
+            self.publish(posting, &self.line(line, parcel, posting.position));
+            self.traffic.count(Protocol::Short, parcel.size());
+        }
+        has_room
+    }
+
+    /// The slot of inline content of one type at `position`.
+    #[inline]
+    fn line(&self, content: &Line, parcel: &Parcel, position: Position) -> Line {
+        if parcel.element() == BYTES {
+            packet::short_line(content, parcel.size(), position, self.count)
+        } else {
+            packet::typed_line(content, &Label::of(parcel), position, self.count)
         }
     }
 
-    /// Whether it can share a slot. Where lines travel as packets, adding to one is sending another.
-    #[inline]
-    fn is_small(parcel: &Parcel) -> bool {
-        R::IS_MAPPED && parcel.size() <= packed::BYTES
-    }
-
-    /// Raw bytes that lie in a word. Budget: two words of the slot, the second line of credits; the first one only when the known
-    /// credits run out. No locked operation by the favourite of the lock, no allocation, no system call.
-    #[inline]
-    fn post_small(&self, word: u64, size: usize) -> Result<Protocol, Refusal> {
-        let posting = &mut *self.posting.lock();
-        self.check_slot(posting)?;
-        self.pack(posting, word, size, BYTES);
-        self.traffic.count(Protocol::Short, size);
-        Ok(Protocol::Short)
-    }
-
-    /// Raw bytes that lie in a line already: what the fast path is for. Every instruction before the line is written is part
-    /// of the latency. Budget: as for less, but all of the slot, and the one that will be written eight messages later is fetched.
-    #[inline]
-    fn post_raw(&self, line: &Line, size: usize) -> Result<Protocol, Refusal> {
-        let posting = &mut *self.posting.lock();
-        self.check_slot(posting)?;
-        self.publish(posting, &packet::short_line(line, size, posting.position, self.slots));
-        self.traffic.count(Protocol::Short, size);
-        Ok(Protocol::Short)
-    }
-
-    /// Not inlined: the fast path would pay for its stack frame.
+    /// Any message, by any thread. Not inlined: the fast path would pay for its stack frame.
     #[inline(never)]
     fn post_any(&self, parcel: &Parcel) -> Result<Protocol, Refusal> {
         let protocol = choose(parcel, &self.thresholds, self.shape.area_max());
         let posting = &mut *self.posting.lock();
         let posted = match protocol {
-            Protocol::Short => self.post_short(posting, parcel),
+            Protocol::Short => return self.post_short(posting, parcel),
             Protocol::Buffered => self.post_buffered(posting, parcel),
             Protocol::ZeroCopy => self.post_zero_copy(posting, parcel),
         }?;
@@ -233,17 +286,16 @@ impl<R: Remote> Sender<R> {
 
     fn post_short(&self, posting: &mut Posting, parcel: &Parcel) -> Result<Protocol, Refusal> {
         self.check_slot(posting)?;
-        let line = match parcel.inline_line() {
-            Some(line) if parcel.runs() == 0 && Self::is_small(parcel) => {
-                self.pack(posting, line[0], parcel.size(), parcel.element());
-                return Ok(Protocol::Short);
-            }
-            Some(line) if parcel.runs() == 0 => {
-                packet::typed_line(line, &Label::of(parcel), posting.position, self.slots)
-            }
-            _ => packet::collected_line(parcel, posting.position, self.slots),
+        if let (Some(lines), Some(small)) = (self.slots.mapped(), parcel.small()) {
+            self.pack(posting, lines, &small);
+            return Ok(Protocol::Short);
+        }
+        let line = match parcel.inline_line().filter(|_| parcel.runs() == 0) {
+            Some(line) => self.line(line, parcel, posting.position),
+            None => packet::collected_line(parcel, posting.position, self.count),
         };
         self.publish(posting, &line);
+        self.traffic.count(Protocol::Short, parcel.size());
         Ok(Protocol::Short)
     }
 
@@ -266,26 +318,29 @@ impl<R: Remote> Sender<R> {
         self.remote.flush();
         posting.area = area_end;
         let packet = Packet::Buffered { label: Label::of(parcel), line, area_end };
-        self.publish(posting, &packet.write(posting.position, self.slots));
+        self.publish(posting, &packet.write(posting.position, self.count));
         Ok(Protocol::Buffered)
     }
 
-    /// The place of a position, or of a message in flight.
+    /// The place of a message in flight.
     #[inline]
-    fn index(&self, position: Position) -> usize {
-        (position & (self.slots - 1)) as usize
+    fn index(&self, number: u32) -> usize {
+        (number & (self.count - 1)) as usize
     }
 
     /// Makes sure that there is a slot for the next message.
     #[inline]
     fn check_slot(&self, posting: &mut Posting) -> Result<(), Refusal> {
-        if posting.messages.wrapping_sub(posting.retired as u32) >= self.limit {
+        // A ring that has ended has no room.
+        if posting.room == 0 {
             self.read_credits(posting)?;
         }
-        if self.credit.get(credit::CLOSED).load(Ordering::Relaxed) != 0 {
-            return Err(Refusal::Closed);
-        }
-        if self.ended.load(Ordering::Relaxed) != 0 { Err(self.ending()) } else { Ok(()) }
+        if self.is_closed() { Err(Refusal::Closed) } else { Ok(()) }
+    }
+
+    #[inline]
+    fn is_closed(&self) -> bool {
+        self.credit.get(credit::CLOSED).load(Ordering::Relaxed) != 0
     }
 
     #[cold]
@@ -295,12 +350,12 @@ impl<R: Remote> Sender<R> {
         }
         // Acquire: pairs with: ring/credit. The receiver is done with the slot before it gives the credit back.
         let retired = self.credit.get(credit::RETIRED).load(Ordering::Acquire);
-        let used = posting.messages.wrapping_sub(retired as u32);
+        let used = posting.messages().wrapping_sub(retired as u32);
         if used > self.limit {
             let what = "its credits are ahead of what was posted";
             return Err(Refusal::Failed(Error::new(ErrorKind::Corrupt, what).with_peer(self.receiver)));
         }
-        posting.retired = retired;
+        posting.note_credits(retired, self.limit);
         (0..EXPECT).for_each(|ahead| self.expect(posting, ahead));
         if used == self.limit { Err(self.closed_or(Refusal::Full)) } else { Ok(()) }
     }
@@ -317,16 +372,16 @@ impl<R: Remote> Sender<R> {
         if !has_room(posting.retired) {
             // Acquire: pairs with: ring/credit.
             let retired = self.credit.get(credit::RETIRED).load(Ordering::Acquire);
-            if posting.messages.wrapping_sub(retired as u32) > self.limit || !has_room(retired) {
+            if posting.messages().wrapping_sub(retired as u32) > self.limit || !has_room(retired) {
                 return None;
             }
-            posting.retired = retired;
+            posting.note_credits(retired, self.limit);
         }
         Some((posting.area.wrapping_add(skip) & mask, posting.area.wrapping_add(skip + lines) & AREA_MASK))
     }
 
     fn closed_or(&self, refusal: Refusal) -> Refusal {
-        if self.credit.get(credit::CLOSED).load(Ordering::Relaxed) != 0 { Refusal::Closed } else { refusal }
+        if self.is_closed() { Refusal::Closed } else { refusal }
     }
 
     fn ending(&self) -> Refusal {
@@ -336,33 +391,45 @@ impl<R: Remote> Sender<R> {
     #[inline]
     fn publish(&self, posting: &mut Posting, line: &Line) {
         point("post/reserved");
-        self.remote.write_line(self.slot(posting.position), line);
+        // Release (in the fabric): pairs with: ring/slot.
+        self.slots.write(posting.position, line);
         posting.open = Packed::NONE;
-        self.announce(posting, true);
+        self.next_slot(posting);
+        self.announce(posting);
     }
 
     /// Adds a small message to the slot before, or begins another one with it.
     #[inline]
-    fn pack(&self, posting: &mut Posting, word: u64, size: usize, element: u8) {
+    fn pack(&self, posting: &mut Posting, lines: &Lines, small: &Small) {
         point("post/reserved");
-        let added = posting.open.and(size, element);
-        let position = if added.is_some() { posting.position.wrapping_sub(1) } else { posting.position };
-        posting.open = added.unwrap_or_else(|| Packed::first(size, element, position, self.slots));
-        let slot = self.slot(position);
-        self.remote.write_word(slot + 8 * (posting.open.count() as usize - 1), word);
-        // Release (in the fabric): pairs with: ring/slot.
-        self.remote.write_word(slot + 8 * (LINE_WORDS - 1), posting.open.word());
-        self.announce(posting, added.is_none());
+        let (position, packed) = match posting.open.and(small.size, small.element) {
+            Some(added) => (posting.position.wrapping_sub(1), added),
+            None => {
+                let position = posting.position;
+                self.next_slot(posting);
+                (position, Packed::first(small.size, small.element, position, self.count))
+            }
+        };
+        posting.open = packed;
+        let line = lines.line(position);
+        // Relaxed: ordered by the release of the last word.
+        line[packed.last()].store(small.word, Ordering::Relaxed);
+        // Release: pairs with: ring/slot.
+        line[LINE_WORDS - 1].store(packed.word(), Ordering::Release);
+        self.announce(posting);
+        self.traffic.count(Protocol::Short, small.size);
+    }
+
+    #[inline]
+    fn next_slot(&self, posting: &mut Posting) {
+        posting.position = posting.position.wrapping_add(1);
+        self.expect(posting, EXPECT);
     }
 
     /// A message is in the ring.
     #[inline]
-    fn announce(&self, posting: &mut Posting, is_new_slot: bool) {
-        posting.messages = posting.messages.wrapping_add(1);
-        if is_new_slot {
-            posting.position = posting.position.wrapping_add(1);
-            self.expect(posting, EXPECT);
-        }
+    fn announce(&self, posting: &mut Posting) {
+        posting.room -= 1;
         if !R::IS_MAPPED {
             self.remote.flush();
         }
@@ -374,18 +441,12 @@ impl<R: Remote> Sender<R> {
         }
     }
 
-    /// Offset of a slot in the receiver's segment.
-    #[inline]
-    fn slot(&self, position: Position) -> usize {
-        self.place.ring + self.index(position) * LINE
-    }
-
     /// Fetches the line of a slot that will be written soon, unless the receiver may still have to read it.
     #[inline]
     fn expect(&self, posting: &Posting, ahead: u32) {
         // Slots in use are never more than messages.
-        if posting.messages.wrapping_add(ahead).wrapping_sub(posting.retired as u32) < self.limit {
-            self.remote.expect_line(self.slot(posting.position.wrapping_add(ahead)));
+        if ahead < posting.room {
+            self.slots.expect(posting.position.wrapping_add(ahead));
         }
     }
 
@@ -415,7 +476,7 @@ impl<R: Remote> Sender<R> {
     /// the receiver's memory afterwards.
     pub fn end(&self, ending: Ending) -> Position {
         let mut posting = self.posting.lock();
-        self.note_ending(ending);
+        self.note_ending(&mut posting, ending);
         self.give_up(&mut posting, ending);
         let tail = posting.position;
         drop(posting);
@@ -426,13 +487,12 @@ impl<R: Remote> Sender<R> {
     /// Nothing more is posted and waiting threads are told, but what was posted stays in flight: this node leaves its job,
     /// and the receiver is still to retrieve it.
     pub fn stop(&self, ending: Ending) {
-        let posting = self.posting.lock();
-        self.note_ending(ending);
-        drop(posting);
+        self.note_ending(&mut self.posting.lock(), ending);
         self.room().notify();
     }
 
-    fn note_ending(&self, ending: Ending) {
+    fn note_ending(&self, posting: &mut Posting, ending: Ending) {
+        posting.end();
         let _ = self.ended.compare_exchange(0, ending as u32, Ordering::Relaxed, Ordering::Relaxed);
     }
 

@@ -3,9 +3,7 @@
 
 use std::sync::Arc;
 
-use deck_segment::fabric::Line;
-use deck_segment::layout::LINE_WORDS;
-use deck_segment::{HeapMemory, Remote, Seat, Words};
+use deck_segment::{HeapMemory, Lines, Remote, Seat, Words};
 use deck_sync::NodeId;
 use deck_sync::atomic::Ordering;
 use deck_transport::segment::receiver::ReceiverParts;
@@ -18,12 +16,11 @@ pub struct Memory(pub Words);
 impl Remote for Memory {
     const IS_MAPPED: bool = true;
 
-    fn write_line(&self, offset: usize, line: &Line) {
-        for (index, value) in line[..LINE_WORDS - 1].iter().enumerate() {
-            self.0.get(offset / 8 + index).store(*value, Ordering::Relaxed);
-        }
-        // Release: pairs with: ring/slot.
-        self.0.get(offset / 8 + LINE_WORDS - 1).store(line[LINE_WORDS - 1], Ordering::Release);
+    type Slots = Lines;
+
+    fn slots(&self, offset: usize, count: u32) -> Lines {
+        assert_eq!(offset, 0, "a model has nothing but the ring");
+        Lines::of(&self.0, count)
     }
 
     fn write_word(&self, offset: usize, value: u64) {

@@ -41,7 +41,7 @@ impl<R: Remote> Receiver<R> {
         let index = self.index(self.head);
         // Acquire: pairs with: ring/done.
         let done = self.ring.get(self.shape.done() / 8 + index).load(Ordering::Acquire);
-        if done != u64::from(tag(self.head, self.slots)) {
+        if done != u64::from(tag(self.head, self.count)) {
             return Ok(None);
         }
         let Some(buffer) = remove_at(&mut self.promised, self.head) else { return Ok(None) };
@@ -56,7 +56,7 @@ impl<R: Remote> Receiver<R> {
     pub fn adopt(&mut self, heaps: &dyn Heaps, of: Option<NodeId>) {
         self.heap = None;
         // A slot that was drained and not left may hold the last message of the next lap already.
-        for ahead in 0..=self.slots {
+        for ahead in 0..=self.count {
             let position = self.head.wrapping_add(ahead);
             if let Ok(Some(Packet::HandOver { name, .. })) = self.packet(position)
                 && of.is_none_or(|owner| owner.0 == name.owner)
@@ -78,10 +78,10 @@ impl<R: Remote> Receiver<R> {
         if R::IS_MAPPED {
             return Ok(());
         }
-        if self.answered.wrapping_sub(self.head) > self.slots {
+        if self.answered.wrapping_sub(self.head) > self.count {
             self.answered = self.head;
         }
-        while self.answered.wrapping_sub(self.head) < self.slots {
+        while self.answered.wrapping_sub(self.head) < self.count {
             match self.packet(self.answered)? {
                 None => break,
                 Some(Packet::Request { label }) => {
@@ -93,7 +93,7 @@ impl<R: Remote> Receiver<R> {
                     self.remote.write_word(word + 8, name.capacity);
                     self.remote.flush();
                     // Release (in the fabric): pairs with: ring/answer.
-                    self.remote.write_word(word, name.offset | u64::from(tag(self.answered, self.slots)));
+                    self.remote.write_word(word, name.offset | u64::from(tag(self.answered, self.count)));
                     self.promised.push_back((self.answered, buffer));
                 }
                 Some(_) => {}

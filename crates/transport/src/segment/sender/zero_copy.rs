@@ -39,7 +39,7 @@ impl<R: Remote> Sender<R> {
             return Err(self.closed_or(Refusal::Full));
         }
         if !self.budget.take(bytes) {
-            self.reap_some(posting, self.slots);
+            self.reap_some(posting, self.count);
             if !self.budget.take(bytes) {
                 return Err(Refusal::Budget);
             }
@@ -49,24 +49,24 @@ impl<R: Remote> Sender<R> {
         let name: BufferName = buffer.name();
         buffer.add_share();
         let entry = InFlight {
-            number: posting.messages,
+            number: posting.messages(),
             kept: buffer.keep(),
             label,
             capacity: buffer.capacity(),
             awaits_address: !R::IS_MAPPED,
         };
         if self.in_flight.load(Ordering::Relaxed) == 0 {
-            posting.reaped = posting.messages;
+            posting.reaped = posting.messages();
         }
         // The credit for this message proves that the one that was here a lap ago has been retired.
-        let old = posting.in_flight[self.index(posting.messages)].replace(entry);
+        let old = posting.in_flight[self.index(posting.messages())].replace(entry);
         self.add_in_flight(1);
         if let Some(old) = old {
             self.forget(old);
         }
         point("post/held");
         let packet = if R::IS_MAPPED { Packet::HandOver { label, name } } else { Packet::Request { label } };
-        self.publish(posting, &packet.write(posting.position, self.slots));
+        self.publish(posting, &packet.write(posting.position, self.count));
         // Only now: the credits lie in a line that the receiver has written, and the message would have waited for it.
         self.reap_some(posting, 4);
         Ok(Protocol::ZeroCopy)
@@ -89,7 +89,7 @@ impl<R: Remote> Sender<R> {
 
     /// Lets go of all buffers whose messages were retrieved. True if others are still in flight.
     pub fn reap(&self) -> bool {
-        self.in_flight.load(Ordering::Relaxed) > 0 && self.reap_some(&mut self.posting.lock(), self.slots)
+        self.in_flight.load(Ordering::Relaxed) > 0 && self.reap_some(&mut self.posting.lock(), self.count)
     }
 
     /// As [`Sender::reap`], unless a thread is inside a post right now, this one included.
@@ -97,7 +97,7 @@ impl<R: Remote> Sender<R> {
         if self.in_flight.load(Ordering::Relaxed) > 0
             && let Some(mut posting) = self.posting.try_lock()
         {
-            self.reap_some(&mut posting, self.slots);
+            self.reap_some(&mut posting, self.count);
         }
     }
 
@@ -125,11 +125,11 @@ impl<R: Remote> Sender<R> {
         // Acquire: pairs with: ring/credit. The receiver has its own hold before it gives the credit back.
         let retired = self.credit.get(credit::RETIRED).load(Ordering::Acquire) as u32;
         // A lap visits every place, and finds there also what is older. A receiver that tells nonsense is found out by whoever takes a slot.
-        if posting.messages.wrapping_sub(retired) > self.limit {
+        if posting.messages().wrapping_sub(retired) > self.limit {
             return true;
         }
-        if retired.wrapping_sub(posting.reaped) > self.slots {
-            posting.reaped = retired.wrapping_sub(self.slots);
+        if retired.wrapping_sub(posting.reaped) > self.count {
+            posting.reaped = retired.wrapping_sub(self.count);
         }
         for _ in 0..most.min(retired.wrapping_sub(posting.reaped)) {
             let number = posting.reaped;
@@ -181,7 +181,7 @@ impl<R: Remote> Sender<R> {
         let word = self.shape.answers() / 8 + 2 * index;
         // Acquire: pairs with: ring/answer.
         let answer = self.credit.get(word).load(Ordering::Acquire);
-        if (answer & 63) as u8 != tag(entry.number, self.slots) {
+        if (answer & 63) as u8 != tag(entry.number, self.count) {
             return Ok(());
         }
         let (offset, capacity) = ((answer & !63) as usize, self.credit.get(word + 1).load(Ordering::Relaxed) as usize);
@@ -205,7 +205,7 @@ impl<R: Remote> Sender<R> {
         self.remote.flush();
         let done = self.place.ring + self.shape.done() + 8 * index;
         // Release (in the fabric): pairs with: ring/done.
-        self.remote.write_word(done, u64::from(tag(entry.number, self.slots)));
+        self.remote.write_word(done, u64::from(tag(entry.number, self.count)));
         self.remote.flush();
         // The receiver may have looked at the slot and found no content yet: this is the arrival that counts.
         self.remote.write_word(self.place.bell, 1);
