@@ -1,7 +1,7 @@
 //! The posting end of a mail box.
 
 use std::fmt;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use deck_peers::{Depending, Handler, MailboxId, Notice, Notices, Peer, Subject};
@@ -11,6 +11,7 @@ use deck_sync::{About, Deadline, Error, ErrorKind, Event, Goal, Interrupted, Nod
 use deck_transport::segment::sender::Ending;
 use deck_transport::{Parcel, Protocol, Refusal, Sender};
 
+use crate::lanes::{self, Lanes};
 use crate::mailbox::MailboxStats;
 use crate::message::Message;
 use crate::shared::{NodeShared, lock};
@@ -45,7 +46,7 @@ impl From<Refused> for Error {
 /// One ring to one mail box, shared by all clones of this node.
 pub(crate) struct Poster {
     pub id: MailboxId,
-    name: Option<String>,
+    pub name: Option<String>,
     pub sender: Sender<Host>,
     /// The owner's number for the ring.
     pub ring: u64,
@@ -58,6 +59,8 @@ pub(crate) struct Poster {
     is_remembered: AtomicBool,
     waits: AtomicU64,
     held_back: AtomicU64,
+    /// Rings of their own for threads that contend for this one.
+    pub lanes: OnceLock<Lanes>,
     /// Tells those who look on that there is this ring, until it ends.
     notice: Mutex<Option<Notice>>,
 }
@@ -84,6 +87,7 @@ impl Poster {
             is_remembered: AtomicBool::new(false),
             waits: AtomicU64::new(0),
             held_back: AtomicU64::new(0),
+            lanes: OnceLock::new(),
             notice: Mutex::new(Some(notice)),
         }
     }
@@ -96,7 +100,6 @@ impl Poster {
     }
 
     /// Posts now, or says why not.
-    #[inline]
     fn try_post(&self, node: &NodeShared, parcel: &Parcel) -> Result<Protocol, Refusal> {
         if let Some(buffer) = parcel.buffer()
             && buffer.heap().owner() != node.number()
@@ -118,7 +121,8 @@ impl Poster {
         self.sender.post(&moved)
     }
 
-    fn ask_for_room(&self, more: bool) {
+    /// Asks the receiver to tell credits at once, or no longer.
+    pub fn ask_for_room(&self, more: bool) {
         let mut hungry = lock(&self.hungry);
         if more {
             *hungry += 1;
@@ -144,6 +148,14 @@ impl Poster {
     fn remember(&self, node: &NodeShared) {
         if !self.is_remembered.swap(true, Ordering::Relaxed) {
             self.want_room(node);
+        }
+    }
+
+    /// A message was posted.
+    #[inline]
+    fn note_success(&self) {
+        if self.is_remembered.load(Ordering::Relaxed) {
+            self.forget();
         }
     }
 
@@ -186,19 +198,23 @@ impl Poster {
         }
     }
 
+    /// Of posting here and in the lanes.
     pub fn stats(&self) -> MailboxStats {
-        let traffic = self.sender.traffic();
-        let [short, buffered, zero_copy] = traffic.by_protocol();
-        MailboxStats {
-            posted: traffic.messages(),
-            bytes_posted: traffic.bytes(),
-            waits: self.waits.load(Ordering::Relaxed),
-            held_back: self.held_back.load(Ordering::Relaxed),
-            short,
-            buffered,
-            zero_copy,
-            ..MailboxStats::default()
+        let mut stats = MailboxStats::default();
+        let lanes: Vec<&Poster> = self.lanes.get().into_iter().flat_map(Lanes::made).map(|lane| &**lane).collect();
+        stats.lanes = lanes.len() as u64;
+        for poster in lanes.into_iter().chain([self]) {
+            let traffic = poster.sender.traffic();
+            let [short, buffered, zero_copy] = traffic.by_protocol();
+            stats.posted += traffic.messages();
+            stats.bytes_posted += traffic.bytes();
+            stats.waits += poster.waits.load(Ordering::Relaxed);
+            stats.held_back += poster.held_back.load(Ordering::Relaxed);
+            stats.short += short;
+            stats.buffered += buffered;
+            stats.zero_copy += zero_copy;
         }
+        stats
     }
 }
 
@@ -313,20 +329,32 @@ impl MailboxClone {
     #[inline]
     pub fn post_shared(&self, message: &Message, timeout: Duration) -> Result<()> {
         self.node.check()?;
-        match self.poster.try_post(&self.node, &message.parcel) {
+        if self.poster.sender.post_quickly(&message.parcel) {
+            self.poster.note_success();
+            return Ok(());
+        }
+        self.post_otherwise(message, timeout)
+    }
+
+    /// Not inlined: small messages would pay for it.
+    #[inline(never)]
+    fn post_otherwise(&self, message: &Message, timeout: Duration) -> Result<()> {
+        let poster = lanes::of_this_thread(&self.node, &self.poster);
+        let posted = match poster.try_post(&self.node, &message.parcel) {
             Ok(_) => {
-                if self.poster.is_remembered.load(Ordering::Relaxed) {
-                    self.poster.forget();
-                }
+                poster.note_success();
                 Ok(())
             }
-            Err(refusal) => self.post_later(message, refusal, Deadline::after(timeout)),
+            Err(refusal) => self.post_later(poster, message, refusal, Deadline::after(timeout)),
+        };
+        if std::ptr::eq(poster, &*self.poster) {
+            lanes::note_post(&self.poster, posted.is_ok());
         }
+        posted
     }
 
     #[cold]
-    fn post_later(&self, message: &Message, mut refusal: Refusal, deadline: Deadline) -> Result<()> {
-        let poster = &*self.poster;
+    fn post_later(&self, poster: &Poster, message: &Message, mut refusal: Refusal, deadline: Deadline) -> Result<()> {
         poster.held_back.fetch_add(1, Ordering::Relaxed);
         let since_ns = if deadline.is_now() { 0 } else { now_ns() };
         loop {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use deck_peers::{Granted, MailboxId, NodeState, Peer, Refused};
+use deck_peers::{Asked, Granted, MailboxId, NodeState, Peer, Refused};
 use deck_segment::fabric::Host;
 use deck_segment::{HeapMemory, Region};
 use deck_sync::atomic::Ordering;
@@ -92,20 +92,12 @@ impl NodeShared {
         drop(posters);
         mine.notify();
         let poster = result?;
-        // Gone while the ring was being made: whoever told did not find the poster yet.
-        if let Some(peer) = &poster.peer
-            && let Some(gone) = peer.gone()
-        {
-            let _ = self.end_poster(id, if gone == NodeState::Lost { Ending::Lost } else { Ending::Closed });
-        }
-        if let Err(error) = self.check() {
-            poster.sender.stop(Ending::Closed);
-            return Err(error);
-        }
+        self.settle(&poster)?;
         Ok(MailboxClone::new(self.clone(), poster))
     }
 
-    fn ring_here(&self, id: MailboxId) -> Result<(Sender<Host>, u64, Option<Arc<Peer>>)> {
+    /// A ring to a mail box of this node.
+    pub fn ring_here(&self, id: MailboxId) -> Result<(Sender<Host>, u64, Option<Arc<Peer>>)> {
         let closed = || Error::new(ErrorKind::Closed, "cloning a mail box of this node");
         let core = self.find_box(id.index, id.generation).ok_or_else(closed)?;
         let credit = self.heap().region(core.shape.credit_bytes())?;
@@ -119,9 +111,7 @@ impl NodeShared {
 
     fn ring_at_owner(&self, id: MailboxId, deadline: Deadline) -> Result<(Sender<Host>, u64, Option<Arc<Peer>>)> {
         let peer = self.membership.meet(id.owner, deadline)?;
-        let heap =
-            peer.heap().ok_or_else(|| Error::new(ErrorKind::PeerLost, "meeting it").with_peer(id.owner))?.clone();
-        let credit = self.heap().region(Shape::MAPPED_CREDIT_BYTES)?;
+        let credit = self.credit_region()?;
         let granted = match self.membership.request_ring(&peer, id, credit.offset() as u64, deadline) {
             Ok(granted) => granted,
             Err(error) => {
@@ -132,6 +122,23 @@ impl NodeShared {
                 return Err(error);
             }
         };
+        Ok((self.sender_at_owner(&peer, id, &granted, credit)?, granted.ring, Some(peer)))
+    }
+
+    /// Memory for the credits of a ring to another node.
+    pub fn credit_region(&self) -> Result<Region> {
+        self.heap().region(Shape::MAPPED_CREDIT_BYTES)
+    }
+
+    /// The end of a ring that another node has granted.
+    pub fn sender_at_owner(
+        &self,
+        peer: &Arc<Peer>,
+        id: MailboxId,
+        granted: &Granted,
+        credit: Region,
+    ) -> Result<Sender<Host>> {
+        let heap = peer.heap().ok_or_else(|| Error::new(ErrorKind::PeerLost, "meeting it").with_peer(id.owner))?;
         let narrow = |word: u64| u32::try_from(word).unwrap_or(0);
         let shape = Shape {
             messages: narrow(granted.messages),
@@ -141,9 +148,34 @@ impl NodeShared {
         };
         shape
             .check()
-            .and_then(|()| place(&granted).check(&shape, heap.segment().bytes()))
+            .and_then(|()| place(granted).check(&shape, heap.segment().bytes()))
             .map_err(|error| error.with_peer(id.owner))?;
-        Ok((self.sender(&granted, shape, &heap, credit, id.owner), granted.ring, Some(peer)))
+        Ok(self.sender(granted, shape, heap, credit, id.owner))
+    }
+
+    /// A lane beside `common`, known to this node from now on.
+    pub fn lane(&self, common: &Poster, sender: Sender<Host>, ring: u64) -> Result<Arc<Poster>> {
+        let notices = self.membership.notices();
+        let lane = Arc::new(Poster::new(common.id, common.name.clone(), sender, ring, common.peer.clone(), notices));
+        lock(&self.lanes).push(lane.clone());
+        self.settle(&lane)?;
+        Ok(lane)
+    }
+
+    /// A ring that was asked for is not wanted any more: its owner may still make it and write to the credit line.
+    pub fn forget_lane(&self, question: Asked, credit: Region) {
+        self.membership.forget(&question);
+        lock(&self.abandoned).push(credit);
+    }
+
+    /// Ends a poster that has just become known, if its owner is gone or this node has left: whoever told did not find it.
+    fn settle(&self, poster: &Arc<Poster>) -> Result<()> {
+        if let Some(peer) = &poster.peer
+            && let Some(gone) = peer.gone()
+        {
+            let _ = self.end_poster(poster, if gone == NodeState::Lost { Ending::Lost } else { Ending::Closed });
+        }
+        self.check().inspect_err(|_| poster.sender.stop(Ending::Closed))
     }
 
     fn sender(
@@ -178,7 +210,7 @@ impl NodeShared {
         let region = self.heap().region_near(core.shape.ring_bytes(), core.area()).map_err(|_| Refused::NoMemory)?;
         let ring = self.next_ring.fetch_add(1, Ordering::Relaxed);
         core.add_ring(|inbox| {
-            let index = inbox.free_place().ok_or(Refused::Full)?;
+            let index = inbox.free_place(from).ok_or(Refused::Full)?;
             let area = inbox.area().offset();
             let granted = Granted {
                 ring,
@@ -204,21 +236,43 @@ impl NodeShared {
 
     /// All posters that may have messages in flight.
     pub fn posters(&self) -> Vec<Arc<Poster>> {
-        let posters = lock(&self.posters);
-        posters
-            .values()
-            .filter_map(|cloning| if let Cloning::Ready(poster) = cloning { Some(poster.clone()) } else { None })
-            .collect()
+        let ready = |cloning: &Cloning| if let Cloning::Ready(poster) = cloning { Some(poster.clone()) } else { None };
+        let mut all: Vec<_> = lock(&self.posters).values().filter_map(ready).collect();
+        all.extend(lock(&self.lanes).iter().cloned());
+        all
     }
 
-    /// Ends the poster to `id`, if there is one, and tells the position behind the last message that it posted.
-    pub fn end_poster(&self, id: MailboxId, ending: Ending) -> Option<u32> {
+    /// The poster of all threads to `id`, if there is one.
+    pub fn poster_to(&self, id: MailboxId) -> Option<Arc<Poster>> {
+        match lock(&self.posters).get(&id) {
+            Some(Cloning::Ready(poster)) => Some(poster.clone()),
+            _ => None,
+        }
+    }
+
+    /// Ends the poster with this ring of `owner`, if there is one, and tells the position behind the last message that it posted.
+    /// A clone under way has posted nothing yet, and will notice by itself.
+    pub fn end_ring(&self, owner: NodeId, ring: u64) -> Option<u32> {
+        let found = self.posters().into_iter().find(|poster| poster.id.owner == owner && poster.ring == ring);
+        found.and_then(|poster| self.end_poster(&poster, Ending::Closed))
+    }
+
+    /// Ends a poster, unless somebody else did, and tells the position behind the last message that it posted.
+    pub fn end_poster(&self, poster: &Arc<Poster>, ending: Ending) -> Option<u32> {
+        let is_it = |other: &Arc<Poster>| Arc::ptr_eq(other, poster);
         let mut posters = lock(&self.posters);
-        // A clone under way has posted nothing yet, and will notice by itself.
-        let Some(Cloning::Ready(poster)) = posters.get(&id) else { return None };
-        let poster = poster.clone();
-        posters.remove(&id);
+        let is_common = matches!(posters.get(&poster.id), Some(Cloning::Ready(common)) if is_it(common));
+        if is_common {
+            posters.remove(&poster.id);
+        }
         drop(posters);
+        let lane = if is_common { None } else { lock(&self.lanes).extract_if(.., |lane| is_it(lane)).next() };
+        if !is_common && lane.is_none() {
+            return None;
+        }
+        if let Some(lanes) = poster.lanes.get() {
+            lanes.end(self);
+        }
         Some(poster.end(ending))
     }
 }

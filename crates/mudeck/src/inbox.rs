@@ -4,7 +4,6 @@
 //! (*hot*) and one count that posters change when they ring. A ring becomes hot when its bell rings, and cold when the
 //! retriever wants to sleep or the ring has been silent for long; a poster rings only while its ring is cold.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use deck_segment::fabric::Host;
@@ -13,7 +12,7 @@ use deck_sync::atomic::Ordering;
 use deck_sync::{Error, ErrorKind, Event, NodeId, Result, barrier};
 use deck_transport::{Glance, Heaps, Parcel, Protocol, Receiver};
 
-/// Rings of a mail box at a time: one for each node that may post to it.
+/// Rings of a mail box at a time: one for each node that may post to it, and lanes.
 pub(crate) const RINGS_MAX: usize = 256;
 /// Bytes of a mail box in its node's segment: a line with the event, and a bell for each ring.
 pub(crate) const AREA_BYTES: usize = 64 + RINGS_MAX * 8;
@@ -42,6 +41,16 @@ pub(crate) struct Ring {
     seen: u32,
 }
 
+impl Ring {
+    /// A look found nothing; true if that has been so for long.
+    fn note_silence(&mut self) -> bool {
+        let messages = self.receiver.messages();
+        self.silent = if self.seen == messages { self.silent + 1 } else { 1 };
+        self.seen = messages;
+        self.silent >= SILENT_LOOKS
+    }
+}
+
 /// What a look at a mail box brings.
 pub(crate) enum Arrival {
     /// A message from this node, taken into the parcel.
@@ -52,19 +61,42 @@ pub(crate) enum Arrival {
 
 /// Indexes of the rings that are polled, in turn.
 struct Turns {
-    rings: VecDeque<usize>,
-    /// The first of them, at hand; `NOBODY` if there is none.
-    first: usize,
+    rings: Vec<usize>,
+    /// Whose turn it is, as a place among them.
+    place: usize,
+    /// Its index, at hand; `NOBODY` if none is polled.
+    now: usize,
 }
 
 const NOBODY: usize = usize::MAX;
 
 impl Turns {
-    const NONE: Turns = Turns { rings: VecDeque::new(), first: NOBODY };
+    const NONE: Turns = Turns { rings: Vec::new(), place: 0, now: NOBODY };
 
-    fn change(&mut self, change: impl FnOnce(&mut VecDeque<usize>)) {
-        change(&mut self.rings);
-        self.first = self.rings.front().copied().unwrap_or(NOBODY);
+    fn add(&mut self, index: usize) {
+        if !self.rings.contains(&index) {
+            self.rings.push(index);
+            self.now = self.rings[self.place];
+        }
+    }
+
+    fn remove(&mut self, index: usize) {
+        if let Some(place) = self.rings.iter().position(|other| *other == index) {
+            self.rings.remove(place);
+            self.place -= usize::from(place < self.place);
+            self.go_to(self.place);
+        }
+    }
+
+    #[inline]
+    fn next(&mut self) {
+        self.go_to(self.place + 1);
+    }
+
+    #[inline]
+    fn go_to(&mut self, place: usize) {
+        self.place = if place < self.rings.len() { place } else { 0 };
+        self.now = self.rings.get(self.place).copied().unwrap_or(NOBODY);
     }
 }
 
@@ -93,8 +125,12 @@ impl Inbox {
         &self.area
     }
 
-    /// A place for a ring that is to be added: its index.
-    pub fn free_place(&mut self) -> Option<usize> {
+    /// A place for a ring of `from` that is to be added: its index. Nodes that have one already share the first half of the places.
+    pub fn free_place(&mut self, from: NodeId) -> Option<usize> {
+        let mut others = self.rings.iter().flatten().filter(|ring| ring.ended.is_none());
+        if others.any(|ring| ring.receiver.from() == from) && self.rings.iter().flatten().count() >= RINGS_MAX / 2 {
+            return None;
+        }
         if let Some(index) = self.rings.iter().position(Option::is_none) {
             return Some(index);
         }
@@ -116,7 +152,7 @@ impl Inbox {
 
     /// All rings, for the end of the mail box.
     pub fn take_rings(&mut self) -> Vec<Ring> {
-        self.hot.change(VecDeque::clear);
+        self.hot = Turns::NONE;
         self.rings.iter_mut().filter_map(Option::take).collect()
     }
 
@@ -164,9 +200,7 @@ impl Inbox {
         if let Some(ring) = &mut self.rings[index] {
             ring.silent = 0;
             ring.receiver.set_hot(true);
-            if !self.hot.rings.contains(&index) {
-                self.hot.change(|hot| hot.push_back(index));
-            }
+            self.hot.add(index);
         }
     }
 
@@ -204,15 +238,32 @@ impl Inbox {
         if self.event().count() != self.seen {
             return Err(Glance::Unclear);
         }
-        let Some(Some(ring)) = self.rings.get_mut(self.hot.first) else { return Err(Glance::Unclear) };
-        let glance = ring.receiver.take_simple(into);
-        let Glance::Taken(protocol) = glance else {
-            let is_only = self.hot.rings.len() == 1 && ring.ended.is_none();
-            return Err(if is_only { glance } else { Glance::Unclear });
-        };
-        let from = ring.receiver.from();
-        self.note_turn();
-        Ok((from, protocol))
+        let Some(Some(ring)) = self.rings.get_mut(self.hot.now) else { return Err(Glance::Unclear) };
+        match ring.receiver.take_simple(into) {
+            Glance::Taken(protocol) => {
+                let from = ring.receiver.from();
+                self.note_turn();
+                Ok((from, protocol))
+            }
+            Glance::Nothing if self.hot.rings.len() > 1 => self.take_simple_from_others(into),
+            Glance::Nothing if ring.ended.is_none() => Err(Glance::Nothing),
+            _ => Err(Glance::Unclear),
+        }
+    }
+
+    /// As [`Inbox::take_simple`], from the other rings that are polled.
+    #[inline(never)]
+    fn take_simple_from_others(&mut self, into: &mut Parcel) -> std::result::Result<(NodeId, Protocol), Glance> {
+        for _ in 1..self.hot.rings.len() {
+            self.next_turn();
+            let Some(Some(ring)) = self.rings.get_mut(self.hot.now) else { break };
+            match ring.receiver.take_simple(into) {
+                Glance::Taken(protocol) => return Ok((ring.receiver.from(), protocol)),
+                Glance::Nothing if !ring.note_silence() => {}
+                _ => break,
+            }
+        }
+        Err(Glance::Unclear)
     }
 
     /// The next message, taken into `into`.
@@ -222,7 +273,10 @@ impl Inbox {
     pub fn take(&mut self, into: &mut Parcel, heap: &Arc<HeapMemory>, heaps: &dyn Heaps) -> Result<Option<Arrival>> {
         self.hear_bells();
         for _ in 0..self.hot.rings.len() {
-            let Some(&index) = self.hot.rings.front() else { break };
+            let index = self.hot.now;
+            if index == NOBODY {
+                break;
+            }
             if let Some(arrival) = self.take_from(index, into, heap, heaps)? {
                 self.note_turn();
                 return Ok(Some(arrival));
@@ -242,9 +296,7 @@ impl Inbox {
 
     fn next_turn(&mut self) {
         self.turn = 0;
-        if self.hot.rings.len() > 1 {
-            self.hot.change(|hot| hot.rotate_left(1));
-        }
+        self.hot.next();
     }
 
     fn take_from(
@@ -263,17 +315,14 @@ impl Inbox {
                 Err(error) if error.kind() == ErrorKind::NoMemory => return Err(error),
                 Err(error) => {
                     ring.receiver.set_closed();
-                    self.hot.change(|hot| hot.retain(|other| *other != index));
+                    self.hot.remove(index);
                     let ring = self.rings[index].take();
                     return Ok(Some(Arrival::Trouble(error, ring.map(Box::new))));
                 }
             }
             match ring.ended {
                 None => {
-                    let messages = ring.receiver.messages();
-                    ring.silent = if ring.seen == messages { ring.silent + 1 } else { 1 };
-                    ring.seen = messages;
-                    if ring.silent >= SILENT_LOOKS && self.hot.rings.len() > 1 {
+                    if ring.note_silence() && self.hot.rings.len() > 1 {
                         self.cool();
                     }
                     return Ok(None);
@@ -300,7 +349,7 @@ impl Inbox {
 
     fn remove(&mut self, index: usize) {
         self.rings[index] = None;
-        self.hot.change(|hot| hot.retain(|other| *other != index));
+        self.hot.remove(index);
     }
 
     /// Makes silent rings cold: from now on their posters ring. Those that turn out not to be silent stay hot.
@@ -323,7 +372,7 @@ impl Inbox {
         for index in cooled {
             let is_silent = self.rings[index].as_ref().is_none_or(|ring| !ring.receiver.has_next());
             if is_silent {
-                self.hot.change(|hot| hot.retain(|other| *other != index));
+                self.hot.remove(index);
             } else {
                 self.heat(index);
             }

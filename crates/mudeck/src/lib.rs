@@ -13,6 +13,7 @@ mod clone;
 mod cloning;
 mod element;
 mod inbox;
+mod lanes;
 mod log;
 mod mailbox;
 mod message;

@@ -71,6 +71,8 @@ pub struct MailboxStats {
     pub buffered: u64,
     /// Messages by protocol 3: handed over.
     pub zero_copy: u64,
+    /// Lanes: rings of their own for single threads of this node that held one another up.
+    pub lanes: u64,
 }
 
 /// A mail box of this node, whoever holds it.
@@ -242,7 +244,7 @@ impl Retrieving<'_> {
             Ok(Some(Arrival::Message(from, _))) => Some(Ok(from)),
             Ok(Some(Arrival::Trouble(error, ring))) => {
                 if let Some(ring) = ring {
-                    self.node.give_up(*ring, self.core.id, self.core.area.clone());
+                    self.node.give_up(*ring, self.core.area.clone());
                 }
                 Some(Err(error.context(format!("retrieving from {}", self.core.what()))))
             }
@@ -408,8 +410,7 @@ impl Mailbox {
     /// Counters of retrieving here and of posting from this node.
     #[doc(alias = "deck_mbox_stats")]
     pub fn stats(&self) -> MailboxStats {
-        let posters = self.node.posters();
-        let own = posters.iter().find(|poster| poster.id == self.core.id);
+        let own = self.node.poster_to(self.core.id);
         let mut stats = own.map(|poster| poster.stats()).unwrap_or_default();
         let retrieved = &self.core.retrieved;
         (stats.retrieved, stats.bytes_retrieved) = (retrieved.messages(), retrieved.bytes());

@@ -12,6 +12,7 @@ use deck_sync::{Deadline, Error, ErrorKind, NodeId, Result};
 use deck_transport::segment::sender::Ending;
 use deck_transport::{Budget, Heaps};
 
+use crate::clone::Poster;
 use crate::cloning::Cloning;
 use crate::inbox::{Ended, Inbox, Ring};
 use crate::log::{self, LogLevel};
@@ -28,7 +29,9 @@ pub(crate) struct NodeShared {
     pub settings: Settings,
     pub budget: Arc<Budget>,
     boxes: Mutex<Boxes>,
+    /// The common ring of all threads to each mail box, and beside them rings of single threads.
     pub posters: Mutex<HashMap<MailboxId, Cloning>>,
+    pub lanes: Mutex<Vec<Arc<Poster>>>,
     /// Rings of closed mail boxes whose memory somebody may still write.
     dying: Mutex<Vec<Dying>>,
     /// Credit lines of clones that were given up before the owner answered.
@@ -73,6 +76,7 @@ impl NodeShared {
             settings,
             boxes: Mutex::default(),
             posters: Mutex::default(),
+            lanes: Mutex::default(),
             dying: Mutex::default(),
             abandoned: Mutex::default(),
             next_ring: AtomicU64::new(1),
@@ -190,7 +194,7 @@ impl NodeShared {
         let Some((rings, area)) = core.close() else { return };
         for mut ring in rings {
             ring.receiver.set_closed();
-            self.give_up(ring, core.id, area.clone());
+            self.give_up(ring, area.clone());
         }
         self.forget_box(core.id);
         if self.bury() {
@@ -199,14 +203,14 @@ impl NodeShared {
     }
 
     /// A ring that is retrieved from no more: its memory is free again when its poster has told that it writes no more.
-    pub fn give_up(&self, ring: Ring, id: MailboxId, area: Arc<Region>) {
+    pub fn give_up(&self, ring: Ring, area: Arc<Region>) {
         if ring.ended.is_some() {
             return;
         }
         let from = ring.receiver.from();
         let tail = if from == self.number() {
             // A clone under way has posted nothing and never will.
-            Some(self.end_poster(id, Ending::Closed).unwrap_or(0))
+            Some(self.end_ring(from, ring.id).unwrap_or(0))
         } else {
             self.membership.close_ring(from, ring.id);
             None
@@ -254,6 +258,7 @@ impl NodeShared {
                 event.notify();
             }
         }
+        lock(&self.lanes).clear();
         lock(&self.dying).clear();
     }
 }
@@ -270,9 +275,8 @@ impl Handler for NodeShared {
     }
 
     fn ring_closed(&self, owner: NodeId, ring: u64) -> u32 {
-        let found = self.posters().into_iter().find(|poster| poster.id.owner == owner && poster.ring == ring);
         // Unknown: a clone under way, which has posted nothing and never will.
-        found.and_then(|poster| self.end_poster(poster.id, Ending::Closed)).unwrap_or(0)
+        self.end_ring(owner, ring).unwrap_or(0)
     }
 
     fn room_wanted(&self, poster: NodeId, ring: u64) {
@@ -295,7 +299,7 @@ impl Handler for NodeShared {
         let how = if is_lost { "died" } else { "left" };
         log::say(if is_lost { LogLevel::Warn } else { LogLevel::Info }, || format!("{peer} {how}"));
         for poster in self.posters().into_iter().filter(|poster| poster.id.owner == peer) {
-            let _ = self.end_poster(poster.id, if is_lost { Ending::Lost } else { Ending::Closed });
+            let _ = self.end_poster(&poster, if is_lost { Ending::Lost } else { Ending::Closed });
         }
         for core in self.all_boxes() {
             core.sender_gone(peer, if is_lost { Ended::Lost } else { Ended::Left }, self);

@@ -29,7 +29,7 @@ pub mod wire;
 
 pub use broker::Broker;
 pub use crowd::JobCrowd;
-pub use membership::{Door, Granted, Handler, Membership, Options};
+pub use membership::{Asked, Door, Granted, Handler, Membership, Options};
 pub use names::{MailboxId, NAME_BYTES_MAX, NAMES_MAX, Names, check_name};
 pub use notices::{Notice, Notices, Subject};
 pub use objects::{

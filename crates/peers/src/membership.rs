@@ -89,6 +89,20 @@ pub(crate) struct Request {
     pub answered: Event,
 }
 
+/// A ring that was asked for, to be given to [`Membership::answer`] or [`Membership::forget`].
+pub struct Asked {
+    id: u64,
+    request: Arc<Request>,
+    peer: Arc<Peer>,
+}
+
+impl Asked {
+    /// Who was asked.
+    pub fn peer(&self) -> &Arc<Peer> {
+        &self.peer
+    }
+}
+
 /// A node's membership in a job. Ends with [`Membership::leave`].
 pub struct Membership {
     pub(crate) number: NodeId,
@@ -378,7 +392,38 @@ impl Membership {
         depending
     }
 
-    /// Asks the owner of `mailbox` for a ring whose credits lie at `credit` in this node's segment.
+    /// Asks the owner of `mailbox` for a ring whose credits lie at `credit` in this node's segment. Never waits.
+    ///
+    /// # Errors
+    /// [`ErrorKind::PeerLost`] and the like if the question cannot be sent.
+    pub fn ask_for_ring(&self, peer: &Arc<Peer>, mailbox: MailboxId, credit: u64) -> Result<Asked> {
+        let request = Arc::new(Request { peer: peer.number(), answer: OnceLock::new(), answered: Event::new() });
+        let id = self.next_request.fetch_add(1, Ordering::Relaxed);
+        lock(&self.requests).insert(id, request.clone());
+        let (index, generation) = (u64::from(mailbox.index), u64::from(mailbox.generation));
+        let asked = Asked { id, request, peer: peer.clone() };
+        match peer.send(&Frame::RingRequest { request: id, mailbox: index, generation, credit }) {
+            Ok(()) => Ok(asked),
+            Err(error) => {
+                self.forget(&asked);
+                Err(error)
+            }
+        }
+    }
+
+    /// What the owner says to the question, once, as soon as it has answered. Never waits.
+    pub fn answer(&self, asked: &Asked) -> Option<Result<Granted>> {
+        let answer = asked.request.answer.get().cloned()?;
+        self.forget(asked);
+        Some(answer.map_err(|error| error.with_peer(asked.peer.number())))
+    }
+
+    /// The answer is not wanted any more: a ring that is granted from now on is declined. The owner may still write to the credits.
+    pub fn forget(&self, asked: &Asked) {
+        lock(&self.requests).remove(&asked.id);
+    }
+
+    /// As [`Membership::ask_for_ring`], and waits for the answer. Blocks until the deadline.
     ///
     /// # Errors
     /// [`ErrorKind::Closed`] if there is no such mail box, and as for [`Membership::meet`].
@@ -389,13 +434,11 @@ impl Membership {
         credit: u64,
         deadline: Deadline,
     ) -> Result<Granted> {
-        let request = Arc::new(Request { peer: peer.number(), answer: OnceLock::new(), answered: Event::new() });
-        let id = self.next_request.fetch_add(1, Ordering::Relaxed);
-        lock(&self.requests).insert(id, request.clone());
-        let (index, generation) = (u64::from(mailbox.index), u64::from(mailbox.generation));
-        let sent = peer.send(&Frame::RingRequest { request: id, mailbox: index, generation, credit });
+        let asked = self.ask_for_ring(peer, mailbox, credit);
         point("clone/requested");
-        let waited = sent.map(|()| {
+        let asked = asked?;
+        let request = &asked.request;
+        let waited = {
             let _depending = self.depend(peer);
             let answer = || {
                 let is_gone = peer.gone().is_some() || self.has_left.load(Ordering::Relaxed);
@@ -405,9 +448,8 @@ impl Membership {
             let about = About::new(Goal::Ring, "").on(peer.number()).with([mailbox.to_word()]);
             let mut until = Until(answer, about);
             deck_sync::wait(&mut until, &[&request.answered, peer.changed()], &self.crowd, deadline)
-        });
-        lock(&self.requests).remove(&id);
-        let waited = waited?;
+        };
+        self.forget(&asked);
         // An answer at the last moment counts; one that comes from now on is declined by the control thread.
         match request.answer.get().cloned().map_or(waited, Ok) {
             Ok(answer) => answer.map_err(|error| error.with_peer(peer.number())),

@@ -17,7 +17,7 @@ use loom::sync::{Mutex, MutexGuard};
 #[cfg(not(loom))]
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
-use crate::atomic::{self, AtomicUsize, Ordering};
+use crate::atomic::{self, AtomicU32, AtomicUsize, Ordering};
 use crate::barrier;
 use crate::cell::{Cell, Touch};
 use crate::visitor::{Place, Visitor};
@@ -35,6 +35,8 @@ const LOOKS: u32 = 64;
 pub struct Biased<T> {
     /// The token of the thread that enters without a locked operation; 0 if there is none.
     favourite: AtomicUsize,
+    /// How often a thread found another one inside.
+    waits: AtomicU32,
     others: Mutex<History>,
     value: Cell<T>,
 }
@@ -60,15 +62,22 @@ pub struct Inside<'a, T> {
 }
 
 enum Entered<'a> {
-    AsFavourite(#[expect(dead_code, reason = "to drop it is to leave")] Place),
-    AsOther(MutexGuard<'a, History>),
+    Favourite(#[expect(dead_code, reason = "to drop it is to leave")] Place),
+    Other(MutexGuard<'a, History>),
+    /// Does not count as having been here.
+    Guest(#[expect(dead_code, reason = "to drop it is to leave")] MutexGuard<'a, History>),
 }
 
 impl<T> Biased<T> {
     /// A lock around `value` that has no favourite yet.
     pub fn new(value: T) -> Biased<T> {
         let history = History { former: 0, last: 0, in_a_row: 0, needed: ALONE_FIRST };
-        Biased { favourite: AtomicUsize::new(0), others: Mutex::new(history), value: Cell::new(value) }
+        Biased {
+            favourite: AtomicUsize::new(0),
+            waits: AtomicU32::new(0),
+            others: Mutex::new(history),
+            value: Cell::new(value),
+        }
     }
 
     /// A lock whose favourite is whoever was inside last, for its models.
@@ -87,8 +96,16 @@ impl<T> Biased<T> {
     #[inline]
     pub fn lock(&self) -> Inside<'_, T> {
         match self.enter_as_favourite() {
-            Some(place) => self.inside(Entered::AsFavourite(place)),
-            None => self.enter(),
+            Some(place) => self.inside(Entered::Favourite(place)),
+            None => self.inside(Entered::Other(self.enter())),
+        }
+    }
+
+    /// As [`Biased::lock`], by somebody who comes for something else: the calling thread does not become the favourite by it.
+    pub fn lock_as_guest(&self) -> Inside<'_, T> {
+        match self.enter_as_favourite() {
+            Some(place) => self.inside(Entered::Favourite(place)),
+            None => self.inside(Entered::Guest(self.enter())),
         }
     }
 
@@ -102,17 +119,17 @@ impl<T> Biased<T> {
         Some(visit(unsafe { touch.get_mut() }))
     }
 
-    /// Enters if nobody is inside, the calling thread included. Never waits for others (but may have a fence run).
+    /// Enters as a guest if nobody is inside, the calling thread included. Never waits for others (but may have a fence run).
     pub fn try_lock(&self) -> Option<Inside<'_, T>> {
         if Visitor::here().is_some_and(|here| here.is_inside(self.address())) {
             return None;
         }
         if let Some(place) = self.enter_as_favourite() {
-            return Some(self.inside(Entered::AsFavourite(place)));
+            return Some(self.inside(Entered::Favourite(place)));
         }
         let mut history = self.try_lock_others()?;
         self.take_from_favourite(&mut history);
-        (!self.is_former_inside(&mut history)).then(|| self.inside(Entered::AsOther(history)))
+        (!self.is_former_inside(&mut history)).then(|| self.inside(Entered::Guest(history)))
     }
 
     #[inline]
@@ -130,16 +147,31 @@ impl<T> Biased<T> {
         (self.favourite.load(Ordering::Relaxed) == me).then_some(place)
     }
 
+    /// How often a thread had to wait for another one until now, about.
+    #[inline]
+    pub fn waits(&self) -> u32 {
+        self.waits.load(Ordering::Relaxed)
+    }
+
+    /// Whether the calling thread is the favourite. If not, it stays so until it has entered again.
+    pub fn is_favourite(&self) -> bool {
+        Visitor::here().is_some_and(|here| self.favourite.load(Ordering::Relaxed) == here.token())
+    }
+
     #[cold]
-    fn enter(&self) -> Inside<'_, T> {
-        let mut history = self.lock_others();
+    fn enter(&self) -> MutexGuard<'_, History> {
+        let mut history = self.try_lock_others().unwrap_or_else(|| {
+            // Relaxed: a hint.
+            self.waits.fetch_add(1, Ordering::Relaxed);
+            self.lock_others()
+        });
         self.take_from_favourite(&mut history);
         let mut looks = 0;
         while self.is_former_inside(&mut history) {
             looks += 1;
             if looks < LOOKS { atomic::pause() } else { atomic::yield_now() }
         }
-        self.inside(Entered::AsOther(history))
+        history
     }
 
     fn take_from_favourite(&self, history: &mut History) {
@@ -206,7 +238,7 @@ impl<T> Drop for Inside<'_, T> {
     fn drop(&mut self) {
         self.touch = None;
         // A favourite leaves with its place.
-        if let Entered::AsOther(history) = &mut self.entered {
+        if let Entered::Other(history) = &mut self.entered {
             self.lock.note(history);
         }
     }
@@ -266,6 +298,22 @@ mod tests {
             *lock.try_lock().expect("nobody is inside") += 1;
         }
         assert_eq!(*lock.lock(), 10);
+    }
+
+    #[test]
+    fn a_guest_is_no_favourite_and_a_thread_alone_is() {
+        barrier::register();
+        let lock = Biased::new(0u64);
+        for _ in 0..10 {
+            *lock.lock_as_guest() += 1;
+            assert!(!lock.is_favourite() && lock.visit_as_favourite(|_| ()).is_none());
+        }
+        for _ in 0..10 {
+            *lock.lock() += 1;
+        }
+        assert!(lock.is_favourite());
+        *lock.lock_as_guest() += 1;
+        assert_eq!(lock.visit_as_favourite(|value| *value), Some(21));
     }
 
     #[test]

@@ -200,6 +200,34 @@ impl<R: Remote> Sender<R> {
         self.receiver
     }
 
+    /// The ring's shape.
+    pub fn shape(&self) -> &Shape {
+        &self.shape
+    }
+
+    /// How often threads of this node had to wait for one another here, about.
+    #[inline]
+    pub fn contention(&self) -> u32 {
+        self.posting.waits()
+    }
+
+    /// Whether the calling thread posts here without a lock.
+    pub fn is_favourite(&self) -> bool {
+        self.posting.is_favourite()
+    }
+
+    /// Messages posted until now, modulo 2^32, with all of the calling thread.
+    pub fn posted(&self) -> u32 {
+        self.traffic.messages() as u32
+    }
+
+    /// Whether the first `posted` messages were retrieved, as far as was told.
+    pub fn has_retired(&self, posted: u32) -> bool {
+        // Acquire: pairs with: ring/credit. What the receiver did with them is before what follows here.
+        let retired = self.credit.get(credit::RETIRED).load(Ordering::Acquire) as u32;
+        retired.wrapping_sub(posted) < u32::MAX / 2
+    }
+
     /// What was posted here.
     pub fn traffic(&self) -> &Traffic {
         &self.traffic
@@ -207,15 +235,18 @@ impl<R: Remote> Sender<R> {
 
     /// Posts `parcel` now or says why not. Never talks to anybody; waits for another thread of this node that is inside a
     /// post to the same ring, for as long as that takes.
-    #[inline(always)]
+    #[inline]
     pub fn post(&self, parcel: &Parcel) -> Result<Protocol, Refusal> {
+        if self.post_quickly(parcel) { Ok(Protocol::Short) } else { self.post_whole(parcel) }
+    }
+
+    /// Posts a small message as the thread that always posts here, if there is room and nothing else is to be done; otherwise
+    /// nothing happens. Never waits.
+    #[inline(always)]
+    pub fn post_quickly(&self, parcel: &Parcel) -> bool {
         // What lies in a word shares a slot. Where lines travel as packets, adding to one is sending another.
-        if let (Some(lines), Some(small)) = (self.slots.mapped(), parcel.small())
-            && self.posting.visit_as_favourite(|posting| self.post_at_once(posting, lines, &small)) == Some(true)
-        {
-            return Ok(Protocol::Short);
-        }
-        self.post_whole(parcel)
+        let (Some(lines), Some(small)) = (self.slots.mapped(), parcel.small()) else { return false };
+        self.posting.visit_as_favourite(|posting| self.post_at_once(posting, lines, &small)) == Some(true)
     }
 
     /// Posts a small message if nothing else is to be done. Budget: two words of the slot, the second line of credits. No locked
@@ -475,7 +506,7 @@ impl<R: Remote> Sender<R> {
     /// waiting threads are told. Returns the position behind the last message that was ever posted; nothing is written to
     /// the receiver's memory afterwards.
     pub fn end(&self, ending: Ending) -> Position {
-        let mut posting = self.posting.lock();
+        let mut posting = self.posting.lock_as_guest();
         self.note_ending(&mut posting, ending);
         self.give_up(&mut posting, ending);
         let tail = posting.position;
@@ -487,7 +518,7 @@ impl<R: Remote> Sender<R> {
     /// Nothing more is posted and waiting threads are told, but what was posted stays in flight: this node leaves its job,
     /// and the receiver is still to retrieve it.
     pub fn stop(&self, ending: Ending) {
-        self.note_ending(&mut self.posting.lock(), ending);
+        self.note_ending(&mut self.posting.lock_as_guest(), ending);
         self.room().notify();
     }
 

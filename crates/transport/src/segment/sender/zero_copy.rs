@@ -89,7 +89,7 @@ impl<R: Remote> Sender<R> {
 
     /// Lets go of all buffers whose messages were retrieved. True if others are still in flight.
     pub fn reap(&self) -> bool {
-        self.in_flight.load(Ordering::Relaxed) > 0 && self.reap_some(&mut self.posting.lock(), self.count)
+        self.in_flight.load(Ordering::Relaxed) > 0 && self.reap_some(&mut self.posting.lock_as_guest(), self.count)
     }
 
     /// As [`Sender::reap`], unless a thread is inside a post right now, this one included.
@@ -169,7 +169,7 @@ impl<R: Remote> Sender<R> {
         if R::IS_MAPPED || self.in_flight.load(Ordering::Relaxed) == 0 {
             return Ok(());
         }
-        let mut posting = self.posting.lock();
+        let mut posting = self.posting.lock_as_guest();
         for entry in posting.in_flight.iter_mut().flatten().filter(|entry| entry.awaits_address) {
             self.write_to_address(entry, segment_bytes)?;
         }
@@ -220,7 +220,7 @@ impl<R: Remote> Drop for Sender<R> {
     fn drop(&mut self) {
         // Acquire: pairs with: ring/credit.
         let retired = self.credit.get(credit::RETIRED).load(Ordering::Acquire) as u32;
-        for entry in self.posting.lock().in_flight.iter_mut().filter_map(Option::take) {
+        for entry in self.posting.lock_as_guest().in_flight.iter_mut().filter_map(Option::take) {
             self.budget.give(packet::needed(&entry.label));
             if entry.number.wrapping_sub(retired) < u32::MAX / 2 {
                 entry.kept.abandon();

@@ -1,0 +1,224 @@
+//! Lanes: rings of their own for threads of a node that hold one another up at the ring that they share.
+//!
+//! A thread that finds others at the common ring of a mail box asks its owner for another ring, and goes on posting to the
+//! common one. Once it is granted, the thread moves as soon as everything that it had posted to the common ring was retrieved: so its
+//! messages keep their order. It asks for credits at once then, posts one message more, and looks for a moment; if the receiver does not
+//! take the message that soon, it tries again later. It stays in its lane until it ends; then the lane is another thread's.
+//!
+//! Nobody waits for a lane, and nobody has to get one: `docs/design/013-lanes.md`.
+
+use std::cell::RefCell;
+use std::sync::{Arc, Mutex, OnceLock, Weak};
+
+use deck_peers::Asked;
+use deck_segment::Region;
+use deck_sync::Result;
+use deck_sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+use crate::clone::Poster;
+use crate::shared::{NodeShared, lock};
+
+/// Lanes of one node to one mail box at a time. Further threads share the common ring.
+pub(crate) const LANES_MAX: usize = 15;
+/// How often threads have to have waited for one another at the common ring.
+const CONTENDED: u32 = 4;
+/// A mail box that takes fewer messages of a node is meant to hold its threads back: more rings would be more room.
+const MESSAGES_MIN: u32 = 56;
+
+/// Looks, with a pause each, for the receiver to take a thread's last message: some microseconds.
+const LOOKS: u32 = 256;
+/// A thread that could not move posts two to the power of its failures messages before it tries again; of that many at most.
+const FAILURES_MAX: u32 = 12;
+
+/// The lanes beside one common ring.
+#[derive(Default)]
+pub(crate) struct Lanes {
+    /// Places that belong to a thread, a bit each.
+    taken: AtomicU32,
+    made: [OnceLock<Arc<Poster>>; LANES_MAX],
+    asked: Mutex<[Option<(Asked, Region)>; LANES_MAX]>,
+    /// The owner has no room for more, or the mail box is gone.
+    is_refused: AtomicBool,
+}
+
+/// What a thread has at one mail box.
+struct Mine {
+    common: Weak<Poster>,
+    place: Option<usize>,
+    at: At,
+}
+
+/// Where a thread posts.
+#[derive(Clone, Copy)]
+enum At {
+    /// To the common ring; after so many more messages it tries to move.
+    Common { posts: u32, failures: u32 },
+    /// To the common ring, for the last time if all goes well. The receiver is asked to tell credits at once.
+    Leaving { failures: u32 },
+    /// To its lane.
+    Lane,
+}
+
+impl Drop for Mine {
+    /// The thread ends, or the mail box did.
+    fn drop(&mut self) {
+        if let (Some(common), Some(place)) = (self.common.upgrade(), self.place)
+            && let Some(lanes) = common.lanes.get()
+        {
+            // Release: pairs with: lanes/taken.
+            lanes.taken.fetch_and(!(1 << place), Ordering::Release);
+        }
+    }
+}
+
+thread_local!(static MINE: RefCell<Vec<Mine>> = const { RefCell::new(Vec::new()) });
+
+/// The poster that the calling thread is to use where it would post to `common`. Never waits.
+#[inline]
+pub(crate) fn of_this_thread<'a>(node: &NodeShared, common: &'a Arc<Poster>) -> &'a Poster {
+    if common.sender.contention() < CONTENDED { common } else { choose(node, common).unwrap_or(common) }
+}
+
+fn choose<'a>(node: &NodeShared, common: &'a Arc<Poster>) -> Option<&'a Poster> {
+    let lanes = common.lanes.get_or_init(Lanes::default);
+    MINE.try_with(|mine| {
+        let mut mine = mine.try_borrow_mut().ok()?;
+        // The favourite of the common ring posts there without coming by here.
+        let is_bound = || common.sender.is_favourite();
+        let at = match mine.iter().position(|mine| mine.is_at(common)) {
+            Some(at) => at,
+            None if is_bound() || common.sender.shape().messages < MESSAGES_MIN => return None,
+            None => {
+                mine.retain(|mine| mine.common.strong_count() > 0);
+                let (common, place) = (Arc::downgrade(common), lanes.take_place());
+                mine.push(Mine { common, place, at: At::Common { posts: 0, failures: 0 } });
+                mine.len() - 1
+            }
+        };
+        let mine = &mut mine[at];
+        let Some(lane) = lanes.made[mine.place?].get() else {
+            lanes.make(node, common, mine.place?);
+            return None;
+        };
+        match mine.at {
+            At::Lane => Some(&**lane),
+            At::Common { posts: 0, failures } if !is_bound() => {
+                mine.at = At::Leaving { failures };
+                common.ask_for_room(true);
+                None
+            }
+            At::Common { posts, failures } => {
+                mine.at = At::Common { posts: posts.saturating_sub(1), failures };
+                None
+            }
+            At::Leaving { .. } => None,
+        }
+    })
+    .ok()
+    .flatten()
+}
+
+/// The calling thread has posted to `common`, or tried to.
+#[inline]
+pub(crate) fn note_post(common: &Arc<Poster>, is_posted: bool) {
+    if common.sender.contention() >= CONTENDED {
+        leave(common, is_posted);
+    }
+}
+
+fn leave(common: &Arc<Poster>, is_posted: bool) {
+    let _ = MINE.try_with(|mine| {
+        let mut mine = mine.try_borrow_mut().ok()?;
+        let mine = mine.iter_mut().find(|mine| mine.is_at(common))?;
+        let At::Leaving { failures } = mine.at else { return None };
+        let posted = common.sender.posted();
+        let is_alone = is_posted && !common.sender.is_favourite();
+        let has_left = is_alone && (0..LOOKS).any(|_| common.sender.has_retired(posted) || pause());
+        common.ask_for_room(false);
+        let failures = failures + 1;
+        mine.at = if has_left { At::Lane } else { At::Common { posts: 1 << failures.min(FAILURES_MAX), failures } };
+        Some(())
+    });
+}
+
+/// Never what was looked for.
+fn pause() -> bool {
+    std::hint::spin_loop();
+    false
+}
+
+impl Mine {
+    fn is_at(&self, common: &Arc<Poster>) -> bool {
+        std::ptr::eq(self.common.as_ptr(), Arc::as_ptr(common))
+    }
+}
+
+impl Lanes {
+    /// The lanes that there are.
+    pub fn made(&self) -> impl Iterator<Item = &Arc<Poster>> {
+        self.made.iter().filter_map(OnceLock::get)
+    }
+
+    /// A place that is no thread's.
+    fn take_place(&self) -> Option<usize> {
+        let first_free = |taken: u32| Some(taken.trailing_ones() as usize).filter(|place| *place < LANES_MAX);
+        // Acquire: pairs with: lanes/taken.
+        let taken = self.taken.fetch_update(Ordering::Acquire, Ordering::Relaxed, |taken| {
+            first_free(taken).map(|place| taken | 1 << place)
+        });
+        taken.ok().and_then(first_free)
+    }
+
+    /// Asks for the lane, or looks whether it was granted.
+    fn make(&self, node: &NodeShared, common: &Arc<Poster>, place: usize) {
+        if self.is_refused.load(Ordering::Relaxed) || common.sender.ended().is_some() {
+            return;
+        }
+        let mut asked = lock(&self.asked);
+        let lane = match asked[place].take() {
+            None => node.ask_for_lane(common),
+            Some((question, credit)) => node.look_for_lane(common, question, credit),
+        };
+        match lane {
+            Ok(Lane::Made(lane)) => {
+                let _ = self.made[place].set(lane);
+            }
+            Ok(Lane::Asked(question, credit)) => asked[place] = Some((question, credit)),
+            Err(_) => self.is_refused.store(true, Ordering::Relaxed),
+        }
+    }
+
+    /// The common ring has ended: whatever was asked for and not answered is not wanted any more.
+    pub fn end(&self, node: &NodeShared) {
+        self.is_refused.store(true, Ordering::Relaxed);
+        for (question, credit) in lock(&self.asked).iter_mut().filter_map(Option::take) {
+            node.forget_lane(question, credit);
+        }
+    }
+}
+
+/// How far a lane is.
+enum Lane {
+    Made(Arc<Poster>),
+    /// The owner has not answered; the credits would lie here.
+    Asked(Asked, Region),
+}
+
+impl NodeShared {
+    fn ask_for_lane(&self, common: &Poster) -> Result<Lane> {
+        let Some(peer) = &common.peer else {
+            let (sender, ring, _) = self.ring_here(common.id)?;
+            return self.lane(common, sender, ring).map(Lane::Made);
+        };
+        let credit = self.credit_region()?;
+        let question = self.membership.ask_for_ring(peer, common.id, credit.offset() as u64)?;
+        Ok(Lane::Asked(question, credit))
+    }
+
+    fn look_for_lane(&self, common: &Poster, question: Asked, credit: Region) -> Result<Lane> {
+        let Some(answer) = self.membership.answer(&question) else { return Ok(Lane::Asked(question, credit)) };
+        let granted = answer?;
+        let sender = self.sender_at_owner(question.peer(), common.id, &granted, credit)?;
+        self.lane(common, sender, granted.ring).map(Lane::Made)
+    }
+}
