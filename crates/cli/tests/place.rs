@@ -161,6 +161,18 @@ fn what_cannot_be_written_is_told() {
 }
 
 #[test]
+fn what_cannot_be_written_is_told_before_a_long_search() {
+    let folder = Folder::new("search-unwritable");
+    // Nobody waits for the end of this search.
+    folder.file("model.json", &long_model());
+    let ended = deck(&folder.0, &["solve", "model.json", "-o", "missing/out.json"]);
+    refuse(&ended, 1, &["missing/out.json cannot be written"]);
+    refuse(&deck(&folder.0, &["solve", "model.json", "-o", "."]), 1, &[". cannot be written: it is a folder"]);
+    let names: Vec<_> = std::fs::read_dir(&folder.0).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(names.len(), 1, "{names:?}");
+}
+
+#[test]
 fn solve_prints_one_json_object_and_writes_what_cost_confirms() {
     let folder = Folder::new("solve");
     folder.file("model.json", optisci::table1::SCHEDULER);

@@ -25,7 +25,7 @@ use crate::watcher::Watch;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MailboxOptions {
     /// Messages in flight from one node, at least: 1 to 57,344. A node may post up to a seventh more while the owner has not
-    /// given all credits back.
+    /// given all credits back. With 56 and more, each thread that contends with others of its node gets as much room of its own.
     pub messages: u32,
     /// Bytes in flight from one node, counted for messages over 62 bytes that are handed over; an empty ring takes one
     /// message of any size within the sender's budget.

@@ -6,6 +6,7 @@ mod both;
 mod bounds;
 mod branch_and_bound;
 mod choice;
+mod colocation;
 mod dominance;
 mod dual_ascent;
 mod embedding;

@@ -56,6 +56,17 @@ fn refuse(text: &str, path: &str, part: &str) {
 }
 
 #[test]
+fn only_an_object_is_a_model_or_a_placement() {
+    let model = Model::from_json(&model().to_string()).unwrap();
+    for text in ["[]", "null", "\"model\"", "7", "", " \n ", "[\"example\", 1, {}]", "\u{feff}{}"] {
+        let error = Model::from_json(text).unwrap_err().to_string();
+        assert!(error.contains("a JSON object is expected"), "{text:?}: {error}");
+        let error = Placement::from_json(text, &model).unwrap_err().to_string();
+        assert!(error.contains("a JSON object is expected"), "{text:?}: {error}");
+    }
+}
+
+#[test]
 fn a_model_says_what_its_file_says() {
     let model = Model::from_json(&model().to_string()).unwrap();
     assert_eq!((model.nodes(), model.objective, model.processes[1].pin), (6, Objective::Makespan, Some(5)));

@@ -1,7 +1,7 @@
 //! Reading models and placements, and writing results; every failure names the file and what to do.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use optisci::{Model, Placement};
 use serde_json::Value;
@@ -45,17 +45,41 @@ pub fn text(path: &Path) -> Result<String, String> {
 /// Writes a result: the whole of it, or the file stays as it was.
 pub fn write(path: &Path, text: &str) -> Result<(), String> {
     let failed = |error: std::io::Error| format!("{} cannot be written: {error}", path.display());
-    // What is not a plain file (a terminal, a pipe) cannot be replaced.
-    if fs::metadata(path).is_ok_and(|metadata| !metadata.is_file()) {
+    if is_special(path) {
         return fs::write(path, text).map_err(failed);
     }
-    let mut unfinished = path.as_os_str().to_owned();
-    unfinished.push(format!(".{}.unfinished", std::process::id()));
+    let unfinished = unfinished(path);
     let result = fs::write(&unfinished, text).and_then(|()| fs::rename(&unfinished, path));
     if result.is_err() {
         let _ = fs::remove_file(&unfinished);
     }
     result.map_err(failed)
+}
+
+/// Tells beforehand what [`write`] would fail with; leaves everything as it was.
+pub fn try_to_write(path: &Path) -> Result<(), String> {
+    if path.is_dir() {
+        return Err(format!("{} cannot be written: it is a folder", path.display()));
+    }
+    if is_special(path) {
+        return Ok(());
+    }
+    let unfinished = unfinished(path);
+    fs::write(&unfinished, "")
+        .and_then(|()| fs::remove_file(&unfinished))
+        .map_err(|error| format!("{} cannot be written: {error}", path.display()))
+}
+
+/// What is not a plain file (a terminal, a pipe) cannot be replaced.
+fn is_special(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|metadata| !metadata.is_file())
+}
+
+/// What a file is called while it is being written.
+fn unfinished(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(format!(".{}.unfinished", std::process::id()));
+    name.into()
 }
 
 /// Prints a result; a reader that has gone away is no failure.

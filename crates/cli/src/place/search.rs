@@ -21,20 +21,22 @@ const ROWS: usize = 40;
 /// Searches, and prints or writes what was found.
 pub fn run(path: &Path, options: &Options, json: bool, output: Option<&Path>) -> Result<(), String> {
     let model = files::model(path)?;
+    // Not after a search of an hour.
+    output.map_or(Ok(()), files::try_to_write)?;
     let mut terminal = Terminal::new().map_err(|error| format!("Ctrl-C cannot be watched: {error}"))?;
     let outcome = search::solve(&model, options, &mut terminal);
     terminal.bar.finish_and_clear();
 
-    if let Some(placement) = &outcome.placement
-        && let Some(output) = output
-    {
-        files::write(output, &report::placement(&model, placement))?;
-    }
+    let written = match (&outcome.placement, output) {
+        (Some(placement), Some(output)) => files::write(output, &report::placement(&model, placement)),
+        _ => Ok(()),
+    };
     if json {
         files::print(&report::outcome(&model, &outcome))?;
     } else {
-        files::print(&describe(&model, &outcome, output))?;
+        files::print(&describe(&model, &outcome, output.filter(|_| written.is_ok())))?;
     }
+    written?;
     let reason = outcome.reason.as_deref().unwrap_or("no reason was given");
     match outcome.status {
         Status::Unknown => Err(format!("no placement was found: {reason}; give it more time with --time-limit")),

@@ -28,7 +28,7 @@ const MOST_NODES: usize = 4096;
 pub(super) fn machine(text: &str) -> Result<Found, Error> {
     let options = ParsingOptions { allow_dtd: true, nodes_limit: 10_000_000, ..ParsingOptions::default() };
     let document = Document::parse_with_options(text, options)
-        .map_err(|error| Error::at_line(error.pos().row as usize, error.to_string()))?;
+        .map_err(|error| Error::at_line(error.pos().row as usize, format!("this is no XML: {error}")))?;
     let root = document.root_element();
     if !root.has_tag_name("topology") {
         let message = format!("<{}>: expected <topology>, as lstopo writes it", short(root.tag_name().name()));

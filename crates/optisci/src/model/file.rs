@@ -15,6 +15,12 @@ use crate::Error;
 ///
 /// Keeping the path costs an allocation per field, so it is kept only when a text is read again because it is broken.
 pub(crate) fn parse<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, Error> {
+    // An array would be taken for the values of all fields in turn.
+    match text.trim_start_matches([' ', '\t', '\r', '\n']).chars().next() {
+        Some('{') => {}
+        Some(other) => return Err(Error::whole(format!("begins with {other:?}: a JSON object is expected"))),
+        None => return Err(Error::whole("is empty: a JSON object is expected")),
+    }
     if let Ok(value) = serde_json::from_str(text) {
         return Ok(value);
     }

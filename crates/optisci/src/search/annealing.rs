@@ -253,6 +253,30 @@ impl<'a> Annealing<'a> {
             && self.instance.memory[at].saturating_sub(self.bytes_on[at]) >= self.bytes(segment)
     }
 
+    /// Where to: any node, or one where something is that has to do with what moves. On a large machine hardly any other
+    /// node is of use.
+    fn target(&self, random: &mut Random, near: impl Fn(&mut Random) -> Option<u32>) -> u32 {
+        let node = if random.below(2) == 0 { near(random) } else { None };
+        node.unwrap_or_else(|| random.below(self.instance.nodes) as u32)
+    }
+
+    /// The node of a segment that a process accesses, or of a partner of its messages.
+    fn near_process(&self, process: u32, random: &mut Random) -> Option<u32> {
+        let uses = self.instance.of_process.row(process as usize);
+        let posts = self.instance.posts_of.row(process as usize);
+        match random.below((uses.len() + posts.len()).max(1)) {
+            at if at < uses.len() => {
+                let copies = &self.copies[self.instance.uses[uses[at] as usize].segment as usize];
+                Some(copies[random.below(copies.len())])
+            }
+            at if at - uses.len() < posts.len() => {
+                let post = &self.instance.posts[posts[at - uses.len()] as usize];
+                Some(self.node[if post.from == process { post.to } else { post.from } as usize])
+            }
+            _ => None,
+        }
+    }
+
     /// A move that obeys all limits, or none this time.
     fn propose(&self, random: &mut Random) -> Option<Move> {
         let (processes, segments) = (self.movable_processes.len(), self.movable_segments.len());
@@ -261,9 +285,9 @@ impl<'a> Annealing<'a> {
         }
         // Processes are fewer but weigh more: at least a third of the moves.
         let weight = if processes == 0 { 0 } else { processes.max(segments / 2).max(1) };
-        let target = random.below(self.instance.nodes) as u32;
         if random.below(weight + segments) < weight {
             let process = self.movable_processes[random.below(processes)];
+            let target = self.target(random, |random| self.near_process(process, random));
             let from = self.node[process as usize];
             if from == target {
                 return None;
@@ -281,6 +305,10 @@ impl<'a> Annealing<'a> {
             return free.then_some(Move::SwapProcesses(process, other));
         }
         let segment = self.movable_segments[random.below(segments)];
+        let target = self.target(random, |random| {
+            let uses = self.instance.uses_of(segment as usize);
+            Some(self.node[uses[random.below(uses.len())].process as usize])
+        });
         let copies = &self.copies[segment as usize];
         let replicable = self.instance.may_have_copies(segment as usize);
         if copies.contains(&target) {
@@ -451,7 +479,8 @@ impl<'a> Annealing<'a> {
         let mut energy = best.1;
         let mut snapshot = false;
         for step_number in 0..steps {
-            if step_number % 1024 == 0 && !go_on() {
+            // Where one move goes over all links of a large machine, a few dozen take a moment.
+            if step_number % 32 == 0 && !go_on() {
                 break;
             }
             temperature *= factor;

@@ -21,7 +21,8 @@ pub fn simple(instance: &Instance<'_>) -> f64 {
         Objective::Makespan => {
             let processes = instance.processes();
             let mean = View::of_time(instance).total() / processes.max(1) as f64;
-            (0..processes as u32).map(|process| alone(instance, process)).fold(mean, f64::max)
+            let nearest = nearest_of_each(instance);
+            (0..processes as u32).map(|process| alone(instance, process, nearest.as_deref())).fold(mean, f64::max)
         }
         Objective::MaxLink => View::of_links(instance).total() / instance.model.topology.links().max(1) as f64,
     };
@@ -168,8 +169,22 @@ fn rearranged(weights: &mut [(u32, f64)], nearest: &[Vec<f64>]) -> f64 {
     if least.is_finite() { least } else { 0.0 }
 }
 
+/// Looks of [`alone`] at pairs of nodes, above which the nearest node is known for each table instead.
+const MOST_LOOKS: usize = 50_000_000;
+
+/// For each table and node the least that an access costs from there, where looking at every pair for every access would
+/// take too long. An access of two parts may have no node that is best for both: then this is less than it costs.
+fn nearest_of_each(instance: &Instance<'_>) -> Option<Vec<Vec<f64>>> {
+    let nodes = instance.nodes;
+    if instance.uses.len() * nodes * nodes <= MOST_LOOKS || nodes > MOST_NODES {
+        return None;
+    }
+    let least = |table: &Table, a: usize| (0..nodes).map(|v| table.at(a, v)).fold(f64::INFINITY, f64::min);
+    Some(instance.tables.iter().map(|table| (0..nodes).map(|a| least(table, a)).collect()).collect())
+}
+
 /// What one process pays at least, each of its accesses at the best node for it.
-fn alone(instance: &Instance<'_>, process: u32) -> f64 {
+fn alone(instance: &Instance<'_>, process: u32, nearest: Option<&[Vec<f64>]>) -> f64 {
     let places: Vec<usize> = match instance.process_pin(process as usize) {
         Some(pin) => vec![pin],
         None if instance.nodes <= MOST_NODES => (0..instance.nodes).collect(),
@@ -182,8 +197,13 @@ fn alone(instance: &Instance<'_>, process: u32) -> f64 {
             .iter()
             .map(|&number| {
                 let entry = &instance.uses[number as usize];
+                let least = |(table, factor): (u32, f64)| match nearest {
+                    Some(nearest) if factor != 0.0 => factor * nearest[table as usize][a],
+                    _ => 0.0,
+                };
                 match instance.segment_pin(entry.segment as usize) {
                     Some(pin) => instance.use_cost(entry, a, pin),
+                    None if nearest.is_some() => least(entry.first) + least(entry.second),
                     None => (0..instance.nodes).map(|v| instance.use_cost(entry, a, v)).fold(f64::INFINITY, f64::min),
                 }
             })

@@ -24,6 +24,7 @@ pub struct Follow<'a> {
     touched: Vec<(u32, f64)>,
     mark: Vec<u32>,
     stamp: u32,
+    whole_nodes: bool,
 }
 
 impl<'a> Follow<'a> {
@@ -56,6 +57,7 @@ impl<'a> Follow<'a> {
             touched: Vec::new(),
             mark: vec![0; instance.segments()],
             stamp: 0,
+            whole_nodes: false,
         };
         for (process, &at) in (0..).zip(node) {
             follow.guests[at as usize].push(process);
@@ -63,6 +65,12 @@ impl<'a> Follow<'a> {
         }
         follow.recount();
         follow
+    }
+
+    /// Also tries to exchange all processes of two nodes at once.
+    pub fn exchanging_nodes(mut self) -> Follow<'a> {
+        self.whole_nodes = true;
+        self
     }
 
     /// What all segments and messages cost, computed anew.
@@ -148,23 +156,41 @@ impl<'a> Follow<'a> {
         self.touched.iter().for_each(|&(segment, least)| self.least[segment as usize] = least);
     }
 
-    /// One or two processes and where to; nothing where the random choice leads nowhere.
-    fn propose(&self, random: &mut Random) -> Option<[(u32, u32); 2]> {
+    /// Processes and where to; none where the random choice leads nowhere.
+    fn propose(&self, random: &mut Random, moves: &mut Vec<(u32, u32)>) {
+        moves.clear();
         let process = self.movable[random.below(self.movable.len())];
         let from = self.node[process as usize];
         let to = random.below(self.instance.nodes) as u32;
         if from == to {
-            return None;
+            return;
+        }
+        if self.whole_nodes && random.below(2) == 0 {
+            return self.exchange_nodes(from, to, moves);
         }
         let guests = &self.guests[to as usize];
         if self.room[to as usize] > 0 && (guests.is_empty() || random.below(2) == 0) {
-            return Some([(process, to); 2]);
+            return moves.push((process, to));
         }
         if guests.is_empty() {
-            return None;
+            return;
         }
         let other = guests[random.below(guests.len())];
-        self.instance.process_pin(other as usize).is_none().then_some([(process, to), (other, from)])
+        if self.instance.process_pin(other as usize).is_none() {
+            moves.extend([(process, to), (other, from)]);
+        }
+    }
+
+    /// All processes of two nodes change places: who shares a node goes on doing so.
+    fn exchange_nodes(&self, a: u32, b: u32, moves: &mut Vec<(u32, u32)>) {
+        let slots = |node: u32| self.instance.process_slots[node as usize];
+        let guests = |node: u32| &self.guests[node as usize];
+        let fits = guests(a).len() as u64 <= slots(b) && guests(b).len() as u64 <= slots(a);
+        let mut both = guests(a).iter().chain(guests(b));
+        if fits && both.all(|&process| self.instance.process_pin(process as usize).is_none()) {
+            moves.extend(guests(a).iter().map(|&process| (process, b)));
+            moves.extend(guests(b).iter().map(|&process| (process, a)));
+        }
     }
 
     /// Cools once in `steps` moves and gives the best nodes seen and their cost.
@@ -180,14 +206,11 @@ impl<'a> Follow<'a> {
         if self.movable.is_empty() || self.instance.nodes < 2 {
             return best;
         }
-        fn moves(pair: &[(u32, u32); 2]) -> &[(u32, u32)] {
-            if pair[0] == pair[1] { &pair[..1] } else { &pair[..] }
-        }
+        let mut moves = Vec::new();
         let mut sizes: Vec<f64> = Vec::new();
         for _ in 0..100 {
-            if let Some(pair) = self.propose(random) {
-                sizes.push(self.difference(moves(&pair)).abs());
-            }
+            self.propose(random, &mut moves);
+            sizes.push(self.difference(&moves).abs());
         }
         sizes.retain(|&size| size > 0.0);
         if sizes.is_empty() {
@@ -207,10 +230,13 @@ impl<'a> Follow<'a> {
                 }
             }
             temperature *= factor;
-            let Some(pair) = self.propose(random) else { continue };
-            let difference = self.difference(moves(&pair));
+            self.propose(random, &mut moves);
+            if moves.is_empty() {
+                continue;
+            }
+            let difference = self.difference(&moves);
             if difference <= 0.0 || random.unit() < (-difference / temperature).exp() {
-                self.commit(moves(&pair));
+                self.commit(&moves);
                 cost += difference;
                 if cost < best.0 * (1.0 - 1e-12) {
                     best = (cost, self.node.clone());

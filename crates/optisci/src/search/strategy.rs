@@ -8,6 +8,7 @@
 use std::time::Duration;
 
 use super::annealing::Annealing;
+use super::colocation::Colocation;
 use super::follow::Follow;
 use super::homes::{self, Rest};
 use super::instance::Instance;
@@ -32,6 +33,12 @@ const MOST_ENTRIES: usize = 3_000_000;
 
 /// Costs of all segments on all nodes up to which a search may keep them: about half a gigabyte for four attempts.
 const MOST_COSTS: usize = 16_000_000;
+
+/// Processes and segments that annealing from scratch comes to an end with.
+const MOST_HOT_ITEMS: u64 = 2_500;
+
+/// Costs that one attempt of annealing from scratch may look at: a second or two.
+const MOST_HOT_WORK: u64 = 2_000_000_000;
 
 /// Entries of tables that [`factors`] may look at without a time limit: some ten seconds.
 const MOST_FACTOR_WORK: u64 = 20_000_000_000;
@@ -61,7 +68,7 @@ pub fn search(instance: &Instance<'_>, watch: &mut Watch<'_>, seed: u64) -> Resu
         }
     }
     watch.method("greedy");
-    let start = start(instance, &nodes, watch)?;
+    let start = start_on(instance, &nodes, watch)?;
     watch.offer(instance, start.clone());
     watch.raise(instance, bounds::simple(instance));
     let copies = (0..instance.segments()).any(|segment| instance.may_have_copies(segment));
@@ -82,8 +89,8 @@ fn keeps_costs(instance: &Instance<'_>) -> bool {
     instance.segments().saturating_mul(instance.nodes) <= MOST_COSTS
 }
 
-/// Some placement that obeys all limits.
-fn start(instance: &Instance<'_>, nodes: &[u32], watch: &mut Watch<'_>) -> Result<Placement, Failure> {
+/// Processes on these nodes, and segments so that all limits are obeyed, each as cheap as there is room.
+fn start_on(instance: &Instance<'_>, nodes: &[u32], watch: &mut Watch<'_>) -> Result<Placement, Failure> {
     let mut cost = |segment: usize, costs: &mut [f64]| {
         for entry in instance.uses_of(segment) {
             instance.add_uses(entry, nodes[entry.process as usize] as usize, costs);
@@ -255,6 +262,18 @@ fn tabu(
 /// Processes and segments, or any other objective.
 fn free(instance: &Instance<'_>, start: &Placement, watch: &mut Watch<'_>, seed: u64) {
     let separable = homes::are_separable(instance);
+    let colocation = (instance.objective == Objective::Sum).then(|| Colocation::new(instance)).flatten();
+    if let Some(colocation) = &colocation {
+        watch.raise(instance, colocation.bound());
+    }
+    if let Some(colocation) = &colocation {
+        watch.method("colocation");
+        let mut random = Random::stream(seed, u64::MAX);
+        let nodes = colocation.gather(instance, &start.processes, &mut random, &mut || watch.go_on());
+        if let Ok(placement) = start_on(instance, &nodes, watch) {
+            watch.offer(instance, placement);
+        }
+    }
     if separable && keeps_costs(instance) {
         follow(instance, start, watch, seed, 0, 1);
         let copies = (0..instance.segments()).any(|segment| instance.may_have_copies(segment));
@@ -349,35 +368,78 @@ fn multilevel(instance: &Instance<'_>, watch: &mut Watch<'_>, seed: u64, round: 
     true
 }
 
+/// Attempts of which the best is taken; each is offered as soon as all before it have ended.
+fn attempts(
+    instance: &Instance<'_>,
+    watch: &mut Watch<'_>,
+    attempt: impl Fn(u64, &dyn Fn() -> bool) -> Placement + Sync,
+) {
+    // Where nothing runs side by side, the first result need not wait for the others.
+    let at_once = if cfg!(target_family = "wasm") { 1 } else { ATTEMPTS };
+    for first in (0..ATTEMPTS).step_by(at_once) {
+        let results =
+            parallel::each(at_once, &mut || watch.go_on(), |index, go_on| attempt((first + index) as u64, go_on));
+        results.into_iter().for_each(|placement| _ = watch.offer(instance, placement));
+        if !watch.go_on() {
+            return;
+        }
+    }
+}
+
 /// Anneals everything, some attempts side by side.
 fn anneal(instance: &Instance<'_>, start: &Placement, watch: &mut Watch<'_>, seed: u64, round: u64, longer: u64) {
     watch.method("annealing");
     let size = (instance.processes() + instance.segments()) as u64;
+    if size > MOST_HOT_ITEMS {
+        // A hot search would be too long on its way: the best placement so far, kept cool, in rounds that grow. The longest
+        // process becomes shorter only by way of placements that look worse.
+        let heat = if instance.objective == Objective::Makespan { 1.0 } else { 0.05 };
+        for round in round..if round == 0 { 5 } else { round + 1 } {
+            let Some(best) = watch.best().cloned().filter(|_| watch.go_on() && !watch.proved()) else { return };
+            let steps = (20 * size).min(1_000_000) << round.min(6);
+            attempts(instance, watch, |attempt, go_on| {
+                let mut random = Random::stream(seed, round * ATTEMPTS as u64 + attempt);
+                let mut annealing = Annealing::new(instance, &best);
+                annealing.cool(&mut random, steps, heat, &mut || go_on());
+                annealing.placement()
+            });
+        }
+        return;
+    }
     let steps = (400 * size).clamp(10_000, 1_000_000) * longer;
-    let results = parallel::each(ATTEMPTS, &mut || watch.go_on(), |attempt, go_on| {
-        let mut random = Random::stream(seed, round * ATTEMPTS as u64 + attempt as u64);
+    attempts(instance, watch, |attempt, go_on| {
+        let mut random = Random::stream(seed, round * ATTEMPTS as u64 + attempt);
         let mut annealing = Annealing::new(instance, start);
         annealing.cool(&mut random, steps, 1.0, &mut || go_on());
-        (annealing.cost(), annealing.placement())
+        annealing.placement()
     });
-    let least = results.into_iter().reduce(|x, y| if y.0 < x.0 { y } else { x });
-    if let Some((_, placement)) = least {
-        watch.offer(instance, placement);
-    }
 }
 
 /// Anneals processes while segments follow, some attempts side by side.
 fn follow(instance: &Instance<'_>, start: &Placement, watch: &mut Watch<'_>, seed: u64, round: u64, longer: u64) {
     watch.method("annealing");
-    let steps = (1_500 * instance.processes() as u64).clamp(5_000, 200_000) * longer;
-    let results = parallel::each(ATTEMPTS, &mut || watch.go_on(), |attempt, go_on| {
-        let mut random = Random::stream(seed, round * ATTEMPTS as u64 + attempt as u64);
-        Follow::new(instance, &start.processes).cool(&mut random, steps, 0.7, &mut || go_on())
-    });
-    let least = results.into_iter().reduce(|x, y| if y.0 < x.0 { y } else { x });
-    if let Some((_, nodes)) = least {
-        watch.offer(instance, homes::separate(instance, &nodes).0);
+    let processes = instance.processes() as u64;
+    let steps = (1_500 * processes).clamp(5_000, 200_000) * longer;
+    let work = steps * (instance.uses.len() as u64 / processes.max(1) + 1) * instance.nodes as u64;
+    if work / longer > MOST_HOT_WORK {
+        // A hot search would be too long on its way: the best placement so far, kept cool, in rounds that grow.
+        for round in round..if round == 0 { 4 } else { round + 1 } {
+            let Some(best) = watch.best().cloned().filter(|_| watch.go_on() && !watch.proved()) else { return };
+            let steps = (50 * processes).clamp(1_000, 20_000) << round.min(6);
+            attempts(instance, watch, |attempt, go_on| {
+                let mut random = Random::stream(seed, round * ATTEMPTS as u64 + attempt);
+                let mut follow = Follow::new(instance, &best.processes).exchanging_nodes();
+                let (_, nodes) = follow.cool(&mut random, steps, 0.02, &mut || go_on());
+                homes::separate(instance, &nodes).0
+            });
+        }
+        return;
     }
+    attempts(instance, watch, |attempt, go_on| {
+        let mut random = Random::stream(seed, round * ATTEMPTS as u64 + attempt);
+        let (_, nodes) = Follow::new(instance, &start.processes).cool(&mut random, steps, 0.7, &mut || go_on());
+        homes::separate(instance, &nodes).0
+    });
 }
 
 /// More and longer attempts until time is up.

@@ -289,7 +289,18 @@ pub fn simple(last: u64, position: Position) -> Option<(usize, u8)> {
 /// Whether the last word of a line is that of a buffered message.
 #[inline]
 pub fn is_buffered(last: u64) -> bool {
-    (last >> 56) as u8 & 63 == ANNOUNCEMENT && last as u8 == kind::BUFFERED
+    announces(last, kind::BUFFERED)
+}
+
+/// Whether the last word of a line is that of a buffer handed over.
+#[inline]
+pub fn is_hand_over(last: u64) -> bool {
+    announces(last, kind::HAND_OVER)
+}
+
+#[inline]
+fn announces(last: u64, kind: u8) -> bool {
+    (last >> 56) as u8 & 63 == ANNOUNCEMENT && last as u8 == kind
 }
 
 fn to_line(bytes: &[u8; 64]) -> Line {

@@ -263,7 +263,7 @@ impl<R: Remote> Receiver<R> {
     }
 
     /// As [`Receiver::take`] for a message with elements of one type that lies in its slot, or beside it if `into` has a buffer for
-    /// it: what the fast path is for.
+    /// it, or in a buffer of the heap that the last one lay in: what the fast path is for.
     ///
     /// Budget: the slot, and after small messages a word of the next one; the sender's question for room; the sender's line of credits
     /// once for as many messages as a seventh of the ring. No locked operation, no allocation, no system call.
@@ -294,7 +294,10 @@ impl<R: Remote> Receiver<R> {
         if self.take_line(last, into) {
             return Some(Protocol::Short);
         }
-        self.take_beside(last, into).then_some(Protocol::Buffered)
+        if self.take_beside(last, into) {
+            return Some(Protocol::Buffered);
+        }
+        self.take_over(last, into).then_some(Protocol::ZeroCopy)
     }
 
     /// Takes the next of the small messages at `head`, where the last word is that of a slot with such.
@@ -397,14 +400,12 @@ impl<R: Remote> Receiver<R> {
             }
             Packet::HandOver { label, name } => {
                 let Some(buffer) = self.take_hand_over(&label, &name, heaps)? else { return Ok(None) };
-                into.set_buffer(buffer, label.size as usize, label.element, label.runs as usize);
-                self.bytes = self.bytes.wrapping_add(needed(&label));
+                self.accept(&label, buffer, into);
                 Protocol::ZeroCopy
             }
             Packet::Request { label } => {
                 let Some(buffer) = self.take_written(&label)? else { return Ok(None) };
-                into.set_buffer(buffer, label.size as usize, label.element, label.runs as usize);
-                self.bytes = self.bytes.wrapping_add(needed(&label));
+                self.accept(&label, buffer, into);
                 Protocol::ZeroCopy
             }
         };

@@ -30,6 +30,16 @@ struct Reporter<'a> {
     report: &'a mut dyn FnMut(&Value),
     start_ms: f64,
     last: Option<Duration>,
+    /// What came too soon after another report.
+    waiting: Option<Incumbent>,
+}
+
+struct Incumbent {
+    cost: f64,
+    bound: f64,
+    method: String,
+    elapsed: Duration,
+    placement: Placement,
 }
 
 impl Control for Reporter<'_> {
@@ -39,19 +49,26 @@ impl Control for Reporter<'_> {
     }
 
     fn progress(&mut self, incumbent: Option<&Progress<'_>>) -> bool {
-        let Some(progress) = incumbent else { return true };
-        let elapsed = self.elapsed();
-        if self.last.is_some_and(|last| elapsed < last + BETWEEN_REPORTS) {
+        if incumbent.is_none() && self.waiting.is_none() {
             return true;
         }
-        self.last = Some(elapsed);
-        (self.report)(&json!({
-            "cost": finite(progress.cost),
-            "bound": finite(progress.bound),
-            "method": progress.method,
-            "seconds": elapsed.as_secs_f64(),
-            "placement": indices(progress.placement),
-        }));
+        let elapsed = self.elapsed();
+        if let Some(&Progress { cost, bound, method, placement, .. }) = incumbent {
+            let (method, placement) = (method.to_owned(), placement.clone());
+            self.waiting = Some(Incumbent { cost, bound, method, elapsed, placement });
+        }
+        if self.last.is_none_or(|last| elapsed >= last + BETWEEN_REPORTS)
+            && let Some(incumbent) = self.waiting.take()
+        {
+            self.last = Some(elapsed);
+            (self.report)(&json!({
+                "cost": finite(incumbent.cost),
+                "bound": finite(incumbent.bound),
+                "method": incumbent.method,
+                "seconds": incumbent.elapsed.as_secs_f64(),
+                "placement": indices(&incumbent.placement),
+            }));
+        }
         true
     }
 }
@@ -65,7 +82,7 @@ impl Session {
             time_limit: Some(Duration::from_secs_f64(request.seconds.clamp(0.0, 86_400.0))),
             seed: request.seed,
         };
-        let mut reporter = Reporter { now_ms, report, start_ms: now_ms(), last: None };
+        let mut reporter = Reporter { now_ms, report, start_ms: now_ms(), last: None, waiting: None };
         let outcome = search::solve(&self.model, &options, &mut reporter);
         json!({
             "status": outcome.status,

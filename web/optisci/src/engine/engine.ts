@@ -162,10 +162,10 @@ export class Engine {
   }
 
   /** What a placement costs. One that is shown is what trials and explanations start from. */
-  evaluate(model: Model, placement: Placement, shown: boolean): Evaluation {
+  evaluate(placement: Placement, shown: boolean): Evaluation {
     const words = new Uint8Array(wordsOf(placement).buffer);
     const status = this.exports.evaluate(this.fill(words), words.length, shown ? 1 : 0);
-    return evaluationOf(model, this.numbers(status));
+    return evaluationOf(placement, this.numbers(status));
   }
 
   /** What the shown placement costs with items on another node; looks at these items only. */
@@ -250,15 +250,15 @@ function itemWords(items: readonly { item: Item; from: number }[]): Uint8Array {
 }
 
 /** Numbers as `engine/src/numbers.rs` lists them. */
-function evaluationOf(model: Model, numbers: Float64Array): Evaluation {
+function evaluationOf(of: Model | Placement, numbers: Float64Array): Evaluation {
   const processes: ProcessCost[] = [];
   let at = 3;
-  for (let index = 0; index < model.processes.length; index++, at += 8) {
+  for (let index = 0; index < of.processes.length; index++, at += 8) {
     const [read = 0, write = 0, message = 0] = numbers.subarray(at, at + 3);
     processes.push({ read, write, message, terms: numbers.subarray(at + 3, at + 8) });
   }
-  const segments = numbers.subarray(at, at + model.segments.length);
-  const links = numbers.subarray(at + model.segments.length);
+  const segments = numbers.subarray(at, at + of.segments.length);
+  const links = numbers.subarray(at + of.segments.length);
   const [total = 0, makespan = 0, maxLink = 0] = numbers;
   return { total, makespan, maxLink, processes, segments, links };
 }

@@ -1,10 +1,10 @@
 /** Where long work runs: searches, and explanations of large models. One job for each worker; to stop it, end the worker. */
-import type { Objective, Placement, Model } from '../model/model';
+import type { Objective, Placement } from '../model/model';
 import { Engine, type Explanation, type Incumbent, type Outcome, type SolveRequest } from './engine';
 
 export type Job =
   | { kind: 'solve'; request: SolveRequest }
-  | { kind: 'explain'; model: Model; placement: Placement; objective: Objective; top: number };
+  | { kind: 'explain'; placement: Placement; objective: Objective; top: number };
 export interface Order {
   module: WebAssembly.Module;
   text: string;
@@ -26,7 +26,7 @@ self.onmessage = async ({ data: { module, text, job } }: MessageEvent<Order>) =>
       const outcome = engine.solve(job.request, (incumbent) => say({ kind: 'incumbent', incumbent }));
       say({ kind: 'outcome', outcome });
     } else {
-      engine.evaluate(job.model, job.placement, true);
+      engine.evaluate(job.placement, true);
       say({ kind: 'explanation', explanation: engine.explain(job.objective, job.top) });
     }
   } catch (error) {

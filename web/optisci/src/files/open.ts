@@ -76,12 +76,13 @@ function factsOf(file: Model): string[] {
   try {
     const model = filledIn(file);
     const { topology } = model;
-    const shape = topology.kind === 'torus' ? topology.dims.join(' × ') + (topology.dims.length === 1 ? ' ring' : ' torus') : `tree of switches ${topology.radices.join(' × ')}`;
+    const torus = (dims: number[]) => (dims.length === 1 ? 'a ring' : `a torus of ${dims.join(' × ')}`);
+    const shape = topology.kind === 'torus' ? torus(topology.dims) : `a tree of switches, ${topology.radices.join(' × ')}`;
     const memory = model.segments.reduce((sum, segment) => sum + segment.bytes, 0);
     return [
-      `Machine: ${shape}, ${count(topology.nodes)} nodes`,
+      `Machine: ${shape}, ${count(topology.nodes)} ${topology.nodes === 1 ? 'node' : 'nodes'}`,
       `${count(model.processes.length)} processes, ${count(model.segments.length)} segments (${bytes(memory)})`,
-      `${count(model.accesses.length)} kinds of access, ${count((model.messages ?? []).length)} of messages`,
+      `${count(model.accesses.length)} entries of accesses, ${count((model.messages ?? []).length)} of messages`,
     ];
   } catch {
     return [];

@@ -44,6 +44,8 @@ export function relationsOf(model: Model): Relations {
 
 /** More arrows than this are a tangle that says nothing. */
 const MOST = 400;
+/** More arrows than this are too much work for every frame of a move unless they are as thin as they can be. */
+const MOST_IN_HAND = 24;
 
 export function paintArrows(
   painter: Painter,
@@ -52,8 +54,8 @@ export function paintArrows(
   items: readonly Item[],
   markOf: (item: Item) => readonly Mark[],
   zoom: number,
-  /** Thinner or thicker than usual. */
-  weight = 1,
+  /** Thinner or thicker than usual; 'moving': painted again in every frame. */
+  weight: number | 'moving' = 1,
 ) {
   const accesses = new Set<number>();
   const messages = new Set<number>();
@@ -71,8 +73,10 @@ export function paintArrows(
     const { message } = relations.messages[index] as Relations['messages'][number];
     most = Math.max(most, volume(message.count, message.size));
   }
-  const scale = weight / Math.min(zoom, 1);
-  const width = (bytes: number) => (1.5 + 2.5 * Math.sqrt(bytes / (most || 1))) * Math.min(scale, 2.4);
+  const isFine = weight === 'moving' && accesses.size + messages.size > MOST_IN_HAND;
+  const scale = (weight === 'moving' ? 1 : weight) / Math.min(zoom, 1);
+  // Lines of one pixel take a fifth of the time of wider ones where no graphics processor helps.
+  const width = (bytes: number) => (isFine ? 1 / zoom : (1.5 + 2.5 * Math.sqrt(bytes / (most || 1))) * Math.min(scale, 2.4));
   let drawn = 0;
   for (const index of accesses) {
     if (drawn++ > MOST) return;

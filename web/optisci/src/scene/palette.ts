@@ -111,6 +111,20 @@ export function ramp(colours: readonly Rgb[], share: number): Rgb {
   return mix(colours[index] as Rgb, colours[index + 1] as Rgb, place - index);
 }
 
+/** Colours of a scale that thousands of marks share. */
+const SHADES = 64;
+const shades = new WeakMap<readonly Rgb[], string[]>();
+
+/** The nearest of a ramp's shades, for marks that are painted by the thousand. */
+export function shade(colours: readonly Rgb[], share: number): string {
+  let made = shades.get(colours);
+  if (!made) {
+    made = Array.from({ length: SHADES + 1 }, (_, step) => css(ramp(colours, step / SHADES)));
+    shades.set(colours, made);
+  }
+  return made[Math.round(Math.min(Math.max(share, 0), 1) * SHADES)] as string;
+}
+
 /** The tint of a box: -1 is the best change of the trial, 1 the worst, 0 none. */
 export function tint(palette: Palette, change: number): Rgb {
   const strength = Math.min(Math.abs(change), 1);

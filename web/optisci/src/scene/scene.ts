@@ -10,7 +10,7 @@ import { amount, bytes, change as changeText } from '../model/numbers';
 import type { Box, Layout, Wire } from './layout';
 import { TITLE, type Mark } from './packing';
 import { arrowHead, fitted, LETTER, type Line, type Painter } from './painter';
-import { css, inkOn, type Palette, ramp, tint } from './palette';
+import { css, inkOn, type Palette, ramp, shade, tint } from './palette';
 
 /** A drag, as it is drawn. */
 export interface Tints {
@@ -203,9 +203,35 @@ export function paintItems(painter: Painter, scene: Scene, hidden: ReadonlySet<s
   layout.nodes.forEach((box, node) => {
     const here = marks[node];
     if (!here?.length || !meets(box, scene.sight)) return;
-    if ((here[0]?.size ?? 0) * zoom < 2.2) paintDensity(painter, scene.palette, box, here, most);
+    const size = (here[0]?.size ?? 0) * zoom;
+    if (size < 2.2) paintDensity(painter, scene.palette, box, here, most);
+    else if (size < PLAIN) paintPlain(painter, scene, here, hidden);
     else for (const mark of here) paintMark(painter, scene, mark, hidden.has(itemKey(mark.item)) ? 0.25 : 1);
   });
+}
+
+/** Marks of fewer pixels are only a circle or a square. */
+const PLAIN = 9;
+
+/** Small marks: there may be thousands. */
+function paintPlain(painter: Painter, scene: Scene, here: readonly Mark[], hidden: ReadonlySet<string>) {
+  const { palette, evaluation, segmentScale, focused } = scene;
+  const areSpecial = hidden.size > 0 || scene.selected.size > 0 || focused !== null;
+  for (const mark of here) {
+    const { item, x, y, size } = mark;
+    if (areSpecial) {
+      const key = itemKey(item);
+      if (hidden.has(key) || scene.selected.has(key) || (focused !== null && itemKey(focused) === key)) {
+        paintMark(painter, scene, mark, hidden.has(key) ? 0.25 : 1);
+        continue;
+      }
+    }
+    if (item.kind === 'process') painter.circle(x, y, size / 2, palette.process);
+    else {
+      const heat = segmentScale > 0 ? (evaluation.segments[item.index] ?? 0) / segmentScale : 0;
+      painter.rect(x - size / 2, y - size / 2, size, size, 0, shade(palette.segment, heat));
+    }
+  }
 }
 
 /** Too many, too small: two bars say how many processes and segments there are. */
@@ -228,12 +254,12 @@ export function paintMark(painter: Painter, scene: Scene, mark: Mark, strength: 
   const entry = item.kind === 'process' ? model.processes[item.index] : model.segments[item.index];
   if (!entry) return;
   const faded = strength < 1;
-  const plain = size * zoom < 9;
+  const plain = size * zoom < PLAIN;
   if (item.kind === 'process') {
     painter.circle(x, y, half, faded ? null : palette.process, faded ? { colour: palette.process, width: 1.5, dash: [3, 3] } : undefined);
   } else {
     const heat = segmentScale > 0 ? (evaluation.segments[item.index] ?? 0) / segmentScale : 0;
-    const fill = css(ramp(palette.segment, heat));
+    const fill = shade(palette.segment, heat);
     const edge = { colour: palette.ink, width: 1, dash: faded ? [3, 3] : [] };
     if (plain) painter.rect(x - half, y - half, size, size, 0, faded ? palette.faint : fill);
     else painter.rect(x - half, y - half, size, size, Math.min(6, size * 0.18), faded ? null : fill, edge);

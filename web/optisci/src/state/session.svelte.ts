@@ -69,6 +69,7 @@ export class Session {
   opened = $state(0);
   private past = $state.raw<readonly Step[]>([]);
   private future = $state.raw<readonly Step[]>([]);
+  private written: { model: Model; text: string } | null = null;
 
   readonly taken = $derived(this.drag?.taken ?? NOTHING);
   readonly shownPlacement = $derived(this.preview?.placement ?? this.placement);
@@ -92,9 +93,10 @@ export class Session {
     readonly module: WebAssembly.Module,
   ) {}
 
-  /** The model as a file's text. */
+  /** The model as a file's text. Made once for each model: that of a large one takes as long as a frame. */
   get text(): string {
-    return JSON.stringify(this.model);
+    if (this.written?.model !== this.model) this.written = { model: this.model, text: JSON.stringify(this.model) };
+    return this.written.text;
   }
 
   /**
@@ -120,6 +122,7 @@ export class Session {
     this.future = [];
     this.links = links;
     this.model = model;
+    this.written = { model, text };
     this.objective = model.objective ?? 'sum';
     this.show(placement);
     this.rescale();
@@ -130,7 +133,7 @@ export class Session {
 
   private show(placement: Placement) {
     this.placement = placement;
-    this.evaluation = this.engine.evaluate(this.model, placement, true);
+    this.evaluation = this.engine.evaluate(placement, true);
     this.violations = this.engine.violations();
   }
 
@@ -195,7 +198,7 @@ export class Session {
       this.show(placement);
       this.kept = this.kept
         .filter(fits)
-        .map((kept) => ({ ...kept, evaluation: this.engine.evaluate(model, kept.placement, false) }));
+        .map((kept) => ({ ...kept, evaluation: this.engine.evaluate(kept.placement, false) }));
     } else {
       this.show(placement);
     }
@@ -296,7 +299,7 @@ export class Session {
 
   /** Shows a placement without taking it; `null`: what was there before. */
   look(placement: Placement | null) {
-    this.preview = placement && { placement, evaluation: this.engine.evaluate(this.model, placement, false) };
+    this.preview = placement && { placement, evaluation: this.engine.evaluate(placement, false) };
   }
 
   /** Puts the shown placement aside, to be compared. */

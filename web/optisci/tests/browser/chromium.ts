@@ -144,7 +144,7 @@ export class Picture {
 }
 
 /** The canvases of the machine view, from the lowest up. */
-export const LAYERS = { links: 0, boxes: 1, arrows: 2, items: 3, hand: 4 } as const;
+export const LAYERS = { links: 0, boxes: 1, hand: 2 } as const;
 
 /** Colour of a layer of the machine view at a point of the screen, after the next frame was painted. */
 export async function colourAt(page: Page, layer: keyof typeof LAYERS, point: { x: number; y: number }): Promise<[number, number, number]> {

@@ -29,7 +29,7 @@ afterAll(async () => {
 async function totals(): Promise<string[]> {
   const made = await engine();
   made.open(text);
-  return [0, 1, 2, 3].map((node) => time(made.evaluate(model, moved(start, queue, node), false).total));
+  return [0, 1, 2, 3].map((node) => time(made.evaluate(moved(start, queue, node), false).total));
 }
 
 async function grab(page: Page, picture: Picture, item: Item) {

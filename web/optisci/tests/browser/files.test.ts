@@ -208,7 +208,7 @@ it('the engine in the page and the command say the same', async () => {
     const cost = spawnSync(deck, ['place', 'cost', modelPath, placementPath, '--json'], { encoding: 'utf8', maxBuffer: 1 << 26 });
     expect(cost.status, cost.stderr).toBe(0);
     const told = JSON.parse(cost.stdout) as { total_ns: number; makespan_ns: number; max_link_bytes: number; per_process: Record<string, { read_ns: number }> };
-    const ours = made.evaluate(model, placement, true);
+    const ours = made.evaluate(placement, true);
     const agree = (a: number, b: number) => expect(Math.abs(a - b), `${example.name}: ${a} ${b}`).toBeLessThanOrEqual(1e-9 * Math.max(a, b));
     agree(ours.total, told.total_ns);
     agree(ours.makespan, told.makespan_ns);

@@ -132,12 +132,19 @@ it('at 200 % zoom and on a narrow screen nothing is cut off', async () => {
   expect(width).toBeLessThanOrEqual(640);
   await page.getByRole('button', { name: 'Optimise' }).waitFor();
   await screenshot(page, 'narrow');
+  // The panel with the costs is further down, so the total is on the picture too.
+  expect(await page.locator('.stage > p.number').textContent()).toContain(await total(page));
   await page.locator('[data-test=total]').scrollIntoViewIfNeeded();
   expect(await page.locator('[data-test=total]').isVisible()).toBe(true);
   await page.setViewportSize({ width: 360, height: 700 });
   for (const key of ['1', '2', '3']) {
     await page.keyboard.press(key);
     expect(await page.evaluate(() => document.documentElement.scrollWidth), `view ${key}`).toBeLessThanOrEqual(360);
+    for (const button of await page.locator('.top button:visible, .stage .segmented button:visible').all()) {
+      const box = await button.boundingBox();
+      expect(box && box.x >= 0 && box.x + box.width <= 360, `view ${key}: ${await button.textContent()}`).toBeTruthy();
+    }
+    await screenshot(page, `phone-${key}`);
   }
   expect(errors).toEqual([]);
   await page.context().close();

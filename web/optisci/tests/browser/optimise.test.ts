@@ -50,6 +50,11 @@ it('a search can be stopped, and what it has found is on offer', async () => {
   expect(await panel.textContent()).toContain('nothing is below');
   await panel.getByRole('img', { name: /^Best cost and bound over/ }).waitFor();
   await screenshot(page, 'searching');
+  // Who shares a node with whom is found, and bounded, long before any annealing has ended.
+  await page.waitForFunction(() => {
+    const gap = /gap([\d.]+) %/.exec(document.querySelector('[data-test=optimise]')?.textContent ?? '')?.[1];
+    return gap !== undefined && Number(gap) < 2;
+  });
   const stop = panel.getByRole('button', { name: 'Stop' });
   if (await stop.isVisible()) await page.keyboard.press('Escape');
   await panel.getByRole('button', { name: 'Take it' }).click();

@@ -7,11 +7,37 @@ use deck_segment::{Buffer, BufferName, HeapMemory, Remote};
 use deck_sync::atomic::Ordering;
 use deck_sync::{NodeId, Result};
 
-use super::super::packet::{Label, Packet, needed};
+use super::super::packet::{self, Label, Packet, needed};
 use super::super::ring::{Position, tag};
 use super::{Heaps, Receiver};
+use crate::parcel::Parcel;
+use crate::protocol::Protocol;
 
 impl<R: Remote> Receiver<R> {
+    /// Takes a buffer that is handed over if it lies where the last one did. Whatever is wrong with it, [`Receiver::take`] finds
+    /// again and tells. Not inlined: shorter messages would pay for it.
+    #[inline(never)]
+    pub(super) fn take_over(&mut self, last: u64, into: &mut Parcel) -> bool {
+        if !packet::is_hand_over(last) || !R::IS_MAPPED || !self.adopted.is_empty() {
+            return false;
+        }
+        let Ok(Packet::HandOver { label, name }) = Packet::read(&self.line(self.head, last), self.head) else {
+            return false;
+        };
+        let Some(heap) = self.heap.as_ref().filter(|heap| heap.owner().0 == name.owner) else { return false };
+        let Ok(buffer) = heap.receive(&name) else { return false };
+        self.accept(&label, buffer, into);
+        self.leave_whole_slot();
+        self.count(Protocol::ZeroCopy);
+        true
+    }
+
+    /// `buffer` is the message that `label` tells of.
+    pub(super) fn accept(&mut self, label: &Label, buffer: Buffer, into: &mut Parcel) {
+        into.set_buffer(buffer, label.size as usize, label.element, label.runs as usize);
+        self.bytes = self.bytes.wrapping_add(needed(label));
+    }
+
     pub(super) fn take_hand_over(
         &mut self,
         label: &Label,
