@@ -9,10 +9,13 @@ use deck_segment::content::{STREAM_FROM, Way};
 
 use super::call::Kind;
 
-/// So many calls take turns before one way is chosen.
+/// So many calls go each way before one is chosen.
 const TURNS: u32 = 8;
-/// After that one call in so many tries the other way again.
-const TRY_AGAIN: u32 = 32;
+/// After that the first of so many calls try the other way again ...
+const TRY_AGAIN: u32 = 128;
+/// ... so many of them one after the other: the first finds the caches as the other way has left them.
+const TRIES: u32 = 4;
+const FIRST: u32 = 2 * TURNS;
 /// What was once reached is forgotten by this part with every call that takes longer.
 const FORGET: u64 = 32;
 
@@ -68,9 +71,9 @@ impl Ways {
         let best = record.best();
         let other = if best == Way::PastCaches { Way::ThroughCaches } else { Way::PastCaches };
         match number {
-            ..TURNS if number.is_multiple_of(2) => Way::ThroughCaches,
-            ..TURNS => Way::PastCaches,
-            _ if number.is_multiple_of(TRY_AGAIN) => other,
+            ..TURNS => Way::ThroughCaches,
+            TURNS..FIRST => Way::PastCaches,
+            _ if number % TRY_AGAIN < TRIES => other,
             _ => best,
         }
     }
@@ -107,12 +110,12 @@ mod tests {
     #[test]
     fn the_faster_way_is_taken_and_the_other_one_tried_now_and_then() {
         let mut ways = Ways::default();
-        assert_eq!(make(&mut ways, TURNS, |_| 150), TURNS / 2);
+        assert_eq!(make(&mut ways, FIRST, |_| 150), TURNS);
         for faster in [Way::ThroughCaches, Way::PastCaches, Way::ThroughCaches] {
             let ns = |way| if way == faster { 100 } else { 200 };
             make(&mut ways, 10 * TRY_AGAIN, ns);
             let through = make(&mut ways, 10 * TRY_AGAIN, ns);
-            assert_eq!(through, if faster == Way::ThroughCaches { 10 * TRY_AGAIN - 10 } else { 10 });
+            assert_eq!(through, if faster == Way::ThroughCaches { 10 * (TRY_AGAIN - TRIES) } else { 10 * TRIES });
         }
     }
 
@@ -120,9 +123,9 @@ mod tests {
     fn one_call_that_was_held_up_changes_nothing() {
         let mut ways = Ways::default();
         let ns = |way| if way == Way::PastCaches { 100 } else { 120 };
-        make(&mut ways, 100, ns);
+        make(&mut ways, 3 * TRY_AGAIN, ns);
         make(&mut ways, 1, |_| 1_000_000);
-        assert!(make(&mut ways, TRY_AGAIN, ns) <= 1);
+        assert!(make(&mut ways, TRY_AGAIN, ns) <= TRIES);
     }
 
     #[test]
