@@ -175,6 +175,13 @@ impl Poster {
         tail
     }
 
+    /// This node leaves: nothing more is posted or asked for.
+    pub fn stop(&self) {
+        self.sender.stop(Ending::Closed);
+        // Whoever is asking for room right now is done before this returns.
+        drop(lock(&self.hungry));
+    }
+
     /// Why the ring refuses, as an error.
     #[cold]
     fn error(&self, node: &NodeShared, refusal: Refusal) -> Error {

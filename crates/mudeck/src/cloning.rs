@@ -168,14 +168,14 @@ impl NodeShared {
         lock(&self.abandoned).push(credit);
     }
 
-    /// Ends a poster that has just become known, if its owner is gone or this node has left: whoever told did not find it.
+    /// Ends a poster that has just become known, if its mail box is closed, its owner is gone or this node has left: whoever told
+    /// may not have found it. A mail box marks its rings as closed before it looks who posts to it.
     fn settle(&self, poster: &Arc<Poster>) -> Result<()> {
-        if let Some(peer) = &poster.peer
-            && let Some(gone) = peer.gone()
-        {
-            let _ = self.end_poster(poster, if gone == NodeState::Lost { Ending::Lost } else { Ending::Closed });
+        let gone = poster.peer.as_ref().and_then(|peer| peer.gone());
+        if gone.is_some() || poster.sender.is_closed() {
+            let _ = self.end_poster(poster, if gone == Some(NodeState::Lost) { Ending::Lost } else { Ending::Closed });
         }
-        self.check().inspect_err(|_| poster.sender.stop(Ending::Closed))
+        self.check().inspect_err(|_| poster.stop())
     }
 
     fn sender(
@@ -270,10 +270,11 @@ impl NodeShared {
         if !is_common && lane.is_none() {
             return None;
         }
+        let tail = poster.end(ending);
         if let Some(lanes) = poster.lanes.get() {
             lanes.end(self);
         }
-        Some(poster.end(ending))
+        Some(tail)
     }
 }
 

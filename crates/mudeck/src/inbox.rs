@@ -245,8 +245,10 @@ impl Inbox {
                 self.note_turn();
                 Ok((from, protocol))
             }
+            // The end of a ring is to be told or seen to, however busy the others are.
+            Glance::Nothing if ring.ended.is_some() => Err(Glance::Unclear),
             Glance::Nothing if self.hot.rings.len() > 1 => self.take_simple_from_others(into),
-            Glance::Nothing if ring.ended.is_none() => Err(Glance::Nothing),
+            Glance::Nothing => Err(Glance::Nothing),
             _ => Err(Glance::Unclear),
         }
     }
@@ -259,7 +261,7 @@ impl Inbox {
             let Some(Some(ring)) = self.rings.get_mut(self.hot.now) else { break };
             match ring.receiver.take_simple(into) {
                 Glance::Taken(protocol) => return Ok((ring.receiver.from(), protocol)),
-                Glance::Nothing if !ring.note_silence() => {}
+                Glance::Nothing if ring.ended.is_none() && !ring.note_silence() => {}
                 _ => break,
             }
         }

@@ -37,7 +37,7 @@ pub(crate) struct Lanes {
     taken: AtomicU32,
     made: [OnceLock<Arc<Poster>>; LANES_MAX],
     asked: Mutex<[Option<(Asked, Region)>; LANES_MAX]>,
-    /// The owner has no room for more, or the mail box is gone.
+    /// There is no room for more at one of the two sides, or the common ring has ended.
     is_refused: AtomicBool,
 }
 
@@ -62,9 +62,11 @@ enum At {
 impl Drop for Mine {
     /// The thread ends, or the mail box did.
     fn drop(&mut self) {
-        if let (Some(common), Some(place)) = (self.common.upgrade(), self.place)
-            && let Some(lanes) = common.lanes.get()
-        {
+        let Some(common) = self.common.upgrade() else { return };
+        if let At::Leaving { .. } = self.at {
+            common.ask_for_room(false);
+        }
+        if let (Some(place), Some(lanes)) = (self.place, common.lanes.get()) {
             // Release: pairs with: lanes/taken.
             lanes.taken.fetch_and(!(1 << place), Ordering::Release);
         }
@@ -76,7 +78,8 @@ thread_local!(static MINE: RefCell<Vec<Mine>> = const { RefCell::new(Vec::new())
 /// The poster that the calling thread is to use where it would post to `common`. Never waits.
 #[inline]
 pub(crate) fn of_this_thread<'a>(node: &NodeShared, common: &'a Arc<Poster>) -> &'a Poster {
-    if common.sender.contention() < CONTENDED { common } else { choose(node, common).unwrap_or(common) }
+    let has_lanes = common.lanes.get().is_some() || common.sender.contention() >= CONTENDED;
+    if has_lanes { choose(node, common).unwrap_or(common) } else { common }
 }
 
 fn choose<'a>(node: &NodeShared, common: &'a Arc<Poster>) -> Option<&'a Poster> {
@@ -90,17 +93,21 @@ fn choose<'a>(node: &NodeShared, common: &'a Arc<Poster>) -> Option<&'a Poster> 
             None if is_bound() || common.sender.shape().messages < MESSAGES_MIN => return None,
             None => {
                 mine.retain(|mine| mine.common.strong_count() > 0);
-                let (common, place) = (Arc::downgrade(common), lanes.take_place());
-                mine.push(Mine { common, place, at: At::Common { posts: 0, failures: 0 } });
+                let common = Arc::downgrade(common);
+                mine.push(Mine { common, place: None, at: At::Common { posts: 0, failures: 0 } });
                 mine.len() - 1
             }
         };
         let mine = &mut mine[at];
-        let Some(lane) = lanes.made[mine.place?].get() else {
-            lanes.make(node, common, mine.place?);
+        mine.place = mine.place.or_else(|| lanes.take_place());
+        let place = mine.place?;
+        let Some(lane) = lanes.made[place].get() else {
+            lanes.make(node, common, place);
             return None;
         };
         match mine.at {
+            // Its owner found it corrupt, or all has ended, which the common ring tells as well.
+            At::Lane if lane.sender.ended().is_some() => None,
             At::Lane => Some(&**lane),
             At::Common { posts: 0, failures } if !is_bound() => {
                 mine.at = At::Leaving { failures };
@@ -121,7 +128,7 @@ fn choose<'a>(node: &NodeShared, common: &'a Arc<Poster>) -> Option<&'a Poster> 
 /// The calling thread has posted to `common`, or tried to.
 #[inline]
 pub(crate) fn note_post(common: &Arc<Poster>, is_posted: bool) {
-    if common.sender.contention() >= CONTENDED {
+    if common.lanes.get().is_some() {
         leave(common, is_posted);
     }
 }
@@ -171,11 +178,10 @@ impl Lanes {
 
     /// Asks for the lane, or looks whether it was granted.
     fn make(&self, node: &NodeShared, common: &Arc<Poster>, place: usize) {
-        if self.is_refused.load(Ordering::Relaxed) || common.sender.ended().is_some() {
-            return;
-        }
         let mut asked = lock(&self.asked);
         let lane = match asked[place].take() {
+            // Inside the lock: at its end the common ring sets this before it takes back what was asked for.
+            None if self.is_refused.load(Ordering::Relaxed) || common.sender.ended().is_some() => return,
             None => node.ask_for_lane(common),
             Some((question, credit)) => node.look_for_lane(common, question, credit),
         };

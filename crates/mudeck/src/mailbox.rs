@@ -152,27 +152,27 @@ impl Core {
 
     /// Adds a ring under the lock; `make` fails or adds it.
     pub fn add_ring(&self, make: impl FnOnce(&mut Inbox) -> Result<Granted, Refused>) -> Result<Granted, Refused> {
-        let mut inbox = self.inbox.lock();
+        let mut inbox = self.inbox.lock_as_guest();
         if self.is_closed() { Err(Refused::Closed) } else { make(&mut inbox) }
     }
 
     pub fn sender_gone(&self, from: NodeId, ended: Ended, heaps: &dyn Heaps) {
-        self.inbox.lock().sender_gone(from, ended, heaps);
+        self.inbox.lock_as_guest().sender_gone(from, ended, heaps);
         self.event().notify();
     }
 
     /// The poster will not use this ring: a clone that was given up.
     pub fn end_ring(&self, from: NodeId, ring: u64, tail: u32) {
-        self.inbox.lock().end_ring(from, ring, tail);
+        self.inbox.lock_as_guest().end_ring(from, ring, tail);
     }
 
     /// Tells the sender of a ring that is here all credits.
     pub fn tell(&self, from: NodeId, ring: u64) {
-        self.inbox.lock().tell(from, ring);
+        self.inbox.lock_as_guest().tell(from, ring);
     }
 
     pub fn adopt_of(&self, owner: NodeId, heaps: &dyn Heaps) {
-        self.inbox.lock().adopt_of(owner, heaps);
+        self.inbox.lock_as_guest().adopt_of(owner, heaps);
     }
 
     /// True if a retrieve would not wait.

@@ -251,7 +251,7 @@ impl NodeShared {
         }
         self.all_boxes().iter().for_each(|core| self.close(core));
         // Threads that are inside a post right now get to its end before the receivers are told.
-        self.posters().iter().for_each(|poster| poster.sender.stop(Ending::Closed));
+        self.posters().iter().for_each(|poster| poster.stop());
         self.membership.leave();
         for cloning in std::mem::take(&mut *lock(&self.posters)).into_values() {
             if let Cloning::UnderWay(event) = cloning {

@@ -349,7 +349,7 @@ impl Control {
             Frame::RingRefuse { request, reason } => {
                 let error = match Refused::from_word(reason) {
                     Refused::Closed => Error::new(ErrorKind::Closed, "the mail box was closed"),
-                    Refused::Full => Error::new(ErrorKind::NoMemory, "the mail box has rings from 256 nodes already"),
+                    Refused::Full => Error::new(ErrorKind::NoMemory, "the mail box has as many rings as it can have"),
                     Refused::NoMemory => {
                         Error::new(ErrorKind::NoMemory, "the owner of the mail box has no memory for a ring")
                     }

@@ -35,7 +35,7 @@ impl Lines {
         assert!(count.is_power_of_two() && count as usize * LINE_WORDS <= words.count(), "{count} lines");
         Lines {
             #[cfg(not(loom))]
-            first: NonNull::from(words.get(0)).cast(),
+            first: words.first().cast(),
             mask: count - 1,
             words: words.clone(),
         }

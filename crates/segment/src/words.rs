@@ -55,6 +55,12 @@ impl Words {
         Words { words: Arc::new(((0..count).map(|_| AtomicU64::new(0)).collect(), Event::new())) }
     }
 
+    /// Where they begin.
+    #[cfg(not(loom))]
+    pub(crate) fn first(&self) -> NonNull<AtomicU64> {
+        self.first
+    }
+
     /// Word `index`.
     ///
     /// # Panics

@@ -17,7 +17,7 @@ use loom::sync::{Mutex, MutexGuard};
 #[cfg(not(loom))]
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
-use crate::atomic::{self, AtomicU32, AtomicUsize, Ordering};
+use crate::atomic::{self, AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use crate::barrier;
 use crate::cell::{Cell, Touch};
 use crate::visitor::{Place, Visitor};
@@ -35,8 +35,9 @@ const LOOKS: u32 = 64;
 pub struct Biased<T> {
     /// The token of the thread that enters without a locked operation; 0 if there is none.
     favourite: AtomicUsize,
-    /// How often a thread found another one inside.
+    /// How often a thread found another one inside that was no guest.
     waits: AtomicU32,
+    has_guest: AtomicBool,
     others: Mutex<History>,
     value: Cell<T>,
 }
@@ -75,6 +76,7 @@ impl<T> Biased<T> {
         Biased {
             favourite: AtomicUsize::new(0),
             waits: AtomicU32::new(0),
+            has_guest: AtomicBool::new(false),
             others: Mutex::new(history),
             value: Cell::new(value),
         }
@@ -105,8 +107,14 @@ impl<T> Biased<T> {
     pub fn lock_as_guest(&self) -> Inside<'_, T> {
         match self.enter_as_favourite() {
             Some(place) => self.inside(Entered::Favourite(place)),
-            None => self.inside(Entered::Guest(self.enter())),
+            None => self.as_guest(self.enter()),
         }
+    }
+
+    fn as_guest<'a>(&'a self, history: MutexGuard<'a, History>) -> Inside<'a, T> {
+        // Relaxed: a hint.
+        self.has_guest.store(true, Ordering::Relaxed);
+        self.inside(Entered::Guest(history))
     }
 
     /// If the calling thread is the favourite: enters, calls `visit`, and leaves. Otherwise nothing happens, and [`Biased::lock`] is
@@ -129,7 +137,7 @@ impl<T> Biased<T> {
         }
         let mut history = self.try_lock_others()?;
         self.take_from_favourite(&mut history);
-        (!self.is_former_inside(&mut history)).then(|| self.inside(Entered::Guest(history)))
+        (!self.is_former_inside(&mut history)).then(|| self.as_guest(history))
     }
 
     #[inline]
@@ -147,7 +155,7 @@ impl<T> Biased<T> {
         (self.favourite.load(Ordering::Relaxed) == me).then_some(place)
     }
 
-    /// How often a thread had to wait for another one until now, about.
+    /// How often a thread had to wait for another one that was no guest until now, about. Comes round after 2^32.
     #[inline]
     pub fn waits(&self) -> u32 {
         self.waits.load(Ordering::Relaxed)
@@ -161,8 +169,8 @@ impl<T> Biased<T> {
     #[cold]
     fn enter(&self) -> MutexGuard<'_, History> {
         let mut history = self.try_lock_others().unwrap_or_else(|| {
-            // Relaxed: a hint.
-            self.waits.fetch_add(1, Ordering::Relaxed);
+            // Relaxed: hints.
+            self.waits.fetch_add(u32::from(!self.has_guest.load(Ordering::Relaxed)), Ordering::Relaxed);
             self.lock_others()
         });
         self.take_from_favourite(&mut history);
@@ -238,8 +246,10 @@ impl<T> Drop for Inside<'_, T> {
     fn drop(&mut self) {
         self.touch = None;
         // A favourite leaves with its place.
-        if let Entered::Other(history) = &mut self.entered {
-            self.lock.note(history);
+        match &mut self.entered {
+            Entered::Favourite(_) => {}
+            Entered::Other(history) => self.lock.note(history),
+            Entered::Guest(_) => self.lock.has_guest.store(false, Ordering::Relaxed),
         }
     }
 }

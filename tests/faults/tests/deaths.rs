@@ -65,6 +65,27 @@ fn every_wait_that_needs_a_killed_owner_ends_in_time_with_its_name() {
 }
 
 #[test]
+fn a_loss_is_told_while_another_node_keeps_the_mail_box_busy() {
+    let job = Job::launched(PROGRAM);
+    let [owner, busy, victim] = job.nodes();
+    owner.mailbox("box");
+    busy.clone_mailbox("box");
+    victim.clone_mailbox("box");
+    // Whoever has retrieved several times in a row takes the short way.
+    busy.post("box", 0, 8, 48);
+    (0..8).for_each(|_| assert_eq!(owner.retrieve("box", SOON).unwrap().sender, busy.number()));
+    victim.post("box", 0, 1, 48);
+    victim.kill_and_wait();
+    while owner.state(victim.number()) != "Lost" {}
+    const BACKLOG: usize = 56;
+    busy.post("box", 8, BACKLOG as u64, 48);
+    let told = (0..BACKLOG).find_map(|_| owner.retrieve("box", SOON).err());
+    expect_lost(&told.expect("the loss comes before the last of the backlog"), &victim);
+    drop((owner, busy, victim));
+    job.end();
+}
+
+#[test]
 fn all_that_a_killed_poster_had_posted_arrives_and_then_each_mail_box_tells_its_loss_once() {
     let job = Job::launched(PROGRAM);
     let mut chance = Chance::new(job.seed());

@@ -379,6 +379,7 @@ impl<R: Remote> Receiver<R> {
             Packet::Typed { label, bytes } => {
                 // SAFETY: `Packet::read` has checked that content and runs lie in `bytes`.
                 unsafe { into.copy_collected(&label, bytes.as_ptr(), heap)? };
+                self.expected_lines = 0;
                 Protocol::Short
             }
             Packet::Short { .. } => unreachable!("that is simple"),

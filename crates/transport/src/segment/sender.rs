@@ -369,8 +369,9 @@ impl<R: Remote> Sender<R> {
         if self.is_closed() { Err(Refusal::Closed) } else { Ok(()) }
     }
 
+    /// Whether the mail box was closed.
     #[inline]
-    fn is_closed(&self) -> bool {
+    pub fn is_closed(&self) -> bool {
         self.credit.get(credit::CLOSED).load(Ordering::Relaxed) != 0
     }
 
@@ -403,7 +404,8 @@ impl<R: Remote> Sender<R> {
         if !has_room(posting.retired) {
             // Acquire: pairs with: ring/credit.
             let retired = self.credit.get(credit::RETIRED).load(Ordering::Acquire);
-            if posting.messages().wrapping_sub(retired as u32) > self.limit || !has_room(retired) {
+            // Not the limit either: there was room before, and credits that are taken back are nonsense.
+            if posting.messages().wrapping_sub(retired as u32) >= self.limit || !has_room(retired) {
                 return None;
             }
             posting.note_credits(retired, self.limit);

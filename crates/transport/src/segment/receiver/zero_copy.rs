@@ -36,6 +36,7 @@ impl<R: Remote> Receiver<R> {
     pub(super) fn accept(&mut self, label: &Label, buffer: Buffer, into: &mut Parcel) {
         into.set_buffer(buffer, label.size as usize, label.element, label.runs as usize);
         self.bytes = self.bytes.wrapping_add(needed(label));
+        self.expected_lines = 0;
     }
 
     pub(super) fn take_hand_over(
