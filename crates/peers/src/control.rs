@@ -170,7 +170,10 @@ impl Control {
                 Received::Frame(frame, passed) => self.handle_broker(membership, &broker, frame, passed),
                 Received::End | Received::Nonsense => {
                     let _ = epoll::delete(&self.epoll, broker.as_fd());
-                    self.broker_gone(membership);
+                    // A broker hangs up on a node that leaves. SeqCst: leaving sets it before it says so to anybody.
+                    if !membership.has_left.load(Ordering::SeqCst) {
+                        self.broker_gone(membership);
+                    }
                     return;
                 }
             }
@@ -584,6 +587,31 @@ mod tests {
         other.peers.lock().unwrap().clear();
         control.serve_peer(&one, PEERS + u64::from(other.number.0));
         assert_eq!(one.table.state(other.number), Some(crate::NodeState::Lost));
+    }
+
+    /// Has the broker of the first node, which is said to live in the second, hang up.
+    fn end_broker_of(nodes: &mut [(Arc<Membership>, Control); 2], broker: Broker) {
+        let [(one, control), (other, _)] = nodes;
+        one.broker_node.store(u64::from(other.number.0), Ordering::Relaxed);
+        drop(broker);
+        control.serve_broker(one);
+    }
+
+    #[test]
+    fn a_broker_that_hangs_up_is_dead_and_its_node_too() {
+        let broker = Broker::start("test", 2).unwrap();
+        let mut nodes = met(&broker);
+        end_broker_of(&mut nodes, broker);
+        assert_eq!(nodes[0].0.table.state(nodes[1].0.number), Some(crate::NodeState::Lost));
+    }
+
+    #[test]
+    fn a_node_that_leaves_takes_no_broker_for_dead_that_hangs_up_for_that() {
+        let broker = Broker::start("test", 2).unwrap();
+        let mut nodes = met(&broker);
+        nodes[0].0.has_left.store(true, Ordering::SeqCst);
+        end_broker_of(&mut nodes, broker);
+        assert!(nodes[0].0.table.is_live(nodes[1].0.number));
     }
 
     #[test]
