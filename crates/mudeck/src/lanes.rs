@@ -19,7 +19,7 @@ use crate::clone::Poster;
 use crate::shared::{NodeShared, lock};
 
 /// Lanes of one node to one mail box at a time. Further threads share the common ring.
-pub(crate) const LANES_MAX: usize = 15;
+const LANES_MAX: usize = 15;
 /// How often threads have to have waited for one another at the common ring.
 const CONTENDED: u32 = 4;
 /// A mail box that takes fewer messages of a node is meant to hold its threads back: more rings would be more room.

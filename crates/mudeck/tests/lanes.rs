@@ -115,30 +115,35 @@ fn a_mail_box_with_little_room_has_no_lanes() {
     assert_eq!(clone.stats().lanes, 0);
 }
 
+/// Threads of `poster` post to `mailbox` until they are refused, which `end` sees to once there are lanes; why they were.
+fn refused(mailbox: &Mailbox, poster: &Node, clone: &MailboxClone, end: impl FnOnce()) -> Vec<ErrorKind> {
+    std::thread::scope(|scope| {
+        let threads: [_; THREADS as usize] = std::array::from_fn(|thread| {
+            scope.spawn(move || {
+                let mut stream = Stream::new(poster, clone, thread as u64);
+                loop {
+                    if let Err(error) = stream.post(8) {
+                        break error.kind();
+                    }
+                }
+            })
+        });
+        while clone.stats().lanes == 0 {
+            mailbox.retrieve(SOON).unwrap();
+        }
+        end();
+        threads.map(|thread| thread.join().unwrap()).into()
+    })
+}
+
 #[test]
 fn a_mail_box_that_is_closed_ends_its_lanes() {
     let (_broker, [here, poster]) = job_of();
     for _ in 0..5 {
         let mailbox = here.mailbox("box").unwrap();
         let clone = poster.clone_mailbox("box", SOON).unwrap();
-        std::thread::scope(|scope| {
-            for thread in 0..THREADS {
-                let (poster, clone) = (&poster, &clone);
-                scope.spawn(move || {
-                    let mut stream = Stream::new(poster, clone, thread);
-                    let refused = loop {
-                        if let Err(error) = stream.post(8) {
-                            break error;
-                        }
-                    };
-                    assert_eq!(refused.kind(), ErrorKind::Closed, "{refused}");
-                });
-            }
-            while clone.stats().lanes == 0 {
-                mailbox.retrieve(SOON).unwrap();
-            }
-            mailbox.close();
-        });
+        let refused = refused(&mailbox, &poster, &clone, || mailbox.close());
+        assert_eq!(refused, [ErrorKind::Closed; THREADS as usize]);
     }
 }
 
@@ -147,17 +152,6 @@ fn threads_of_a_node_that_leaves_are_told_in_their_lanes() {
     let (_broker, [here, poster]) = job_of();
     let mailbox = here.mailbox("box").unwrap();
     let clone = poster.clone_mailbox("box", SOON).unwrap();
-    std::thread::scope(|scope| {
-        for thread in 0..THREADS {
-            let (poster, clone) = (&poster, &clone);
-            scope.spawn(move || {
-                let mut stream = Stream::new(poster, clone, thread);
-                while stream.post(8).is_ok() {}
-            });
-        }
-        while clone.stats().lanes == 0 {
-            mailbox.retrieve(SOON).unwrap();
-        }
-        here.leave().unwrap();
-    });
+    let refused = refused(&mailbox, &poster, &clone, || here.leave().unwrap());
+    assert!(refused.iter().all(|kind| *kind != ErrorKind::Timeout), "{refused:?}");
 }

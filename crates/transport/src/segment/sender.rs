@@ -253,11 +253,17 @@ impl<R: Remote> Sender<R> {
     /// operation, no allocation, no system call.
     #[inline(always)]
     fn post_at_once(&self, posting: &mut Posting, lines: &Lines, small: &Small) -> bool {
-        let has_room = posting.room != 0 && !self.is_closed();
+        let has_room = self.has_room(posting);
         if has_room {
             self.pack(posting, lines, small);
         }
         has_room
+    }
+
+    /// Whether a message can be posted without a look at the credits, or at how the ring ended.
+    #[inline(always)]
+    fn has_room(&self, posting: &Posting) -> bool {
+        posting.room != 0 && !self.is_closed()
     }
 
     /// Not inlined: small messages would pay for it.
@@ -283,7 +289,7 @@ impl<R: Remote> Sender<R> {
     /// No locked operation, no allocation, no system call.
     #[inline(always)]
     fn post_line_at_once(&self, posting: &mut Posting, line: &Line, parcel: &Parcel) -> bool {
-        let has_room = posting.room != 0 && !self.is_closed();
+        let has_room = self.has_room(posting);
         if has_room {
             self.publish(posting, &self.line(line, parcel, posting.position));
             self.traffic.count(Protocol::Short, parcel.size());
