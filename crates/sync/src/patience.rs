@@ -19,12 +19,13 @@ use std::time::Duration;
 
 use crate::wait::Whereabouts;
 
-/// Looks before the core is given away if the others seem to run: one or two microseconds.
-const LONG: u32 = 100;
-/// Looks if they seem not to: a quarter of a microsecond, in which an answer comes from a thread that runs.
-const SHORT: u32 = 24;
-/// Looks if the others are known to be on other cores: a few switches there.
-const ELSEWHERE: u32 = 300;
+/// How many nanoseconds a thread looks before it gives its core away if the others seem to run. Time and not a number of looks: one at
+/// many rings takes as long as several at one.
+const LONG: u64 = 1500;
+/// If they seem not to: an answer comes in this time from a thread that runs.
+const SHORT: u64 = 300;
+/// If the others are known to be on other cores: a few switches there.
+const ELSEWHERE: u64 = 4500;
 /// A thread's doubt grows by this with a wait in vain and shrinks by 1 with one that was not: looking long has to be right
 /// two times in three, as one in vain costs about as much as two that were not save.
 const IN_VAIN: u32 = 2;
@@ -49,7 +50,8 @@ thread_local! {
 
 /// One wait in a crowd.
 pub(crate) struct Patience {
-    looks: u32,
+    /// When the core is given away.
+    until_ns: u64,
     is_learning: bool,
 }
 
@@ -64,46 +66,46 @@ impl Patience {
         }
         HABIT.set(habit);
         let is_convinced = habit.doubt >= CONVINCED && !habit.waits.is_multiple_of(TRY_AGAIN);
-        let looks = match (is_turn_over, is_convinced) {
+        let looking = match (is_turn_over, is_convinced) {
             (true, _) => 0,
             (false, true) => SHORT,
             (false, false) => LONG,
         };
-        let mut patience = Patience { looks, is_learning: !is_turn_over };
+        let mut patience = Patience { until_ns: now_ns + looking, is_learning: !is_turn_over };
         if !is_turn_over {
-            patience.go_by(0, whereabouts);
+            patience.go_by(now_ns, whereabouts);
         }
         patience
     }
 
     /// What is known teaches nothing.
-    fn go_by(&mut self, looks: u32, whereabouts: Whereabouts) {
+    fn go_by(&mut self, now_ns: u64, whereabouts: Whereabouts) {
         let more = match whereabouts {
             Whereabouts::Unknown => return,
             Whereabouts::Here => 0,
             Whereabouts::Elsewhere => ELSEWHERE,
         };
-        (self.looks, self.is_learning) = (looks.saturating_add(more), false);
+        (self.until_ns, self.is_learning) = (now_ns + more, false);
     }
 
-    /// True if it ends after so many looks: the core is given away.
+    /// True if it ends now: the core is given away.
     #[inline]
-    pub fn ends_at(&self, looks: u32) -> bool {
-        looks >= self.looks
+    pub fn ends_at(&self, now_ns: u64) -> bool {
+        now_ns >= self.until_ns
     }
 
-    /// The core was given away after `looks` looks, and is back after `away_ns`; now those it waits for are there.
-    pub fn came_back(&mut self, looks: u32, now_ns: u64, away_ns: u64, whereabouts: Whereabouts) {
+    /// The core was given away and is back after `away_ns`; now those it waits for are there.
+    pub fn came_back(&mut self, now_ns: u64, away_ns: u64, whereabouts: Whereabouts) {
         let mut habit = HABIT.get();
         habit.turn_began = now_ns;
         if away_ns > TURN.as_nanos() as u64 / 2 {
             habit.doubt = 0;
-            (self.looks, self.is_learning) = (looks.saturating_add(LONG), true);
+            (self.until_ns, self.is_learning) = (now_ns + LONG, true);
         } else if std::mem::take(&mut self.is_learning) {
             habit.doubt = (habit.doubt + IN_VAIN).min(DOUBT_MAX);
         }
         HABIT.set(habit);
-        self.go_by(looks, whereabouts);
+        self.go_by(now_ns, whereabouts);
     }
 
     /// What was waited for is there.
@@ -121,8 +123,8 @@ mod tests {
 
     const TURN_NS: u64 = TURN.as_nanos() as u64;
 
-    fn looks(now: u64) -> u32 {
-        Patience::at(now, Whereabouts::Unknown).looks
+    fn looking(now: u64) -> u64 {
+        Patience::at(now, Whereabouts::Unknown).until_ns - now
     }
 
     #[test]
@@ -130,52 +132,52 @@ mod tests {
         let now = TURN_NS / 2;
         for _ in 0..2 {
             let mut patience = Patience::at(now, Whereabouts::Unknown);
-            assert!(!patience.ends_at(LONG - 1) && patience.ends_at(LONG));
-            patience.came_back(LONG, now, 0, Whereabouts::Unknown);
+            assert!(!patience.ends_at(now + LONG - 1) && patience.ends_at(now + LONG));
+            patience.came_back(now, 0, Whereabouts::Unknown);
         }
-        let tries = (0..2 * TRY_AGAIN).filter(|_| looks(now) == LONG).count();
+        let tries = (0..2 * TRY_AGAIN).filter(|_| looking(now) == LONG).count();
         assert_eq!(tries, 2, "one in {TRY_AGAIN} tries again");
         for _ in CONVINCED..=DOUBT_MAX {
-            let tried =
-                (0..TRY_AGAIN).map(|_| Patience::at(now, Whereabouts::Unknown)).find(|patience| patience.looks == LONG);
+            let tried = (0..TRY_AGAIN)
+                .map(|_| Patience::at(now, Whereabouts::Unknown))
+                .find(|patience| patience.until_ns == now + LONG);
             tried.expect("one tries again").succeed();
         }
-        assert!((0..TRY_AGAIN).all(|_| looks(now) == LONG));
+        assert!((0..TRY_AGAIN).all(|_| looking(now) == LONG));
     }
 
     #[test]
     fn who_never_gives_its_core_away_does_so_after_its_turn() {
-        assert_eq!(looks(1), LONG);
-        assert_eq!(looks(TURN_NS + 1), 0);
-        assert_eq!(looks(TURN_NS + 2), LONG);
+        assert_eq!(looking(1), LONG);
+        assert_eq!(looking(TURN_NS + 1), 0);
+        assert_eq!(looking(TURN_NS + 2), LONG);
         // Giving it away for another reason begins a new turn, too.
-        Patience::at(TURN_NS + 3, Whereabouts::Unknown).came_back(LONG, 2 * TURN_NS, 0, Whereabouts::Unknown);
-        assert_eq!(looks(2 * TURN_NS + 3), LONG);
+        Patience::at(TURN_NS + 3, Whereabouts::Unknown).came_back(2 * TURN_NS, 0, Whereabouts::Unknown);
+        assert_eq!(looking(2 * TURN_NS + 3), LONG);
     }
 
     #[test]
     fn who_knows_where_the_others_are_goes_by_that_and_learns_nothing() {
         let now = TURN_NS / 2;
         let mut patience = Patience::at(now, Whereabouts::Here);
-        assert!(patience.ends_at(0));
-        patience.came_back(0, now, 0, Whereabouts::Elsewhere);
-        assert!(!patience.ends_at(ELSEWHERE - 1) && patience.ends_at(ELSEWHERE));
-        patience.came_back(ELSEWHERE, now, 0, Whereabouts::Here);
-        assert!(patience.ends_at(ELSEWHERE));
+        assert!(patience.ends_at(now));
+        patience.came_back(now, 0, Whereabouts::Elsewhere);
+        assert!(!patience.ends_at(now + ELSEWHERE - 1) && patience.ends_at(now + ELSEWHERE));
+        patience.came_back(now + ELSEWHERE, 0, Whereabouts::Here);
+        assert!(patience.ends_at(now + ELSEWHERE));
         patience.succeed();
-        assert_eq!(looks(now), LONG);
+        assert_eq!(looking(now), LONG);
         // Its turn is over, wherever they are.
-        assert!(Patience::at(2 * TURN_NS, Whereabouts::Elsewhere).ends_at(0));
+        assert!(Patience::at(2 * TURN_NS, Whereabouts::Elsewhere).ends_at(2 * TURN_NS));
     }
 
     #[test]
     fn who_comes_back_after_a_turn_of_the_others_looks_long() {
         let now = TURN_NS / 2;
-        (0..DOUBT_MAX)
-            .for_each(|_| Patience::at(now, Whereabouts::Unknown).came_back(LONG, now, 0, Whereabouts::Unknown));
-        let mut patience = Patience { looks: SHORT, is_learning: true };
-        patience.came_back(SHORT, now, TURN_NS, Whereabouts::Unknown);
-        assert!(!patience.ends_at(SHORT + LONG - 1) && patience.ends_at(SHORT + LONG));
-        assert_eq!(looks(now), LONG);
+        (0..DOUBT_MAX).for_each(|_| Patience::at(now, Whereabouts::Unknown).came_back(now, 0, Whereabouts::Unknown));
+        let mut patience = Patience { until_ns: now + SHORT, is_learning: true };
+        patience.came_back(now + SHORT, TURN_NS, Whereabouts::Unknown);
+        assert!(!patience.ends_at(now + SHORT + LONG - 1) && patience.ends_at(now + SHORT + LONG));
+        assert_eq!(looking(now), LONG);
     }
 }

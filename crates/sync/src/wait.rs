@@ -29,6 +29,9 @@ const LOOKS_WITHOUT_PAUSE: u32 = if cfg!(loom) { 0 } else { 64 };
 /// Looks between two looks at the clock. A model has no clock: it looks once and goes to sleep.
 const LOOKS_PER_CLOCK: u32 = if cfg!(loom) { 1 } else { 32 };
 
+/// The same in a crowd, where it is known soon whether a core is wanted by others.
+const LOOKS_PER_CLOCK_IN_A_CROWD: u32 = if cfg!(loom) { 1 } else { 4 };
+
 /// Looks before a wait that has a core asks whether it shares it with whom it waits for.
 const LOOKS_ALONE: u32 = 128;
 
@@ -132,7 +135,12 @@ fn stay_awake<W: Waiting>(
     let mut looks = 0u32;
     loop {
         let is_yielding = match &patience {
-            Some(patience) => patience.ends_at(looks),
+            Some(patience) => {
+                if looks.is_multiple_of(LOOKS_PER_CLOCK_IN_A_CROWD) && looks > 0 {
+                    now = now_ns();
+                }
+                patience.ends_at(now)
+            }
             // There are cores enough, but somebody else may keep them: then two that wait for each other share one.
             None => looks >= LOOKS_ALONE && is_time_to_look_around(looks) && waiting.whereabouts() == Whereabouts::Here,
         };
@@ -141,7 +149,7 @@ fn stay_awake<W: Waiting>(
             atomic::yield_now();
             now = now_ns();
             if let Some(patience) = &mut patience {
-                patience.came_back(looks, now, now - before, waiting.whereabouts());
+                patience.came_back(now, now - before, waiting.whereabouts());
             }
         } else if looks >= LOOKS_WITHOUT_PAUSE {
             atomic::pause();
