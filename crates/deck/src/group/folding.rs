@@ -1,6 +1,7 @@
 //! What all members give to a reduction, folded in the order of indexes, a tile at a time.
 
 use deck_mudeck::Result;
+use deck_segment::content::Content;
 
 use super::board::INLINE;
 use super::call::Call;
@@ -45,16 +46,16 @@ impl<'a> Inputs<'a> {
         let mut line = [0; INLINE];
         let given = self.given(index, from, sum.len(), &mut line)?;
         match index {
-            0 => sum.copy_from_slice(given),
+            0 => given.read(0, sum),
             _ => combine(self.call.operation, self.call.element, sum, From::One(given)),
         }
         Ok(())
     }
 
     /// What member `index` gives, where it lies, or from its line.
-    fn given<'b>(&'b self, index: u32, from: usize, bytes: usize, line: &'b mut [u8; INLINE]) -> Result<&'b [u8]> {
+    fn given<'b>(&'b self, index: u32, from: usize, bytes: usize, line: &'b mut [u8; INLINE]) -> Result<Content<'b>> {
         if index == self.member.index {
-            return Ok(&self.own[from..from + bytes]);
+            return Ok(Content::of(&self.own[from..from + bytes]));
         }
         self.member.content(index, self.phase, from, bytes, line)
     }

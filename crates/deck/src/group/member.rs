@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use deck_mudeck::{Error, ErrorKind, Node, NodeId, NodeState, Result};
 use deck_peers::{Membership, Notice, Subject, fork};
-use deck_segment::content::Way;
+use deck_segment::content::{Content, Way};
 use deck_segment::{Region, Segment};
 use deck_sync::atomic::{AtomicU64, Ordering};
 use deck_sync::{About, Deadline, Goal, Meeting, Waiting, Whereabouts, current_core, point};
@@ -195,11 +195,11 @@ impl Member {
         from: usize,
         bytes: usize,
         line: &'a mut [u8; INLINE],
-    ) -> Result<&'a [u8]> {
+    ) -> Result<Content<'a>> {
         let content = match self.heard(index, phase).place {
             0 => line.get_mut(..bytes).and_then(|line| {
                 self.board.content(index, phase, from, line)?;
-                Some(&*line)
+                Some(Content::of(line))
             }),
             place => self.at(index, place, from).and_then(|(segment, offset)| segment.content(offset, bytes)),
         };
