@@ -17,12 +17,19 @@ pub struct Inputs<'a> {
     phase: u64,
     own: &'a [u8],
     call: &'a Call,
+    /// Where a piece begins in what a member gives, unless it gives nothing else.
+    begins: Option<&'a dyn Fn(u32) -> usize>,
 }
 
 impl<'a> Inputs<'a> {
     /// Those of `phase`, in which this member gives `own`.
     pub fn new(member: &'a Member, phase: u64, own: &'a [u8], call: &'a Call) -> Inputs<'a> {
-        Inputs { member, phase, own, call }
+        Inputs { member, phase, own, call, begins: None }
+    }
+
+    /// The same where the piece begins so far into what each member gives.
+    pub fn beginning(self, begins: &'a dyn Fn(u32) -> usize) -> Inputs<'a> {
+        Inputs { begins: Some(begins), ..self }
     }
 
     /// Folds what the first `members` members give into `output`, in the order of indexes.
@@ -57,6 +64,7 @@ impl<'a> Inputs<'a> {
         if index == self.member.index {
             return Ok(Content::of(&self.own[from..from + bytes]));
         }
-        self.member.content(index, self.phase, from, bytes, line)
+        let begin = self.begins.map_or(0, |begin| begin(index));
+        self.member.content(index, self.phase, begin + from, bytes, line)
     }
 }

@@ -12,7 +12,8 @@ use deck_sync::{About, Deadline, Goal, Meeting, Waiting, Whereabouts, current_co
 use super::absent::{self, Absent};
 use super::board::{Board, INLINE, Place, Said};
 use super::call::Kind;
-use super::choose::counts_parties;
+use super::choose::{Layout, counts_parties};
+use super::flow::{Counts, Course, Flow};
 use super::join::{self, Joined};
 use super::retired;
 use super::room::Room;
@@ -32,6 +33,13 @@ pub struct Member {
     phase: u64,
     /// How far the looks at that phase have come.
     looked: AtomicU64,
+    /// The pieces of the present phase, while they flow.
+    flow: Option<Flow>,
+    /// Pieces of all calls before, and how long those of the last one were.
+    pieces: u64,
+    layout: Layout,
+    /// Somebody has left whom no phase needed until now.
+    has_lost: bool,
     /// Where what this member contributes lies, if it does not fit into a line.
     room: Room,
     /// Members that had left, and nodes that had come or gone, at the last look.
@@ -60,6 +68,10 @@ impl Member {
             parties,
             phase: 0,
             looked: AtomicU64::new(0),
+            flow: None,
+            pieces: 0,
+            layout: Layout::default(),
+            has_lost: false,
             room: Room::default(),
             seen: (0, 0),
             broken: None,
@@ -135,6 +147,10 @@ impl Member {
     fn arrive(&mut self, said: &Said, content: &[u8]) {
         self.phase += 1;
         self.looked.store(0, Ordering::Relaxed);
+        if self.has_lost {
+            // Now that may matter.
+            self.seen.1 = self.seen.1.wrapping_sub(1);
+        }
         self.board.say(self.index, self.phase, said, content);
         point("group/said");
         if self.parties.firsts.is_some() {
@@ -153,6 +169,23 @@ impl Member {
         let is_complete = self.meeting().is_complete(self.phase, &mut looked);
         self.looked.store(looked as u64, Ordering::Relaxed);
         is_complete
+    }
+
+    /// What the present wait is for is there.
+    #[inline]
+    fn can_go_on(&self) -> bool {
+        match &self.flow {
+            None => self.is_complete(),
+            Some(flow) => flow.can_go_on(self.index, |index| self.board.counts(index)),
+        }
+    }
+
+    /// Is member `index` one of those for whom the present wait waits?
+    fn is_missing(&self, index: u32) -> bool {
+        match &self.flow {
+            None => !self.board.has_said(index, self.phase),
+            Some(flow) => flow.can_go_on(index, |index| self.board.counts(index)),
+        }
     }
 
     /// Where `content` lies in this node's segment, if it does: there others can read it.
@@ -228,9 +261,9 @@ impl Member {
         if own.load(Ordering::Relaxed) != core {
             own.store(core, Ordering::Relaxed);
         }
-        let looked = self.looked.load(Ordering::Relaxed) as u32;
+        let looked = if self.flow.is_some() { 0 } else { self.looked.load(Ordering::Relaxed) as u32 };
         let mut whereabouts = Whereabouts::Elsewhere;
-        for index in (looked..self.size()).filter(|index| !self.board.has_said(*index, self.phase)) {
+        for index in (looked..self.size()).filter(|index| *index != self.index && self.is_missing(*index)) {
             match self.board.core(index).load(Ordering::Relaxed) {
                 known if known == core => return Whereabouts::Here,
                 0 => whereabouts = Whereabouts::Unknown,
@@ -253,7 +286,7 @@ impl Member {
                 Ok(true) => return Ok(()),
                 Ok(false) => self.look_around(kind)?,
                 Err(interrupted) => {
-                    return Err(absent::missing(interrupted, &self.doing(kind), &self.absent(|_| true)));
+                    return Err(absent::missing(interrupted, &self.doing(kind), &self.absent()));
                 }
             }
         }
@@ -272,11 +305,13 @@ impl Member {
     fn look_around(&mut self, kind: Kind) -> Result<()> {
         self.seen = (self.board.departed(), self.membership().table().changes());
         self.check()?;
-        if self.is_complete() {
+        // With pieces that flow members may have left whom this phase does not need.
+        self.has_lost = !self.lost().is_empty();
+        if self.can_go_on() {
             return Ok(());
         }
         let gone = self.gone();
-        if gone.is_empty() || self.is_complete() {
+        if gone.is_empty() || self.can_go_on() {
             return Ok(());
         }
         let error = absent::lost(&self.doing(kind), &gone);
@@ -288,17 +323,25 @@ impl Member {
     /// got as far as arriving.
     fn gone(&self) -> Vec<Absent> {
         let table = self.membership().table();
-        self.absent_or(|index| match self.board.place(index) {
+        self.those(|index| match self.board.place(index) {
             Place::Present(node) => !table.is_live(node),
-            Place::Left(_) | Place::Free => !self.board.has_said(index, self.phase),
+            Place::Left(_) | Place::Free => match &self.flow {
+                None => !self.board.has_said(index, self.phase),
+                Some(flow) => !flow.is_over(index, |index| self.board.counts(index)),
+            },
         })
     }
 
-    fn absent(&self, also: impl Fn(u32) -> bool) -> Vec<Absent> {
-        self.absent_or(|index| !self.board.has_said(index, self.phase) && also(index))
+    fn lost(&self) -> Vec<Absent> {
+        let table = self.membership().table();
+        self.those(|index| !matches!(self.board.place(index), Place::Present(node) if table.is_live(node)))
     }
 
-    fn absent_or(&self, is_absent: impl Fn(u32) -> bool) -> Vec<Absent> {
+    fn absent(&self) -> Vec<Absent> {
+        self.those(|index| self.is_missing(index))
+    }
+
+    fn those(&self, is_absent: impl Fn(u32) -> bool) -> Vec<Absent> {
         let others = (0..self.size()).filter(|index| *index != self.index && is_absent(*index));
         others
             .map(|index| {
@@ -328,6 +371,62 @@ impl Member {
 impl Drop for Member {
     fn drop(&mut self) {
         self.leave();
+    }
+}
+
+/// Calls whose pieces flow.
+impl Member {
+    /// The `count` pieces of the call that comes next.
+    pub fn next_flow(&self, course: Course, count: u64, layout: Layout) -> Flow {
+        let begin = self.pieces;
+        let floor = if layout == self.layout { 0 } else { begin };
+        Flow { course, members: self.size(), begin, end: begin + count, slots: layout.slots, floor }
+    }
+
+    /// Memory for the window of this member.
+    ///
+    /// # Errors
+    /// `NoMemory`.
+    pub fn window(&mut self, layout: Layout) -> Result<Contribution> {
+        let bytes = layout.slots as usize * layout.slot;
+        let offset = self.room.window(self.node.membership().heap(), self.phase + 1, bytes)?;
+        Ok(Contribution { segment: self.segments[self.index as usize].clone(), offset })
+    }
+
+    /// How many pieces this member has given and taken.
+    pub fn counts(&self) -> Counts<'_> {
+        self.board.counts(self.index)
+    }
+
+    /// This member may give its next piece, or take it.
+    pub fn can(&self, flow: &Flow) -> (bool, bool) {
+        let counts = |index| self.board.counts(index);
+        (flow.can_give(self.index, counts), flow.can_take(self.index, counts))
+    }
+
+    /// This member has done its part.
+    pub fn is_over(&self, flow: &Flow) -> bool {
+        flow.is_over(self.index, |index| self.board.counts(index))
+    }
+
+    /// This member has given the pieces before `number`.
+    pub fn give(&self, number: u64) {
+        self.counts().give(number, self.board.changed());
+    }
+
+    /// This member has taken the pieces before `number`, or does not need them.
+    pub fn take(&self, number: u64) {
+        self.counts().take(number, self.board.changed());
+    }
+
+    /// From now on waits are for the pieces of `flow`: all have arrived, and are in the same call.
+    pub fn begin_flow(&mut self, flow: Flow, layout: Layout) {
+        (self.flow, self.layout) = (Some(flow), layout);
+    }
+
+    /// This member has done its part.
+    pub fn end_flow(&mut self, flow: &Flow) {
+        (self.flow, self.pieces) = (None, flow.end);
     }
 }
 
@@ -377,7 +476,7 @@ impl Waiting for Arriving<'_> {
     #[inline]
     fn look(&mut self) -> Option<bool> {
         let Member { board, seen, node, .. } = self.0;
-        if self.0.is_complete() {
+        if self.0.can_go_on() {
             return Some(true);
         }
         ((board.departed(), node.membership().table().changes()) != *seen).then_some(false)

@@ -13,6 +13,8 @@
 //! | `call` | what is asked for; checked against buffers and against the other members |
 //! | `choose` | which algorithm carries it |
 //! | `progress` | the rounds of a call under way |
+//! | `flow` | pieces with no meeting for each: who may give and take the next |
+//! | `stream` | ... and what that gives and takes in each call |
 //! | `ways` | through the caches or past them |
 //! | `folding` | what all give, folded in the order of indexes |
 //! | `reduction` | operations on elements |
@@ -26,6 +28,7 @@ mod absent;
 mod board;
 mod call;
 mod choose;
+mod flow;
 mod folding;
 mod join;
 mod member;
@@ -35,6 +38,7 @@ mod progress;
 mod reduction;
 mod retired;
 mod room;
+mod stream;
 mod ways;
 
 use std::collections::VecDeque;

@@ -174,9 +174,9 @@ mod tests {
 
     fn of<T: Element>(operation: Operation, mut a: Vec<T>, b: &[T]) -> Vec<T> {
         let mut both = a.clone();
-        let given = |elements| Content::of(T::as_bytes(elements));
-        combine(operation, T::TYPE, T::as_bytes_mut(&mut both), From::Two(given(&a), given(b)));
-        combine(operation, T::TYPE, T::as_bytes_mut(&mut a), From::One(given(b)));
+        let second = Content::of(T::as_bytes(b));
+        combine(operation, T::TYPE, T::as_bytes_mut(&mut both), From::Two(Content::of(T::as_bytes(&a)), second));
+        combine(operation, T::TYPE, T::as_bytes_mut(&mut a), From::One(second));
         assert_eq!(T::as_bytes(&a), T::as_bytes(&both));
         a
     }
