@@ -19,8 +19,9 @@ use super::call::Kind;
 
 /// The most bytes that a member has in a piece: while others read it, it writes the next.
 const PIECE_MAX: usize = 64 << 10;
-/// The most where all meet after each piece: of more than two members some may share a core, and a meeting costs each a switch.
-const MET_MAX: usize = 512 << 10;
+/// The same for more than two members where all meet after each piece (some may share a core, and a meeting costs each a switch),
+/// and where a piece has a part for each of them: short parts are read slowly from far apart.
+const LARGE_MAX: usize = 512 << 10;
 /// The least: below, pieces cost more than memory is worth.
 const PIECE_MIN: usize = 16 << 10;
 /// Bytes that all members together have in a piece, as far as the bounds above allow: about what caches hold.
@@ -67,8 +68,9 @@ pub struct Layout {
 /// Chooses for `bytes` in a block (the same in every member; without meaning for the kinds with counts) of `members`.
 pub fn choose(kind: Kind, bytes: usize, members: usize) -> Choice {
     let is_shared = kind.is_reduction() && members >= SHARED_BY && bytes > SHARED_FROM;
-    let all_meet = is_shared || kind.has_counts() || members == 1;
-    let most = if all_meet && members > 2 { MET_MAX } else { PIECE_MAX };
+    let all_meet = is_shared || kind.has_counts() || kind == Kind::Barrier || members == 1;
+    let is_large = members > 2 && (all_meet || kind.gives_parts());
+    let most = if is_large { LARGE_MAX } else { PIECE_MAX };
     let contribution = (PIECES_TOGETHER / members).clamp(PIECE_MIN, most);
     let blocks = if kind.gives_parts() { members } else { 1 };
     let piece = (contribution / blocks).max(64) / 64 * 64;
@@ -100,7 +102,7 @@ mod tests {
                 let choice = choose(kind, 1 << 30, members);
                 assert!(choice.piece >= 64 && choice.piece.is_multiple_of(64));
                 let contribution = if kind.gives_parts() { choice.piece * members } else { choice.piece };
-                assert!(contribution <= MET_MAX.max(64 * members), "{kind:?} of {members}: {contribution}");
+                assert!(contribution <= LARGE_MAX.max(64 * members), "{kind:?} of {members}: {contribution}");
             }
         }
     }
