@@ -31,6 +31,8 @@ const WINDOW_MAX: usize = 2 << 20;
 /// Windows of all members together where all give at the same time, and where one does after the other.
 const WINDOWS_TOGETHER: usize = 4 << 20;
 const WINDOWS_IN_TURN: usize = 32 << 20;
+/// A block of so many bytes is one piece, whatever the kind, and pieces of longer ones are multiples of this: a line.
+const SHORT: usize = 64;
 /// Reductions of more bytes share the work, if there are so many to share it: of two, one folds while the other gives.
 const SHARED_FROM: usize = 16 << 10;
 const SHARED_BY: usize = 3;
@@ -67,19 +69,23 @@ pub struct Layout {
 
 /// Chooses for `bytes` in a block (the same in every member; without meaning for the kinds with counts) of `members`.
 pub fn choose(kind: Kind, bytes: usize, members: usize) -> Choice {
+    if bytes <= SHORT && !kind.has_counts() {
+        let whole = usize::MAX / SHORT * SHORT;
+        return Choice { piece: SHORT, piece_in_place: whole, is_shared: false, may_be_in_place: false, flow: None };
+    }
     let is_shared = kind.is_reduction() && members >= SHARED_BY && bytes > SHARED_FROM;
     let all_meet = is_shared || kind.has_counts() || kind == Kind::Barrier || members == 1;
     let is_large = members > 2 && (all_meet || kind.gives_parts());
     let most = if is_large { LARGE_MAX } else { PIECE_MAX };
     let contribution = (PIECES_TOGETHER / members).clamp(PIECE_MIN, most);
     let blocks = if kind.gives_parts() { members } else { 1 };
-    let piece = (contribution / blocks).max(64) / 64 * 64;
+    let piece = (contribution / blocks).max(SHORT) / SHORT * SHORT;
     let together = if matches!(kind, Kind::Bcast | Kind::Scatter) { WINDOWS_IN_TURN } else { WINDOWS_TOGETHER };
     let slot = piece * blocks;
     let slots = ((together / members).min(WINDOW_MAX) / slot).max(4) as u64;
     Choice {
         piece,
-        piece_in_place: if is_shared { IN_PLACE_PIECE } else { usize::MAX / 64 * 64 },
+        piece_in_place: if is_shared { IN_PLACE_PIECE } else { usize::MAX / SHORT * SHORT },
         is_shared,
         may_be_in_place: bytes > IN_PLACE_FROM && members > 1 && !kind.has_counts(),
         flow: (!all_meet && bytes > piece).then_some(Layout { slot, slots }),

@@ -18,6 +18,11 @@ use super::join::{self, Joined};
 use super::retired;
 use super::room::Room;
 
+/// Looks before a wait begins: a few hundred nanoseconds, in which an answer comes from a member that is on another core.
+const BRIEF_LOOKS: u32 = 100;
+/// Waits that begin at once after brief looks that were in vain: with more members than cores most are.
+const WITHOUT_LOOK: u32 = 31;
+
 /// A member of a group that was formed.
 pub struct Member {
     node: Node,
@@ -38,6 +43,8 @@ pub struct Member {
     /// Pieces of all calls before, and how long those of the last one were.
     pieces: u64,
     layout: Layout,
+    /// So many waits will do without a brief look: the last one was in vain.
+    without_look: u32,
     /// Somebody has left whom no phase needed until now.
     has_lost: bool,
     /// Where what this member contributes lies, if it does not fit into a line.
@@ -71,6 +78,7 @@ impl Member {
             flow: None,
             pieces: 0,
             layout: Layout::default(),
+            without_look: 0,
             has_lost: false,
             room: Room::default(),
             seen: (0, 0),
@@ -178,6 +186,21 @@ impl Member {
             None => self.is_complete(),
             Some(flow) => flow.can_go_on(self.index, |index| self.board.counts(index)),
         }
+    }
+
+    /// Looks for as long as an answer is on its way that comes at once, without the clock and all else that a wait begins with; true
+    /// if that was enough.
+    #[inline]
+    pub fn looks_briefly(&mut self) -> bool {
+        if self.without_look > 0 {
+            self.without_look -= 1;
+            return false;
+        }
+        let is_enough = (0..BRIEF_LOOKS).any(|_| self.can_go_on());
+        if !is_enough {
+            self.without_look = WITHOUT_LOOK;
+        }
+        is_enough
     }
 
     /// Is member `index` one of those for whom the present wait waits?

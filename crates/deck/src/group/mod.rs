@@ -204,10 +204,13 @@ impl Group {
         if progress.advance(&mut self.member, input, output)? == Step::Done {
             return Ok(());
         }
-        // Only now is it worth a look at the clock.
-        let deadline = Deadline::after(timeout);
+        // Only when somebody lets this member wait is it worth a look at the clock.
+        let mut deadline = None;
         loop {
-            self.member.wait(progress.call.kind, deadline)?;
+            if !self.member.looks_briefly() {
+                let deadline = *deadline.get_or_insert_with(|| Deadline::after(timeout));
+                self.member.wait(progress.call.kind, deadline)?;
+            }
             if progress.advance(&mut self.member, input, output)? == Step::Done {
                 return Ok(());
             }

@@ -51,7 +51,7 @@ pub struct Progress {
     /// This member has arrived at the present round.
     pub(super) has_given: bool,
     /// Pieces that flow.
-    pub(super) stream: Option<Stream>,
+    pub(super) stream: Option<Box<Stream>>,
     /// This member cannot go on, but does not keep the others from doing so.
     pub(super) failure: Option<Error>,
 }
@@ -66,11 +66,11 @@ impl Progress {
             way,
             round: Round::Inputs,
             piece: 0,
-            pieces: if call.kind.has_counts() { 1 } else { block.div_ceil(choice.piece).max(1) },
+            pieces: if call.kind.has_counts() || block <= choice.piece { 1 } else { block.div_ceil(choice.piece) },
             step: choice.piece,
             has_end: false,
             has_given: false,
-            stream: choice.flow.map(Stream::new),
+            stream: choice.flow.map(|layout| Box::new(Stream::new(layout))),
             failure: None,
         }
     }
