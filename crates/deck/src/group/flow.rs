@@ -65,7 +65,7 @@ impl Course {
 }
 
 /// The pieces of one call.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flow {
     /// Who takes from whom.
     pub course: Course,
@@ -109,6 +109,33 @@ impl Flow {
                 .all(|to| counts(to).taken.load(Ordering::Acquire) >= needed)
     }
 
+    /// What those who look on are told: where it begins; how many pieces, slots, who takes from whom.
+    pub fn facts(&self) -> [u64; 2] {
+        let course = match self.course {
+            Course::From(root) => u64::from(root) << 2,
+            Course::To(root) => u64::from(root) << 2 | 1,
+            Course::Between => 2,
+            Course::Upwards => 3,
+        };
+        let pieces = (self.end - self.begin).min(u64::from(u32::MAX));
+        [self.begin << 1 | u64::from(self.floor > 0), pieces << 32 | self.slots << 16 | course]
+    }
+
+    /// The flow of which these are told; `None` if nothing flows.
+    pub fn of_facts([begin, how]: [u64; 2], members: u32) -> Option<Flow> {
+        let root = (how as u16 >> 2).into();
+        let course = match how & 3 {
+            0 => Course::From(root),
+            1 => Course::To(root),
+            2 => Course::Between,
+            _ => Course::Upwards,
+        };
+        let (pieces, slots, is_new) = (how >> 32, how >> 16 & 0xffff, begin & 1 != 0);
+        let begin = begin >> 1;
+        let floor = if is_new { begin } else { 0 };
+        (pieces > 0).then_some(Flow { course, members, begin, end: begin + pieces, slots, floor })
+    }
+
     /// Nothing is missing for member `index` to go on: if it does not, it is absent.
     pub fn can_go_on<'a>(&self, index: u32, counts: impl Fn(u32) -> Counts<'a> + Copy) -> bool {
         self.can_take(index, counts) || self.can_give(index, counts)
@@ -145,5 +172,21 @@ fn ring(changed: &Event) {
     barrier::light();
     if changed.has_sleepers() {
         changed.notify();
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn those_who_look_on_see_the_same_flow() {
+        for course in [Course::From(0), Course::From(1023), Course::To(7), Course::Between, Course::Upwards] {
+            for (begin, floor) in [(0, 0), (1 << 40, 0), (77, 77)] {
+                let flow = Flow { course, members: 1024, begin, end: begin + 300, slots: 128, floor };
+                assert_eq!(Flow::of_facts(flow.facts(), 1024), Some(flow));
+            }
+        }
+        assert_eq!(Flow::of_facts([0, 0], 2), None);
     }
 }

@@ -510,8 +510,9 @@ impl Waiting for Arriving<'_> {
     }
 
     fn about(&self) -> Option<About<'_>> {
-        let Arriving(Member { name, board, nodes, phase, index, .. }, kind) = self;
+        let Arriving(Member { name, board, nodes, phase, index, flow, .. }, kind) = self;
         let facts = board.facts(nodes.len() as u32, *phase, *index);
-        Some(About::new(Goal::Collective, name).with(facts.into_iter().chain([*kind as u64])))
+        let flow = flow.map_or([0; 2], |flow| flow.facts());
+        Some(About::new(Goal::Collective, name).with(facts.into_iter().chain([*kind as u64]).chain(flow)))
     }
 }
