@@ -12,9 +12,10 @@ use deck_sync::{About, Deadline, Goal, Meeting, Waiting, Whereabouts, current_co
 use super::absent::{self, Absent};
 use super::board::{Board, INLINE, Place, Said};
 use super::call::Kind;
-use super::choose::{Layout, counts_parties};
+use super::choose::Layout;
 use super::flow::{Counts, Course, Flow};
 use super::join::{self, Joined};
+use super::parties::Parties;
 use super::retired;
 use super::room::Room;
 
@@ -464,29 +465,6 @@ impl Contribution {
     pub fn write(&self, way: Way, at: usize, content: &[u8]) {
         let written = self.segment.write_by(way, self.offset + at, content);
         debug_assert!(written.is_some());
-    }
-}
-
-/// How the members of a group are divided.
-struct Parties {
-    /// The first member of each party; `None` if each member is one.
-    firsts: Option<Vec<u32>>,
-    /// This member's party, and how many are in it.
-    own: usize,
-    members: u64,
-}
-
-impl Parties {
-    fn of(nodes: &[NodeId], index: u32) -> Parties {
-        if !counts_parties(nodes.len()) {
-            return Parties { firsts: None, own: index as usize, members: 1 };
-        }
-        let mine = nodes[index as usize];
-        let is_first = |index: &usize| !nodes[..*index].contains(&nodes[*index]);
-        let firsts: Vec<u32> = (0..nodes.len()).filter(is_first).map(|index| index as u32).collect();
-        let own = firsts.iter().position(|first| nodes[*first as usize] == mine).unwrap_or(0);
-        let members = nodes.iter().filter(|node| **node == mine).count() as u64;
-        Parties { firsts: Some(firsts), own, members }
     }
 }
 

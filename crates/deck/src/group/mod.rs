@@ -10,6 +10,7 @@
 //! | `join` | how threads find one another under a name |
 //! | `board` | the words in shared memory at which they meet |
 //! | `member` | one member's side: say, arrive, wait, read |
+//! | `parties` | members that meet among themselves first |
 //! | `call` | what is asked for; checked against buffers and against the other members |
 //! | `choose` | which algorithm carries it |
 //! | `progress` | the rounds of a call under way |
@@ -33,6 +34,7 @@ mod folding;
 mod join;
 mod member;
 pub(crate) mod observe;
+mod parties;
 mod pending;
 mod progress;
 mod reduction;
