@@ -66,6 +66,9 @@
 //! * **Manners**: the library prints nothing (unless `DECK_LOG` asks), ends no process and installs no signal handler.
 #![forbid(unsafe_code)]
 
+#[cfg(loom)]
+#[path = "group/flow.rs"]
+pub mod flow;
 #[cfg(not(loom))]
 pub mod group;
 #[cfg(not(loom))]

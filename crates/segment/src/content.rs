@@ -4,10 +4,16 @@
 //! and nobody writes again before all readers are done. Content is trusted, places are not: an offset from another node
 //! leads to `None`, never outside.
 //!
+//! Nobody can keep another process from writing against the protocol. So these bytes are never borrowed as Rust slices, whose
+//! content the compiler may take as constant: they are copied, or read by value, a chunk at a time ([`Content`]).
+//!
 //! Long copies go past the caches (non-temporal stores) unless whoever copies knows better: to fetch lines that will be
 //! overwritten, and later to take them out of another core's cache, costs more than memory does. From 16 KiB on that was faster
 //! for messages on every machine it was tried on, and ten times where two cores share no cache. Where they share one, what
 //! several read right afterwards is found there twice as fast as in memory.
+
+use std::marker::PhantomData;
+use std::ptr::NonNull;
 
 use crate::Segment;
 
@@ -86,6 +92,59 @@ unsafe fn stream_raw(from: *const u8, to: *mut u8, bytes: usize) {
     unsafe { std::ptr::copy(from, to, bytes) }
 }
 
+/// Bytes that lie where others may write, read by value where they lie.
+///
+/// No reference to them ever exists. What is written while they are read spoils what is read, and nothing else.
+///
+/// ```
+/// use deck_segment::content::Content;
+/// let content = Content::of(b"by value");
+/// assert_eq!(content.chunk::<5>(3), *b"value");
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Content<'a> {
+    begin: NonNull<u8>,
+    bytes: usize,
+    memory: PhantomData<&'a Segment>,
+}
+
+impl<'a> Content<'a> {
+    /// Those of `bytes`, to be read in the same way as what others gave.
+    pub fn of(bytes: &'a [u8]) -> Content<'a> {
+        Content { begin: NonNull::from(bytes).cast(), bytes: bytes.len(), memory: PhantomData }
+    }
+
+    /// How many there are.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// The `BYTES` bytes from byte `from` on. Never blocks.
+    ///
+    /// # Panics
+    /// If there are not so many.
+    #[inline(always)]
+    #[must_use]
+    pub fn chunk<const BYTES: usize>(&self, from: usize) -> [u8; BYTES] {
+        assert!(BYTES <= self.bytes && from <= self.bytes - BYTES, "it ends before byte {from} and {BYTES} more");
+        // SAFETY: `begin` can be read for `bytes` bytes as long as the segment or slice lives that 'a borrows, and the assertion keeps the
+        // chunk inside. It may begin anywhere: the read is unaligned. Any bytes are a valid array. Whoever writes meanwhile breaks
+        // the protocol and spoils the value, of which no reference was made.
+        unsafe { self.begin.add(from).cast::<[u8; BYTES]>().read_unaligned() }
+    }
+
+    /// Copies what begins at byte `from` into `into`. Never blocks.
+    ///
+    /// # Panics
+    /// If there is less.
+    pub fn read(&self, from: usize, into: &mut [u8]) {
+        assert!(into.len() <= self.bytes && from <= self.bytes - into.len(), "it ends before the copy does");
+        // SAFETY: readable as in `chunk`; `into` is borrowed exclusively, and where it lies in the same segment nothing is told about
+        // the content: `copy` allows overlaps.
+        unsafe { std::ptr::copy(self.begin.as_ptr().add(from), into.as_mut_ptr(), into.len()) };
+    }
+}
+
 impl Segment {
     /// Where `content` lies in this segment, in bytes from its begin; `None` if it is other memory. Never blocks.
     pub fn offset_of(&self, content: &[u8]) -> Option<usize> {
@@ -96,12 +155,9 @@ impl Segment {
 
     /// The bytes at `offset`, to be read where they lie; `None` unless they lie inside. Never blocks.
     #[must_use]
-    pub fn content(&self, offset: usize, bytes: usize) -> Option<&[u8]> {
-        let from = self.at(offset, bytes)?;
-        // SAFETY: `from` is inside the mapping, which lives as long as this segment, for `bytes` bytes. That nobody writes meanwhile is
-        // the protocol's matter; a peer that does, or that tells a place where the caller writes, spoils content only, which has
-        // no invalid values.
-        Some(unsafe { std::slice::from_raw_parts(from.as_ptr(), bytes) })
+    pub fn content(&self, offset: usize, bytes: usize) -> Option<Content<'_>> {
+        let begin = self.at(offset, bytes)?;
+        Some(Content { begin, bytes, memory: PhantomData })
     }
 
     /// Copies the bytes at `offset` into `into`; `None` unless they lie inside. Never blocks.
@@ -149,11 +205,20 @@ mod tests {
         assert_eq!(segment.write(4091, b"hello"), Some(()));
         assert_eq!(segment.read(4091, &mut read), Some(()));
         assert_eq!(&read, b"hello");
-        assert_eq!(segment.content(4091, 5), Some(&b"hello"[..]));
-        assert_eq!(segment.content(4092, 5), None);
+        let content = segment.content(4091, 5).unwrap();
+        assert_eq!((content.bytes(), content.chunk(1)), (5, *b"ell"));
+        content.read(2, &mut read[..3]);
+        assert_eq!(&read, b"llolo");
+        assert!(segment.content(4092, 5).is_none());
         assert_eq!(segment.write(4092, b"hello"), None);
         assert_eq!(segment.read(usize::MAX, &mut read), None);
         assert_eq!(segment.offset_of(&read), None);
+    }
+
+    #[test]
+    #[should_panic(expected = "it ends before byte 4")]
+    fn a_chunk_ends_where_the_content_does() {
+        let _: [u8; 2] = Content::of(b"hello").chunk(4);
     }
 
     #[test]

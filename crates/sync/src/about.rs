@@ -59,7 +59,8 @@ goals! {
     Segment = 13 "segment";
     /// The members of a group, so that it is formed. Facts: owner and offset of the board, size, 0, index.
     Group = 14 "group";
-    /// The members of a group that have not come to a collective. Facts: owner and offset of the board, size, phase, index, kind.
+    /// The members of a group that have not come to a collective. Facts: owner and offset of the board, size, phase, index, kind;
+    /// two words about pieces that flow, or zeros.
     Collective = 15 "collective";
     /// The end of a thread of its own node.
     Join = 16 "join";

@@ -66,6 +66,34 @@ fn a_member_that_is_absent_at_the_deadline_is_named_to_every_other() {
     job.end();
 }
 
+/// Whoever waits for a piece of somebody who waits in turn is told who it is that could go on and does not.
+#[test]
+fn a_member_that_is_stopped_while_pieces_flow_is_named_to_every_other() {
+    let job = Job::launched(PROGRAM);
+    let members: [Process; 3] = job.nodes();
+    join(&members.each_ref());
+    let [one, stopped, other] = &members;
+    // So that all are at it.
+    for rounds in [2, 1_000_000] {
+        for member in &members {
+            member.tell("g", &format!("collective g bcast 1000000 {rounds} 1500"));
+        }
+        if rounds == 2 {
+            members.iter().for_each(|member| assert!(member.answer("g").unwrap().result.is_ok()));
+        }
+    }
+    stopped.stop();
+    for member in [one, other] {
+        let failure = member.answer("g").unwrap().result.unwrap_err();
+        assert_eq!((failure.kind.as_str(), failure.peer), ("Timeout", Some(stopped.number())), "{failure}");
+        assert!(failure.text.contains("index 1"), "{failure}");
+        assert!(!failure.text.contains("index 0") && !failure.text.contains("index 2"), "{failure}");
+    }
+    stopped.go_on();
+    drop(members);
+    job.end();
+}
+
 #[test]
 fn a_stopped_member_is_called_frozen_and_loses_nothing() {
     let job = Job::launched(PROGRAM);
@@ -108,11 +136,17 @@ mod at_points {
 
     #[test]
     fn a_member_killed_anywhere_inside_a_call_is_named_to_all_others() {
-        for point in ["group/said", "group/arrived", "group/taken"] {
-            for (time, kind, count) in
-                [(1, "barrier", 0), (4, "allreduce", 2), (5, "allreduce", 300_000), (7, "bcast", 300_000)]
-            {
-                if kind == "barrier" && point == "group/taken" {
+        for point in ["group/said", "group/arrived", "group/given", "group/taken"] {
+            for (time, kind, count) in [
+                (1, "barrier", 0),
+                (4, "allreduce", 2),
+                (5, "allreduce", 300_000),
+                (7, "bcast", 300_000),
+                (20, "allgather", 300_000),
+            ] {
+                // Only long ones of these kinds flow, and nothing is taken at a barrier.
+                let flows = matches!(kind, "bcast" | "allgather");
+                if (kind == "barrier" && point == "group/taken") || (!flows && point == "group/given") {
                     continue;
                 }
                 let job = Job::launched(PROGRAM);

@@ -208,6 +208,27 @@ fn a_collective_that_cannot_end_tells_who_is_absent_and_where_it_is_instead() {
     job.end();
 }
 
+/// One of the two waits for a piece of the other, or both for room: absent is who is stopped.
+#[test]
+fn pieces_of_a_collective_that_flow_no_more_tell_who_keeps_them_up() {
+    let job = Job::launched(program());
+    let nodes: [_; 3] = job.nodes();
+    for (index, node) in nodes.iter().enumerate() {
+        node.tell("g", &format!("join-group g 3 {index} {}", SOON.as_millis()));
+    }
+    nodes.iter().for_each(|node| drop(node.answer("g").unwrap().words()));
+    nodes.iter().for_each(|node| node.tell("g", "collective g allgather 1000000 1000000 40000"));
+    nodes[2].stop();
+    let told = waits(job.name(), 2);
+    for wait in told["waits"].as_array().unwrap() {
+        let absent = wait["absent"].as_array().unwrap();
+        assert_eq!((absent.len(), &absent[0]["index"]), (1, &2.into()), "{wait}");
+    }
+    nodes[2].go_on();
+    drop(nodes);
+    job.end();
+}
+
 #[test]
 fn a_full_mail_box_is_seen_and_who_posts_to_it_waits_for_its_owner() {
     let job = Job::launched(program());

@@ -6,7 +6,8 @@
 //! ```text
 //! line 0        hash of the name, size, lock, state, event of joining, incarnation
 //! line 1        members that left; the event that waiting members sleep on
-//! 2 + 3 i       member i: state and node; arrivals and flag of its party, if it is the first of one; its core
+//! 2 + 3 i       member i: state and node; arrivals and flag of its party, if it is the first of one; its core; pieces
+//!               that it has given and taken
 //! 3 + 3 i       what member i said in its last even phase; the phase, written last, is the flag of a party of one
 //! 4 + 3 i       ... and in its last odd phase
 //! ```
@@ -23,6 +24,8 @@ use deck_peers::Membership;
 use deck_segment::{Segment, Words};
 use deck_sync::atomic::{AtomicU64, Ordering};
 use deck_sync::{Deadline, Event, Interrupted, Waiting};
+
+use super::flow::Counts;
 
 /// How many members a group can have.
 pub const MEMBERS_MAX: u32 = 1024;
@@ -49,6 +52,8 @@ mod member {
     pub const ARRIVED: usize = 1;
     pub const FLAG: usize = 2;
     pub const CORE: usize = 3;
+    pub const GIVEN: usize = 4;
+    pub const TAKEN: usize = 5;
 }
 
 /// Words of what a member says in a phase.
@@ -234,6 +239,13 @@ impl Board {
     /// The core plus one on which member `index` was seen last; 0 if nobody knows. A hint.
     pub fn core(&self, index: u32) -> &AtomicU64 {
         self.words.get(Board::line(index, 0) + member::CORE)
+    }
+
+    /// How many pieces member `index` has given and taken in all calls whose pieces flow.
+    #[inline]
+    pub fn counts(&self, index: u32) -> Counts<'_> {
+        let line = Board::line(index, 0);
+        Counts { given: self.words.get(line + member::GIVEN), taken: self.words.get(line + member::TAKEN) }
     }
 
     /// The last odd or even phase, as `phase` is, in which member `index` has said something: the flag of a party of one.

@@ -4,8 +4,9 @@
 //! its line of the board, in memory beside it, or it lies there already), all meet once, and each reads what it needs
 //! straight from whoever gave it, with no member in the middle.
 //!
-//! * **Direct**: one round for each piece. Whoever needs a reduction folds all contributions itself: with few bytes that
+//! * **Direct**: one round. Whoever needs a reduction folds all contributions itself: with few bytes that
 //!   costs less than meeting twice.
+//! * **Flow** (what is longer than a piece): after one round pieces flow, with no meeting for each (`flow`).
 //! * **Shared work** (reductions of many bytes): two rounds for each piece. Each member folds one block of the piece over
 //!   all members (a reduce-scatter), and in the second round the blocks are collected (an allgather), as Rabenseifner (2004)
 //!   does it with messages; here every block is read where it was made.
@@ -16,15 +17,22 @@
 
 use super::call::Kind;
 
-/// The most bytes that one of two members has in a piece: while one reads, the other writes the next, and the first and the last
-/// piece are what nobody overlaps.
-const PIECE_OF_TWO: usize = 64 << 10;
-/// The most bytes that one of more members has in a piece. Of these some may share a core, and a round costs each a switch.
-const PIECE_MAX: usize = 512 << 10;
-/// The least: below, rounds cost more than memory is worth.
+/// The most bytes that a member has in a piece: while others read it, it writes the next.
+const PIECE_MAX: usize = 64 << 10;
+/// The same for more than two members where all meet after each piece (some may share a core, and a meeting costs each a switch),
+/// and where a piece has a part for each of them: short parts are read slowly from far apart.
+const LARGE_MAX: usize = 512 << 10;
+/// The least: below, pieces cost more than memory is worth.
 const PIECE_MIN: usize = 16 << 10;
 /// Bytes that all members together have in a piece, as far as the bounds above allow: about what caches hold.
 const PIECES_TOGETHER: usize = 2 << 20;
+/// The most bytes of a window: twice what the caches of a core hold (`room` tells why). It has four pieces at least.
+const WINDOW_MAX: usize = 2 << 20;
+/// Windows of all members together where all give at the same time, and where one does after the other.
+const WINDOWS_TOGETHER: usize = 4 << 20;
+const WINDOWS_IN_TURN: usize = 32 << 20;
+/// A block of so many bytes is one piece, whatever the kind, and pieces of longer ones are multiples of this: a line.
+const SHORT: usize = 64;
 /// Reductions of more bytes share the work, if there are so many to share it: of two, one folds while the other gives.
 const SHARED_FROM: usize = 16 << 10;
 const SHARED_BY: usize = 3;
@@ -38,7 +46,7 @@ const ALONE_UP_TO: usize = 16;
 /// How a collective is carried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Choice {
-    /// The most bytes of one block in a round: a multiple of 64.
+    /// The most bytes of one block in a piece: a multiple of 64.
     pub piece: usize,
     /// The same where all that is given is read in place.
     pub piece_in_place: usize,
@@ -46,19 +54,41 @@ pub struct Choice {
     pub is_shared: bool,
     /// True if what lies in library memory is read there.
     pub may_be_in_place: bool,
+    /// Pieces flow: so lie those that a member has given last.
+    pub flow: Option<Layout>,
+}
+
+/// A window: where the pieces of a member lie that others have not taken yet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Layout {
+    /// Bytes of a piece, of all blocks in it.
+    pub slot: usize,
+    /// How many pieces there are.
+    pub slots: u64,
 }
 
 /// Chooses for `bytes` in a block (the same in every member; without meaning for the kinds with counts) of `members`.
 pub fn choose(kind: Kind, bytes: usize, members: usize) -> Choice {
-    let most = if members <= 2 { PIECE_OF_TWO } else { PIECE_MAX };
-    let contribution = (PIECES_TOGETHER / members).clamp(PIECE_MIN, most);
-    let piece = if kind.gives_parts() { (contribution / members).max(64) } else { contribution };
+    if bytes <= SHORT && !kind.has_counts() {
+        let whole = usize::MAX / SHORT * SHORT;
+        return Choice { piece: SHORT, piece_in_place: whole, is_shared: false, may_be_in_place: false, flow: None };
+    }
     let is_shared = kind.is_reduction() && members >= SHARED_BY && bytes > SHARED_FROM;
+    let all_meet = is_shared || kind.has_counts() || kind == Kind::Barrier || members == 1;
+    let is_large = members > 2 && (all_meet || kind.gives_parts());
+    let most = if is_large { LARGE_MAX } else { PIECE_MAX };
+    let contribution = (PIECES_TOGETHER / members).clamp(PIECE_MIN, most);
+    let blocks = if kind.gives_parts() { members } else { 1 };
+    let piece = (contribution / blocks).max(SHORT) / SHORT * SHORT;
+    let together = if matches!(kind, Kind::Bcast | Kind::Scatter) { WINDOWS_IN_TURN } else { WINDOWS_TOGETHER };
+    let slot = piece * blocks;
+    let slots = ((together / members).min(WINDOW_MAX) / slot).max(4) as u64;
     Choice {
-        piece: piece / 64 * 64,
-        piece_in_place: if is_shared { IN_PLACE_PIECE } else { usize::MAX / 64 * 64 },
+        piece,
+        piece_in_place: if is_shared { IN_PLACE_PIECE } else { usize::MAX / SHORT * SHORT },
         is_shared,
         may_be_in_place: bytes > IN_PLACE_FROM && members > 1 && !kind.has_counts(),
+        flow: (!all_meet && bytes > piece).then_some(Layout { slot, slots }),
     }
 }
 
@@ -78,7 +108,7 @@ mod tests {
                 let choice = choose(kind, 1 << 30, members);
                 assert!(choice.piece >= 64 && choice.piece.is_multiple_of(64));
                 let contribution = if kind.gives_parts() { choice.piece * members } else { choice.piece };
-                assert!(contribution <= PIECE_MAX.max(64 * members), "{kind:?} of {members}: {contribution}");
+                assert!(contribution <= LARGE_MAX.max(64 * members), "{kind:?} of {members}: {contribution}");
             }
         }
     }
@@ -90,5 +120,19 @@ mod tests {
         assert!(choose(Kind::Allreduce, 1 << 20, 4).is_shared);
         assert!(!choose(Kind::Allreduce, 1 << 20, 2).is_shared);
         assert!(!choose(Kind::Bcast, 1 << 20, 4).is_shared);
+    }
+
+    #[test]
+    fn what_is_longer_than_a_piece_flows_unless_all_meet() {
+        assert_eq!(choose(Kind::Bcast, PIECE_MAX, 2).flow, None);
+        for kind in [Kind::Bcast, Kind::Scatter, Kind::Gather, Kind::Alltoall] {
+            for members in [2, 8, 1024] {
+                let Layout { slot, slots } = choose(kind, 1 << 20, members).flow.unwrap();
+                assert!(slots >= 4 && slot * slots as usize <= WINDOW_MAX.max(4 * slot), "{kind:?} of {members}");
+            }
+        }
+        assert_eq!(choose(Kind::Allreduce, 1 << 20, 3).flow, None);
+        assert_eq!(choose(Kind::Scatterv, 1 << 20, 2).flow, None);
+        assert_eq!(choose(Kind::Bcast, 1 << 20, 1).flow, None);
     }
 }

@@ -1,6 +1,7 @@
 //! What all members give to a reduction, folded in the order of indexes, a tile at a time.
 
 use deck_mudeck::Result;
+use deck_segment::content::Content;
 
 use super::board::INLINE;
 use super::call::Call;
@@ -16,12 +17,19 @@ pub struct Inputs<'a> {
     phase: u64,
     own: &'a [u8],
     call: &'a Call,
+    /// Where a piece begins in what a member gives, unless it gives nothing else.
+    begins: Option<&'a dyn Fn(u32) -> usize>,
 }
 
 impl<'a> Inputs<'a> {
     /// Those of `phase`, in which this member gives `own`.
     pub fn new(member: &'a Member, phase: u64, own: &'a [u8], call: &'a Call) -> Inputs<'a> {
-        Inputs { member, phase, own, call }
+        Inputs { member, phase, own, call, begins: None }
+    }
+
+    /// The same where the piece begins so far into what each member gives.
+    pub fn beginning(self, begins: &'a dyn Fn(u32) -> usize) -> Inputs<'a> {
+        Inputs { begins: Some(begins), ..self }
     }
 
     /// Folds what the first `members` members give into `output`, in the order of indexes.
@@ -45,17 +53,18 @@ impl<'a> Inputs<'a> {
         let mut line = [0; INLINE];
         let given = self.given(index, from, sum.len(), &mut line)?;
         match index {
-            0 => sum.copy_from_slice(given),
+            0 => given.read(0, sum),
             _ => combine(self.call.operation, self.call.element, sum, From::One(given)),
         }
         Ok(())
     }
 
     /// What member `index` gives, where it lies, or from its line.
-    fn given<'b>(&'b self, index: u32, from: usize, bytes: usize, line: &'b mut [u8; INLINE]) -> Result<&'b [u8]> {
+    fn given<'b>(&'b self, index: u32, from: usize, bytes: usize, line: &'b mut [u8; INLINE]) -> Result<Content<'b>> {
         if index == self.member.index {
-            return Ok(&self.own[from..from + bytes]);
+            return Ok(Content::of(&self.own[from..from + bytes]));
         }
-        self.member.content(index, self.phase, from, bytes, line)
+        let begin = self.begins.map_or(0, |begin| begin(index));
+        self.member.content(index, self.phase, begin + from, bytes, line)
     }
 }

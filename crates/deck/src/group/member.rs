@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use deck_mudeck::{Error, ErrorKind, Node, NodeId, NodeState, Result};
 use deck_peers::{Membership, Notice, Subject, fork};
-use deck_segment::content::Way;
+use deck_segment::content::{Content, Way};
 use deck_segment::{Region, Segment};
 use deck_sync::atomic::{AtomicU64, Ordering};
 use deck_sync::{About, Deadline, Goal, Meeting, Waiting, Whereabouts, current_core, point};
@@ -12,10 +12,17 @@ use deck_sync::{About, Deadline, Goal, Meeting, Waiting, Whereabouts, current_co
 use super::absent::{self, Absent};
 use super::board::{Board, INLINE, Place, Said};
 use super::call::Kind;
-use super::choose::counts_parties;
+use super::choose::Layout;
+use super::flow::{Counts, Course, Flow};
 use super::join::{self, Joined};
+use super::parties::Parties;
 use super::retired;
 use super::room::Room;
+
+/// Looks before a wait begins: a few hundred nanoseconds, in which an answer comes from a member that is on another core.
+const BRIEF_LOOKS: u32 = 100;
+/// Waits that begin at once after brief looks that were in vain: with more members than cores most are.
+const WITHOUT_LOOK: u32 = 31;
 
 /// A member of a group that was formed.
 pub struct Member {
@@ -32,6 +39,15 @@ pub struct Member {
     phase: u64,
     /// How far the looks at that phase have come.
     looked: AtomicU64,
+    /// The pieces of the present phase, while they flow.
+    flow: Option<Flow>,
+    /// Pieces of all calls before, and how long those of the last one were.
+    pieces: u64,
+    layout: Layout,
+    /// So many waits will do without a brief look: the last one was in vain.
+    without_look: u32,
+    /// Somebody has left whom no phase needed until now.
+    has_lost: bool,
     /// Where what this member contributes lies, if it does not fit into a line.
     room: Room,
     /// Members that had left, and nodes that had come or gone, at the last look.
@@ -60,6 +76,11 @@ impl Member {
             parties,
             phase: 0,
             looked: AtomicU64::new(0),
+            flow: None,
+            pieces: 0,
+            layout: Layout::default(),
+            without_look: 0,
+            has_lost: false,
             room: Room::default(),
             seen: (0, 0),
             broken: None,
@@ -135,6 +156,10 @@ impl Member {
     fn arrive(&mut self, said: &Said, content: &[u8]) {
         self.phase += 1;
         self.looked.store(0, Ordering::Relaxed);
+        if self.has_lost {
+            // Now that may matter.
+            self.seen.1 = self.seen.1.wrapping_sub(1);
+        }
         self.board.say(self.index, self.phase, said, content);
         point("group/said");
         if self.parties.firsts.is_some() {
@@ -153,6 +178,38 @@ impl Member {
         let is_complete = self.meeting().is_complete(self.phase, &mut looked);
         self.looked.store(looked as u64, Ordering::Relaxed);
         is_complete
+    }
+
+    /// What the present wait is for is there.
+    #[inline]
+    fn can_go_on(&self) -> bool {
+        match &self.flow {
+            None => self.is_complete(),
+            Some(flow) => flow.can_go_on(self.index, |index| self.board.counts(index)),
+        }
+    }
+
+    /// Looks for as long as an answer is on its way that comes at once, without the clock and all else that a wait begins with; true
+    /// if that was enough.
+    #[inline]
+    pub fn looks_briefly(&mut self) -> bool {
+        if self.without_look > 0 {
+            self.without_look -= 1;
+            return false;
+        }
+        let is_enough = (0..BRIEF_LOOKS).any(|_| self.can_go_on());
+        if !is_enough {
+            self.without_look = WITHOUT_LOOK;
+        }
+        is_enough
+    }
+
+    /// Is member `index` one of those for whom the present wait waits?
+    fn is_missing(&self, index: u32) -> bool {
+        match &self.flow {
+            None => !self.board.has_said(index, self.phase),
+            Some(flow) => flow.can_go_on(index, |index| self.board.counts(index)),
+        }
     }
 
     /// Where `content` lies in this node's segment, if it does: there others can read it.
@@ -195,11 +252,11 @@ impl Member {
         from: usize,
         bytes: usize,
         line: &'a mut [u8; INLINE],
-    ) -> Result<&'a [u8]> {
+    ) -> Result<Content<'a>> {
         let content = match self.heard(index, phase).place {
             0 => line.get_mut(..bytes).and_then(|line| {
                 self.board.content(index, phase, from, line)?;
-                Some(&*line)
+                Some(Content::of(line))
             }),
             place => self.at(index, place, from).and_then(|(segment, offset)| segment.content(offset, bytes)),
         };
@@ -228,9 +285,9 @@ impl Member {
         if own.load(Ordering::Relaxed) != core {
             own.store(core, Ordering::Relaxed);
         }
-        let looked = self.looked.load(Ordering::Relaxed) as u32;
+        let looked = if self.flow.is_some() { 0 } else { self.looked.load(Ordering::Relaxed) as u32 };
         let mut whereabouts = Whereabouts::Elsewhere;
-        for index in (looked..self.size()).filter(|index| !self.board.has_said(*index, self.phase)) {
+        for index in (looked..self.size()).filter(|index| *index != self.index && self.is_missing(*index)) {
             match self.board.core(index).load(Ordering::Relaxed) {
                 known if known == core => return Whereabouts::Here,
                 0 => whereabouts = Whereabouts::Unknown,
@@ -253,7 +310,7 @@ impl Member {
                 Ok(true) => return Ok(()),
                 Ok(false) => self.look_around(kind)?,
                 Err(interrupted) => {
-                    return Err(absent::missing(interrupted, &self.doing(kind), &self.absent(|_| true)));
+                    return Err(absent::missing(interrupted, &self.doing(kind), &self.absent()));
                 }
             }
         }
@@ -272,11 +329,13 @@ impl Member {
     fn look_around(&mut self, kind: Kind) -> Result<()> {
         self.seen = (self.board.departed(), self.membership().table().changes());
         self.check()?;
-        if self.is_complete() {
+        // With pieces that flow members may have left whom this phase does not need.
+        self.has_lost = !self.lost().is_empty();
+        if self.can_go_on() {
             return Ok(());
         }
         let gone = self.gone();
-        if gone.is_empty() || self.is_complete() {
+        if gone.is_empty() || self.can_go_on() {
             return Ok(());
         }
         let error = absent::lost(&self.doing(kind), &gone);
@@ -288,17 +347,25 @@ impl Member {
     /// got as far as arriving.
     fn gone(&self) -> Vec<Absent> {
         let table = self.membership().table();
-        self.absent_or(|index| match self.board.place(index) {
+        self.those(|index| match self.board.place(index) {
             Place::Present(node) => !table.is_live(node),
-            Place::Left(_) | Place::Free => !self.board.has_said(index, self.phase),
+            Place::Left(_) | Place::Free => match &self.flow {
+                None => !self.board.has_said(index, self.phase),
+                Some(flow) => !flow.is_over(index, |index| self.board.counts(index)),
+            },
         })
     }
 
-    fn absent(&self, also: impl Fn(u32) -> bool) -> Vec<Absent> {
-        self.absent_or(|index| !self.board.has_said(index, self.phase) && also(index))
+    fn lost(&self) -> Vec<Absent> {
+        let table = self.membership().table();
+        self.those(|index| !matches!(self.board.place(index), Place::Present(node) if table.is_live(node)))
     }
 
-    fn absent_or(&self, is_absent: impl Fn(u32) -> bool) -> Vec<Absent> {
+    fn absent(&self) -> Vec<Absent> {
+        self.those(|index| self.is_missing(index))
+    }
+
+    fn those(&self, is_absent: impl Fn(u32) -> bool) -> Vec<Absent> {
         let others = (0..self.size()).filter(|index| *index != self.index && is_absent(*index));
         others
             .map(|index| {
@@ -331,6 +398,62 @@ impl Drop for Member {
     }
 }
 
+/// Calls whose pieces flow.
+impl Member {
+    /// The `count` pieces of the call that comes next.
+    pub fn next_flow(&self, course: Course, count: u64, layout: Layout) -> Flow {
+        let begin = self.pieces;
+        let floor = if layout == self.layout { 0 } else { begin };
+        Flow { course, members: self.size(), begin, end: begin + count, slots: layout.slots, floor }
+    }
+
+    /// Memory for the window of this member.
+    ///
+    /// # Errors
+    /// `NoMemory`.
+    pub fn window(&mut self, layout: Layout) -> Result<Contribution> {
+        let bytes = layout.slots as usize * layout.slot;
+        let offset = self.room.window(self.node.membership().heap(), self.phase + 1, bytes)?;
+        Ok(Contribution { segment: self.segments[self.index as usize].clone(), offset })
+    }
+
+    /// How many pieces this member has given and taken.
+    pub fn counts(&self) -> Counts<'_> {
+        self.board.counts(self.index)
+    }
+
+    /// This member may give its next piece, or take it.
+    pub fn can(&self, flow: &Flow) -> (bool, bool) {
+        let counts = |index| self.board.counts(index);
+        (flow.can_give(self.index, counts), flow.can_take(self.index, counts))
+    }
+
+    /// This member has done its part.
+    pub fn is_over(&self, flow: &Flow) -> bool {
+        flow.is_over(self.index, |index| self.board.counts(index))
+    }
+
+    /// This member has given the pieces before `number`.
+    pub fn give(&self, number: u64) {
+        self.counts().give(number, self.board.changed());
+    }
+
+    /// This member has taken the pieces before `number`, or does not need them.
+    pub fn take(&self, number: u64) {
+        self.counts().take(number, self.board.changed());
+    }
+
+    /// From now on waits are for the pieces of `flow`: all have arrived, and are in the same call.
+    pub fn begin_flow(&mut self, flow: Flow, layout: Layout) {
+        (self.flow, self.layout) = (Some(flow), layout);
+    }
+
+    /// This member has done its part.
+    pub fn end_flow(&mut self, flow: &Flow) {
+        (self.flow, self.pieces) = (None, flow.end);
+    }
+}
+
 /// Memory that other members will read.
 pub struct Contribution {
     segment: Arc<Segment>,
@@ -345,29 +468,6 @@ impl Contribution {
     }
 }
 
-/// How the members of a group are divided.
-struct Parties {
-    /// The first member of each party; `None` if each member is one.
-    firsts: Option<Vec<u32>>,
-    /// This member's party, and how many are in it.
-    own: usize,
-    members: u64,
-}
-
-impl Parties {
-    fn of(nodes: &[NodeId], index: u32) -> Parties {
-        if !counts_parties(nodes.len()) {
-            return Parties { firsts: None, own: index as usize, members: 1 };
-        }
-        let mine = nodes[index as usize];
-        let is_first = |index: &usize| !nodes[..*index].contains(&nodes[*index]);
-        let firsts: Vec<u32> = (0..nodes.len()).filter(is_first).map(|index| index as u32).collect();
-        let own = firsts.iter().position(|first| nodes[*first as usize] == mine).unwrap_or(0);
-        let members = nodes.iter().filter(|node| **node == mine).count() as u64;
-        Parties { firsts: Some(firsts), own, members }
-    }
-}
-
 /// Waits for the present phase; false when somebody has come or gone.
 struct Arriving<'a>(&'a Member, Kind);
 
@@ -377,7 +477,7 @@ impl Waiting for Arriving<'_> {
     #[inline]
     fn look(&mut self) -> Option<bool> {
         let Member { board, seen, node, .. } = self.0;
-        if self.0.is_complete() {
+        if self.0.can_go_on() {
             return Some(true);
         }
         ((board.departed(), node.membership().table().changes()) != *seen).then_some(false)
@@ -388,8 +488,9 @@ impl Waiting for Arriving<'_> {
     }
 
     fn about(&self) -> Option<About<'_>> {
-        let Arriving(Member { name, board, nodes, phase, index, .. }, kind) = self;
+        let Arriving(Member { name, board, nodes, phase, index, flow, .. }, kind) = self;
         let facts = board.facts(nodes.len() as u32, *phase, *index);
-        Some(About::new(Goal::Collective, name).with(facts.into_iter().chain([*kind as u64])))
+        let flow = flow.map_or([0; 2], |flow| flow.facts());
+        Some(About::new(Goal::Collective, name).with(facts.into_iter().chain([*kind as u64]).chain(flow)))
     }
 }

@@ -10,9 +10,12 @@
 //! | `join` | how threads find one another under a name |
 //! | `board` | the words in shared memory at which they meet |
 //! | `member` | one member's side: say, arrive, wait, read |
+//! | `parties` | members that meet among themselves first |
 //! | `call` | what is asked for; checked against buffers and against the other members |
 //! | `choose` | which algorithm carries it |
 //! | `progress` | the rounds of a call under way |
+//! | `flow` | pieces with no meeting for each: who may give and take the next |
+//! | `stream` | ... and what that gives and takes in each call |
 //! | `ways` | through the caches or past them |
 //! | `folding` | what all give, folded in the order of indexes |
 //! | `reduction` | operations on elements |
@@ -26,15 +29,18 @@ mod absent;
 mod board;
 mod call;
 mod choose;
+mod flow;
 mod folding;
 mod join;
 mod member;
 pub(crate) mod observe;
+mod parties;
 mod pending;
 mod progress;
 mod reduction;
 mod retired;
 mod room;
+mod stream;
 mod ways;
 
 use std::collections::VecDeque;
@@ -200,10 +206,13 @@ impl Group {
         if progress.advance(&mut self.member, input, output)? == Step::Done {
             return Ok(());
         }
-        // Only now is it worth a look at the clock.
-        let deadline = Deadline::after(timeout);
+        // Only when somebody lets this member wait is it worth a look at the clock.
+        let mut deadline = None;
         loop {
-            self.member.wait(progress.call.kind, deadline)?;
+            if !self.member.looks_briefly() {
+                let deadline = *deadline.get_or_insert_with(|| Deadline::after(timeout));
+                self.member.wait(progress.call.kind, deadline)?;
+            }
             if progress.advance(&mut self.member, input, output)? == Step::Done {
                 return Ok(());
             }

@@ -14,12 +14,13 @@ use super::call::{Call, Kind};
 use super::choose::{Choice, choose};
 use super::folding::{Inputs, TILE};
 use super::member::Member;
+use super::stream::Stream;
 
 /// Blocks of shared work begin at multiples of this: whole elements, whole cache lines.
 const BLOCK_STEP: usize = 64;
 
 /// What members say beside a length: what is given in this round lies whole in the giver's own memory, where it is read.
-const IN_PLACE: u64 = 1 << 63;
+pub(super) const IN_PLACE: u64 = 1 << 63;
 /// ... and: results of this call will be read in this member's output.
 const SHOWS_OUTPUT: u64 = 1 << 62;
 const LENGTH: u64 = SHOWS_OUTPUT - 1;
@@ -39,18 +40,20 @@ enum Round {
 pub struct Progress {
     pub call: Call,
     choice: Choice,
-    way: Way,
+    pub(super) way: Way,
     round: Round,
     piece: usize,
     /// How many pieces there are, and bytes of a block in each; settled by the first round.
-    pieces: usize,
+    pub(super) pieces: usize,
     step: usize,
     /// Somebody gives in place.
     has_end: bool,
     /// This member has arrived at the present round.
-    has_given: bool,
+    pub(super) has_given: bool,
+    /// Pieces that flow.
+    pub(super) stream: Option<Box<Stream>>,
     /// This member cannot go on, but does not keep the others from doing so.
-    failure: Option<Error>,
+    pub(super) failure: Option<Error>,
 }
 
 impl Progress {
@@ -63,10 +66,11 @@ impl Progress {
             way,
             round: Round::Inputs,
             piece: 0,
-            pieces: if call.kind.has_counts() { 1 } else { block.div_ceil(choice.piece).max(1) },
+            pieces: if call.kind.has_counts() || block <= choice.piece { 1 } else { block.div_ceil(choice.piece) },
             step: choice.piece,
             has_end: false,
             has_given: false,
+            stream: choice.flow.map(|layout| Box::new(Stream::new(layout))),
             failure: None,
         }
     }
@@ -81,6 +85,16 @@ impl Progress {
     /// # Errors
     /// `NoMemory`: nothing has changed. `Invalid` and `Corrupt` at the end.
     pub fn advance(&mut self, member: &mut Member, input: &[u8], output: &mut [u8]) -> Result<Step> {
+        if self.stream.is_some() {
+            if self.stream(member, input, output)? == Step::Waiting {
+                return Ok(Step::Waiting);
+            }
+            self.stream = None;
+            if !self.has_end {
+                return self.failure.take().map_or(Ok(Step::Done), Err);
+            }
+            (self.round, self.has_given) = (Round::End, false);
+        }
         loop {
             if !self.has_given {
                 if let Err(error) = self.give(member, input, output) {
@@ -123,13 +137,18 @@ impl Progress {
         }
     }
 
-    fn element_bytes(&self) -> usize {
+    pub(super) fn element_bytes(&self) -> usize {
         self.call.element.size()
     }
 
     /// The present piece of a block of `bytes`.
     fn piece_of(&self, bytes: usize) -> Range<usize> {
-        let from = self.piece.saturating_mul(self.step).min(bytes);
+        self.piece_at(self.piece, bytes)
+    }
+
+    /// Piece `number` of a block of `bytes`.
+    pub(super) fn piece_at(&self, number: usize, bytes: usize) -> Range<usize> {
+        let from = number.saturating_mul(self.step).min(bytes);
         from..from.saturating_add(self.step).min(bytes)
     }
 
@@ -141,7 +160,7 @@ impl Progress {
     }
 
     /// What this member says as its length: elements where all have the same, else the bytes of its longest block.
-    fn length(&self, member: &Member) -> u64 {
+    pub(super) fn length(&self, member: &Member) -> u64 {
         let is_root = member.index == self.call.root;
         let longest = |counts: &[usize]| counts.iter().max().map_or(0, |count| (count * self.element_bytes()) as u64);
         match self.call.kind {
@@ -153,7 +172,7 @@ impl Progress {
     }
 
     /// What this member gives in the whole call, if it can be read where it lies: its place.
-    fn in_place(&self, member: &Member, whole: &[u8]) -> Option<usize> {
+    pub(super) fn in_place(&self, member: &Member, whole: &[u8]) -> Option<usize> {
         if self.choice.may_be_in_place { member.offset_of(whole) } else { None }
     }
 
@@ -310,7 +329,7 @@ impl Progress {
     }
 
     /// After the first round: are all in the same call? All members come to the same verdict, and all end the call with it.
-    fn compare(&mut self, member: &Member) -> Result<()> {
+    pub(super) fn compare(&mut self, member: &Member) -> Result<()> {
         let phase = member.phase();
         let has_counts = self.call.kind.has_counts();
         let first = member.heard(0, phase);

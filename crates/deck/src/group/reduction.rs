@@ -4,6 +4,7 @@
 //! equal (also 0.0 and -0.0). `And`, `Or` and `Xor` work on the bits of integers and do not exist for floats.
 
 use deck_mudeck::{ElementType, Error, ErrorKind, Result};
+use deck_segment::content::Content;
 
 /// What reductions do with two elements.
 #[doc(alias = "deck_op_t")]
@@ -55,17 +56,21 @@ impl Operation {
     }
 }
 
-/// `first` operation `second` to `into`, which are of the same length.
-fn fold_two<const BYTES: usize, T>(
+/// Bytes of a chunk that is folded at a time: whole elements of every type, and few enough for the registers' sake.
+const CHUNK: usize = 64;
+
+/// `first` operation `second` to `into`, which holds no more elements than they do.
+#[inline(always)]
+fn fold_chunk<const BYTES: usize, T>(
     into: &mut [u8],
-    (first, second): (&[u8], &[u8]),
+    (first, second): ([u8; CHUNK], [u8; CHUNK]),
     read: impl Fn([u8; BYTES]) -> T,
     write: impl Fn(T) -> [u8; BYTES],
     operate: impl Fn(T, T) -> T,
 ) {
-    let (into, _) = into.as_chunks_mut::<BYTES>();
-    let ((first, _), (second, _)) = (first.as_chunks::<BYTES>(), second.as_chunks::<BYTES>());
-    for ((into, first), second) in into.iter_mut().zip(first).zip(second) {
+    let elements = into.as_chunks_mut::<BYTES>().0.iter_mut();
+    let (first, second) = (first.as_chunks::<BYTES>().0, second.as_chunks::<BYTES>().0);
+    for ((into, first), second) in elements.zip(first).zip(second) {
         *into = write(operate(read(*first), read(*second)));
     }
 }
@@ -77,15 +82,28 @@ fn fold<const BYTES: usize, T>(
     write: impl Fn(T) -> [u8; BYTES],
     operate: impl Fn(T, T) -> T,
 ) {
-    let from = match from {
-        From::Two(first, second) => return fold_two(into, (first, second), read, write, operate),
-        From::One(from) => from,
-    };
-    let (into, _) = into.as_chunks_mut::<BYTES>();
-    let (from, _) = from.as_chunks::<BYTES>();
-    for (into, from) in into.iter_mut().zip(from) {
-        *into = write(operate(read(*into), read(*from)));
+    let (chunks, rest) = into.as_chunks_mut::<CHUNK>();
+    let end = chunks.len() * CHUNK;
+    let chunks = chunks.iter_mut().zip((0..).step_by(CHUNK));
+    match from {
+        From::One(second) => chunks.for_each(|(into, at)| {
+            let both = (*into, second.chunk(at));
+            fold_chunk(into, both, &read, &write, &operate);
+        }),
+        From::Two(first, second) => {
+            chunks.for_each(|(into, at)| fold_chunk(into, (first.chunk(at), second.chunk(at)), &read, &write, &operate))
+        }
     }
+    let padded = |content: Content<'_>, begin: usize| {
+        let mut padded = [0; CHUNK];
+        content.read(begin, &mut padded[..rest.len()]);
+        padded
+    };
+    let both = match from {
+        From::One(second) => (padded(Content::of(rest), 0), padded(second, end)),
+        From::Two(first, second) => (padded(first, end), padded(second, end)),
+    };
+    fold_chunk(rest, both, &read, &write, &operate);
 }
 
 macro_rules! fold_as {
@@ -125,9 +143,9 @@ macro_rules! floats {
 #[derive(Clone, Copy, Debug)]
 pub enum From<'a> {
     /// What is there already, and this.
-    One(&'a [u8]),
+    One(Content<'a>),
     /// These two.
-    Two(&'a [u8], &'a [u8]),
+    Two(Content<'a>, Content<'a>),
 }
 
 /// Folds `from` to `into`, element by element. All are whole elements in native order, of the same length.
@@ -156,10 +174,22 @@ mod tests {
 
     fn of<T: Element>(operation: Operation, mut a: Vec<T>, b: &[T]) -> Vec<T> {
         let mut both = a.clone();
-        combine(operation, T::TYPE, T::as_bytes_mut(&mut both), From::Two(T::as_bytes(&a), T::as_bytes(b)));
-        combine(operation, T::TYPE, T::as_bytes_mut(&mut a), From::One(T::as_bytes(b)));
+        let second = Content::of(T::as_bytes(b));
+        combine(operation, T::TYPE, T::as_bytes_mut(&mut both), From::Two(Content::of(T::as_bytes(&a)), second));
+        combine(operation, T::TYPE, T::as_bytes_mut(&mut a), From::One(second));
         assert_eq!(T::as_bytes(&a), T::as_bytes(&both));
         a
+    }
+
+    #[test]
+    fn every_element_is_folded_wherever_chunks_end() {
+        for count in [0, 1, 7, 8, 9, 21, 64] {
+            let (a, b): (Vec<f64>, Vec<f64>) = (0..count).map(|at| (f64::from(at), f64::from(at * at))).unzip();
+            let expected: Vec<f64> = (0..count).map(|at| f64::from(at + at * at)).collect();
+            assert_eq!(of(Operation::Sum, a, &b), expected);
+            let bytes: Vec<u8> = (0..count as u8).collect();
+            assert_eq!(of(Operation::Xor, bytes.clone(), &bytes), vec![0; bytes.len()]);
+        }
     }
 
     #[test]

@@ -28,6 +28,8 @@ const PLACES: usize = 3;
 pub struct Room {
     short: Option<Region>,
     long: Option<Region>,
+    /// For pieces that flow.
+    window: Option<Region>,
     /// Bytes that long ones have taken since they began again.
     taken: usize,
     /// Memory that was too small, and the phase at which it became so: others may still read it.
@@ -47,6 +49,20 @@ impl Room {
             true => self.take_short(heap, phase, bytes),
             false => self.take_long(heap, phase, bytes.next_multiple_of(LINE), members),
         }
+    }
+
+    /// A place for a window of `bytes`, which is told in `phase`; the phase before is complete. Its offset in this node's segment.
+    ///
+    /// # Errors
+    /// `NoMemory`.
+    pub fn window(&mut self, heap: &Arc<HeapMemory>, phase: u64, bytes: usize) -> Result<usize> {
+        // Whoever came to a phase has taken all pieces of the calls before.
+        self.outgrown.retain(|(since, _)| *since >= phase);
+        if self.window.as_ref().is_none_or(|region| region.bytes() < bytes) {
+            let region = heap.region(bytes.next_multiple_of(STEP))?;
+            self.outgrown.extend(self.window.replace(region).map(|old| (phase, old)));
+        }
+        Ok(self.window.as_ref().map_or(0, Region::offset))
     }
 
     fn take_short(&mut self, heap: &Arc<HeapMemory>, phase: u64, bytes: usize) -> Result<usize> {
@@ -84,7 +100,7 @@ impl Room {
     /// All of its memory.
     pub fn leave(&mut self) -> Vec<Region> {
         let outgrown = self.outgrown.drain(..).map(|(_, region)| region);
-        self.short.take().into_iter().chain(self.long.take()).chain(outgrown).collect()
+        self.short.take().into_iter().chain(self.long.take()).chain(self.window.take()).chain(outgrown).collect()
     }
 }
 

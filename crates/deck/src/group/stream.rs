@@ -1,0 +1,212 @@
+//! The pieces of a call that flow: what a member puts into its window, and what it takes out of those of others.
+
+use deck_mudeck::Result;
+use deck_sync::atomic::Ordering;
+use deck_sync::point;
+
+use super::call::Kind;
+use super::choose::Layout;
+use super::flow::{Course, Flow};
+use super::folding::Inputs;
+use super::member::{Contribution, Member};
+use super::progress::{IN_PLACE, Progress, Step};
+
+/// How far the pieces of a call have come.
+pub struct Stream {
+    layout: Layout,
+    flow: Option<Flow>,
+    window: Option<Contribution>,
+    /// All have come, and to the same call.
+    has_met: bool,
+    /// What this member gives to itself is there.
+    has_own: bool,
+}
+
+impl Stream {
+    pub fn new(layout: Layout) -> Stream {
+        Stream { layout, flow: None, window: None, has_met: false, has_own: false }
+    }
+}
+
+fn course(kind: Kind, root: u32) -> Course {
+    match kind {
+        Kind::Bcast | Kind::Scatter => Course::From(root),
+        Kind::Gather | Kind::Reduce => Course::To(root),
+        Kind::Scan => Course::Upwards,
+        _ => Course::Between,
+    }
+}
+
+impl Progress {
+    /// Goes on with pieces that flow as far as is possible without waiting. `Done` when this member has done its part.
+    ///
+    /// # Errors
+    /// `NoMemory`: nothing has changed. `Invalid` at the end.
+    pub(super) fn stream(&mut self, member: &mut Member, input: &[u8], output: &mut [u8]) -> Result<Step> {
+        let Some(mut stream) = self.stream.take() else { return Ok(Step::Done) };
+        let result = self.stream_on(&mut stream, member, input, output);
+        self.stream = Some(stream);
+        result
+    }
+
+    fn stream_on(&mut self, stream: &mut Stream, member: &mut Member, input: &[u8], output: &mut [u8]) -> Result<Step> {
+        let flow = match stream.flow {
+            Some(flow) => flow,
+            None => self.begin(stream, member, input, output)?,
+        };
+        let me = member.index;
+        loop {
+            let (can_give, _) = member.can(&flow);
+            if can_give {
+                self.give_piece(stream, &flow, member, input, output);
+            }
+            if !self.has_given {
+                self.arrive(stream, member, input, output);
+            }
+            if !can_give && !stream.has_own {
+                self.take_own(member, input, output);
+                stream.has_own = true;
+            }
+            if !stream.has_met {
+                if !member.is_complete() {
+                    if can_give {
+                        continue;
+                    }
+                    return Ok(Step::Waiting);
+                }
+                if let Err(error) = self.compare(member) {
+                    // Nobody will take it: the next call begins at the same number.
+                    member.give(flow.begin);
+                    return Err(error);
+                }
+                stream.has_met = true;
+                member.begin_flow(flow, stream.layout);
+                if !flow.course.is_taker(me) {
+                    member.take(flow.end);
+                }
+            }
+            let (_, can_take) = member.can(&flow);
+            if can_take {
+                let number = member.counts().taken.load(Ordering::Relaxed);
+                let piece = (number - flow.begin) as usize;
+                if self.failure.is_none() {
+                    self.failure = self.take_piece(stream, &flow, piece, member, input, output).err();
+                }
+                point("group/taken");
+                // What is all read in place is one piece.
+                member.take(if piece + 1 >= self.pieces { flow.end } else { number + 1 });
+            }
+            if !can_give && !can_take {
+                if !member.is_over(&flow) {
+                    return Ok(Step::Waiting);
+                }
+                member.end_flow(&flow);
+                return Ok(Step::Done);
+            }
+        }
+    }
+
+    /// Numbers the pieces and finds room for those that this member gives.
+    fn begin(&mut self, stream: &mut Stream, member: &mut Member, input: &[u8], output: &[u8]) -> Result<Flow> {
+        let flow = member.next_flow(course(self.call.kind, self.call.root), self.pieces as u64, stream.layout);
+        if flow.course.is_giver(member.index, flow.members) {
+            let is_in_place = self.in_place(member, self.given(input, output)).is_some();
+            if !is_in_place {
+                stream.window = Some(member.window(stream.layout)?);
+            }
+            member.give(if is_in_place { flow.end } else { flow.begin });
+        }
+        stream.flow = Some(flow);
+        Ok(flow)
+    }
+
+    /// All that this member gives in the whole call.
+    fn given<'a>(&self, input: &'a [u8], output: &'a [u8]) -> &'a [u8] {
+        if self.call.kind == Kind::Bcast { output } else { input }
+    }
+
+    /// Comes to the meeting with which the call begins, and tells where its pieces will lie.
+    fn arrive(&mut self, stream: &Stream, member: &mut Member, input: &[u8], output: &[u8]) {
+        let (word, length) = (self.call.word(), self.length(member));
+        let is_giver = stream.flow.is_some_and(|flow| flow.course.is_giver(member.index, flow.members));
+        match (&stream.window, self.in_place(member, self.given(input, output))) {
+            (Some(window), _) => member.arrive_long(word, length, window),
+            (None, Some(place)) if is_giver => member.arrive_in_place(word, length | IN_PLACE, place),
+            _ => member.arrive_short(word, length, &[]),
+        }
+        self.has_given = true;
+    }
+
+    fn block(&self) -> usize {
+        self.call.count * self.element_bytes()
+    }
+
+    fn give_piece(&self, stream: &Stream, flow: &Flow, member: &Member, input: &[u8], output: &[u8]) {
+        let number = member.counts().given.load(Ordering::Relaxed);
+        let (block, given) = (self.block(), self.given(input, output));
+        let piece = self.piece_at((number - flow.begin) as usize, block);
+        if let Some(window) = &stream.window {
+            let slot = (number % stream.layout.slots) as usize * stream.layout.slot;
+            if self.call.kind.gives_parts() {
+                for to in (0..flow.members).filter(|to| *to != member.index) {
+                    let (part, begin) = (to as usize * block, to as usize * piece.len());
+                    window.write(self.way, slot + begin, &given[part + piece.start..part + piece.end]);
+                }
+            } else {
+                window.write(self.way, slot, &given[piece]);
+            }
+        }
+        point("group/given");
+        member.give(number + 1);
+    }
+
+    /// What the member gives to itself.
+    fn take_own(&self, member: &Member, input: &[u8], output: &mut [u8]) {
+        let (block, me, is_root) = (self.block(), member.index as usize, member.index == self.call.root);
+        let own = me * block..(me + 1) * block;
+        match self.call.kind {
+            Kind::Gather if is_root => output[own].copy_from_slice(&input[..block]),
+            Kind::Allgather => output[own].copy_from_slice(&input[..block]),
+            Kind::Scatter if is_root => output[..block].copy_from_slice(&input[own]),
+            Kind::Alltoall => output[own.clone()].copy_from_slice(&input[own]),
+            _ => {}
+        }
+    }
+
+    fn take_piece(
+        &self,
+        stream: &Stream,
+        flow: &Flow,
+        number: usize,
+        member: &Member,
+        input: &[u8],
+        output: &mut [u8],
+    ) -> Result<()> {
+        let (phase, me, block) = (member.phase(), member.index, self.block());
+        let piece = self.piece_at(number, block);
+        let slot = ((flow.begin + number as u64) % stream.layout.slots) as usize * stream.layout.slot;
+        // A giver gives each its own part, or all the same.
+        let part = if self.call.kind.gives_parts() { me as usize } else { 0 };
+        let (in_window, in_place) = (slot + part * piece.len(), part * block + piece.start);
+        let begins = |index: u32| match member.heard(index, phase).length & IN_PLACE {
+            0 => in_window,
+            _ => in_place,
+        };
+        match self.call.kind {
+            Kind::Reduce | Kind::Allreduce | Kind::Scan => {
+                let members = if self.call.kind == Kind::Scan { me + 1 } else { flow.members };
+                let inputs = Inputs::new(member, phase, &input[piece.clone()], &self.call);
+                inputs.beginning(&begins).fold(members, &mut output[piece])
+            }
+            Kind::Bcast | Kind::Scatter => {
+                let root = self.call.root;
+                member.read(self.way, root, phase, begins(root), &mut output[piece])
+            }
+            _ => (0..flow.members).filter(|from| *from != me).try_for_each(|from| {
+                let block = from as usize * block;
+                let target = &mut output[block + piece.start..block + piece.end];
+                member.read(self.way, from, phase, begins(from), target)
+            }),
+        }
+    }
+}

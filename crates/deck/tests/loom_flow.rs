@@ -1,0 +1,91 @@
+//! Model of pieces that flow: whoever takes one sees what was written into it, no piece is overwritten before all have taken it, and
+//! nobody sleeps for ever: a lost wake-up shows as a deadlock.
+#![cfg(loom)]
+
+use std::sync::Arc;
+
+use deck::flow::{Counts, Course, Flow};
+use deck_sync::atomic::{AtomicU64, Ordering};
+use deck_sync::{Calm, Crowd, Deadline, Event, Waiting, wait};
+use loom::thread;
+
+struct Shared {
+    /// Of each member: given and taken.
+    counts: [[AtomicU64; 2]; 2],
+    /// The window of each member.
+    slots: [[AtomicU64; 2]; 2],
+    changed: Event,
+}
+
+impl Shared {
+    fn counts(&self, index: u32) -> Counts<'_> {
+        let [given, taken] = &self.counts[index as usize];
+        Counts { given, taken }
+    }
+}
+
+struct GoOn<'a>(&'a Shared, Flow, u32);
+
+impl Waiting for GoOn<'_> {
+    type Output = ();
+    fn look(&mut self) -> Option<()> {
+        self.1.can_go_on(self.2, |index| self.0.counts(index)).then_some(())
+    }
+}
+
+/// A member does its part: gives what its window has room for, takes what is there, and waits.
+fn attend(shared: &Shared, flow: Flow, me: u32) {
+    let crowd: Arc<dyn Crowd> = Arc::new(Calm);
+    if !flow.course.is_taker(me) {
+        shared.counts(me).take(flow.end, &shared.changed);
+    }
+    let all = |index| shared.counts(index);
+    let slot = |member: u32, number: u64| &shared.slots[member as usize][(number % flow.slots) as usize];
+    while !flow.is_over(me, all) {
+        wait(&mut GoOn(shared, flow, me), &[&shared.changed], &crowd, Deadline::NEVER).unwrap();
+        let Counts { given, taken } = shared.counts(me);
+        if flow.can_give(me, all) {
+            let number = given.load(Ordering::Relaxed);
+            slot(me, number).store(number + 1, Ordering::Relaxed);
+            shared.counts(me).give(number + 1, &shared.changed);
+        }
+        if flow.can_take(me, all) {
+            let number = taken.load(Ordering::Relaxed);
+            assert_eq!(slot(1 - me, number).load(Ordering::Relaxed), number + 1);
+            shared.counts(me).take(number + 1, &shared.changed);
+        }
+    }
+}
+
+fn model(course: Course, pieces: u64, slots: u64) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(3);
+    builder.check(move || {
+        let pair = || [AtomicU64::new(0), AtomicU64::new(0)];
+        let shared = Arc::new(Shared { counts: [pair(), pair()], slots: [pair(), pair()], changed: Event::new() });
+        let flow = Flow { course, members: 2, begin: 0, end: pieces, slots, floor: 0 };
+        let other = {
+            let shared = shared.clone();
+            thread::spawn(move || attend(&shared, flow, 1))
+        };
+        attend(&shared, flow, 0);
+        other.join().unwrap();
+    });
+}
+
+/// Seen to fail: with relaxed counts of given pieces.
+#[test]
+fn pieces_come_whole_and_in_order() {
+    model(Course::From(0), 3, 2);
+}
+
+/// Seen to fail: without the wake-up of the giver.
+#[test]
+fn a_giver_waits_for_room_in_its_window() {
+    model(Course::To(0), 2, 1);
+}
+
+#[test]
+fn both_ways_at_the_same_time() {
+    model(Course::Between, 2, 1);
+}
