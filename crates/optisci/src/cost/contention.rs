@@ -1,0 +1,244 @@
+//! How much of what processes pay for wires lies on links that other processes use as well.
+//!
+//! The paper's model knows no contention, and totals here know none either: a wire costs the same however many use it. This
+//! only splits what is paid. The wire's part of an access is spread evenly over the links of the route that its data takes
+//! (the one that link loads are counted on); on each link the others' part of all bytes there counts as contended. With
+//! w(p, l) what process p pays for the wire on link l, b(p, l) its bytes there and b(l) all bytes there:
+//!
+//! contended(p) = sum over l of w(p, l) (b(l) - b(p, l)) / b(l)
+//!
+//! Costs of a matrix are not those of links: nothing of them is contended. See `docs/design/025-shared-links.md`.
+
+use serde::Serialize;
+
+use super::{Costs, Terms};
+use crate::model::{CostModel, Op};
+use crate::placement::Placement;
+use crate::sum::Sum;
+use crate::topology::{Node, Topology};
+
+/// What the time of a process is spent on, in ns. All of it together is what the process pays.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Spending {
+    /// Memory at both ends.
+    pub memory_ns: f64,
+    /// Crossing the PCI bus.
+    pub bus_ns: f64,
+    /// Work of the bridges.
+    pub bridge_ns: f64,
+    /// Inserting packets onto the ring.
+    pub insertion_ns: f64,
+    /// Wires, as far as the process has their links for itself.
+    pub wire_ns: f64,
+    /// Wires, as far as their links carry what others access.
+    pub contended_ns: f64,
+}
+
+impl Spending {
+    /// Its parts, in the order of the fields.
+    pub fn parts(&self) -> [f64; 6] {
+        [self.memory_ns, self.bus_ns, self.bridge_ns, self.insertion_ns, self.wire_ns, self.contended_ns]
+    }
+
+    /// All of it.
+    pub fn total_ns(&self) -> f64 {
+        self.parts().iter().sum()
+    }
+
+    /// The terms of what a process pays, of whose wire so much is contended.
+    pub fn new(terms: Terms, contended_ns: f64) -> Spending {
+        let Terms { memory_ns, bus_ns, bridge_ns, insertion_ns, wire_ns } = terms;
+        // The two were rounded apart.
+        let wire_ns = (wire_ns - contended_ns).max(0.0);
+        Spending { memory_ns, bus_ns, bridge_ns, insertion_ns, wire_ns, contended_ns }
+    }
+}
+
+/// An access or message where things are: from whom, which way its bytes go, what they and its wire are.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Transfer {
+    /// Index of the process that pays.
+    pub process: u32,
+    /// Where the bytes come from.
+    pub from: Node,
+    /// Where they go.
+    pub to: Node,
+    /// Bytes of all of these accesses.
+    pub bytes: u64,
+    /// What their wire costs, ns; 0 where costs are not those of links.
+    pub wire_ns: f64,
+}
+
+/// What one process has to do with one link.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Crossing {
+    process: u32,
+    bytes: u64,
+    wire_ns: f64,
+}
+
+/// Who crosses which link, with how many bytes, and what that costs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Crossings {
+    processes: usize,
+    /// For each link, ascending by process.
+    by_link: Vec<Vec<Crossing>>,
+}
+
+/// Transfers that come to others, or are taken from them.
+#[derive(Clone, Debug, Default)]
+pub struct Changes {
+    /// Bytes count modulo 2^64, so that those that are taken away are counted like those that come.
+    crossings: Vec<(usize, Crossing)>,
+}
+
+impl Changes {
+    /// Adds a transfer on a machine of this topology.
+    pub fn add(&mut self, topology: &Topology, transfer: Transfer) {
+        cross(topology, transfer, |link, crossing| self.crossings.push((link, crossing)));
+    }
+
+    /// Takes a transfer away.
+    pub fn remove(&mut self, topology: &Topology, transfer: Transfer) {
+        cross(topology, transfer, |link, crossing| {
+            let (bytes, wire_ns) = (crossing.bytes.wrapping_neg(), -crossing.wire_ns);
+            self.crossings.push((link, Crossing { bytes, wire_ns, ..crossing }));
+        });
+    }
+}
+
+fn cross(topology: &Topology, transfer: Transfer, mut visit: impl FnMut(usize, Crossing)) {
+    let Transfer { process, from, to, bytes, wire_ns } = transfer;
+    let wire_ns = wire_ns / f64::from(topology.hops(from, to).max(1));
+    topology.route(from, to, |link| visit(link, Crossing { process, bytes, wire_ns }));
+}
+
+impl Crossings {
+    /// Those of a placement.
+    pub fn new(costs: &Costs<'_>, placement: &Placement) -> Crossings {
+        let model = costs.model();
+        let mut by_link: Vec<Vec<Crossing>> = vec![Vec::new(); model.topology.links()];
+        let mut add = |transfer: Transfer| {
+            cross(&model.topology, transfer, |link, crossing| match by_link[link].last_mut() {
+                // Processes come in their order: whoever crossed this link before is the last.
+                Some(last) if last.process == crossing.process => {
+                    last.bytes += crossing.bytes;
+                    last.wire_ns += crossing.wire_ns;
+                }
+                _ => by_link[link].push(crossing),
+            });
+        };
+        let accesses = model.accesses.iter().enumerate().map(|(number, access)| (access.process, false, number));
+        let messages = model.messages.iter().enumerate().map(|(number, message)| (message.from, true, number));
+        let mut entries: Vec<(u32, bool, usize)> = accesses.chain(messages).collect();
+        entries.sort_unstable();
+        for (process, is_message, number) in entries {
+            let a = placement.processes[process as usize];
+            if is_message {
+                let message = &model.messages[number];
+                let b = placement.processes[message.to as usize];
+                add(costs.transfer(process, Op::Write, message.count, message.size, a, b));
+                continue;
+            }
+            let access = &model.accesses[number];
+            let home = &placement.segments[access.segment as usize];
+            let mut go = |b: Node| add(costs.transfer(process, access.op, access.count, access.size, a, b));
+            match access.op {
+                Op::Read => go(costs.nearest(home, access.size, a).0),
+                Op::Write => home.nodes().iter().for_each(|&b| go(b)),
+            }
+        }
+        Crossings { processes: model.processes.len(), by_link }
+    }
+
+    /// What is contended of each process's wire, in ns.
+    pub fn contended_ns(&self) -> Vec<f64> {
+        let mut sums = vec![Sum::default(); self.processes];
+        for crossings in &self.by_link {
+            contended(crossings, |process, ns| sums[process].add(ns));
+        }
+        sums.iter().map(Sum::value).collect()
+    }
+
+    /// The same after changes: `contended_ns` is what it was before them. Looks only at links that change.
+    pub fn follow(&self, mut changes: Changes, contended_ns: &mut [f64]) {
+        // Stable: what a link and a process have several of is added in the order in which it came.
+        changes.crossings.sort_by_key(|(link, crossing)| (*link, crossing.process));
+        let mut now = Vec::new();
+        for changed in changes.crossings.chunk_by(|a, b| a.0 == b.0) {
+            let before = &self.by_link[changed[0].0];
+            contended(before, |process, ns| contended_ns[process] -= ns);
+            now.clone_from(before);
+            for (_, change) in changed {
+                match now.binary_search_by_key(&change.process, |crossing| crossing.process) {
+                    Ok(at) => {
+                        now[at].bytes = now[at].bytes.wrapping_add(change.bytes);
+                        now[at].wire_ns += change.wire_ns;
+                    }
+                    Err(at) => now.insert(at, *change),
+                }
+            }
+            contended(&now, |process, ns| contended_ns[process] += ns);
+        }
+    }
+}
+
+/// Tells what each process that crosses a link pays there for a wire that others use.
+fn contended(crossings: &[Crossing], mut tell: impl FnMut(usize, f64)) {
+    let all: u64 = crossings.iter().fold(0, |all, crossing| all.wrapping_add(crossing.bytes));
+    if all == 0 {
+        return;
+    }
+    for crossing in crossings {
+        let others = all - crossing.bytes;
+        if others > 0 {
+            tell(crossing.process as usize, crossing.wire_ns * (others as f64 / all as f64));
+        }
+    }
+}
+
+impl Costs<'_> {
+    /// What the time of each process is spent on.
+    pub fn spending(&self, placement: &Placement) -> Vec<Spending> {
+        let model = self.model;
+        let mut sums = vec![[Sum::default(); 5]; model.processes.len()];
+        let mut add = |process: u32, weight: f64, terms: Terms| {
+            let parts = [terms.memory_ns, terms.bus_ns, terms.bridge_ns, terms.insertion_ns, terms.wire_ns];
+            sums[process as usize].iter_mut().zip(parts).for_each(|(sum, part)| sum.add(weight * part));
+        };
+        for access in &model.accesses {
+            let a = placement.processes[access.process as usize];
+            let home = &placement.segments[access.segment as usize];
+            let mut pay = |b: Node| {
+                add(access.process, self.weight(access.count), self.terms(access.op, access.size, a, b));
+            };
+            match access.op {
+                Op::Read => pay(self.nearest(home, access.size, a).0),
+                Op::Write => home.nodes().iter().for_each(|&b| pay(b)),
+            }
+        }
+        for message in &model.messages {
+            let (a, b) = (placement.processes[message.from as usize], placement.processes[message.to as usize]);
+            if a != b {
+                add(message.from, self.weight(message.count), self.terms(Op::Write, message.size, a, b));
+            }
+        }
+        let contended_ns = Crossings::new(self, placement).contended_ns();
+        let spent = sums.iter().zip(contended_ns).map(|(sums, contended_ns)| {
+            let [memory_ns, bus_ns, bridge_ns, insertion_ns, wire_ns] = sums.map(|sum| sum.value());
+            Spending::new(Terms { memory_ns, bus_ns, bridge_ns, insertion_ns, wire_ns }, contended_ns)
+        });
+        spent.collect()
+    }
+
+    /// What `count` accesses of `size` bytes by a process on `a` to something on `b` do to links; messages are writes.
+    pub fn transfer(&self, process: u32, op: Op, count: u64, size: u64, a: Node, b: Node) -> Transfer {
+        let count = self.model.weight(count);
+        let (from, to) = if op == Op::Read { (b, a) } else { (a, b) };
+        let wire_ns = match self.model.cost_model {
+            CostModel::Matrix(_) => 0.0,
+            _ => count as f64 * self.terms(op, size, a, b).wire_ns,
+        };
+        Transfer { process, from, to, bytes: count * size, wire_ns }
+    }
+}
