@@ -15,9 +15,8 @@ fn ring(cost_model: CostModel, accesses: &[(u32, u32, Op, u64, u64)]) -> (Model,
     let segment = |id: &str| Segment { id: id.to_owned(), bytes: 0, pin: None, replicable: true };
     model.segments = vec![segment("s"), segment("t")];
     let accesses = accesses.iter();
-    model.accesses = accesses
-        .map(|&(process, segment, op, count, size)| Access { process, segment, op, count, size })
-        .collect();
+    model.accesses =
+        accesses.map(|&(process, segment, op, count, size)| Access { process, segment, op, count, size }).collect();
     (model, Placement { processes: vec![0, 1, 2, 3], segments: vec![Home::One(2), Home::One(0)] })
 }
 

@@ -208,7 +208,8 @@ fn a_number_keeps_its_last_bit() {
 
 #[test]
 fn values_in_turn_are_no_object() {
-    let refuse = |pointer: &str, new: Value, path: &str, part: &str| refuse(&changed(model(), pointer, new), path, part);
+    let refuse =
+        |pointer: &str, new: Value, path: &str, part: &str| refuse(&changed(model(), pointer, new), path, part);
     refuse("/topology", json!(["torus", 6, [3, 2], false]), "topology", "sequence, expected an object with the kind");
     refuse("/topology", json!("torus"), "topology", "expected an object with the kind");
     refuse("/cost_model", json!(["hop_bytes"]), "cost_model", "sequence, expected an object with the kind");
@@ -217,7 +218,12 @@ fn values_in_turn_are_no_object() {
     refuse("/processes/1", Value::Null, "processes[1]", "expected an object with the id of a process");
     refuse("/segments/0", json!(["s", 100]), "segments[0]", "sequence, expected an object with the id and bytes");
     let access = json!(["p", "s", "read", 3, 8]);
-    refuse("/accesses/0", access, "accesses[0]", "sequence, expected an object with process, segment, op, count and size");
+    refuse(
+        "/accesses/0",
+        access,
+        "accesses[0]",
+        "sequence, expected an object with process, segment, op, count and size",
+    );
     refuse("/messages/0", json!(["p", "q", 1, 1]), "messages[0]", "sequence, expected an object with from, to");
     refuse("/processes", json!({ "p": 0 }), "processes", "map, expected a sequence");
     let scipos = json!({ "kind": "scipos", "mem_mhz": 100, "pci_mhz": 33, "bridge_mhz": 1000, "ring_mhz": 500,

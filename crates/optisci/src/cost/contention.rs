@@ -81,8 +81,10 @@ struct Crossing {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Crossings {
     processes: usize,
-    /// For each link, ascending by process.
-    by_link: Vec<Vec<Crossing>>,
+    /// Where the crossings of each link begin, and the number of all.
+    starts: Vec<usize>,
+    /// Link by link, ascending by process.
+    crossings: Vec<Crossing>,
 }
 
 /// Transfers that come to others, or are taken from them.
@@ -117,45 +119,39 @@ impl Crossings {
     /// Those of a placement.
     pub fn new(costs: &Costs<'_>, placement: &Placement) -> Crossings {
         let model = costs.model();
-        let mut by_link: Vec<Vec<Crossing>> = vec![Vec::new(); model.topology.links()];
-        let mut add = |transfer: Transfer| {
-            cross(&model.topology, transfer, |link, crossing| match by_link[link].last_mut() {
-                // Processes come in their order: whoever crossed this link before is the last.
-                Some(last) if last.process == crossing.process => {
-                    last.bytes += crossing.bytes;
-                    last.wire_ns += crossing.wire_ns;
+        // By process, sorted by counting; what is not an access is a message.
+        let payers = model.accesses.iter().map(|access| access.process).chain(model.messages.iter().map(|m| m.from));
+        let (starts, entries) = grouped(payers.enumerate(), model.processes.len());
+        let mut ledger = Ledger::new(&model.topology);
+        for (process, &a) in (0u32..).zip(&placement.processes) {
+            for &entry in &entries[starts[process as usize]..starts[process as usize + 1]] {
+                let Some(access) = model.accesses.get(entry) else {
+                    let message = &model.messages[entry - model.accesses.len()];
+                    let b = placement.processes[message.to as usize];
+                    ledger.add(costs.transfer(process, Op::Write, message.count, message.size, a, b));
+                    continue;
+                };
+                let home = &placement.segments[access.segment as usize];
+                let mut go = |b| ledger.add(costs.transfer(process, access.op, access.count, access.size, a, b));
+                match access.op {
+                    Op::Read => go(costs.nearest_node(home, access.size, a)),
+                    Op::Write => home.nodes().iter().for_each(|&b| go(b)),
                 }
-                _ => by_link[link].push(crossing),
-            });
-        };
-        let accesses = model.accesses.iter().enumerate().map(|(number, access)| (access.process, false, number));
-        let messages = model.messages.iter().enumerate().map(|(number, message)| (message.from, true, number));
-        let mut entries: Vec<(u32, bool, usize)> = accesses.chain(messages).collect();
-        entries.sort_unstable();
-        for (process, is_message, number) in entries {
-            let a = placement.processes[process as usize];
-            if is_message {
-                let message = &model.messages[number];
-                let b = placement.processes[message.to as usize];
-                add(costs.transfer(process, Op::Write, message.count, message.size, a, b));
-                continue;
             }
-            let access = &model.accesses[number];
-            let home = &placement.segments[access.segment as usize];
-            let mut go = |b: Node| add(costs.transfer(process, access.op, access.count, access.size, a, b));
-            match access.op {
-                Op::Read => go(costs.nearest(home, access.size, a).0),
-                Op::Write => home.nodes().iter().for_each(|&b| go(b)),
-            }
+            ledger.close(process);
         }
-        Crossings { processes: model.processes.len(), by_link }
+        ledger.by_link(model.processes.len())
+    }
+
+    fn of(&self, link: usize) -> &[Crossing] {
+        &self.crossings[self.starts[link]..self.starts[link + 1]]
     }
 
     /// What is contended of each process's wire, in ns.
     pub fn contended_ns(&self) -> Vec<f64> {
         let mut sums = vec![Sum::default(); self.processes];
-        for crossings in &self.by_link {
-            contended(crossings, |process, ns| sums[process].add(ns));
+        for link in 0..self.starts.len() - 1 {
+            contended(self.of(link), |process, ns| sums[process].add(ns));
         }
         sums.iter().map(Sum::value).collect()
     }
@@ -166,9 +162,10 @@ impl Crossings {
         changes.crossings.sort_by_key(|(link, crossing)| (*link, crossing.process));
         let mut now = Vec::new();
         for changed in changes.crossings.chunk_by(|a, b| a.0 == b.0) {
-            let before = &self.by_link[changed[0].0];
+            let before = self.of(changed[0].0);
             contended(before, |process, ns| contended_ns[process] -= ns);
-            now.clone_from(before);
+            now.clear();
+            now.extend_from_slice(before);
             for (_, change) in changed {
                 match now.binary_search_by_key(&change.process, |crossing| crossing.process) {
                     Ok(at) => {
@@ -181,6 +178,73 @@ impl Crossings {
             contended(&now, |process, ns| contended_ns[process] += ns);
         }
     }
+}
+
+/// Crossings while they are written down, process by process.
+struct Ledger<'a> {
+    topology: &'a Topology,
+    /// Of the process that is being written down: bytes and ns on each link, and the links that it crosses.
+    open: Vec<(u64, f64)>,
+    crossed: Vec<usize>,
+    is_crossed: Vec<bool>,
+    closed: Vec<(usize, Crossing)>,
+    route: Vec<usize>,
+}
+
+impl<'a> Ledger<'a> {
+    fn new(topology: &'a Topology) -> Ledger<'a> {
+        let links = topology.links();
+        let (open, is_crossed) = (vec![(0, 0.0); links], vec![false; links]);
+        Ledger { topology, open, crossed: Vec::new(), is_crossed, closed: Vec::new(), route: Vec::new() }
+    }
+
+    fn add(&mut self, transfer: Transfer) {
+        let (topology, mut route) = (self.topology, std::mem::take(&mut self.route));
+        route.clear();
+        topology.route(transfer.from, transfer.to, |link| route.push(link));
+        let wire_ns = transfer.wire_ns / route.len() as f64;
+        for &link in &route {
+            if !std::mem::replace(&mut self.is_crossed[link], true) {
+                self.crossed.push(link);
+            }
+            let (bytes, ns) = &mut self.open[link];
+            *bytes += transfer.bytes;
+            *ns += wire_ns;
+        }
+        self.route = route;
+    }
+
+    fn close(&mut self, process: u32) {
+        for link in self.crossed.drain(..) {
+            let (bytes, wire_ns) = std::mem::take(&mut self.open[link]);
+            self.is_crossed[link] = false;
+            self.closed.push((link, Crossing { process, bytes, wire_ns }));
+        }
+    }
+
+    /// All that is closed; processes stay in their order.
+    fn by_link(self, processes: usize) -> Crossings {
+        let closed = self.closed.iter().map(|&(link, crossing)| (crossing, link as u32));
+        let (starts, crossings) = grouped(closed, self.open.len());
+        Crossings { processes, starts, crossings }
+    }
+}
+
+/// Values by their group, sorted by counting: those of one group keep their order. With them, where each group begins.
+fn grouped<T: Clone>(values: impl Iterator<Item = (T, u32)> + Clone, groups: usize) -> (Vec<usize>, Vec<T>) {
+    let mut starts = vec![0; groups + 1];
+    values.clone().for_each(|(_, group)| starts[group as usize + 1] += 1);
+    for group in 0..groups {
+        starts[group + 1] += starts[group];
+    }
+    let Some((any, _)) = values.clone().next() else { return (starts, Vec::new()) };
+    let (mut next, mut grouped) = (starts.clone(), vec![any; starts[groups]]);
+    for (value, group) in values {
+        let place = &mut next[group as usize];
+        grouped[*place] = value;
+        *place += 1;
+    }
+    (starts, grouped)
 }
 
 /// Tells what each process that crosses a link pays there for a wire that others use.
@@ -213,7 +277,7 @@ impl Costs<'_> {
                 add(access.process, self.weight(access.count), self.terms(access.op, access.size, a, b));
             };
             match access.op {
-                Op::Read => pay(self.nearest(home, access.size, a).0),
+                Op::Read => pay(self.nearest_node(home, access.size, a)),
                 Op::Write => home.nodes().iter().for_each(|&b| pay(b)),
             }
         }

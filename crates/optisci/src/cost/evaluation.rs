@@ -131,6 +131,14 @@ impl Costs<'_> {
         best
     }
 
+    /// The node of that copy alone, for which nothing is computed where there is no choice.
+    pub fn nearest_node(&self, home: &Home, size: u64, a: Node) -> Node {
+        match home {
+            Home::One(node) => *node,
+            Home::Copies(_) => self.nearest(home, size, a).0,
+        }
+    }
+
     /// What a placement costs.
     ///
     /// # Panics
@@ -198,7 +206,7 @@ impl Costs<'_> {
             let home = &placement.segments[access.segment as usize];
             let bytes = model.weight(access.count) * access.size;
             match access.op {
-                Op::Read => load(self.nearest(home, access.size, a).0, a, bytes),
+                Op::Read => load(self.nearest_node(home, access.size, a), a, bytes),
                 Op::Write => home.nodes().iter().for_each(|&node| load(a, node, bytes)),
             }
         }

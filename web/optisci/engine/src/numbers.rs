@@ -122,7 +122,7 @@ impl<'a> Tally<'a> {
             tally.carry(tally.costs.transfer(access.process, access.op, access.count, access.size, a, b), sign);
         };
         match access.op {
-            Op::Read => pay(self, self.costs.nearest(home, access.size, a).0),
+            Op::Read => pay(self, self.costs.nearest_node(home, access.size, a)),
             Op::Write => home.nodes().iter().for_each(|&b| pay(self, b)),
         }
     }
