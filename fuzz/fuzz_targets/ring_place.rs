@@ -6,7 +6,7 @@ use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|input: (u32, u64, u32, bool, [usize; 3], usize)| {
     let (messages, bytes, area_lines, is_mapped, [ring, bell, event], segment_bytes) = input;
-    let shape = Shape { messages, bytes, area_lines, is_mapped };
+    let shape = Shape { messages, bytes, area_lines, is_mapped, shares_slots: true };
     let place = RingPlace { ring, bell, event };
     if shape.check().is_err() || place.check(&shape, segment_bytes).is_err() {
         return;

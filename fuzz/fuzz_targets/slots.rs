@@ -15,7 +15,7 @@ use deck_transport::segment::ring::tag;
 use deck_transport::{Heaps, Parcel, Receiver, Shape};
 use libfuzzer_sys::fuzz_target;
 
-const SHAPE: Shape = Shape { messages: 4, bytes: 1 << 20, area_lines: 4, is_mapped: true };
+const SHAPE: Shape = Shape { messages: 4, bytes: 1 << 20, area_lines: 4, is_mapped: true, shares_slots: true };
 
 /// The receiver's own heap and that of the sender as the receiver sees it. Made once: a segment costs system calls.
 struct Job {

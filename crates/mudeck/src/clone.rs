@@ -336,8 +336,14 @@ impl MailboxClone {
     #[inline]
     pub fn post_shared(&self, message: &Message, timeout: Duration) -> Result<()> {
         self.node.check()?;
-        if self.poster.sender.post_quickly(&message.parcel) {
-            self.poster.note_success();
+        let quickly = |poster: &Poster| {
+            let is_posted = poster.sender.post_quickly(&message.parcel);
+            if is_posted {
+                poster.note_success();
+            }
+            is_posted
+        };
+        if quickly(&self.poster) || lanes::last_of_this_thread(&self.poster).is_some_and(quickly) {
             return Ok(());
         }
         self.post_otherwise(message, timeout)

@@ -140,12 +140,7 @@ impl NodeShared {
     ) -> Result<Sender<Host>> {
         let heap = peer.heap().ok_or_else(|| Error::new(ErrorKind::PeerLost, "meeting it").with_peer(id.owner))?;
         let narrow = |word: u64| u32::try_from(word).unwrap_or(0);
-        let shape = Shape {
-            messages: narrow(granted.messages),
-            bytes: granted.bytes,
-            area_lines: narrow(granted.area_lines),
-            is_mapped: true,
-        };
+        let shape = Shape::mapped(narrow(granted.messages), granted.bytes, narrow(granted.area_lines));
         shape
             .check()
             .and_then(|()| place(granted).check(&shape, heap.segment().bytes()))

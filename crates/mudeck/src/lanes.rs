@@ -7,7 +7,7 @@
 //!
 //! Nobody waits for a lane, and nobody has to get one: `docs/design/013-lanes.md`.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 use deck_peers::Asked;
@@ -22,8 +22,6 @@ use crate::shared::{NodeShared, lock};
 const LANES_MAX: usize = 15;
 /// How often threads have to have waited for one another at the common ring.
 const CONTENDED: u32 = 4;
-/// A mail box that takes fewer messages of a node is meant to hold its threads back: more rings would be more room.
-const MESSAGES_MIN: u32 = 56;
 
 /// Looks, with a pause each, for the receiver to take a thread's last message: some microseconds.
 const LOOKS: u32 = 256;
@@ -67,13 +65,28 @@ impl Drop for Mine {
             common.ask_for_room(false);
         }
         if let (Some(place), Some(lanes)) = (self.place, common.lanes.get()) {
+            LAST.set(NO_PLACE);
             // Release: pairs with: lanes/taken.
             lanes.taken.fetch_and(!(1 << place), Ordering::Release);
         }
     }
 }
 
-thread_local!(static MINE: RefCell<Vec<Mine>> = const { RefCell::new(Vec::new()) });
+thread_local! {
+    static MINE: RefCell<Vec<Mine>> = const { RefCell::new(Vec::new()) };
+    /// The place of the lane that the thread used last.
+    static LAST: Cell<usize> = const { Cell::new(NO_PLACE) };
+}
+
+const NO_PLACE: usize = usize::MAX;
+
+/// A lane beside `common` that may be the calling thread's: it is, if the thread is its favourite. What small messages go by, in the
+/// place of a search. Never waits.
+#[inline]
+pub(crate) fn last_of_this_thread(common: &Poster) -> Option<&Poster> {
+    let lane = common.lanes.get()?.made.get(LAST.get())?.get()?;
+    Some(lane)
+}
 
 /// The poster that the calling thread is to use where it would post to `common`. Never waits.
 #[inline]
@@ -90,7 +103,8 @@ fn choose<'a>(node: &NodeShared, common: &'a Arc<Poster>) -> Option<&'a Poster> 
         let is_bound = || common.sender.is_favourite();
         let at = match mine.iter().position(|mine| mine.is_at(common)) {
             Some(at) => at,
-            None if is_bound() || common.sender.shape().messages < MESSAGES_MIN => return None,
+            // A mail box that is meant to hold its posters back: more rings would be more room.
+            None if is_bound() || !common.sender.shape().shares_slots => return None,
             None => {
                 mine.retain(|mine| mine.common.strong_count() > 0);
                 let common = Arc::downgrade(common);
@@ -108,7 +122,10 @@ fn choose<'a>(node: &NodeShared, common: &'a Arc<Poster>) -> Option<&'a Poster> 
         match mine.at {
             // Its owner found it corrupt, or all has ended, which the common ring tells as well.
             At::Lane if lane.sender.ended().is_some() => None,
-            At::Lane => Some(&**lane),
+            At::Lane => {
+                LAST.set(place);
+                Some(&**lane)
+            }
             At::Common { posts: 0, failures } if !is_bound() => {
                 mine.at = At::Leaving { failures };
                 common.ask_for_room(true);

@@ -24,8 +24,9 @@ use crate::watcher::Watch;
 #[doc(alias = "deck_mbox_options_t")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MailboxOptions {
-    /// Messages in flight from one node, at least: 1 to 57,344. A node may post up to a seventh more while the owner has not
-    /// given all credits back. With 56 and more, each thread that contends with others of its node gets as much room of its own.
+    /// Messages in flight from one node, at least: 1 to 57,344. A node may post up to an eighth more while the owner has not
+    /// given all credits back. With 56 and more, seven messages of up to 8 bytes can have the room of one, and each thread that contends
+    /// with others of its node gets as much room of its own.
     pub messages: u32,
     /// Bytes in flight from one node, counted for messages over 62 bytes that are handed over; an empty ring takes one
     /// message of any size within the sender's budget.
@@ -45,7 +46,7 @@ impl MailboxOptions {
             return Err(Error::new(ErrorKind::Invalid, what)
                 .with_remedy(format!("ask for 1 to {MESSAGES_MAX} messages and at least 1 byte")));
         }
-        Ok(Shape { messages: self.messages, bytes: self.bytes, area_lines, is_mapped: true })
+        Ok(Shape::mapped(self.messages, self.bytes, area_lines))
     }
 }
 

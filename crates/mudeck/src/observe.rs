@@ -21,12 +21,7 @@ pub struct RingSight {
 /// What lies in the ring that `poster` tells of in `notice`, to a mail box of `owner`. `None` if it cannot be read, or cannot be.
 pub fn ring(poster: &NodeSight, owner: &NodeSight, notice: &Told) -> Option<RingSight> {
     let [_, credit, place, messages, bytes, area_lines, ..] = notice.facts;
-    let shape = Shape {
-        messages: u32::try_from(messages).ok()?,
-        bytes,
-        area_lines: u32::try_from(area_lines).ok()?,
-        is_mapped: true,
-    };
+    let shape = Shape::mapped(u32::try_from(messages).ok()?, bytes, u32::try_from(area_lines).ok()?);
     shape.check().ok()?;
     let slots = shape.slots();
     let slot = |position: Position| place.checked_add(u64::from(position & (slots - 1)) * LINE as u64);
@@ -38,7 +33,7 @@ pub fn ring(poster: &NodeSight, owner: &NodeSight, notice: &Told) -> Option<Ring
         let count = Packed::read(last).map_or(1, Packed::count);
         Packet::has_arrived(last, position, slots).then_some(count)
     };
-    // Where the receiver is, all may have been taken that the slot holds, and the sender may be round at it again.
+    // Where the receiver is, all may have been taken that the slot holds.
     let here = messages_at(0).map_or(0, |count| count.saturating_sub(taken));
     let has_left = here > 0 || taken > 0;
     let behind = if has_left { (1..slots).map_while(messages_at).sum() } else { 0 };

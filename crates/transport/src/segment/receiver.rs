@@ -68,8 +68,9 @@ pub struct Receiver<R: Remote> {
     packed: Packed,
     /// Messages taken, of all times.
     messages: u32,
-    /// Messages, area lines and bytes of the last credit that was told.
+    /// Messages, slot, area lines and bytes of the last credit that was told.
     told: u32,
+    told_head: Position,
     told_area: u32,
     told_bytes: u64,
     /// What is not told yet is more than short messages: it is told as soon as there is nothing else to do.
@@ -128,6 +129,7 @@ impl<R: Remote> Receiver<R> {
             packed: Packed::default(),
             messages: 0,
             told: 0,
+            told_head: 0,
             told_area: 0,
             told_bytes: 0,
             owes_more_than_slots: false,
@@ -148,7 +150,7 @@ impl<R: Remote> Receiver<R> {
     #[doc(hidden)]
     pub fn begin_at(&mut self, position: Position, area: u32) {
         (self.head, self.answered, self.messages) = (position, position, position);
-        (self.area, self.told_area) = (area, area);
+        (self.area, self.told_area, self.told_head) = (area, area, position);
         self.told = position.wrapping_sub(1);
         self.tell();
     }
@@ -216,8 +218,7 @@ impl<R: Remote> Receiver<R> {
         Ok(Some(next))
     }
 
-    /// The last word of the slot at `head`, if it has arrived and tells of a message that was not taken. While that slot is drained,
-    /// the sender may have come round to it again, if all others are in use.
+    /// The last word of the slot at `head`, if it has arrived and tells of a message that was not taken.
     #[inline]
     fn here(&self) -> Result<Option<u64>> {
         let last = self.last_word(self.head);
@@ -266,7 +267,7 @@ impl<R: Remote> Receiver<R> {
     /// it, or in a buffer of the heap that the last one lay in: what the fast path is for.
     ///
     /// Budget: the slot, and after small messages a word of the next one; the sender's question for room; the sender's line of credits
-    /// once for as many messages as a seventh of the ring. No locked operation, no allocation, no system call.
+    /// once for as many slots as an eighth of the ring has. No locked operation, no allocation, no system call.
     #[inline]
     pub fn take_simple(&mut self, into: &mut Parcel) -> Glance {
         if self.taken < self.known {
@@ -324,7 +325,7 @@ impl<R: Remote> Receiver<R> {
         self.messages = self.messages.wrapping_add(1);
         point("retrieve/held");
         // Area and bytes are as they were when that was decided last.
-        if self.messages.wrapping_sub(self.told) > self.slack || self.is_hungry() {
+        if self.owes_slots() || self.is_hungry() {
             self.tell();
         }
         point("retrieve/credited");
@@ -476,13 +477,19 @@ impl<R: Remote> Receiver<R> {
     #[inline]
     fn give_credit(&mut self, protocol: Protocol) {
         self.owes_more_than_slots |= protocol != Protocol::Short;
-        let may_wait = self.messages.wrapping_sub(self.told) <= self.slack
+        let may_wait = !self.owes_slots()
             && self.area.wrapping_sub(self.told_area) <= self.area_slack
             && self.bytes.wrapping_sub(self.told_bytes) <= self.bytes_slack
             && !self.is_hungry();
         if !may_wait {
             self.tell();
         }
+    }
+
+    /// Whether more slots are free than the sender may be left without.
+    #[inline]
+    fn owes_slots(&self) -> bool {
+        self.head.wrapping_sub(self.told_head) > self.slack
     }
 
     /// Whether the sender waits for room.
@@ -498,19 +505,21 @@ impl<R: Remote> Receiver<R> {
         }
         self.remote.flush();
         self.remote.write_word(self.credit + 8 * credit::BYTES, self.bytes);
+        // Release (in the fabric), both: pairs with: ring/credit. Our hold of a buffer comes before the credit for its slot.
         let place = u64::from(self.taken) << 32 | u64::from(self.head);
         self.remote.write_word(self.credit + 8 * credit::HEAD, place);
-        // Release (in the fabric): pairs with: ring/credit. Our hold of a buffer comes before the credit for its slot.
         self.remote
             .write_word(self.credit + 8 * credit::RETIRED, u64::from(self.area) << 32 | u64::from(self.messages));
-        (self.told, self.told_area, self.told_bytes) = (self.messages, self.area, self.bytes);
+        let frees_slots = self.head != self.told_head;
+        (self.told, self.told_head) = (self.messages, self.head);
+        (self.told_area, self.told_bytes) = (self.area, self.bytes);
         self.owes_more_than_slots = false;
         if !R::IS_MAPPED {
             self.remote.flush();
         }
         // Pairs with: ring/hungry. Either the sender, after asking for room, sees the credit, or we see that it asks.
         barrier::light();
-        if self.is_hungry() {
+        if frees_slots && self.is_hungry() {
             self.remote.interrupt(self.credit + 8 * credit::ROOM);
         }
     }

@@ -18,15 +18,26 @@ pub struct Shape {
     pub area_lines: u32,
     /// True if the two nodes can read each other's pages.
     pub is_mapped: bool,
+    /// True if several small messages may lie in a slot: see `SHARED_FROM`.
+    pub shares_slots: bool,
 }
+
+/// A ring for fewer messages is meant to hold its posters back, and has a slot for each. Others count slots: they have room for
+/// several times as many small messages.
+const SHARED_FROM: u32 = 56;
 
 /// The most messages a ring can be asked to hold.
 pub const MESSAGES_MAX: u32 = 57_344;
 
 impl Shape {
-    /// Credits that a receiver may keep to itself, so as not to tear the sender's line away with every message.
+    /// That of a mail box whose owner and posters can read each other's pages.
+    pub fn mapped(messages: u32, bytes: u64, area_lines: u32) -> Shape {
+        Shape { messages, bytes, area_lines, is_mapped: true, shares_slots: messages >= SHARED_FROM }
+    }
+
+    /// Slots whose credits a receiver may keep to itself, so as not to tear the sender's line away with every message.
     pub fn slack(&self) -> u32 {
-        self.messages / 7
+        self.messages / 8
     }
 
     /// The most bytes of zero-copy messages whose credits a receiver may keep to itself.
@@ -39,10 +50,10 @@ impl Shape {
         self.area_lines / 4
     }
 
-    /// Messages that a sender may have in flight as far as it knows: with the credits kept back there is always room for
-    /// [`Shape::messages`].
+    /// Slots that a sender may use as far as it knows: with the credits kept back, and the slot that the receiver stays at while
+    /// small messages may be added to it, there is always room for [`Shape::messages`].
     pub fn limit(&self) -> u32 {
-        self.messages + self.slack()
+        self.messages + self.slack() + u32::from(self.shares_slots)
     }
 
     /// Slots: a power of two, at least 4.
@@ -104,11 +115,12 @@ impl Shape {
 /// Words of the credit lines, in the sender's segment, written by the receiver. What changes with the messages is on the first
 /// line, what a sender looks at with every message on the second.
 pub mod credit {
-    /// Messages (low half) and area lines (high half) that are retired, of all times: so many more may be posted.
+    /// Messages (low half) and area lines (high half) that are retired, of all times.
     pub const RETIRED: usize = 0;
     /// Bytes retired by protocol 3, in all.
     pub const BYTES: usize = 1;
-    /// For those who look on: the slot that the receiver is at (low half), how many of its small messages it has taken.
+    /// The slot that the receiver is at (low half): those before it may be written again. How many of its small messages it has
+    /// taken (high half, for those who look on).
     pub const HEAD: usize = 2;
     /// 1 while the receiver polls the ring by itself; otherwise the sender has to ring.
     pub const HOT: usize = 8;
@@ -171,7 +183,7 @@ pub fn tag(position: Position, slots: u32) -> u8 {
 mod tests {
     use super::*;
 
-    const DEFAULT: Shape = Shape { messages: 56, bytes: 64 << 20, area_lines: 32, is_mapped: true };
+    const DEFAULT: Shape = Shape { messages: 56, bytes: 64 << 20, area_lines: 32, is_mapped: true, shares_slots: true };
 
     #[test]
     fn parts_lie_where_the_layout_page_says() {

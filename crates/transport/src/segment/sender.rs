@@ -84,39 +84,23 @@ struct Posting {
     position: Position,
     /// The slot before it, if it holds small messages.
     open: Packed,
-    /// Messages that may be posted, of all times, as the credits were last read; and how many of them were not posted yet. Credits
-    /// count messages: with several in a slot there are never too few slots.
-    granted: u32,
+    /// Slots that may be used before the credits are looked at again.
     room: u32,
-    /// Lines of the area used, of all times, 31 bits.
+    /// Lines of the area used, of all times, 31 bits, and those of them that were free again when somebody last looked.
     area: u32,
-    /// The credits as they were last read: messages and area lines.
-    retired: u64,
+    retired_area: u32,
     /// Bytes posted by protocol 3, of all times, and those of them that were retrieved when somebody last looked.
     bytes: u64,
     retired_bytes: u64,
     in_flight: Box<[Option<InFlight>]>,
-    /// Up to which message those in flight were let go of.
-    reaped: u32,
+    /// Up to which position those in flight were let go of.
+    reaped: Position,
 }
 
 impl Posting {
-    /// Messages posted, of all times.
-    #[inline]
-    fn messages(&self) -> u32 {
-        self.granted.wrapping_sub(self.room)
-    }
-
-    /// These are the credits now.
-    fn note_credits(&mut self, retired: u64, limit: u32) {
-        let messages = self.messages();
-        (self.retired, self.granted) = (retired, (retired as u32).wrapping_add(limit));
-        self.room = self.granted.wrapping_sub(messages);
-    }
-
     /// From now on whoever posts finds no room and learns why.
     fn end(&mut self) {
-        (self.granted, self.room) = (self.messages(), 0);
+        (self.open, self.room) = (Packed::NONE, 0);
     }
 }
 
@@ -163,10 +147,9 @@ impl<R: Remote> Sender<R> {
             posting: Biased::new(Posting {
                 position: 0,
                 open: Packed::NONE,
-                granted: limit,
                 room: limit,
                 area: 0,
-                retired: 0,
+                retired_area: 0,
                 bytes: 0,
                 retired_bytes: 0,
                 in_flight,
@@ -182,9 +165,7 @@ impl<R: Remote> Sender<R> {
     pub fn begin_at(&mut self, position: Position, area: u32) {
         let mut posting = self.posting.lock();
         (posting.position, posting.reaped) = (position, position);
-        posting.area = area & AREA_MASK;
-        (posting.granted, posting.room) = (position, 0);
-        posting.note_credits(u64::from(area & AREA_MASK) << 32 | u64::from(position), self.limit);
+        (posting.area, posting.retired_area) = (area & AREA_MASK, area & AREA_MASK);
     }
 
     /// Where the ring is, for those who look on: offset of the credits in this node's segment and of the ring in the receiver's;
@@ -240,12 +221,18 @@ impl<R: Remote> Sender<R> {
         if self.post_quickly(parcel) { Ok(Protocol::Short) } else { self.post_whole(parcel) }
     }
 
+    /// Where small messages are added to slots.
+    #[inline(always)]
+    fn shared_slots(&self) -> Option<&Lines> {
+        // Where lines travel as packets, adding to one is sending another.
+        self.slots.mapped().filter(|_| self.shape.shares_slots)
+    }
+
     /// Posts a small message as the thread that always posts here, if there is room and nothing else is to be done; otherwise
     /// nothing happens. Never waits.
     #[inline(always)]
     pub fn post_quickly(&self, parcel: &Parcel) -> bool {
-        // What lies in a word shares a slot. Where lines travel as packets, adding to one is sending another.
-        let (Some(lines), Some(small)) = (self.slots.mapped(), parcel.small()) else { return false };
+        let (Some(lines), Some(small)) = (self.shared_slots(), parcel.small()) else { return false };
         self.posting.visit_as_favourite(|posting| self.post_at_once(posting, lines, &small)) == Some(true)
     }
 
@@ -253,14 +240,10 @@ impl<R: Remote> Sender<R> {
     /// operation, no allocation, no system call.
     #[inline(always)]
     fn post_at_once(&self, posting: &mut Posting, lines: &Lines, small: &Small) -> bool {
-        let has_room = self.has_room(posting);
-        if has_room {
-            self.pack(posting, lines, small);
-        }
-        has_room
+        !self.is_closed() && self.pack(posting, lines, small)
     }
 
-    /// Whether a message can be posted without a look at the credits, or at how the ring ended.
+    /// Whether a slot can be used without a look at the credits, or at how the ring ended.
     #[inline(always)]
     fn has_room(&self, posting: &Posting) -> bool {
         posting.room != 0 && !self.is_closed()
@@ -280,7 +263,7 @@ impl<R: Remote> Sender<R> {
     /// Whether inline content is to have a slot of its own, as it lies there.
     #[inline]
     fn is_line(&self, parcel: &Parcel) -> bool {
-        let is_shared = self.slots.mapped().is_some() && parcel.size() <= packed::BYTES;
+        let is_shared = self.shared_slots().is_some() && parcel.size() <= packed::BYTES;
         parcel.runs() == 0 && !is_shared && (parcel.element() == BYTES || parcel.size() <= SHORT_TYPED)
     }
 
@@ -322,11 +305,13 @@ impl<R: Remote> Sender<R> {
     }
 
     fn post_short(&self, posting: &mut Posting, parcel: &Parcel) -> Result<Protocol, Refusal> {
-        self.check_slot(posting)?;
-        if let (Some(lines), Some(small)) = (self.slots.mapped(), parcel.small()) {
-            self.pack(posting, lines, &small);
+        if let (Some(lines), Some(small)) = (self.shared_slots(), parcel.small()) {
+            while !self.post_at_once(posting, lines, &small) {
+                self.check_slot(posting)?;
+            }
             return Ok(Protocol::Short);
         }
+        self.check_slot(posting)?;
         let line = match parcel.inline_line().filter(|_| parcel.runs() == 0) {
             Some(line) => self.line(line, parcel, posting.position),
             None => packet::collected_line(parcel, posting.position, self.count),
@@ -359,10 +344,17 @@ impl<R: Remote> Sender<R> {
         Ok(Protocol::Buffered)
     }
 
-    /// The place of a message in flight.
+    /// The place of a position.
     #[inline]
-    fn index(&self, number: u32) -> usize {
-        (number & (self.count - 1)) as usize
+    fn index(&self, position: Position) -> usize {
+        (position & (self.count - 1)) as usize
+    }
+
+    /// The slot that the receiver is at, as far as it told.
+    #[inline]
+    fn head(&self) -> Position {
+        // Acquire: pairs with: ring/credit. The receiver is done with a slot, and has its own hold of the buffer in it, before that.
+        self.credit.get(credit::HEAD).load(Ordering::Acquire) as Position
     }
 
     /// Makes sure that there is a slot for the next message.
@@ -386,14 +378,12 @@ impl<R: Remote> Sender<R> {
         if self.ended.load(Ordering::Relaxed) != 0 {
             return Err(self.ending());
         }
-        // Acquire: pairs with: ring/credit. The receiver is done with the slot before it gives the credit back.
-        let retired = self.credit.get(credit::RETIRED).load(Ordering::Acquire);
-        let used = posting.messages().wrapping_sub(retired as u32);
+        let used = posting.position.wrapping_sub(self.head());
         if used > self.limit {
             let what = "its credits are ahead of what was posted";
             return Err(Refusal::Failed(Error::new(ErrorKind::Corrupt, what).with_peer(self.receiver)));
         }
-        posting.note_credits(retired, self.limit);
+        posting.room = self.limit - used;
         (0..EXPECT).for_each(|ahead| self.expect(posting, ahead));
         if used == self.limit { Err(self.closed_or(Refusal::Full)) } else { Ok(()) }
     }
@@ -403,18 +393,17 @@ impl<R: Remote> Sender<R> {
         let mask = self.shape.area_lines - 1;
         let begin = posting.area & mask;
         let skip = if begin + lines > self.shape.area_lines { self.shape.area_lines - begin } else { 0 };
-        let has_room = |retired: u64| {
-            let used = posting.area.wrapping_sub((retired >> 32) as u32) & AREA_MASK;
+        let has_room = |retired: u32| {
+            let used = posting.area.wrapping_sub(retired) & AREA_MASK;
             used + skip + lines <= self.shape.area_lines
         };
-        if !has_room(posting.retired) {
+        if !has_room(posting.retired_area) {
             // Acquire: pairs with: ring/credit.
-            let retired = self.credit.get(credit::RETIRED).load(Ordering::Acquire);
-            // Not the limit either: there was room before, and credits that are taken back are nonsense.
-            if posting.messages().wrapping_sub(retired as u32) >= self.limit || !has_room(retired) {
+            let retired = (self.credit.get(credit::RETIRED).load(Ordering::Acquire) >> 32) as u32;
+            if !has_room(retired) {
                 return None;
             }
-            posting.note_credits(retired, self.limit);
+            posting.retired_area = retired;
         }
         Some((posting.area.wrapping_add(skip) & mask, posting.area.wrapping_add(skip + lines) & AREA_MASK))
     }
@@ -434,15 +423,16 @@ impl<R: Remote> Sender<R> {
         self.slots.write(posting.position, line);
         posting.open = Packed::NONE;
         self.next_slot(posting);
-        self.announce(posting);
+        self.announce();
     }
 
-    /// Adds a small message to the slot before, or begins another one with it.
-    #[inline]
-    fn pack(&self, posting: &mut Posting, lines: &Lines, small: &Small) {
+    /// Adds a small message to the slot before, or begins another one with it. False if there is none.
+    #[inline(always)]
+    fn pack(&self, posting: &mut Posting, lines: &Lines, small: &Small) -> bool {
         point("post/reserved");
         let (position, packed) = match posting.open.and(small.size, small.element) {
             Some(added) => (posting.position.wrapping_sub(1), added),
+            None if posting.room == 0 => return false,
             None => {
                 let position = posting.position;
                 self.next_slot(posting);
@@ -455,20 +445,21 @@ impl<R: Remote> Sender<R> {
         line[packed.last()].store(small.word, Ordering::Relaxed);
         // Release: pairs with: ring/slot.
         line[LINE_WORDS - 1].store(packed.word(), Ordering::Release);
-        self.announce(posting);
+        self.announce();
         self.traffic.count(Protocol::Short, small.size);
+        true
     }
 
     #[inline]
     fn next_slot(&self, posting: &mut Posting) {
         posting.position = posting.position.wrapping_add(1);
-        self.expect(posting, EXPECT);
+        posting.room -= 1;
+        self.expect(posting, EXPECT - 1);
     }
 
     /// A message is in the ring.
     #[inline]
-    fn announce(&self, posting: &mut Posting) {
-        posting.room -= 1;
+    fn announce(&self) {
         if !R::IS_MAPPED {
             self.remote.flush();
         }
@@ -483,7 +474,6 @@ impl<R: Remote> Sender<R> {
     /// Fetches the line of a slot that will be written soon, unless the receiver may still have to read it.
     #[inline]
     fn expect(&self, posting: &Posting, ahead: u32) {
-        // Slots in use are never more than messages.
         if ahead < posting.room {
             self.slots.expect(posting.position.wrapping_add(ahead));
         }

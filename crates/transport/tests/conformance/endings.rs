@@ -39,7 +39,7 @@ pub fn a_closed_ring_refuses_and_gives_back_what_was_on_its_way<F: Fabric>(seed:
 
 pub fn a_ring_whose_node_died_says_so<F: Fabric>(seed: u64) {
     let [a, b] = job();
-    let ring = Ring::<F>::shaped(&a, &b, seed, Shape { messages: 2, ..SHAPE });
+    let ring = Ring::<F>::shaped(&a, &b, seed, Shape { messages: 2, shares_slots: false, ..SHAPE });
     let parcel = a.parcel(1, &pattern(1, SIZE));
     ring.must_post(&parcel);
     ring.must_post(&parcel);
@@ -133,34 +133,29 @@ pub fn a_receiver_knows_when_it_has_taken_all<F: Fabric>(seed: u64) {
     }
 }
 
-pub fn a_slot_that_was_drained_and_written_again_is_taken_over<F: Fabric>(seed: u64) {
+pub fn a_drained_slot_is_not_written_again_before_it_was_left<F: Fabric>(seed: u64) {
     if !F::Remote::IS_MAPPED {
-        // Where nothing is handed over there is nothing to take over.
+        // There no slot is shared, and none is drained.
         return;
     }
-    let [owner, dying, b] = job();
-    let mut first = Ring::<F>::new(&owner, &dying, seed);
-    // As many slots as messages: the last of them lies in the slot that the receiver is still at.
-    let mut second = Ring::<F>::shaped(&dying, &b, seed, Shape { messages: 4, ..SHAPE });
-    assert_eq!(second.shape.slots(), 4);
-    second.must_post(&dying.parcel(1, b"small"));
-    second.take(&b);
-    second.settle(&b);
-    let wanted: Vec<_> = (0..4).map(|index| pattern(index, SIZE)).collect();
-    for content in &wanted {
-        first.must_post(&owner.parcel(1, content));
-        second.must_post(&first.take(&dying));
-    }
-    first.settle(&dying);
-    second.receiver.adopt(&b, None);
-    owner.heap.forget_seat(seat(dying.number.0));
-    owner.use_memory_again(SIZE);
-    assert_eq!(owner.heap.usage().buffers, 4, "held by whoever took over");
-    wanted.iter().for_each(|content| assert!(second.take(&b).bytes() == *content, "its memory was used again"));
-    second.expect_nothing(&b);
+    let [a, b] = job();
+    // As many slots as there are, one of them for the receiver to stay at.
+    let mut ring = Ring::<F>::shaped(&a, &b, seed, Shape { messages: 3, ..SHAPE });
+    assert_eq!((ring.shape.slots(), ring.shape.limit()), (4, 4));
+    ring.must_post(&a.parcel(1, b"small"));
+    ring.take(&b);
+    ring.settle_credits(&b);
+    let whole: Vec<_> = (0..4).map(|index| a.parcel(1, &pattern(index, 20))).collect();
+    whole[..3].iter().for_each(|parcel| _ = ring.must_post(parcel));
+    assert!(matches!(ring.post(&whole[3]), Err(Refusal::Full)), "the receiver is still at the slot");
+    assert_same(&ring.take(&b), &whole[0]);
+    ring.settle_credits(&b);
+    ring.must_post(&whole[3]);
+    whole[1..].iter().for_each(|wanted| assert_same(&ring.take(&b), wanted));
+    ring.expect_nothing(&b);
 }
 
-pub fn a_ring_is_quiet_although_its_receiver_is_still_at_a_slot_of_the_lap_before<F: Fabric>(seed: u64) {
+pub fn a_ring_is_quiet_although_its_receiver_is_still_at_a_drained_slot<F: Fabric>(seed: u64) {
     let [a, b] = job();
     let mut ring = Ring::<F>::shaped(&a, &b, seed, Shape { messages: 4, ..SHAPE });
     ring.must_post(&a.parcel(1, b"small"));

@@ -231,7 +231,7 @@ pub fn credits_that_are_ahead_are_corrupt<F: Fabric>(seed: u64) {
     for ahead in [100, 1 << 20, u32::MAX / 2] {
         let ring = Ring::<F>::new(&a, &b, seed);
         ring.must_post(&a.parcel(1, &pattern(1, 3000)));
-        ring.credit.get(credit::RETIRED).store(u64::from(1 + ahead), Ordering::Release);
+        ring.credit.get(credit::HEAD).store(u64::from(1 + ahead), Ordering::Release);
         // As long as there are credits that it knows of the sender does not look.
         while ring.post(&a.parcel(1, b"short")).is_ok() {}
         for parcel in [&a.parcel(1, b"short"), &a.parcel(1, &pattern(1, 300)), &a.parcel(1, &pattern(1, 3000))] {

@@ -35,12 +35,14 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 pub fn shapes_and_steps() -> impl Strategy<Value = (Shape, Vec<Step>)> {
-    let shape = (1u32..10, 5000u64..20_000, 2u32..6).prop_map(|(messages, bytes, area)| Shape {
-        messages,
-        bytes,
-        area_lines: 1 << area,
-        ..SHAPE
-    });
+    let shape =
+        (1u32..10, 5000u64..20_000, 2u32..6, any::<bool>()).prop_map(|(messages, bytes, area, shares_slots)| Shape {
+            messages,
+            bytes,
+            area_lines: 1 << area,
+            shares_slots,
+            ..SHAPE
+        });
     (shape, prop::collection::vec(step(), 1..120))
 }
 
@@ -59,7 +61,9 @@ pub fn run<F: Fabric>(shape: Shape, steps: &[Step], seed: u64) {
                     Ok(_) => {
                         assert!(!is_closed && !is_ended, "posted to a closed ring");
                         queue.push_back(parcel);
-                        assert!(queue.len() <= shape.limit() as usize, "more in flight than there are credits");
+                        let in_a_slot = if shape.shares_slots { 7 } else { 1 };
+                        let limit = in_a_slot * shape.limit() as usize;
+                        assert!(queue.len() <= limit, "more in flight than there are credits");
                     }
                     Err(Refusal::Closed) => assert!(is_closed || is_ended, "closed, and nobody closed it"),
                     Err(Refusal::Full) => assert!(!queue.is_empty() || credit != 0, "a new ring is full"),

@@ -91,8 +91,8 @@ conformance! {
         buffers_of_a_dead_sender_are_taken_over_before_it_is_forgotten,
         a_ring_is_quiet_when_everything_that_was_reserved_has_arrived,
         a_receiver_knows_when_it_has_taken_all,
-        a_slot_that_was_drained_and_written_again_is_taken_over,
-        a_ring_is_quiet_although_its_receiver_is_still_at_a_slot_of_the_lap_before,
+        a_drained_slot_is_not_written_again_before_it_was_left,
+        a_ring_is_quiet_although_its_receiver_is_still_at_a_drained_slot,
     }
     hostile {
         a_slot_with_another_sequence_is_corrupt,

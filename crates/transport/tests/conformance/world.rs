@@ -151,7 +151,7 @@ pub struct Ring<F: Fabric> {
     receiver_bytes: usize,
 }
 
-pub const SHAPE: Shape = Shape { messages: 64, bytes: 64 << 20, area_lines: 32, is_mapped: true };
+pub const SHAPE: Shape = Shape { messages: 64, bytes: 64 << 20, area_lines: 32, is_mapped: true, shares_slots: true };
 
 impl<F: Fabric> Ring<F> {
     pub fn new(from: &Node, to: &Node, seed: u64) -> Ring<F> {
@@ -244,11 +244,16 @@ impl<F: Fabric> Ring<F> {
         }
     }
 
-    /// The sender lets go of everything that was retrieved.
-    pub fn settle(&mut self, at: &Node) {
-        for _ in 0..10 {
+    /// The credits for what was retrieved are told.
+    pub fn settle_credits(&mut self, at: &Node) {
+        for _ in 0..20 {
             self.drive(at).expect("nobody wrote nonsense");
         }
+    }
+
+    /// The sender lets go of everything that was retrieved.
+    pub fn settle(&mut self, at: &Node) {
+        self.settle_credits(at);
         assert!(!self.sender.reap(), "something is still in flight");
     }
 

@@ -66,9 +66,18 @@ impl Ends {
     }
 }
 
-/// A ring with `messages` credits and four slots.
+/// A ring of up to four slots, with a credit for each of `messages`.
 pub fn ring(messages: u32) -> (Sender<Memory>, Ends) {
-    let shape = Shape { messages, bytes: 1, area_lines: 4, is_mapped: true };
+    ring_of(messages, false)
+}
+
+/// A ring whose four slots small messages share.
+pub fn shared_ring() -> (Sender<Memory>, Ends) {
+    ring_of(3, true)
+}
+
+fn ring_of(messages: u32, shares_slots: bool) -> (Sender<Memory>, Ends) {
+    let shape = Shape { messages, bytes: 1, area_lines: 4, is_mapped: true, shares_slots };
     let bell = shape.ring_bytes() / 8;
     let ring = Words::model(bell + 1);
     let credit = Words::model(shape.credit_bytes() / 8);

@@ -82,8 +82,7 @@ impl<R: Remote> Receiver<R> {
     /// not known is left out.
     pub fn adopt(&mut self, heaps: &dyn Heaps, of: Option<NodeId>) {
         self.heap = None;
-        // A slot that was drained and not left may hold the last message of the next lap already.
-        for ahead in 0..=self.count {
+        for ahead in 0..self.count {
             let position = self.head.wrapping_add(ahead);
             if let Ok(Some(Packet::HandOver { name, .. })) = self.packet(position)
                 && of.is_none_or(|owner| owner.0 == name.owner)

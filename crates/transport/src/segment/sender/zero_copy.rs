@@ -6,15 +6,15 @@ use deck_sync::atomic::Ordering;
 use deck_sync::{Error, ErrorKind, point};
 
 use super::super::packet::{self, Label, Packet};
-use super::super::ring::{credit, tag};
+use super::super::ring::{Position, credit, tag};
 use super::{Ending, Posting, Refusal, Sender};
 use crate::parcel::Parcel;
 use crate::protocol::Protocol;
 
 /// A zero-copy message that the receiver has not given the credit back for.
 pub(super) struct InFlight {
-    /// Which message it is. Without mapped memory each has a slot of its own, and this is its position.
-    number: u32,
+    /// Of its slot.
+    position: Position,
     kept: Kept,
     label: Label,
     capacity: usize,
@@ -49,17 +49,17 @@ impl<R: Remote> Sender<R> {
         let name: BufferName = buffer.name();
         buffer.add_share();
         let entry = InFlight {
-            number: posting.messages(),
+            position: posting.position,
             kept: buffer.keep(),
             label,
             capacity: buffer.capacity(),
             awaits_address: !R::IS_MAPPED,
         };
         if self.in_flight.load(Ordering::Relaxed) == 0 {
-            posting.reaped = posting.messages();
+            posting.reaped = posting.position;
         }
-        // The credit for this message proves that the one that was here a lap ago has been retired.
-        let old = posting.in_flight[self.index(posting.messages())].replace(entry);
+        // The credit for this slot proves that the one that was here a lap ago has been retired.
+        let old = posting.in_flight[self.index(posting.position)].replace(entry);
         self.add_in_flight(1);
         if let Some(old) = old {
             self.forget(old);
@@ -103,12 +103,11 @@ impl<R: Remote> Sender<R> {
 
     /// The ring has ended: what was posted and not retrieved comes back.
     pub(super) fn give_up(&self, posting: &mut Posting, ending: Ending) {
-        // Acquire: pairs with: ring/credit.
-        let retired = self.credit.get(credit::RETIRED).load(Ordering::Acquire) as u32;
+        let head = self.head();
         for entry in posting.in_flight.iter_mut().filter_map(Option::take) {
             let bytes = packet::needed(&entry.label);
             // A receiver that died may have let go of more than it told: a share too many costs a copy, one too few is wrong.
-            let is_undelivered = ending == Ending::Closed && entry.number.wrapping_sub(retired) < u32::MAX / 2;
+            let is_undelivered = ending == Ending::Closed && entry.position.wrapping_sub(head) < u32::MAX / 2;
             if !R::IS_MAPPED || is_undelivered {
                 entry.kept.undelivered();
             }
@@ -122,23 +121,22 @@ impl<R: Remote> Sender<R> {
         if self.in_flight.load(Ordering::Relaxed) == 0 {
             return false;
         }
-        // Acquire: pairs with: ring/credit. The receiver has its own hold before it gives the credit back.
-        let retired = self.credit.get(credit::RETIRED).load(Ordering::Acquire) as u32;
+        let head = self.head();
         // A lap visits every place, and finds there also what is older. A receiver that tells nonsense is found out by whoever takes a slot.
-        if posting.messages().wrapping_sub(retired) > self.limit {
+        if posting.position.wrapping_sub(head) > self.limit {
             return true;
         }
-        if retired.wrapping_sub(posting.reaped) > self.count {
-            posting.reaped = retired.wrapping_sub(self.count);
+        if head.wrapping_sub(posting.reaped) > self.count {
+            posting.reaped = head.wrapping_sub(self.count);
         }
-        for _ in 0..most.min(retired.wrapping_sub(posting.reaped)) {
-            let number = posting.reaped;
-            let entry =
-                posting.in_flight[self.index(number)].take_if(|entry| number.wrapping_sub(entry.number) < u32::MAX / 2);
+        for _ in 0..most.min(head.wrapping_sub(posting.reaped)) {
+            let position = posting.reaped;
+            let entry = posting.in_flight[self.index(position)]
+                .take_if(|entry| position.wrapping_sub(entry.position) < u32::MAX / 2);
             if let Some(entry) = entry {
                 self.forget(entry);
             }
-            posting.reaped = number.wrapping_add(1);
+            posting.reaped = position.wrapping_add(1);
         }
         self.in_flight.load(Ordering::Relaxed) > 0
     }
@@ -177,11 +175,11 @@ impl<R: Remote> Sender<R> {
     }
 
     fn write_to_address(&self, entry: &mut InFlight, segment_bytes: usize) -> Result<(), Error> {
-        let index = self.index(entry.number);
+        let index = self.index(entry.position);
         let word = self.shape.answers() / 8 + 2 * index;
         // Acquire: pairs with: ring/answer.
         let answer = self.credit.get(word).load(Ordering::Acquire);
-        if (answer & 63) as u8 != tag(entry.number, self.count) {
+        if (answer & 63) as u8 != tag(entry.position, self.count) {
             return Ok(());
         }
         let (offset, capacity) = ((answer & !63) as usize, self.credit.get(word + 1).load(Ordering::Relaxed) as usize);
@@ -205,7 +203,7 @@ impl<R: Remote> Sender<R> {
         self.remote.flush();
         let done = self.place.ring + self.shape.done() + 8 * index;
         // Release (in the fabric): pairs with: ring/done.
-        self.remote.write_word(done, u64::from(tag(entry.number, self.count)));
+        self.remote.write_word(done, u64::from(tag(entry.position, self.count)));
         self.remote.flush();
         // The receiver may have looked at the slot and found no content yet: this is the arrival that counts.
         self.remote.write_word(self.place.bell, 1);
@@ -218,11 +216,10 @@ impl<R: Remote> Sender<R> {
 impl<R: Remote> Drop for Sender<R> {
     /// What is still in flight was posted by a node that has left: it is delivered all the same.
     fn drop(&mut self) {
-        // Acquire: pairs with: ring/credit.
-        let retired = self.credit.get(credit::RETIRED).load(Ordering::Acquire) as u32;
+        let head = self.head();
         for entry in self.posting.lock_as_guest().in_flight.iter_mut().filter_map(Option::take) {
             self.budget.give(packet::needed(&entry.label));
-            if entry.number.wrapping_sub(retired) < u32::MAX / 2 {
+            if entry.position.wrapping_sub(head) < u32::MAX / 2 {
                 entry.kept.abandon();
             }
         }
