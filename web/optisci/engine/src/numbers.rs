@@ -81,7 +81,7 @@ impl Session {
         let Tally { mut numbers, changes, .. } = tally;
         let shown = self.numbers[HEAD..].chunks(PER_PROCESS).take(self.model.processes.len());
         let mut contended_ns: Vec<f64> = shown.map(|process| process[CONTENDED]).collect();
-        self.crossings.follow(changes, &mut contended_ns);
+        self.crossings.follow(&changes, &mut contended_ns);
         contend(&mut numbers, &contended_ns);
         let links = HEAD + PER_PROCESS * self.model.processes.len() + self.model.segments.len();
         let (mut total, mut most) = (0.0, 0.0f64);
