@@ -73,8 +73,8 @@ pub struct Receiver<R: Remote> {
     told_head: Position,
     told_area: u32,
     told_bytes: u64,
-    /// What is not told yet is more than short messages: it is told as soon as there is nothing else to do.
-    owes_more_than_slots: bool,
+    /// What is not told yet occupies buffers of the sender: it is told as soon as there is nothing else to do.
+    owes_buffers: bool,
     area: u32,
     bytes: u64,
     is_hot: bool,
@@ -132,7 +132,7 @@ impl<R: Remote> Receiver<R> {
             told_head: 0,
             told_area: 0,
             told_bytes: 0,
-            owes_more_than_slots: false,
+            owes_buffers: false,
             area: 0,
             bytes: 0,
             is_hot: false,
@@ -277,8 +277,8 @@ impl<R: Remote> Receiver<R> {
         let Ok(last) = self.next() else { return Glance::Unclear };
         let Some(last) = last else {
             self.in_a_row = 0;
-            let is_idle = !self.owes_more_than_slots && self.expected_lines == 0;
-            return if is_idle { Glance::Nothing } else { Glance::Unclear };
+            self.expect_content();
+            return if self.owes_buffers { Glance::Unclear } else { Glance::Nothing };
         };
         match self.take_here(last, into) {
             Some(protocol) => Glance::Taken(protocol),
@@ -366,7 +366,7 @@ impl<R: Remote> Receiver<R> {
     pub fn take(&mut self, into: &mut Parcel, heap: &Arc<HeapMemory>, heaps: &dyn Heaps) -> Result<Option<Protocol>> {
         let Some(last) = self.next()? else {
             self.in_a_row = 0;
-            if self.owes_more_than_slots {
+            if self.owes_buffers {
                 self.tell();
             }
             self.expect_content();
@@ -476,7 +476,7 @@ impl<R: Remote> Receiver<R> {
     /// thread.
     #[inline]
     fn give_credit(&mut self, protocol: Protocol) {
-        self.owes_more_than_slots |= protocol != Protocol::Short;
+        self.owes_buffers |= protocol == Protocol::ZeroCopy;
         let may_wait = !self.owes_slots()
             && self.area.wrapping_sub(self.told_area) <= self.area_slack
             && self.bytes.wrapping_sub(self.told_bytes) <= self.bytes_slack
@@ -513,7 +513,7 @@ impl<R: Remote> Receiver<R> {
         let frees_slots = self.head != self.told_head;
         (self.told, self.told_head) = (self.messages, self.head);
         (self.told_area, self.told_bytes) = (self.area, self.bytes);
-        self.owes_more_than_slots = false;
+        self.owes_buffers = false;
         if !R::IS_MAPPED {
             self.remote.flush();
         }
