@@ -53,7 +53,7 @@ pub enum Command {
         #[arg(long, value_name = "OBJECTIVE", value_parser = objective)]
         objective: Option<Objective>,
         /// Stop after so many seconds with the best found
-        #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+        #[arg(long, value_name = "SECONDS", value_parser = seconds, allow_negative_numbers = true)]
         time_limit: Option<Duration>,
         /// Where random choices start
         #[arg(long, value_name = "N", default_value_t = 0)]

@@ -1,6 +1,7 @@
 //! What accesses cost, and what a placement costs altogether.
 
 pub mod access;
+pub mod contention;
 pub mod evaluation;
 pub mod explanation;
 
@@ -8,6 +9,7 @@ use crate::model::{Model, Op};
 use crate::topology::Node;
 
 pub use access::Terms;
+pub use contention::{Changes, Crossings, Spending, Transfer};
 pub use evaluation::{Evaluation, ProcessCost, Violation};
 pub use explanation::{Contribution, Item, Move};
 

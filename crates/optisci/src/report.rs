@@ -4,15 +4,16 @@
 
 use serde::{Serialize, Serializer};
 
-use crate::cost::ProcessCost;
+use crate::cost::{ProcessCost, Spending};
 use crate::model::Objective;
 use crate::search::{Outcome, Status};
 use crate::topology::{End, Node};
 use crate::{Evaluation, Model, Placement};
 
-/// What a placement costs: one JSON object on one line.
-pub fn evaluation(model: &Model, evaluation: &Evaluation) -> String {
+/// What a placement costs, and what the time of each process is spent on: one JSON object on one line.
+pub fn evaluation(model: &Model, evaluation: &Evaluation, spending: &[Spending]) -> String {
     let per_process = model.processes.iter().zip(&evaluation.per_process);
+    let spent = model.processes.iter().zip(spending);
     let links = evaluation.per_link.iter().enumerate().filter(|(_, bytes)| **bytes > 0);
     line(&EvaluationReport {
         total_ns: evaluation.total_ns,
@@ -27,6 +28,7 @@ pub fn evaluation(model: &Model, evaluation: &Evaluation) -> String {
                 LinkReport { from: EndReport::of(link.from), to: EndReport::of(link.to), bytes }
             })
             .collect(),
+        spent_per_process: Named(spent.map(|(process, spent)| (process.id.as_str(), *spent)).collect()),
     })
 }
 
@@ -60,6 +62,7 @@ struct EvaluationReport<'a> {
     violations: Vec<String>,
     per_process: Named<'a, ProcessCost>,
     per_link: Vec<LinkReport>,
+    spent_per_process: Named<'a, Spending>,
 }
 
 /// A link that carries something.

@@ -84,13 +84,17 @@ proptest! {
         prop_assert!((evaluation.total_ns - exact).abs() <= 1e-9 * exact, "{} instead of {exact}", evaluation.total_ns);
         let per_process: f64 = evaluation.per_process.iter().map(|cost| cost.total_ns()).sum();
         prop_assert!((per_process - exact).abs() <= 1e-9 * exact);
-        let breakdown = Costs::new(&model).breakdown(&placement).total_ns();
-        prop_assert!((breakdown - exact).abs() <= 1e-9 * exact, "{breakdown} instead of {exact}");
+        let spending = Costs::new(&model).spending(&placement);
+        let spent: f64 = spending.iter().map(|spent| spent.total_ns()).sum();
+        prop_assert!((spent - exact).abs() <= 1e-9 * exact, "{spent} instead of {exact}");
     }
 
     #[test]
     fn the_same_placement_is_the_same_bytes((model, placement) in case()) {
-        let text = |model: &Model| report::evaluation(model, &Costs::new(model).evaluate(&placement));
+        let text = |model: &Model| {
+            let costs = Costs::new(model);
+            report::evaluation(model, &costs.evaluate(&placement), &costs.spending(&placement))
+        };
         prop_assert_eq!(text(&model), text(&model.clone()));
     }
 }

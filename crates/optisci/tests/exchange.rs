@@ -371,6 +371,10 @@ fn records_that_contradict_each_other_are_told_with_file_and_path() {
         "`read` or `write`",
     );
     refuse_second(&OTHER_RECORD.replace("record\": 1", "record\": 2"), "deck_access_record", "version 1");
+    let in_turn = r#"{ "deck_access_record": 1, "processes": [["slave 0", 2]] }"#;
+    refuse_second(in_turn, "processes[0]", "expected an object with the id of a process and its node");
+    let in_turn = r#"{ "deck_access_record": 1, "topology": ["torus", 4, [4]] }"#;
+    refuse_second(in_turn, "topology", "expected an object");
 }
 
 #[test]

@@ -207,6 +207,31 @@ fn a_number_keeps_its_last_bit() {
 }
 
 #[test]
+fn values_in_turn_are_no_object() {
+    let refuse =
+        |pointer: &str, new: Value, path: &str, part: &str| refuse(&changed(model(), pointer, new), path, part);
+    refuse("/topology", json!(["torus", 6, [3, 2], false]), "topology", "sequence, expected an object with the kind");
+    refuse("/topology", json!("torus"), "topology", "expected an object with the kind");
+    refuse("/cost_model", json!(["hop_bytes"]), "cost_model", "sequence, expected an object with the kind");
+    refuse("/processes/1", json!(["q", 5]), "processes[1]", "sequence, expected an object with the id of a process");
+    refuse("/processes/1", json!("q"), "processes[1]", "expected an object with the id of a process");
+    refuse("/processes/1", Value::Null, "processes[1]", "expected an object with the id of a process");
+    refuse("/segments/0", json!(["s", 100]), "segments[0]", "sequence, expected an object with the id and bytes");
+    let access = json!(["p", "s", "read", 3, 8]);
+    refuse(
+        "/accesses/0",
+        access,
+        "accesses[0]",
+        "sequence, expected an object with process, segment, op, count and size",
+    );
+    refuse("/messages/0", json!(["p", "q", 1, 1]), "messages[0]", "sequence, expected an object with from, to");
+    refuse("/processes", json!({ "p": 0 }), "processes", "map, expected a sequence");
+    let scipos = json!({ "kind": "scipos", "mem_mhz": 100, "pci_mhz": 33, "bridge_mhz": 1000, "ring_mhz": 500,
+        "readings": ["zero"] });
+    refuse("/cost_model", scipos, "cost_model.readings", "sequence, expected an object with the readings");
+}
+
+#[test]
 fn what_is_no_json_is_told_with_its_line() {
     let error = Model::from_json("{\n  \"id\": \"a\",\n  topology").unwrap_err().to_string();
     assert!(error.contains("line 3"), "{error}");

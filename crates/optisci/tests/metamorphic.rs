@@ -115,6 +115,11 @@ fn close(a: f64, b: f64) -> bool {
     (a - b).abs() <= 1e-9 * a.abs().max(b.abs())
 }
 
+/// As close as a part of `all` can be that was rounded with it.
+fn close_beside(a: f64, b: f64, all: f64) -> bool {
+    (a - b).abs() <= 1e-12 * all.abs()
+}
+
 fn sorted(mut loads: Vec<u64>) -> Vec<u64> {
     loads.sort_unstable();
     loads
@@ -136,7 +141,73 @@ proptest! {
         // Of equally near copies the lowest node is read, which a rotation changes.
         if tie_free {
             prop_assert_eq!(sorted(before.per_link), sorted(after.per_link));
+            let [before, after] = [&placement, &rotated].map(|placement| Costs::new(&model).spending(placement));
+            for (before, after) in before.iter().zip(&after) {
+                let pairs = before.parts().into_iter().zip(after.parts());
+                prop_assert!(pairs.clone().all(|(a, b)| close_beside(a, b, before.total_ns())), "{before:?} {after:?}");
+            }
         }
+    }
+
+    #[test]
+    fn what_is_spent_is_what_is_paid((model, placement) in cases()) {
+        let (spending, evaluation) = (Costs::new(&model).spending(&placement), evaluate(&model, &placement));
+        for (spent, pays) in spending.iter().zip(&evaluation.per_process) {
+            prop_assert!(close(spent.total_ns(), pays.total_ns()), "{spent:?} {pays:?}");
+            prop_assert!(spent.parts().iter().all(|&part| part >= 0.0), "{spent:?}");
+        }
+    }
+
+    /// Contention by its definition: process by process, link by link.
+    #[test]
+    fn contended_is_what_lies_on_the_links_of_others((model, placement) in cases()) {
+        let costs = Costs::new(&model);
+        let without = |process: u32| {
+            let mut others = model.clone();
+            others.accesses.retain(|access| access.process != process);
+            others.messages.retain(|message| message.from != process);
+            evaluate(&others, &placement).per_link
+        };
+        let all = evaluate(&model, &placement).per_link;
+        for (process, spent) in (0..PROCESSES).zip(costs.spending(&placement)) {
+            let a = placement.processes[process as usize];
+            let mut transfers = Vec::new();
+            for access in model.accesses.iter().filter(|access| access.process == process) {
+                let home = &placement.segments[access.segment as usize];
+                let nearest = [costs.nearest(home, access.size, a).0];
+                let nodes = if access.op == Op::Read { &nearest[..] } else { home.nodes() };
+                for &b in nodes {
+                    let (from, to) = if access.op == Op::Read { (b, a) } else { (a, b) };
+                    transfers.push((access.op, access.count, access.size, a, b, from, to));
+                }
+            }
+            for message in model.messages.iter().filter(|message| message.from == process) {
+                let b = placement.processes[message.to as usize];
+                transfers.push((Op::Write, message.count, message.size, a, b, a, b));
+            }
+            let others = without(process);
+            let mut contended_ns = 0.0;
+            for (op, count, size, a, b, from, to) in transfers {
+                let mut route = Vec::new();
+                model.topology.route(from, to, |link| route.push(link));
+                let wire_ns = count as f64 * costs.terms(op, size, a, b).wire_ns / route.len().max(1) as f64;
+                let used = route.into_iter().filter(|&link| all[link] > 0);
+                contended_ns += used.map(|link| wire_ns * others[link] as f64 / all[link] as f64).sum::<f64>();
+            }
+            if matches!(model.cost_model, CostModel::Matrix(_)) {
+                contended_ns = 0.0;
+            }
+            prop_assert!(close_beside(spent.contended_ns, contended_ns, spent.total_ns()), "{spent:?} {contended_ns}");
+        }
+    }
+
+    #[test]
+    fn a_process_that_nobody_is_beside_contends_with_nobody((model, placement) in cases(), process in 0..PROCESSES) {
+        let mut alone = model;
+        alone.accesses.retain(|access| access.process == process);
+        alone.messages.retain(|message| message.from == process);
+        let spending = Costs::new(&alone).spending(&placement);
+        prop_assert!(spending.iter().all(|spent| spent.contended_ns == 0.0), "{spending:?}");
     }
 
     #[test]
@@ -150,6 +221,10 @@ proptest! {
         prop_assert!(close(before.makespan_ns * factor_ns, after.makespan_ns));
         let loads: Vec<u64> = before.per_link.iter().map(|bytes| bytes * factor).collect();
         prop_assert_eq!(loads, after.per_link);
+        let [before, after] = [&model, &scaled].map(|model| Costs::new(model).spending(&placement));
+        for (before, after) in before.iter().zip(&after) {
+            prop_assert!(close_beside(before.contended_ns * factor_ns, after.contended_ns, after.total_ns()));
+        }
     }
 
     #[test]
@@ -164,6 +239,10 @@ proptest! {
         let (before, after) = (evaluate(&model, &placement), evaluate(&split, &placement));
         prop_assert!(close(before.total_ns, after.total_ns) && close(before.makespan_ns, after.makespan_ns));
         prop_assert_eq!(before.per_link, after.per_link);
+        let [before, after] = [&model, &split].map(|model| Costs::new(model).spending(&placement));
+        for (before, after) in before.iter().zip(&after) {
+            prop_assert!(close_beside(before.contended_ns, after.contended_ns, before.total_ns()));
+        }
     }
 
     #[test]

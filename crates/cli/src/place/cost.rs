@@ -3,8 +3,9 @@
 use std::fmt::Write;
 use std::path::Path;
 
-use optisci::cost::{Contribution, Item, Move, Terms};
+use optisci::cost::{Contribution, Item, Move, Spending};
 use optisci::model::Op;
+use optisci::sum::Sum;
 use optisci::{Costs, Evaluation, Model, Placement, report};
 
 use super::{files, units};
@@ -20,10 +21,11 @@ pub fn run(model: &Path, placement: &Path, json: bool) -> Result<(), String> {
     let placement = files::placement(placement, &model)?;
     let costs = Costs::new(&model);
     let evaluation = costs.evaluate(&placement);
+    let spending = costs.spending(&placement);
     if json {
-        return files::print(&report::evaluation(&model, &evaluation));
+        return files::print(&report::evaluation(&model, &evaluation, &spending));
     }
-    let mut text = describe(&model, &evaluation, costs.breakdown(&placement));
+    let mut text = describe(&model, &evaluation, &spending);
     // Beyond this the answer would take longer than a person looks at it.
     if (model.accesses.len() + model.messages.len()).saturating_mul(model.nodes()) <= MOST_TRIALS {
         explain(&mut text, &costs, &placement, evaluation.total_ns);
@@ -73,28 +75,18 @@ fn explain(text: &mut String, costs: &Costs<'_>, placement: &Placement, total_ns
     }
 }
 
-fn describe(model: &Model, evaluation: &Evaluation, terms: Terms) -> String {
+fn describe(model: &Model, evaluation: &Evaluation, spending: &[Spending]) -> String {
     let mut text = String::new();
     let _ = writeln!(text, "total     {:>14}   all processes together", units::time(evaluation.total_ns));
     let _ = writeln!(text, "makespan  {:>14}   the process that takes longest", units::time(evaluation.makespan_ns));
     let _ = writeln!(text, "max link  {:>14}   on the busiest link", units::bytes(evaluation.max_link_bytes as f64));
 
-    let parts = [
-        ("memory", terms.memory_ns),
-        ("bus", terms.bus_ns),
-        ("bridge", terms.bridge_ns),
-        ("insertion", terms.insertion_ns),
-        ("wire", terms.wire_ns),
-    ];
-    if terms.total_ns() > 0.0 {
-        text.push_str("\nspent on\n");
-    }
-    for (name, ns) in parts.into_iter().filter(|(_, ns)| *ns > 0.0) {
-        let _ = writeln!(text, "  {name:<10} {:>12} {:>6.1} %", units::time(ns), 100.0 * ns / terms.total_ns());
-    }
+    spent(&mut text, spending);
 
+    let contended = spending.iter().any(|spent| spent.contended_ns > 0.0);
     let width = model.processes.iter().map(|process| process.id.chars().count()).max().unwrap_or(0).clamp(7, 30);
-    let _ = writeln!(text, "\n{:<width$} {:>13} {:>13} {:>13} {:>13}", "process", "read", "write", "messages", "total");
+    let _ = write!(text, "\n{:<width$} {:>13} {:>13} {:>13} {:>13}", "process", "read", "write", "messages", "total");
+    text.push_str(if contended { "  of it contended\n" } else { "\n" });
     let mut dearest: Vec<usize> = (0..model.processes.len()).collect();
     dearest.sort_by(|&a, &b| {
         let total = |process: usize| evaluation.per_process[process].total_ns();
@@ -102,7 +94,7 @@ fn describe(model: &Model, evaluation: &Evaluation, terms: Terms) -> String {
     });
     for &process in dearest.iter().take(ROWS) {
         let cost = evaluation.per_process[process];
-        let _ = writeln!(
+        let _ = write!(
             text,
             "{:<width$} {:>13} {:>13} {:>13} {:>13}",
             model.processes[process].id,
@@ -111,6 +103,10 @@ fn describe(model: &Model, evaluation: &Evaluation, terms: Terms) -> String {
             units::time(cost.message_ns),
             units::time(cost.total_ns())
         );
+        let _ = match contended {
+            true => writeln!(text, " {:>16}", units::time(spending[process].contended_ns)),
+            false => writeln!(text),
+        };
     }
     rest(&mut text, dearest.len(), "processes");
 
@@ -136,6 +132,20 @@ fn describe(model: &Model, evaluation: &Evaluation, terms: Terms) -> String {
         rest(&mut text, evaluation.violations.len(), "of them");
     }
     text
+}
+
+/// What the time of all processes together is spent on.
+fn spent(text: &mut String, spending: &[Spending]) {
+    let names = ["memory", "bus", "bridge", "insertion", "wire", "contended"];
+    let sums = [0, 1, 2, 3, 4, 5].map(|part| spending.iter().map(|spent| spent.parts()[part]).collect::<Sum>().value());
+    let total: f64 = sums.iter().sum();
+    if total > 0.0 {
+        text.push_str("\nspent on\n");
+    }
+    for (name, ns) in names.into_iter().zip(sums).filter(|(_, ns)| *ns > 0.0) {
+        let explained = if name == "contended" { "   wire on links that other processes use too" } else { "" };
+        let _ = writeln!(text, "  {name:<10} {:>12} {:>6.1} %{explained}", units::time(ns), 100.0 * ns / total);
+    }
 }
 
 fn rest(text: &mut String, count: usize, what: &str) {

@@ -64,7 +64,9 @@ fn describe(model: &Model, outcome: &Outcome, output: Option<&Path>) -> String {
     if let (Some(bound), Some(gap), Status::Feasible) = (outcome.bound, outcome.gap, outcome.status) {
         let _ = writeln!(text, "no placement is below {} (gap {:.3} %)", amount(bound), 100.0 * gap);
     }
-    let _ = writeln!(text, "{}, seed {}, {:.3} s", outcome.method, outcome.seed, outcome.seconds);
+    // That limits cannot be obeyed is often seen before any search.
+    let method = if outcome.method.is_empty() { "no search" } else { &outcome.method };
+    let _ = writeln!(text, "{method}, seed {}, {:.3} s", outcome.seed, outcome.seconds);
     let Some(placement) = &outcome.placement else { return text };
     if let Some(output) = output {
         let _ = writeln!(text, "the placement is in {}", output.display());

@@ -131,6 +131,14 @@ impl Costs<'_> {
         best
     }
 
+    /// The node of that copy alone, for which nothing is computed where there is no choice.
+    pub fn nearest_node(&self, home: &Home, size: u64, a: Node) -> Node {
+        match home {
+            Home::One(node) => *node,
+            Home::Copies(_) => self.nearest(home, size, a).0,
+        }
+    }
+
     /// What a placement costs.
     ///
     /// # Panics
@@ -198,7 +206,7 @@ impl Costs<'_> {
             let home = &placement.segments[access.segment as usize];
             let bytes = model.weight(access.count) * access.size;
             match access.op {
-                Op::Read => load(self.nearest(home, access.size, a).0, a, bytes),
+                Op::Read => load(self.nearest_node(home, access.size, a), a, bytes),
                 Op::Write => home.nodes().iter().for_each(|&node| load(a, node, bytes)),
             }
         }
@@ -207,34 +215,6 @@ impl Costs<'_> {
             load(a, b, model.weight(message.count) * message.size);
         }
         per_link
-    }
-
-    /// What the time of all processes together is spent on.
-    pub fn breakdown(&self, placement: &Placement) -> Terms {
-        let mut sums = [Sum::default(); 5];
-        let mut add = |weight: f64, terms: Terms| {
-            let parts = [terms.memory_ns, terms.bus_ns, terms.bridge_ns, terms.insertion_ns, terms.wire_ns];
-            sums.iter_mut().zip(parts).for_each(|(sum, part)| sum.add(weight * part));
-        };
-        for access in &self.model.accesses {
-            let a = placement.processes[access.process as usize];
-            let home = &placement.segments[access.segment as usize];
-            let weight = self.weight(access.count);
-            match access.op {
-                Op::Read => add(weight, self.terms(Op::Read, access.size, a, self.nearest(home, access.size, a).0)),
-                Op::Write => {
-                    home.nodes().iter().for_each(|&node| add(weight, self.terms(Op::Write, access.size, a, node)));
-                }
-            }
-        }
-        for message in &self.model.messages {
-            let (a, b) = (placement.processes[message.from as usize], placement.processes[message.to as usize]);
-            if a != b {
-                add(self.weight(message.count), self.terms(Op::Write, message.size, a, b));
-            }
-        }
-        let [memory_ns, bus_ns, bridge_ns, insertion_ns, wire_ns] = sums.map(|sum| sum.value());
-        Terms { memory_ns, bus_ns, bridge_ns, insertion_ns, wire_ns }
     }
 
     /// What one access is spent on.

@@ -8,7 +8,9 @@ use serde::Deserialize;
 
 use super::{Found, Input};
 use crate::model::check::{self, no_node};
-use crate::model::file::{AccessEntry, CostModelEntry, MessageEntry, TopologyEntry, Whole, parse};
+use crate::model::file::{
+    AccessEntry, CostModelEntry, Entry, MessageEntry, TopologyEntry, Whole, object_or_none, objects, parse,
+};
 use crate::model::{Access, Message, Process, Segment};
 use crate::placement::Home;
 use crate::program::{Ids, Machine, Program};
@@ -21,17 +23,17 @@ struct File<'a> {
     deck_access_record: Whole,
     #[serde(default)]
     program: Option<String>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "object_or_none")]
     topology: Option<TopologyEntry>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "object_or_none")]
     cost_model: Option<CostModelEntry>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "objects")]
     processes: Vec<ProcessEntry>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "objects")]
     segments: Vec<SegmentEntry>,
-    #[serde(default, borrow)]
+    #[serde(default, borrow, deserialize_with = "objects")]
     accesses: Vec<AccessEntry<'a>>,
-    #[serde(default, borrow)]
+    #[serde(default, borrow, deserialize_with = "objects")]
     messages: Vec<MessageEntry<'a>>,
 }
 
@@ -49,6 +51,13 @@ struct SegmentEntry {
     home: Whole,
     #[serde(default)]
     bytes: Whole,
+}
+
+impl Entry for ProcessEntry {
+    const EXPECTED: &'static str = "an object with the id of a process and its node";
+}
+impl Entry for SegmentEntry {
+    const EXPECTED: &'static str = "an object with the id of a segment, its home and its bytes";
 }
 
 /// All records of a run, put together.

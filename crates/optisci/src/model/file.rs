@@ -4,8 +4,10 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::marker::PhantomData;
 
-use serde::de::{self, Deserializer, Visitor};
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{self, Deserializer, MapAccess, Visitor};
 use serde::{Deserialize, Serialize, Serializer};
 
 use super::{Objective, Op, Readings};
@@ -40,15 +42,17 @@ pub(crate) struct File<'a> {
     pub id: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<Whole>,
+    #[serde(deserialize_with = "object")]
     pub topology: TopologyEntry,
+    #[serde(deserialize_with = "object")]
     pub cost_model: CostModelEntry,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "objects")]
     pub processes: Vec<ProcessEntry>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "objects")]
     pub segments: Vec<SegmentEntry>,
-    #[serde(default, borrow)]
+    #[serde(default, borrow, deserialize_with = "objects")]
     pub accesses: Vec<AccessEntry<'a>>,
-    #[serde(default, borrow)]
+    #[serde(default, borrow, deserialize_with = "objects")]
     pub messages: Vec<MessageEntry<'a>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub process_slots: Option<Vec<Option<Whole>>>,
@@ -89,7 +93,7 @@ pub(crate) struct CostModelEntry {
     pub bridge_mhz: Option<f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ring_mhz: Option<f64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "object_or_none")]
     pub readings: Option<Readings>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub read_ns: Option<Vec<Vec<f64>>>,
@@ -144,6 +148,80 @@ pub(crate) struct MessageEntry<'a> {
     pub to: Cow<'a, str>,
     pub count: Whole,
     pub size: Whole,
+}
+
+/// What is written as an object, and what people are told who wrote something else.
+pub(crate) trait Entry {
+    /// "an object with ..."
+    const EXPECTED: &'static str;
+}
+
+impl Entry for TopologyEntry {
+    const EXPECTED: &'static str = "an object with the kind of the machine and its dims or radices";
+}
+impl Entry for CostModelEntry {
+    const EXPECTED: &'static str = "an object with the kind of the costs and their numbers";
+}
+impl Entry for Readings {
+    const EXPECTED: &'static str = "an object with the readings that differ from the default";
+}
+impl Entry for ProcessEntry {
+    const EXPECTED: &'static str = "an object with the id of a process, and its pin if it has one";
+}
+impl Entry for SegmentEntry {
+    const EXPECTED: &'static str = "an object with the id and bytes of a segment";
+}
+impl Entry for AccessEntry<'_> {
+    const EXPECTED: &'static str = "an object with process, segment, op, count and size";
+}
+impl Entry for MessageEntry<'_> {
+    const EXPECTED: &'static str = "an object with from, to, count and size";
+}
+
+/// Reads an entry, which is an object. What serde derives would also take an array, for the values of the fields in the order
+/// in which the types above happen to name them.
+pub(crate) fn object<'de, D: Deserializer<'de>, T: Entry + Deserialize<'de>>(deserializer: D) -> Result<T, D::Error> {
+    Object::deserialize(deserializer).map(|Object(entry)| entry)
+}
+
+/// Reads an entry or null.
+pub(crate) fn object_or_none<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Entry + Deserialize<'de>,
+{
+    Ok(Option::deserialize(deserializer)?.map(|Object(entry)| entry))
+}
+
+/// Reads a list of entries.
+pub(crate) fn objects<'de, D, T>(deserializer: D) -> Result<Vec<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Entry + Deserialize<'de>,
+{
+    Ok(Vec::deserialize(deserializer)?.into_iter().map(|Object(entry)| entry).collect())
+}
+
+struct Object<T>(T);
+
+impl<'de, T: Entry + Deserialize<'de>> Deserialize<'de> for Object<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Object<T>, D::Error> {
+        deserializer.deserialize_map(ObjectVisitor(PhantomData)).map(Object)
+    }
+}
+
+struct ObjectVisitor<T>(PhantomData<T>);
+
+impl<'de, T: Entry + Deserialize<'de>> Visitor<'de> for ObjectVisitor<T> {
+    type Value = T;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(T::EXPECTED)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, fields: A) -> Result<T, A::Error> {
+        T::deserialize(MapAccessDeserializer::new(fields))
+    }
 }
 
 /// A whole number that every JSON reader keeps exactly: 0 to 2^53. Other programs write 300 as 300.0: that is taken too.

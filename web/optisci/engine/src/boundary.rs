@@ -6,6 +6,7 @@
 
 use std::cell::RefCell;
 
+use optisci::cost::Crossings;
 use optisci::error::Place;
 use optisci::model::Objective;
 use optisci::{Costs, Error};
@@ -123,8 +124,9 @@ pub extern "C" fn evaluate(address: *mut u8, length: usize, shown: u32) -> u32 {
             session.show(placement);
             return Ok(numbers(session.numbers.iter().copied()));
         }
-        let evaluation = Costs::new(&session.model).evaluate(&placement);
-        Ok(numbers(crate::numbers::of(&session.model, &placement, &evaluation)))
+        let costs = Costs::new(&session.model);
+        let (evaluation, crossings) = (costs.evaluate(&placement), Crossings::new(&costs, &placement));
+        Ok(numbers(crate::numbers::of(&session.model, &placement, &evaluation, &crossings)))
     })
 }
 

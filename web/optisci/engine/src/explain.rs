@@ -82,7 +82,7 @@ impl Session {
             let a = self.placement.processes[access.process as usize];
             let home = &self.placement.segments[access.segment as usize];
             let bytes = self.model.weight(access.count) * access.size;
-            let nearest = [costs.nearest(home, access.size, a).0];
+            let nearest = [costs.nearest_node(home, access.size, a)];
             let targets = if access.op == Op::Read { &nearest[..] } else { home.nodes() };
             let amount = targets
                 .iter()

@@ -1,11 +1,11 @@
 //! The numbers of a placement, as the page reads them, in one list: total, makespan, busiest link; then for each process
-//! what it pays for reading, writing and messages, and by terms (memory, bus, bridge, insertion, wire); for each segment
-//! what its accesses cost; for each link its bytes.
+//! what it pays for reading, writing and messages, and by terms (memory, bus, bridge, insertion, wire for itself, wire
+//! shared with others); for each segment what its accesses cost; for each link its bytes.
 //!
 //! For a placement that is shown they come from an evaluation. While an item is in the hand they follow it: what has to
 //! do with the item is taken off and added again elsewhere, so that a frame does not look at the whole model.
 
-use optisci::cost::Terms;
+use optisci::cost::{Changes, Crossings, Terms, Transfer};
 use optisci::model::{Model, Op};
 use optisci::placement::{Home, Placement};
 use optisci::topology::Node;
@@ -16,10 +16,13 @@ use crate::trial::{Item, Places};
 
 /// Numbers before those of the processes, and of each process.
 const HEAD: usize = 3;
-const PER_PROCESS: usize = 8;
+const PER_PROCESS: usize = 9;
+/// Among those of a process: what it pays for wires of its own, and for those that others use.
+const WIRE: usize = 7;
+const CONTENDED: usize = 8;
 
 /// The numbers of a placement.
-pub fn of(model: &Model, placement: &Placement, evaluation: &Evaluation) -> Vec<f64> {
+pub fn of(model: &Model, placement: &Placement, evaluation: &Evaluation, crossings: &Crossings) -> Vec<f64> {
     let mut tally = Tally::new(model, vec![0.0; HEAD + PER_PROCESS * model.processes.len() + model.segments.len()]);
     for number in 0..model.accesses.len() {
         let access = model.accesses[number];
@@ -38,8 +41,19 @@ pub fn of(model: &Model, placement: &Placement, evaluation: &Evaluation) -> Vec<
         let at = HEAD + PER_PROCESS * process;
         numbers[at..at + 3].copy_from_slice(&[cost.read_ns, cost.write_ns, cost.message_ns]);
     }
+    contend(&mut numbers, &crossings.contended_ns());
     numbers.extend(evaluation.per_link.iter().map(|&bytes| bytes as f64));
     numbers
+}
+
+/// Splits what processes pay for wires anew.
+fn contend(numbers: &mut [f64], contended_ns: &[f64]) {
+    for (process, &contended_ns) in numbers[HEAD..].chunks_mut(PER_PROCESS).zip(contended_ns) {
+        // What was taken off and added leaves rounding behind.
+        let wire_ns = (process[WIRE] + process[CONTENDED]).max(0.0);
+        process[CONTENDED] = contended_ns.clamp(0.0, wire_ns);
+        process[WIRE] = wire_ns - process[CONTENDED];
+    }
 }
 
 impl Session {
@@ -64,7 +78,11 @@ impl Session {
             }
             places.go(node);
         }
-        let mut numbers = tally.numbers;
+        let Tally { mut numbers, changes, .. } = tally;
+        let shown = self.numbers[HEAD..].chunks(PER_PROCESS).take(self.model.processes.len());
+        let mut contended_ns: Vec<f64> = shown.map(|process| process[CONTENDED]).collect();
+        self.crossings.follow(&changes, &mut contended_ns);
+        contend(&mut numbers, &contended_ns);
         let links = HEAD + PER_PROCESS * self.model.processes.len() + self.model.segments.len();
         let (mut total, mut most) = (0.0, 0.0f64);
         for process in numbers[HEAD..HEAD + PER_PROCESS * self.model.processes.len()].chunks(PER_PROCESS) {
@@ -84,11 +102,13 @@ struct Tally<'a> {
     model: &'a Model,
     costs: Costs<'a>,
     numbers: Vec<f64>,
+    /// Of what links carry for whom; kept while numbers follow the hand.
+    changes: Changes,
 }
 
 impl<'a> Tally<'a> {
     fn new(model: &'a Model, numbers: Vec<f64>) -> Tally<'a> {
-        Tally { model, costs: Costs::new(model), numbers }
+        Tally { model, costs: Costs::new(model), numbers, changes: Changes::default() }
     }
 
     fn access(&mut self, number: usize, a: Node, home: &Home, sign: f64) {
@@ -99,11 +119,10 @@ impl<'a> Tally<'a> {
             let terms = tally.costs.terms(access.op, access.size, a, b);
             tally.pay(access.process as usize, usize::from(access.op == Op::Write), terms, weight);
             tally.numbers[segment] += weight * terms.total_ns();
-            let (from, to) = if access.op == Op::Read { (b, a) } else { (a, b) };
-            tally.carry(from, to, weight * access.size as f64);
+            tally.carry(tally.costs.transfer(access.process, access.op, access.count, access.size, a, b), sign);
         };
         match access.op {
-            Op::Read => pay(self, self.costs.nearest(home, access.size, a).0),
+            Op::Read => pay(self, self.costs.nearest_node(home, access.size, a)),
             Op::Write => home.nodes().iter().for_each(|&b| pay(self, b)),
         }
     }
@@ -114,7 +133,7 @@ impl<'a> Tally<'a> {
         if a != b {
             let terms = self.costs.terms(Op::Write, message.size, a, b);
             self.pay(message.from as usize, 2, terms, weight);
-            self.carry(a, b, weight * message.size as f64);
+            self.carry(self.costs.transfer(message.from, Op::Write, message.count, message.size, a, b), sign);
         }
     }
 
@@ -126,10 +145,15 @@ impl<'a> Tally<'a> {
     }
 
     /// Bytes are whole numbers: exact in a double up to 2^53.
-    fn carry(&mut self, from: Node, to: Node, bytes: f64) {
+    fn carry(&mut self, transfer: Transfer, sign: f64) {
         let links = HEAD + PER_PROCESS * self.model.processes.len() + self.model.segments.len();
         if self.numbers.len() > links {
-            self.model.topology.route(from, to, |link| self.numbers[links + link] += bytes);
+            let (topology, bytes) = (&self.model.topology, sign * transfer.bytes as f64);
+            topology.route(transfer.from, transfer.to, |link| self.numbers[links + link] += bytes);
+            match sign > 0.0 {
+                true => self.changes.add(topology, transfer),
+                false => self.changes.remove(topology, transfer),
+            }
         }
     }
 }

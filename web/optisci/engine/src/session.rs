@@ -1,5 +1,6 @@
 //! One model, open in the page, and the placement that the page shows.
 
+use optisci::cost::Crossings;
 use optisci::placement::{Home, Placement};
 use optisci::topology::End;
 use optisci::{Costs, Error, Evaluation, Model};
@@ -16,6 +17,8 @@ pub struct Session {
     pub(crate) evaluation: Evaluation,
     /// Of the shown placement, as the page has them.
     pub(crate) numbers: Vec<f64>,
+    /// Who crosses which link in it.
+    pub(crate) crossings: Crossings,
 }
 
 /// What a placement is, as the page sends it, and why it cannot be one of this model.
@@ -31,8 +34,9 @@ impl Session {
         let placement =
             Placement { processes: vec![0; model.processes.len()], segments: vec![Home::One(0); model.segments.len()] };
         let evaluation = Costs::new(&model).evaluate(&placement);
-        let numbers = numbers::of(&model, &placement, &evaluation);
-        Ok(Session { users: Users::new(&model), model, placement, evaluation, numbers })
+        let crossings = Crossings::new(&Costs::new(&model), &placement);
+        let numbers = numbers::of(&model, &placement, &evaluation, &crossings);
+        Ok(Session { users: Users::new(&model), model, placement, evaluation, numbers, crossings })
     }
 
     /// The model that is open.
@@ -79,8 +83,10 @@ impl Session {
 
     /// Takes a placement as the one that is shown.
     pub fn show(&mut self, placement: Placement) -> &Evaluation {
-        self.evaluation = Costs::new(&self.model).evaluate(&placement);
-        self.numbers = numbers::of(&self.model, &placement, &self.evaluation);
+        let costs = Costs::new(&self.model);
+        self.evaluation = costs.evaluate(&placement);
+        self.crossings = Crossings::new(&costs, &placement);
+        self.numbers = numbers::of(&self.model, &placement, &self.evaluation, &self.crossings);
         self.placement = placement;
         &self.evaluation
     }

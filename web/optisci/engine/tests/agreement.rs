@@ -1,6 +1,6 @@
 //! What the page computes quickly is what an evaluation of the whole model says.
 
-use optisci::cost::Evaluation;
+use optisci::cost::{Crossings, Evaluation};
 use optisci::placement::{Home, Placement};
 use optisci::{Costs, Model};
 use optisci_page::Session;
@@ -18,6 +18,9 @@ fn model() -> impl Strategy<Value = Value> {
     let costs = prop_oneof![
         Just(json!({"kind": "scipos", "mem_mhz": 100, "pci_mhz": 33, "bridge_mhz": 1000, "ring_mhz": 500})),
         Just(json!({"kind": "hop_bytes", "ns_per_byte_hop": 0.5})),
+        // One of the readings where an access at home pays for wires and crosses no link.
+        Just(json!({"kind": "scipos", "mem_mhz": 100, "pci_mhz": 33, "bridge_mhz": 1000, "ring_mhz": 500,
+            "readings": {"local": "remote", "pass_node": "nodes", "passes": "per_packet"}})),
     ];
     let access = (0u32..4, 0u32..5, any::<bool>(), 1u32..50, 1u32..5000);
     let message = (0u32..4, 0u32..4, 1u32..50, 1u32..5000);
@@ -75,6 +78,11 @@ fn placement(model: &Model, seed: &[u32]) -> Placement {
     }
 }
 
+fn numbers(model: &Model, placement: &Placement, evaluation: &Evaluation) -> Vec<f64> {
+    let crossings = Crossings::new(&Costs::new(model), placement);
+    optisci_page::numbers::of(model, placement, evaluation, &crossings)
+}
+
 fn with_items(session: &Placement, items: &[Item], node: u32) -> Placement {
     let mut placement = session.clone();
     for &item in items {
@@ -120,7 +128,7 @@ proptest! {
             prop_assert!(agree(trial.makespan_ns[node], after.makespan_ns));
             prop_assert_eq!(trial.max_link_bytes[node], after.max_link_bytes);
             let followed = session.numbers_with(&items, node as u32);
-            let expected = optisci_page::numbers::of(&model, &dropped, &after);
+            let expected = numbers(&model, &dropped, &after);
             for (a, b) in followed.iter().zip(&expected) {
                 prop_assert!(agree(*a, *b), "{a} {b}");
             }
@@ -138,13 +146,16 @@ proptest! {
         let model = Model::from_json(&text).unwrap();
         let shown = placement(&model, &seed);
         let evaluation = Costs::new(&model).evaluate(&shown);
-        let numbers = optisci_page::numbers::of(&model, &shown, &evaluation);
+        let numbers = numbers(&model, &shown, &evaluation);
         prop_assert_eq!(numbers[0], evaluation.total_ns);
-        let processes = numbers[3..3 + 8 * model.processes.len()].chunks(8);
-        for process in processes {
+        let spending = Costs::new(&model).spending(&shown);
+        for (process, spent) in numbers[3..3 + 9 * model.processes.len()].chunks(9).zip(spending) {
             prop_assert!(close(process[..3].iter().sum(), process[3..].iter().sum()), "{process:?}");
+            for (found, expected) in process[3..].iter().zip(spent.parts()) {
+                prop_assert!((found - expected).abs() <= 1e-12 * evaluation.total_ns, "{process:?} {spent:?}");
+            }
         }
-        let segments: f64 = numbers[3 + 8 * model.processes.len()..][..model.segments.len()].iter().sum();
+        let segments: f64 = numbers[3 + 9 * model.processes.len()..][..model.segments.len()].iter().sum();
         let messages: f64 = evaluation.per_process.iter().map(|process| process.message_ns).sum();
         prop_assert!(close(segments + messages, evaluation.total_ns));
     }

@@ -14,7 +14,10 @@ export interface ProcessCost {
 }
 
 /** What time is spent on, in the order of `ProcessCost.terms`. */
-export const TERMS = ['Memory', 'PCI bus', 'Bridge', 'Insertion', 'Wire'] as const;
+export const TERMS = ['Memory', 'PCI bus', 'Bridge', 'Insertion', 'Wire', 'Contended wire'] as const;
+/** Where among them wires stand: those of links that a process has for itself, and those that others use as well. */
+export const WIRE = 4;
+export const CONTENDED = 5;
 
 export interface Evaluation {
   total: number;
@@ -253,9 +256,9 @@ function itemWords(items: readonly { item: Item; from: number }[]): Uint8Array {
 function evaluationOf(of: Model | Placement, numbers: Float64Array): Evaluation {
   const processes: ProcessCost[] = [];
   let at = 3;
-  for (let index = 0; index < of.processes.length; index++, at += 8) {
+  for (let index = 0; index < of.processes.length; index++, at += 9) {
     const [read = 0, write = 0, message = 0] = numbers.subarray(at, at + 3);
-    processes.push({ read, write, message, terms: numbers.subarray(at + 3, at + 8) });
+    processes.push({ read, write, message, terms: numbers.subarray(at + 3, at + 9) });
   }
   const segments = numbers.subarray(at, at + of.segments.length);
   const links = numbers.subarray(at + of.segments.length);

@@ -25,6 +25,9 @@ describe('numbers', () => {
   it('shares and counts', () => {
     expect(share(43, 50)).toBe('86 %');
     expect(share(1, 0)).toBe('0 %');
+    expect(share(0, 50)).toBe('0 %');
+    expect(share(1, 9000)).toBe('< 0.1 %');
+    expect(share(2, 50)).toBe('4.0 %');
     expect(count(1234567)).toBe('1\u202f234\u202f567');
   });
 });

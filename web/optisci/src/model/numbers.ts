@@ -39,6 +39,9 @@ export function change(from: number, to: number): string {
   return `${percent < 0 ? '−' : '+'}${text} %`;
 }
 
-/** A share of a whole: `86 %`. */
-export const share = (part: number, whole: number): string =>
-  whole === 0 ? '0 %' : `${((part / whole) * 100).toFixed(part / whole < 0.0995 ? 1 : 0)} %`;
+/** A share of a whole: `86 %`, `0.4 %`; `< 0.1 %` of what is there and small. */
+export function share(part: number, whole: number): string {
+  const percent = whole === 0 ? 0 : (part / whole) * 100;
+  if (percent === 0) return '0 %';
+  return percent < 0.05 ? '< 0.1 %' : `${percent.toFixed(percent < 9.95 ? 1 : 0)} %`;
+}

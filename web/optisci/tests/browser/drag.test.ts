@@ -3,10 +3,11 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, expect, it } from 'vitest';
+import { CONTENDED, WIRE } from '../../src/engine/engine';
 import { pipeline } from '../../src/examples/examples';
 import { filledIn } from '../../src/model/edit';
 import { dealtOut, type Item, type Model, moved } from '../../src/model/model';
-import { time } from '../../src/model/numbers';
+import { share, time } from '../../src/model/numbers';
 import { colourAt, engine, launch, openPage, painted, Picture, root, said, screenshot, Server, total } from './chromium';
 
 let browser: Browser;
@@ -94,6 +95,37 @@ it('every node has the tint of what it would cost, and links and breakdown follo
   expect(b - r).toBeGreaterThan(60);
   await page.keyboard.press('Escape');
   await page.mouse.up();
+  expect(errors).toEqual([]);
+  await page.context().close();
+});
+
+it('what of the wires is contended is hatched, follows the hand, and is what an evaluation says', async () => {
+  const { page, errors } = await openPage(browser, server.address);
+  const picture = await Picture.of(page, text);
+  const made = await engine();
+  made.open(text);
+  const wires = (node: number) => {
+    const { processes } = made.evaluate(moved(start, queue, node), false);
+    const sum = (term: number) => processes.reduce((sum, { terms }) => sum + (terms[term] ?? 0), 0);
+    return { contended: time(sum(CONTENDED)), part: share(sum(CONTENDED), sum(WIRE) + sum(CONTENDED)) };
+  };
+  const bars = page.getByRole('region', { name: 'Cost of each process' });
+  await bars.getByRole('button', { name: 'Wire', exact: true }).click();
+  expect(await bars.locator('.names li').allTextContents()).toEqual([expect.stringMatching(/^Wire/), `Contended wire${wires(0).part}`]);
+  expect(await bars.getByRole('row', { name: /master 1/ }).textContent()).toMatch(/Contended wire [0-9.]+ µs, \d+ %/);
+  await grab(page, picture, queue);
+  for (const node of [2, 3, 1]) {
+    const { x, y } = picture.node(node);
+    await page.mouse.move(x, y);
+    const { contended, part } = wires(node);
+    expect(await bars.locator('.contention').textContent()).toContain(`${contended}, ${part} of what wires cost`);
+  }
+  await screenshot(page, 'contended');
+  await page.mouse.up();
+  expect(await bars.locator('.contention').textContent()).toContain(`${wires(1).contended}, `);
+  const hatched = bars.locator('.stack.whole .hatched');
+  expect(await hatched.evaluate((bar) => getComputedStyle(bar).backgroundImage)).toContain('repeating-linear-gradient');
+  expect(await page.locator('#row-p1 [role=gridcell]').last().textContent()).toMatch(/ of it contended$/);
   expect(errors).toEqual([]);
   await page.context().close();
 });

@@ -207,12 +207,16 @@ it('the engine in the page and the command say the same', async () => {
     writeFileSync(placementPath, JSON.stringify(placementFile(model, placement)));
     const cost = spawnSync(deck, ['place', 'cost', modelPath, placementPath, '--json'], { encoding: 'utf8', maxBuffer: 1 << 26 });
     expect(cost.status, cost.stderr).toBe(0);
-    const told = JSON.parse(cost.stdout) as { total_ns: number; makespan_ns: number; max_link_bytes: number; per_process: Record<string, { read_ns: number }> };
+    const told = JSON.parse(cost.stdout) as { total_ns: number; makespan_ns: number; max_link_bytes: number; per_process: Record<string, { read_ns: number }>; spent_per_process: Record<string, Record<string, number>> };
     const ours = made.evaluate(placement, true);
     const agree = (a: number, b: number) => expect(Math.abs(a - b), `${example.name}: ${a} ${b}`).toBeLessThanOrEqual(1e-9 * Math.max(a, b));
     agree(ours.total, told.total_ns);
     agree(ours.makespan, told.makespan_ns);
     agree(ours.maxLink, told.max_link_bytes);
     model.processes.forEach(({ id }, index) => agree(ours.processes[index]?.read ?? -1, told.per_process[id]?.read_ns ?? -2));
+    const parts = ['memory_ns', 'bus_ns', 'bridge_ns', 'insertion_ns', 'wire_ns', 'contended_ns'];
+    for (const [index, { id }] of model.processes.entries()) {
+      parts.forEach((part, term) => agree(ours.processes[index]?.terms[term] ?? -1, told.spent_per_process[id]?.[part] ?? -2));
+    }
   }
 });

@@ -136,6 +136,17 @@ it('at 200 % zoom and on a narrow screen nothing is cut off', async () => {
   expect(await page.locator('.stage > p.number').textContent()).toContain(await total(page));
   await page.locator('[data-test=total]').scrollIntoViewIfNeeded();
   expect(await page.locator('[data-test=total]').isVisible()).toBe(true);
+  // Everything can be reached by scrolling, to the last line of the last panel.
+  await page.mouse.move(600, 700);
+  await page.mouse.wheel(0, 10_000);
+  await page.waitForFunction(() => {
+    const { bottom, height } = document.querySelector('[aria-label=Explanation]')?.getBoundingClientRect() ?? new DOMRect();
+    return height > 100 && bottom <= window.innerHeight + 1;
+  });
+  await page.getByRole('button', { name: 'Wire', exact: true }).click();
+  await page.getByText('lie on links shared with other processes').waitFor();
+  await screenshot(page, 'narrow-costs');
+  await page.mouse.wheel(0, -10_000);
   await page.setViewportSize({ width: 360, height: 700 });
   for (const key of ['1', '2', '3']) {
     await page.keyboard.press(key);
