@@ -7,10 +7,7 @@ use std::time::Duration;
 use deck_peers::{Depending, Handler, MailboxId, Notice, Notices, Peer, Subject};
 use deck_segment::fabric::Host;
 use deck_sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use deck_sync::{
-    About, Deadline, Error, ErrorKind, Event, Goal, Interrupted, NodeId, Result, Waiting, Whereabouts, current_core,
-    now_ns,
-};
+use deck_sync::{About, Deadline, Error, ErrorKind, Event, Goal, Interrupted, NodeId, Result, Waiting, now_ns};
 use deck_transport::segment::sender::Ending;
 use deck_transport::{Parcel, Protocol, Refusal, Sender};
 
@@ -281,11 +278,6 @@ impl Waiting for Room<'_> {
         if std::mem::take(&mut self.has_asked) {
             self.asked().for_each(|poster| poster.ask_for_room(false));
         }
-    }
-
-    fn whereabouts(&self) -> Whereabouts {
-        let is_here = !self.is_budget && self.poster.sender.core_of_receiver() == Some(current_core());
-        if is_here { Whereabouts::Here } else { Whereabouts::Unknown }
     }
 
     fn about(&self) -> Option<About<'_>> {

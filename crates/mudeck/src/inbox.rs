@@ -9,7 +9,7 @@ use std::sync::Arc;
 use deck_segment::fabric::Host;
 use deck_segment::{HeapMemory, Region, Words};
 use deck_sync::atomic::Ordering;
-use deck_sync::{Error, ErrorKind, Event, NodeId, Result, Whereabouts, barrier, current_core};
+use deck_sync::{Error, ErrorKind, Event, NodeId, Result, barrier};
 use deck_transport::{Glance, Heaps, Parcel, Protocol, Receiver};
 
 /// Rings of a mail box at a time: one for each node that may post to it, and lanes.
@@ -266,21 +266,6 @@ impl Inbox {
             }
         }
         Err(Glance::Nothing)
-    }
-
-    /// Where those run who post to the rings that are polled. Tells them where the calling thread is, which waits for them. That all of
-    /// them are on other cores is no answer: they may wait for somebody who needs this one.
-    pub fn whereabouts(&mut self) -> Whereabouts {
-        let here = current_core();
-        let mut whereabouts = Whereabouts::Unknown;
-        for index in &self.hot.rings {
-            let Some(ring) = self.rings[*index].as_mut().filter(|ring| ring.ended.is_none()) else { continue };
-            ring.receiver.note_core(here);
-            if ring.receiver.core_of_sender() == Some(here) {
-                whereabouts = Whereabouts::Here;
-            }
-        }
-        whereabouts
     }
 
     /// The next message, taken into `into`.

@@ -10,9 +10,7 @@ use std::time::Duration;
 use deck_peers::{Granted, MailboxId, Notice, Notices, Refused, Subject};
 use deck_segment::Region;
 use deck_sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use deck_sync::{
-    About, Biased, Deadline, Error, ErrorKind, Event, Goal, Interrupted, NodeId, Result, Waiting, Whereabouts,
-};
+use deck_sync::{About, Biased, Deadline, Error, ErrorKind, Event, Goal, Interrupted, NodeId, Result, Waiting};
 use deck_transport::segment::ring::MESSAGES_MAX;
 use deck_transport::{Glance, Heaps, Parcel, Shape, Traffic};
 
@@ -217,10 +215,6 @@ impl Waiting for Retrieving<'_> {
     fn arm(&mut self) {
         self.core.waits.fetch_add(1, Ordering::Relaxed);
         self.core.arm();
-    }
-
-    fn whereabouts(&self) -> Whereabouts {
-        self.core.inbox.visit_as_favourite(Inbox::whereabouts).unwrap_or(Whereabouts::Unknown)
     }
 
     fn about(&self) -> Option<About<'_>> {

@@ -103,10 +103,6 @@ pub fn core_mask() -> [u64; 16] {
 
 /// The core on which the calling thread runs at this moment. Never blocks.
 pub fn current_core() -> u32 {
-    // Miri has none.
-    if cfg!(miri) {
-        return 0;
-    }
     rustix::thread::sched_getcpu() as u32
 }
 

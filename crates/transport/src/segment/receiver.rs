@@ -73,8 +73,6 @@ pub struct Receiver<R: Remote> {
     told_head: Position,
     told_area: u32,
     told_bytes: u64,
-    /// The core that was told, plus 1.
-    told_core: u32,
     /// What is not told yet occupies buffers of the sender: it is told as soon as there is nothing else to do.
     owes_buffers: bool,
     area: u32,
@@ -134,7 +132,6 @@ impl<R: Remote> Receiver<R> {
             told_head: 0,
             told_area: 0,
             told_bytes: 0,
-            told_core: 0,
             owes_buffers: false,
             area: 0,
             bytes: 0,
@@ -525,22 +522,6 @@ impl<R: Remote> Receiver<R> {
         if frees_slots && self.is_hungry() {
             self.remote.interrupt(self.credit + 8 * credit::ROOM);
         }
-    }
-
-    /// Tells the sender on which core the calling thread waits for it.
-    pub fn note_core(&mut self, core: u32) {
-        if R::IS_MAPPED && self.told_core != core + 1 {
-            self.told_core = core + 1;
-            // A hint.
-            self.remote.write_word(self.credit + 8 * credit::CORE, u64::from(self.told_core));
-        }
-    }
-
-    /// The core that the sender posted on a while ago, if it told.
-    pub fn core_of_sender(&self) -> Option<u32> {
-        // Relaxed: a hint.
-        let core = self.ring.get(self.shape.core() / 8).load(Ordering::Relaxed) as u32;
-        core.checked_sub(1)
     }
 
     /// True while the ring is polled by the receiver itself.

@@ -88,11 +88,6 @@ impl Shape {
         self.area() + self.area_lines as usize * LINE
     }
 
-    /// Offset of the word behind that, in which the sender tells the core that it posted on, plus 1.
-    pub fn core(&self) -> usize {
-        self.hungry() + 8
-    }
-
     /// Offset of the words in which the sender tells that a zero-copy write has landed, one for each slot.
     pub fn done(&self) -> usize {
         self.hungry() + LINE
@@ -127,8 +122,6 @@ pub mod credit {
     /// The slot that the receiver is at (low half): those before it may be written again. How many of its small messages it has
     /// taken (high half, for those who look on).
     pub const HEAD: usize = 2;
-    /// The core that the receiver's thread waited on last, plus 1; 0: not known.
-    pub const CORE: usize = 3;
     /// 1 while the receiver polls the ring by itself; otherwise the sender has to ring.
     pub const HOT: usize = 8;
     /// 1 once the mail box is closed.
@@ -140,7 +133,7 @@ pub mod credit {
 const _: () =
     assert!(credit::HEAD < deck_segment::layout::LINE_WORDS && credit::ROOM < 2 * deck_segment::layout::LINE_WORDS);
 // docs/layout/ring.md
-const _: () = assert!(credit::RETIRED == 0 && credit::BYTES == 1 && credit::HEAD == 2 && credit::CORE == 3);
+const _: () = assert!(credit::RETIRED == 0 && credit::BYTES == 1 && credit::HEAD == 2);
 const _: () = assert!(credit::HOT == 8 && credit::CLOSED == 9 && credit::ROOM == 10);
 
 /// Where the parts of a ring that a sender writes lie, as byte offsets in the receiver's segment.

@@ -14,7 +14,7 @@ use deck_segment::fabric::{Line, Slots};
 use deck_segment::layout::{LINE, LINE_WORDS};
 use deck_segment::{Lines, Region, Remote, Words};
 use deck_sync::atomic::{AtomicU32, Ordering};
-use deck_sync::{Biased, Error, ErrorKind, Event, NodeId, barrier, current_core, point};
+use deck_sync::{Biased, Error, ErrorKind, Event, NodeId, barrier, point};
 
 use super::packed::{self, Packed};
 use super::packet::{self, Label, Packet};
@@ -28,8 +28,6 @@ mod zero_copy;
 
 /// How many slots ahead of the one that is written next a line is taken from the receiver's core.
 const EXPECT: u32 = 8;
-/// How often it is looked on which core the sender is: with the first slot of so many. Threads change their cores seldom.
-const SLOTS_PER_CORE: u32 = 32;
 const AREA_MASK: u32 = (1 << 31) - 1;
 
 /// Why a message was not posted. It is still the caller's.
@@ -97,8 +95,6 @@ struct Posting {
     in_flight: Box<[Option<InFlight>]>,
     /// Up to which position those in flight were let go of.
     reaped: Position,
-    /// The core that was told to the receiver, plus 1.
-    core: u32,
 }
 
 impl Posting {
@@ -158,7 +154,6 @@ impl<R: Remote> Sender<R> {
                 retired_bytes: 0,
                 in_flight,
                 reaped: 0,
-                core: 0,
             }),
             _region: parts.region,
         }
@@ -460,26 +455,6 @@ impl<R: Remote> Sender<R> {
         posting.position = posting.position.wrapping_add(1);
         posting.room -= 1;
         self.expect(posting, EXPECT - 1);
-        if posting.position % SLOTS_PER_CORE == 1 {
-            self.note_core(posting);
-        }
-    }
-
-    /// Tells the receiver on which core this is: one that waits there gives it away.
-    #[cold]
-    fn note_core(&self, posting: &mut Posting) {
-        let core = current_core() + 1;
-        if R::IS_MAPPED && posting.core != core {
-            posting.core = core;
-            self.remote.write_word(self.place.ring + self.shape.core(), u64::from(core));
-        }
-    }
-
-    /// The core that the receiver's thread waited on last, if it told.
-    pub fn core_of_receiver(&self) -> Option<u32> {
-        // Relaxed: a hint.
-        let core = self.credit.get(credit::CORE).load(Ordering::Relaxed) as u32;
-        core.checked_sub(1)
     }
 
     /// A message is in the ring.
