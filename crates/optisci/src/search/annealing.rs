@@ -188,7 +188,7 @@ impl<'a> Annealing<'a> {
     /// What everything that a process takes part in costs, `sign` times. `of`: leave out what `of` takes part in too.
     fn process_load(&mut self, process: u32, at: u32, sign: f64, other: Option<(u32, u32)>) {
         let instance = self.instance;
-        for &number in instance.of_process.row(process as usize) {
+        for &number in instance.of_process().row(process as usize) {
             self.use_load(number as usize, at as usize, sign);
         }
         for &number in instance.posts_of.row(process as usize) {
@@ -262,7 +262,7 @@ impl<'a> Annealing<'a> {
 
     /// The node of a segment that a process accesses, or of a partner of its messages.
     fn near_process(&self, process: u32, random: &mut Random) -> Option<u32> {
-        let uses = self.instance.of_process.row(process as usize);
+        let uses = self.instance.of_process().row(process as usize);
         let posts = self.instance.posts_of.row(process as usize);
         match random.below((uses.len() + posts.len()).max(1)) {
             at if at < uses.len() => {

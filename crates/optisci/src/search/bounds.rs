@@ -57,7 +57,7 @@ impl<'a> View<'a> {
 
     fn of_use(&self, entry: &Use) -> Parts {
         match (self.links, entry.op) {
-            (false, _) => [entry.first, entry.second],
+            (false, _) => [entry.first(), entry.second()],
             (true, Op::Write) => [(0, entry.bytes), (0, 0.0)],
             (true, Op::Read) => [(1, entry.bytes), (0, 0.0)],
         }
@@ -192,7 +192,7 @@ fn alone(instance: &Instance<'_>, process: u32, nearest: Option<&[Vec<f64>]>) ->
     };
     let of = |&a: &usize| -> f64 {
         instance
-            .of_process
+            .of_process()
             .row(process as usize)
             .iter()
             .map(|&number| {
@@ -203,7 +203,7 @@ fn alone(instance: &Instance<'_>, process: u32, nearest: Option<&[Vec<f64>]>) ->
                 };
                 match instance.segment_pin(entry.segment as usize) {
                     Some(pin) => instance.use_cost(entry, a, pin),
-                    None if nearest.is_some() => least(entry.first) + least(entry.second),
+                    None if nearest.is_some() => least(entry.first()) + least(entry.second()),
                     None => (0..instance.nodes).map(|v| instance.use_cost(entry, a, v)).fold(f64::INFINITY, f64::min),
                 }
             })

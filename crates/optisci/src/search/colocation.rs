@@ -62,7 +62,7 @@ impl Colocation {
             let copies = instance.may_have_copies(segment);
             weights.clear();
             for entry in instance.uses_of(segment) {
-                let (near, far) = cost([entry.first, entry.second]);
+                let (near, far) = cost([entry.first(), entry.second()]);
                 if copies && entry.op == Op::Read {
                     // Each reader may have a copy of its own.
                     made.apart += near.min(far);

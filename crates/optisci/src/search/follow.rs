@@ -33,7 +33,7 @@ impl<'a> Follow<'a> {
         let nodes = instance.nodes;
         let segments_of = (0..instance.processes()).map(|process| {
             let mut list: Vec<(u32, Vec<u32>)> = Vec::new();
-            for &number in instance.of_process.row(process) {
+            for &number in instance.of_process().row(process) {
                 let segment = instance.uses[number as usize].segment;
                 match list.last_mut() {
                     Some((last, numbers)) if *last == segment => numbers.push(number),

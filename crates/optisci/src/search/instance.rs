@@ -1,6 +1,7 @@
 //! A model as a search wants it: numbers in rows, who accesses what from both sides, limits per node.
 
 use std::collections::HashMap;
+use std::sync::OnceLock;
 
 use super::table::{Table, is_affine};
 use crate::cost::evaluation::violations;
@@ -9,7 +10,8 @@ use crate::topology::Node;
 use crate::{Costs, Placement};
 
 /// Accesses of one process to one segment that always go the same way: what they cost is
-/// `first.1 * tables[first.0] + second.1 * tables[second.0]`.
+/// `first.1 * tables[first.0] + second.1 * tables[second.0]`. Models have millions of them: tables and factors lie apart, so that
+/// nothing is left between.
 #[derive(Clone, Copy, Debug)]
 pub struct Use {
     /// The process.
@@ -18,12 +20,24 @@ pub struct Use {
     pub segment: u32,
     /// Reading or writing.
     pub op: Op,
-    /// Table and factor.
-    pub first: (u32, f64),
-    /// Another table and factor; the factor may be 0.
-    pub second: (u32, f64),
+    tables: [u32; 2],
+    factors: [f64; 2],
     /// Bytes that go over each link of the way.
     pub bytes: f64,
+}
+
+impl Use {
+    /// Table and factor.
+    #[inline]
+    pub fn first(&self) -> (u32, f64) {
+        (self.tables[0], self.factors[0])
+    }
+
+    /// Another table and factor; the factor may be 0.
+    #[inline]
+    pub fn second(&self) -> (u32, f64) {
+        (self.tables[1], self.factors[1])
+    }
 }
 
 /// Messages from one process to another; costs as in [`Use`], nothing on the same node.
@@ -86,8 +100,7 @@ pub struct Instance<'a> {
     /// Accesses, those of one segment together.
     pub uses: Vec<Use>,
     use_start: Vec<u32>,
-    /// Uses of each process.
-    pub of_process: Rows,
+    of_process: OnceLock<Rows>,
     /// Messages.
     pub posts: Vec<Post>,
     /// Messages that each process sends or receives.
@@ -123,16 +136,19 @@ impl<'a> Instance<'a> {
                 let same = uses[start..].iter_mut().find(|other| {
                     other.process == process
                         && other.op == op
-                        && other.first.0 == first.0
-                        && (op == Op::Write || !entry.replicable || other.second.1 == 0.0 && second.1 == 0.0)
+                        && other.tables[0] == first.0
+                        && (op == Op::Write || !entry.replicable || other.factors[1] == 0.0 && second.1 == 0.0)
                 });
                 match same {
                     Some(other) => {
-                        other.first.1 += first.1;
-                        other.second.1 += second.1;
+                        other.factors[0] += first.1;
+                        other.factors[1] += second.1;
                         other.bytes += bytes;
                     }
-                    None => uses.push(Use { process, segment: access.segment, op, first, second, bytes }),
+                    None => {
+                        let (tables, factors) = ([first.0, second.0], [first.1, second.1]);
+                        uses.push(Use { process, segment: access.segment, op, tables, factors, bytes });
+                    }
                 }
             }
             use_start[segment + 1] = uses.len() as u32;
@@ -157,7 +173,6 @@ impl<'a> Instance<'a> {
             }
         }
         let processes = model.processes.len();
-        let of_process = Rows::collect(processes, uses.iter().map(|entry| entry.process).zip(0..));
         let posts_of = Rows::collect(
             processes,
             posts.iter().zip(0..).flat_map(|(post, number)| [(post.from, number), (post.to, number)]),
@@ -172,7 +187,7 @@ impl<'a> Instance<'a> {
             tables: classes.tables(&costs),
             uses,
             use_start,
-            of_process,
+            of_process: OnceLock::new(),
             posts,
             posts_of,
             process_slots: limit(&model.process_slots),
@@ -203,22 +218,28 @@ impl<'a> Instance<'a> {
         &self.uses[self.use_start[segment] as usize..self.use_start[segment + 1] as usize]
     }
 
+    /// Uses of each process.
+    pub fn of_process(&self) -> &Rows {
+        let processes = || self.uses.iter().map(|entry| entry.process);
+        self.of_process.get_or_init(|| Rows::collect(self.processes(), processes().zip(0..)))
+    }
+
     /// What accesses cost from a process on `a` to a segment on `b`.
     #[inline]
     pub fn use_cost(&self, entry: &Use, a: usize, b: usize) -> f64 {
-        let first = entry.first.1 * self.tables[entry.first.0 as usize].at(a, b);
-        match entry.second.1 {
+        let first = entry.first().1 * self.tables[entry.first().0 as usize].at(a, b);
+        match entry.second().1 {
             0.0 => first,
-            factor => first + factor * self.tables[entry.second.0 as usize].at(a, b),
+            factor => first + factor * self.tables[entry.second().0 as usize].at(a, b),
         }
     }
 
     /// Adds what accesses cost from a process on `a` to a segment on each node.
     #[inline]
     pub fn add_uses(&self, entry: &Use, a: usize, sums: &mut [f64]) {
-        self.tables[entry.first.0 as usize].add_row(a, entry.first.1, sums);
-        if entry.second.1 != 0.0 {
-            self.tables[entry.second.0 as usize].add_row(a, entry.second.1, sums);
+        self.tables[entry.first().0 as usize].add_row(a, entry.first().1, sums);
+        if entry.second().1 != 0.0 {
+            self.tables[entry.second().0 as usize].add_row(a, entry.second().1, sums);
         }
     }
 
@@ -228,7 +249,7 @@ impl<'a> Instance<'a> {
     pub fn shift_uses(&self, numbers: &[u32], from: u32, to: u32, sums: &mut [f64]) {
         for &number in numbers {
             let entry = &self.uses[number as usize];
-            for (table, factor) in [entry.first, entry.second] {
+            for (table, factor) in [entry.first(), entry.second()] {
                 if factor == 0.0 {
                     continue;
                 }
@@ -291,12 +312,12 @@ impl<'a> Instance<'a> {
     pub fn is_whole(&self) -> bool {
         let whole = |(_, factor): (u32, f64)| factor.fract() == 0.0;
         let largest = self.tables.iter().map(Table::largest).fold(0.0, f64::max);
-        let factors = self.uses.iter().map(|entry| entry.first.1 + entry.second.1).sum::<f64>()
+        let factors = self.uses.iter().map(|entry| entry.first().1 + entry.second().1).sum::<f64>()
             + self.posts.iter().map(|post| post.first.1 + post.second.1).sum::<f64>();
         self.objective == Objective::MaxLink
             || factors * largest * (self.nodes as f64) < 9e15
                 && self.tables.iter().all(Table::is_whole)
-                && self.uses.iter().all(|entry| whole(entry.first) && whole(entry.second))
+                && self.uses.iter().all(|entry| whole(entry.first()) && whole(entry.second()))
                 && self.posts.iter().all(|post| whole(post.first) && whole(post.second))
     }
 

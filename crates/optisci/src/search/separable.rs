@@ -78,7 +78,7 @@ impl<'a> Separable<'a> {
         let instance = self.instance;
         let blocked = uses.iter().all(|entry| {
             let has = |table: u32, factor: f64| factor == 0.0 || !self.blocks.0[table as usize].is_empty();
-            has(entry.first.0, entry.first.1) && has(entry.second.0, entry.second.1)
+            has(entry.first().0, entry.first().1) && has(entry.second().0, entry.second().1)
         });
         if uses.is_empty() {
             return (0, 0.0);
@@ -100,7 +100,7 @@ impl<'a> Separable<'a> {
         let mut used = 0;
         for entry in uses {
             let a = node[entry.process as usize] as usize;
-            for (table, factor) in [entry.first, entry.second] {
+            for (table, factor) in [entry.first(), entry.second()] {
                 if factor != 0.0 && used < parts.len() {
                     parts[used] = (table, factor, a);
                     used += 1;

@@ -60,7 +60,7 @@ impl<'a> Ground<'a> {
         for (segment, users) in users.iter_mut().enumerate() {
             for entry in instance.uses_of(segment) {
                 let process = entry.process as usize;
-                for (table, factor) in [entry.first, entry.second] {
+                for (table, factor) in [entry.first(), entry.second()] {
                     if factor == 0.0 {
                         continue;
                     }
