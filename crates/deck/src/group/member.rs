@@ -330,7 +330,7 @@ impl Member {
         self.seen = (self.board.departed(), self.membership().table().changes());
         self.check()?;
         // With pieces that flow members may have left whom this phase does not need.
-        self.has_lost = !self.lost().is_empty();
+        self.has_lost = (0..self.size()).any(|index| index != self.index && !self.is_live(index));
         if self.can_go_on() {
             return Ok(());
         }
@@ -356,9 +356,8 @@ impl Member {
         })
     }
 
-    fn lost(&self) -> Vec<Absent> {
-        let table = self.membership().table();
-        self.those(|index| !matches!(self.board.place(index), Place::Present(node) if table.is_live(node)))
+    fn is_live(&self, index: u32) -> bool {
+        matches!(self.board.place(index), Place::Present(node) if self.membership().table().is_live(node))
     }
 
     fn absent(&self) -> Vec<Absent> {

@@ -199,30 +199,24 @@ struct Ledger<'a> {
     crossed: Vec<usize>,
     is_crossed: Vec<bool>,
     closed: Vec<(usize, Crossing)>,
-    route: Vec<usize>,
 }
 
 impl<'a> Ledger<'a> {
     fn new(topology: &'a Topology) -> Ledger<'a> {
         let links = topology.links();
         let (open, is_crossed) = (vec![(0, 0.0); links], vec![false; links]);
-        Ledger { topology, open, crossed: Vec::new(), is_crossed, closed: Vec::new(), route: Vec::new() }
+        Ledger { topology, open, crossed: Vec::new(), is_crossed, closed: Vec::new() }
     }
 
     fn add(&mut self, transfer: Transfer) {
-        let (topology, mut route) = (self.topology, std::mem::take(&mut self.route));
-        route.clear();
-        topology.route(transfer.from, transfer.to, |link| route.push(link));
-        let wire_ns = transfer.wire_ns / route.len() as f64;
-        for &link in &route {
+        cross(self.topology, transfer, |link, crossing| {
             if !std::mem::replace(&mut self.is_crossed[link], true) {
                 self.crossed.push(link);
             }
             let (bytes, ns) = &mut self.open[link];
-            *bytes += transfer.bytes;
-            *ns += wire_ns;
-        }
-        self.route = route;
+            *bytes += crossing.bytes;
+            *ns += crossing.wire_ns;
+        });
     }
 
     fn close(&mut self, process: u32) {

@@ -243,12 +243,6 @@ impl<R: Remote> Sender<R> {
         !self.is_closed() && self.pack(posting, lines, small)
     }
 
-    /// Whether a slot can be used without a look at the credits, or at how the ring ended.
-    #[inline(always)]
-    fn has_room(&self, posting: &Posting) -> bool {
-        posting.room != 0 && !self.is_closed()
-    }
-
     /// Not inlined: small messages would pay for it.
     #[inline(never)]
     fn post_whole(&self, parcel: &Parcel) -> Result<Protocol, Refusal> {
@@ -272,7 +266,7 @@ impl<R: Remote> Sender<R> {
     /// No locked operation, no allocation, no system call.
     #[inline(always)]
     fn post_line_at_once(&self, posting: &mut Posting, line: &Line, parcel: &Parcel) -> bool {
-        let has_room = self.has_room(posting);
+        let has_room = posting.room != 0 && !self.is_closed();
         if has_room {
             self.publish(posting, &self.line(line, parcel, posting.position));
             self.traffic.count(Protocol::Short, parcel.size());
