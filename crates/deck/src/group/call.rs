@@ -3,6 +3,8 @@
 
 use deck_mudeck::{ElementType, Error, ErrorKind, Result};
 
+use super::choose::choose;
+use super::flow::Course;
 use super::reduction::Operation;
 
 /// The collective calls.
@@ -166,6 +168,33 @@ impl Call {
     pub(super) fn word(&self) -> u64 {
         let operation = if self.kind.is_reduction() { self.operation as u64 } else { 0 };
         self.kind as u64 | (self.element as u64) << 8 | operation << 16 | u64::from(self.root) << 32
+    }
+
+    /// Who takes from whom.
+    pub(super) fn course(kind: Kind, root: u32) -> Course {
+        match kind {
+            Kind::Bcast | Kind::Scatter => Course::From(root),
+            Kind::Gather | Kind::Reduce => Course::To(root),
+            Kind::Scan => Course::Upwards,
+            _ => Course::Between,
+        }
+    }
+
+    /// For whom a member waits in this call, where it need not wait for everybody.
+    pub(super) fn course_ahead(kind: Kind, root: u32, bytes: usize, members: u32) -> Course {
+        match choose(kind, bytes, members as usize).may_be_ahead && root < members {
+            true => Call::course(kind, root),
+            false => Course::Between,
+        }
+    }
+
+    /// The same of a call that another member said.
+    pub(super) fn course_said(word: u64, length: u64, members: u32) -> Course {
+        let (kind, element) = (Kind::from_word(word & 0xff), ElementType::from_code((word >> 8) as u8));
+        let bytes = element.and_then(|element| usize::try_from(length).ok()?.checked_mul(element.size()));
+        kind.zip(bytes).map_or(Course::Between, |(kind, bytes)| {
+            Call::course_ahead(kind, (word >> 32) as u32, bytes, members)
+        })
     }
 
     /// The call that another member said, in words.

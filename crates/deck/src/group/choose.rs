@@ -10,6 +10,8 @@
 //! * **Shared work** (reductions of many bytes): two rounds for each piece. Each member folds one block of the piece over
 //!   all members (a reduce-scatter), and in the second round the blocks are collected (an allgather), as Rabenseifner (2004)
 //!   does it with messages; here every block is read where it was made.
+//! * **Ahead** (few bytes with one root, and scans, where members do not wait for everybody): one round, in which each waits only for
+//!   those from whom it takes (`ahead`).
 //! * **In place**: long blocks that lie in library memory are not copied to be given. Where that holds for all that is
 //!   given, pieces are large; one more round keeps everybody until all have read.
 //!
@@ -40,6 +42,8 @@ const SHARED_BY: usize = 3;
 const IN_PLACE_FROM: usize = 16 << 10;
 /// The most bytes of a piece whose inputs are read in place: results of shared work still need memory.
 const IN_PLACE_PIECE: usize = 4 << 20;
+/// The most bytes of a contribution with which a member goes ahead of others.
+const AHEAD_UP_TO: usize = 64 << 10;
 /// With more members than these, the threads of a node count themselves before they tell the other nodes.
 const ALONE_UP_TO: usize = 16;
 
@@ -56,6 +60,8 @@ pub struct Choice {
     pub may_be_in_place: bool,
     /// Pieces flow: so lie those that a member has given last.
     pub flow: Option<Layout>,
+    /// A member need not wait for everybody.
+    pub may_be_ahead: bool,
 }
 
 /// A window: where the pieces of a member lie that others have not taken yet.
@@ -69,9 +75,17 @@ pub struct Layout {
 
 /// Chooses for `bytes` in a block (the same in every member; without meaning for the kinds with counts) of `members`.
 pub fn choose(kind: Kind, bytes: usize, members: usize) -> Choice {
+    let has_course = kind == Kind::Scan || (kind.has_root() && !kind.has_counts());
     if bytes <= SHORT && !kind.has_counts() {
-        let whole = usize::MAX / SHORT * SHORT;
-        return Choice { piece: SHORT, piece_in_place: whole, is_shared: false, may_be_in_place: false, flow: None };
+        let (piece_in_place, may_be_ahead) = (usize::MAX / SHORT * SHORT, has_course);
+        return Choice {
+            piece: SHORT,
+            piece_in_place,
+            is_shared: false,
+            may_be_in_place: false,
+            flow: None,
+            may_be_ahead,
+        };
     }
     let is_shared = kind.is_reduction() && members >= SHARED_BY && bytes > SHARED_FROM;
     let all_meet = is_shared || kind.has_counts() || kind == Kind::Barrier || members == 1;
@@ -83,11 +97,13 @@ pub fn choose(kind: Kind, bytes: usize, members: usize) -> Choice {
     let together = if matches!(kind, Kind::Bcast | Kind::Scatter) { WINDOWS_IN_TURN } else { WINDOWS_TOGETHER };
     let slot = piece * blocks;
     let slots = ((together / members).min(WINDOW_MAX) / slot).max(4) as u64;
+    let may_be_in_place = bytes > IN_PLACE_FROM && members > 1 && !kind.has_counts();
     Choice {
         piece,
         piece_in_place: if is_shared { IN_PLACE_PIECE } else { usize::MAX / SHORT * SHORT },
         is_shared,
-        may_be_in_place: bytes > IN_PLACE_FROM && members > 1 && !kind.has_counts(),
+        may_be_in_place,
+        may_be_ahead: has_course && bytes <= piece && bytes * blocks <= AHEAD_UP_TO && !is_shared && !may_be_in_place,
         flow: (!all_meet && bytes > piece).then_some(Layout { slot, slots }),
     }
 }

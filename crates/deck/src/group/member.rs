@@ -10,9 +10,11 @@ use deck_sync::atomic::{AtomicU64, Ordering};
 use deck_sync::{About, Deadline, Goal, Meeting, Waiting, Whereabouts, current_core, point};
 
 use super::absent::{self, Absent};
+use super::ahead::{self, Ahead, Awaited};
 use super::board::{Board, INLINE, Place, Said};
-use super::call::Kind;
+use super::call::{Call, Kind};
 use super::choose::Layout;
+use super::difference::{difference, length_of};
 use super::flow::{Counts, Course, Flow};
 use super::join::{self, Joined};
 use super::parties::Parties;
@@ -37,8 +39,18 @@ pub struct Member {
     parties: Parties,
     /// The last phase at which this member arrived.
     phase: u64,
-    /// How far the looks at that phase have come.
+    /// How far the looks at what is awaited have come.
     looked: AtomicU64,
+    /// By how many phases members may be ahead of others, and if they may: what the present wait is for, ...
+    ahead: Ahead,
+    awaited: Awaited,
+    /// ... to which phase all have come as far as this member knows, and up to which it has compared what all said.
+    settled: u64,
+    compared: u64,
+    /// Differences of which this member has been told already: a bit for each of the last phases.
+    told: u64,
+    /// One that is yet to be told.
+    late: Option<Error>,
     /// The pieces of the present phase, while they flow.
     flow: Option<Flow>,
     /// Pieces of all calls before, and how long those of the last one were.
@@ -60,9 +72,10 @@ pub struct Member {
 }
 
 impl Member {
-    pub fn new(node: Node, name: String, joined: Joined) -> Member {
+    pub fn new(node: Node, name: String, ahead: Ahead, joined: Joined) -> Member {
         let Joined { board, index, nodes, segments, region } = joined;
-        let parties = Parties::of(&nodes, index);
+        // A party's count is of one phase, in which all of it are.
+        let parties = if ahead.is_none() { Parties::of(&nodes, index) } else { Parties::none(index) };
         let facts = board.facts(nodes.len() as u32, 0, index);
         let notice = Notice::new(node.membership().notices(), Subject::Member, &name, facts);
         let mut member = Member {
@@ -76,6 +89,12 @@ impl Member {
             parties,
             phase: 0,
             looked: AtomicU64::new(0),
+            ahead,
+            awaited: Awaited::all(0),
+            settled: 0,
+            compared: 0,
+            told: 0,
+            late: None,
             flow: None,
             pieces: 0,
             layout: Layout::default(),
@@ -155,13 +174,14 @@ impl Member {
 
     fn arrive(&mut self, said: &Said, content: &[u8]) {
         self.phase += 1;
-        self.looked.store(0, Ordering::Relaxed);
-        if self.has_lost {
-            // Now that may matter.
-            self.seen.1 = self.seen.1.wrapping_sub(1);
-        }
+        self.await_now(Awaited::all(self.phase));
         self.board.say(self.index, self.phase, said, content);
         point("group/said");
+        if !self.ahead.is_none() {
+            ahead::tell(self.board.told(self.index, self.phase), self.phase, self.board.changed());
+            point("group/arrived");
+            return;
+        }
         if self.parties.firsts.is_some() {
             // For whoever asks later why a phase does not come to its end. The party's count publishes it.
             self.board.told(self.index, self.phase).store(self.phase, Ordering::Relaxed);
@@ -170,9 +190,23 @@ impl Member {
         point("group/arrived");
     }
 
-    /// True once all have arrived where this member has.
+    /// Another wait begins.
+    #[inline]
+    fn await_now(&mut self, awaited: Awaited) {
+        self.awaited = awaited;
+        self.looked.store(0, Ordering::Relaxed);
+        if self.has_lost {
+            // Now that may matter.
+            self.seen.1 = self.seen.1.wrapping_sub(1);
+        }
+    }
+
+    /// True once all have arrived where this member has; or, after [`Member::await_sources`], those from whom it takes.
     #[inline]
     pub fn is_complete(&self) -> bool {
+        if !self.ahead.is_none() {
+            return self.have_come();
+        }
         // Relaxed: this member's thread alone.
         let mut looked = self.looked.load(Ordering::Relaxed) as usize;
         let is_complete = self.meeting().is_complete(self.phase, &mut looked);
@@ -207,7 +241,10 @@ impl Member {
     /// Is member `index` one of those for whom the present wait waits?
     fn is_missing(&self, index: u32) -> bool {
         match &self.flow {
-            None => !self.board.has_said(index, self.phase),
+            None => {
+                let Awaited { phase, course } = self.awaited;
+                course.sources(self.index, self.size()).contains(&index) && !self.board.has_said(index, phase)
+            }
             Some(flow) => flow.can_go_on(index, |index| self.board.counts(index)),
         }
     }
@@ -344,13 +381,13 @@ impl Member {
     }
 
     /// Members that will never arrive at the present phase. A dead one counts even if it had said its part: it may not have
-    /// got as far as arriving.
+    /// got as far as arriving. It counts even if this member needs it in no call yet: those whom it needs now may.
     fn gone(&self) -> Vec<Absent> {
         let table = self.membership().table();
         self.those(|index| match self.board.place(index) {
             Place::Present(node) => !table.is_live(node),
             Place::Left(_) | Place::Free => match &self.flow {
-                None => !self.board.has_said(index, self.phase),
+                None => self.is_missing(index),
                 Some(flow) => !flow.is_over(index, |index| self.board.counts(index)),
             },
         })
@@ -361,7 +398,11 @@ impl Member {
     }
 
     fn absent(&self) -> Vec<Absent> {
-        self.those(|index| self.is_missing(index))
+        if self.ahead.is_none() || self.flow.is_some() {
+            return self.those(|index| self.is_missing(index));
+        }
+        let behind = self.behind();
+        self.those(|index| behind[index as usize])
     }
 
     fn those(&self, is_absent: impl Fn(u32) -> bool) -> Vec<Absent> {
@@ -394,6 +435,119 @@ impl Member {
 impl Drop for Member {
     fn drop(&mut self) {
         self.leave();
+    }
+}
+
+/// Calls in which members may be ahead of others.
+impl Member {
+    /// Members may be ahead of others in this group.
+    #[inline]
+    pub fn may_be_ahead(&self) -> bool {
+        !self.ahead.is_none()
+    }
+
+    #[inline]
+    fn have_come(&self) -> bool {
+        let sources = self.awaited.course.sources(self.index, self.size());
+        // Relaxed: this member's thread alone.
+        let mut looked = self.looked.load(Ordering::Relaxed);
+        let have_come = self.awaited.have_come(sources, |index, phase| self.board.told(index, phase), &mut looked);
+        self.looked.store(looked, Ordering::Relaxed);
+        have_come
+    }
+
+    /// May this member say something in the next phase? Where it may be ahead of others with a contribution of `bytes`, the slowest
+    /// must not be too far behind; elsewhere all must have come as far as it has. Until then waits are for that.
+    #[inline]
+    pub fn is_open(&mut self, bytes: Option<usize>) -> bool {
+        if self.ahead.is_none() {
+            return true;
+        }
+        let next = self.phase + 1;
+        let floor = match bytes {
+            None => self.phase,
+            Some(0) => self.ahead.floor(next),
+            Some(bytes) => self.ahead.floor(next).max(self.room.ahead_from(bytes)),
+        };
+        if floor > self.settled {
+            if self.awaited != Awaited::all(floor) {
+                self.await_now(Awaited::all(floor));
+            }
+            if !self.have_come() {
+                return false;
+            }
+            self.settled = floor;
+        }
+        while self.compared < floor {
+            self.compared += 1;
+            self.compare_late(self.compared);
+        }
+        true
+    }
+
+    /// Memory for a contribution of `bytes` to the next phase, which is open for it.
+    ///
+    /// # Errors
+    /// `NoMemory`.
+    pub fn room_ahead(&mut self, bytes: usize) -> Result<Contribution> {
+        let offset = self.room.take_ahead(self.node.membership().heap(), self.phase + 1, bytes)?;
+        Ok(Contribution { segment: self.segments[self.index as usize].clone(), offset })
+    }
+
+    /// Only those from whom this member takes are awaited in the present phase.
+    pub fn await_sources(&mut self, course: Course) {
+        self.awaited.course = course;
+    }
+
+    /// All have come to the present phase, and this member has compared what they said.
+    pub fn settle(&mut self) {
+        (self.settled, self.compared) = (self.phase, self.phase);
+    }
+
+    /// This member is told now that what others said in the present phase differs.
+    pub fn tell_now(&mut self) {
+        self.told |= 1 << (self.phase % 64);
+    }
+
+    /// The difference that is yet to be told.
+    pub fn take_late(&mut self) -> Option<Error> {
+        self.late.take()
+    }
+
+    /// Compares what all said in an earlier phase, in which this member waited for some of them only.
+    fn compare_late(&mut self, phase: u64) {
+        let bit = 1 << (phase % 64);
+        let is_told = self.told & bit != 0;
+        self.told &= !bit;
+        if let Some(error) = difference(self, phase, 0, 0..self.size())
+            && !is_told
+        {
+            self.late.get_or_insert(error.context("an earlier call differed"));
+        }
+    }
+
+    /// Those for whom the present wait waits, or for whom they wait in turn, who could go on and have not.
+    fn behind(&self) -> Vec<bool> {
+        let size = self.size();
+        let is_missing = |index: u32, phase: u64| !self.board.has_said(index, phase);
+        let mut seen = vec![false; size as usize];
+        let mut behind = seen.clone();
+        let mut open: Vec<u32> = (0..size).filter(|index| self.is_missing(*index)).collect();
+        while let Some(index) = open.pop() {
+            if std::mem::replace(&mut seen[index as usize], true) {
+                continue;
+            }
+            // It is in the call of that phase, or waits to be allowed to say something in the next.
+            let phase = self.board.last_said(index);
+            let said = self.board.heard(index, phase);
+            let sources = Call::course_said(said.call, length_of(said.length), size).sources(index, size);
+            let floor = self.ahead.floor(phase + 1);
+            let needs = |other: &u32| (sources.contains(other) && is_missing(*other, phase)) || is_missing(*other, floor);
+            let awaited: Vec<u32> = (0..size).filter(needs).collect();
+            behind[index as usize] = awaited.is_empty();
+            open.extend(awaited);
+        }
+        behind
     }
 }
 
@@ -487,9 +641,9 @@ impl Waiting for Arriving<'_> {
     }
 
     fn about(&self) -> Option<About<'_>> {
-        let Arriving(Member { name, board, nodes, phase, index, flow, .. }, kind) = self;
-        let facts = board.facts(nodes.len() as u32, *phase, *index);
-        let flow = flow.map_or([0; 2], |flow| flow.facts());
-        Some(About::new(Goal::Collective, name).with(facts.into_iter().chain([*kind as u64]).chain(flow)))
+        let Arriving(Member { name, board, nodes, index, flow, awaited, .. }, kind) = self;
+        let facts = board.facts(nodes.len() as u32, awaited.phase, *index);
+        let how = flow.map_or_else(|| awaited.facts(), |flow| flow.facts());
+        Some(About::new(Goal::Collective, name).with(facts.into_iter().chain([*kind as u64]).chain(how)))
     }
 }

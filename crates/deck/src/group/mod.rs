@@ -14,6 +14,9 @@
 //! | `call` | what is asked for; checked against buffers and against the other members |
 //! | `choose` | which algorithm carries it |
 //! | `progress` | the rounds of a call under way |
+//! | `options` | what members agree on when they join |
+//! | `ahead` | members that are ahead of others, where a call ends with the member's own part |
+//! | `difference` | whether members are in the same call |
 //! | `flow` | pieces with no meeting for each: who may give and take the next |
 //! | `stream` | ... and what that gives and takes in each call |
 //! | `ways` | through the caches or past them |
@@ -26,14 +29,17 @@
 //! | `retired` | memory of members that have left |
 
 mod absent;
+mod ahead;
 mod board;
 mod call;
 mod choose;
+mod difference;
 mod flow;
 mod folding;
 mod join;
 mod member;
 pub(crate) mod observe;
+mod options;
 mod parties;
 mod pending;
 mod progress;
@@ -58,6 +64,7 @@ use ways::{Alike, Ways};
 
 pub use board::MEMBERS_MAX;
 pub use call::{Call, Kind};
+pub use options::{Completion, GroupOptions};
 pub use pending::Pending;
 pub use reduction::Operation;
 
@@ -125,8 +132,24 @@ impl Group {
     /// - [`ErrorKind::PeerLost`] naming a member that died meanwhile, [`ErrorKind::NoMemory`].
     #[doc(alias = "deck_group_join")]
     pub fn join(node: &Node, name: &str, size: u32, index: Option<u32>, timeout: Duration) -> Result<Group> {
-        let joined = Joining { node, name, size, index }.join(Deadline::after(timeout))?;
-        let member = Member::new(node.clone(), name.to_string(), joined);
+        Group::join_with(node, name, size, index, &GroupOptions::default(), timeout)
+    }
+
+    /// As [`Group::join`], with options: the same in every member.
+    ///
+    /// # Errors
+    /// As [`Group::join`]; [`ErrorKind::Invalid`] also if another member gave other options: then all who have come by then get it.
+    #[doc(alias = "deck_group_join_with")]
+    pub fn join_with(
+        node: &Node,
+        name: &str,
+        size: u32,
+        index: Option<u32>,
+        options: &GroupOptions,
+        timeout: Duration,
+    ) -> Result<Group> {
+        let joined = Joining { node, name, size, index, options }.join(Deadline::after(timeout))?;
+        let member = Member::new(node.clone(), name.to_string(), options.completion.ahead(), joined);
         Ok(Group { member, stalled: None, queue: VecDeque::new(), ways: Ways::default() })
     }
 

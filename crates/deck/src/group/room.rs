@@ -22,6 +22,8 @@ const STEP: usize = 4096;
 const LINE: usize = 64;
 /// So many of the longest contribution fit: then one that begins again does not meet the one before it.
 const PLACES: usize = 3;
+/// Places of a member that may be ahead of others: as many of its contributions may be unread.
+const PLACES_AHEAD: usize = 8;
 
 /// Where a member's contributions lie.
 #[derive(Default)]
@@ -30,6 +32,11 @@ pub struct Room {
     long: Option<Region>,
     /// For pieces that flow.
     window: Option<Region>,
+    /// For contributions of a member that is ahead: places, what each holds, the next one, and the phases in which they were taken.
+    ahead: Option<Region>,
+    place: usize,
+    next: usize,
+    since: [u64; PLACES_AHEAD],
     /// Bytes that long ones have taken since they began again.
     taken: usize,
     /// Memory that was too small, and the phase at which it became so: others may still read it.
@@ -63,6 +70,32 @@ impl Room {
             self.outgrown.extend(self.window.replace(region).map(|old| (phase, old)));
         }
         Ok(self.window.as_ref().map_or(0, Region::offset))
+    }
+
+    /// All must have come to this phase before there is a place for `bytes` of a member that is ahead of others.
+    pub fn ahead_from(&self, bytes: usize) -> u64 {
+        match self.since[self.next] {
+            0 => 0,
+            _ if bytes > self.place => 0,
+            since => since + 1,
+        }
+    }
+
+    /// A place for `bytes` to be given in `phase` by a member that may be ahead of others; all have come to [`Room::ahead_from`].
+    /// Its offset in this node's segment.
+    ///
+    /// # Errors
+    /// `NoMemory`.
+    pub fn take_ahead(&mut self, heap: &Arc<HeapMemory>, phase: u64, bytes: usize) -> Result<usize> {
+        if bytes > self.place {
+            let place = bytes.next_power_of_two().max(LINE);
+            let region = heap.region((PLACES_AHEAD * place).max(STEP))?;
+            self.outgrown.extend(self.ahead.replace(region).map(|old| (phase, old)));
+            (self.place, self.next, self.since) = (place, 0, [0; PLACES_AHEAD]);
+        }
+        let number = self.next;
+        (self.next, self.since[number]) = ((number + 1) % PLACES_AHEAD, phase);
+        Ok(self.ahead.as_ref().map_or(0, Region::offset) + number * self.place)
     }
 
     fn take_short(&mut self, heap: &Arc<HeapMemory>, phase: u64, bytes: usize) -> Result<usize> {
@@ -100,7 +133,7 @@ impl Room {
     /// All of its memory.
     pub fn leave(&mut self) -> Vec<Region> {
         let outgrown = self.outgrown.drain(..).map(|(_, region)| region);
-        self.short.take().into_iter().chain(self.long.take()).chain(self.window.take()).chain(outgrown).collect()
+        self.short.take().into_iter().chain(self.long.take()).chain(self.window.take()).chain(self.ahead.take()).chain(outgrown).collect()
     }
 }
 
