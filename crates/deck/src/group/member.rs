@@ -467,7 +467,13 @@ impl Member {
         let floor = match bytes {
             None => self.phase,
             Some(0) => self.ahead.floor(next),
-            Some(bytes) => self.ahead.floor(next).max(self.room.ahead_from(bytes)),
+            Some(bytes) => {
+                let Member { board, room, settled, index, nodes, .. } = self;
+                let told = |index, phase| board.told(index, phase);
+                let sources = Course::Between.sources(*index, nodes.len() as u32);
+                let have_come = |phase| phase <= *settled || Awaited::all(phase).have_come(sources.clone(), told, &mut 0);
+                self.ahead.floor(next).max(room.choose_ahead(bytes, have_come))
+            }
         };
         if floor > self.settled {
             if self.awaited != Awaited::all(floor) {

@@ -32,7 +32,7 @@ pub struct Room {
     long: Option<Region>,
     /// For pieces that flow.
     window: Option<Region>,
-    /// For contributions of a member that is ahead: places, what each holds, the next one, and the phases in which they were taken.
+    /// For contributions of a member that may be ahead: places, what each holds, the chosen one, the phases in which they were taken.
     ahead: Option<Region>,
     place: usize,
     next: usize,
@@ -72,17 +72,21 @@ impl Room {
         Ok(self.window.as_ref().map_or(0, Region::offset))
     }
 
-    /// All must have come to this phase before there is a place for `bytes` of a member that is ahead of others.
-    pub fn ahead_from(&self, bytes: usize) -> u64 {
-        match self.since[self.next] {
-            0 => 0,
-            _ if bytes > self.place => 0,
-            since => since + 1,
+    /// Chooses a place for `bytes` of a member that may be ahead of others: to the phase that it returns all must have come before it
+    /// is free. `have_come` tells whether they have come to a phase.
+    pub fn choose_ahead(&mut self, bytes: usize, have_come: impl Fn(u64) -> bool) -> u64 {
+        let free_from = |since: u64| if since == 0 { 0 } else { since + 1 };
+        if bytes > self.place {
+            return 0;
         }
+        // The first that is free, as the fewer places are used the nearer they are; or else the one that will be.
+        let is_free = |place: &usize| self.since[*place] == 0 || have_come(free_from(self.since[*place]));
+        let oldest = || (0..PLACES_AHEAD).min_by_key(|place| self.since[*place]).unwrap_or(0);
+        self.next = (0..PLACES_AHEAD).find(is_free).unwrap_or_else(oldest);
+        free_from(self.since[self.next])
     }
 
-    /// A place for `bytes` to be given in `phase` by a member that may be ahead of others; all have come to [`Room::ahead_from`].
-    /// Its offset in this node's segment.
+    /// The place that was chosen for `bytes`, to be given in `phase`. Its offset in this node's segment.
     ///
     /// # Errors
     /// `NoMemory`.
@@ -93,9 +97,8 @@ impl Room {
             self.outgrown.extend(self.ahead.replace(region).map(|old| (phase, old)));
             (self.place, self.next, self.since) = (place, 0, [0; PLACES_AHEAD]);
         }
-        let number = self.next;
-        (self.next, self.since[number]) = ((number + 1) % PLACES_AHEAD, phase);
-        Ok(self.ahead.as_ref().map_or(0, Region::offset) + number * self.place)
+        self.since[self.next] = phase;
+        Ok(self.ahead.as_ref().map_or(0, Region::offset) + self.next * self.place)
     }
 
     fn take_short(&mut self, heap: &Arc<HeapMemory>, phase: u64, bytes: usize) -> Result<usize> {
