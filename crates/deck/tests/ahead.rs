@@ -175,7 +175,10 @@ fn members_that_call_different_things_are_all_told_and_go_on() {
         for errors in told {
             assert_eq!((errors.len(), errors[0].kind()), (1, ErrorKind::Invalid), "{errors:?}");
             let text = errors[0].to_string();
-            assert!(text.contains("index 1 called bcast of 1 Uint32, root 1, index 0 bcast of 1 Uint32, root 0"), "{text}");
+            assert!(
+                text.contains("index 1 called bcast of 1 Uint32, root 1, index 0 bcast of 1 Uint32, root 0"),
+                "{text}"
+            );
             assert!(text.contains("an earlier call differed"), "{text}");
         }
     }

@@ -291,7 +291,11 @@ proptest! {
 fn ahead() -> impl Strategy<Value = Case> {
     let kinds = [Kind::Bcast, Kind::Reduce, Kind::Gather, Kind::Scatter, Kind::Scan, Kind::Bcast, Kind::Barrier];
     let counts = prop_oneof![8 => 0..5usize, 4 => 5..700usize, 1 => 700..9000usize];
-    (case(), proptest::sample::select(kinds.to_vec()), counts).prop_map(|(case, kind, count)| Case { kind, count, ..case })
+    (case(), proptest::sample::select(kinds.to_vec()), counts).prop_map(|(case, kind, count)| Case {
+        kind,
+        count,
+        ..case
+    })
 }
 
 fn of(kind: Kind, element: ElementType, operation: Operation, count: usize) -> Case {

@@ -17,7 +17,8 @@ impl Groups {
     pub fn join(&self, node: &Node, words: &mut Words<'_>) -> Result<String, Failure> {
         let name = words.next()?;
         let (size, index, time) = (words.number()?, words.number()?, words.time()?);
-        let completion = if words.next().is_ok_and(|word| word == "own") { Completion::Own } else { Completion::Everyone };
+        let completion =
+            if words.next().is_ok_and(|word| word == "own") { Completion::Own } else { Completion::Everyone };
         let group = Group::join_with(node, name, size, Some(index), &GroupOptions { completion }, time)?;
         let index = group.index().to_string();
         lock(&self.0).insert(name.to_string(), Arc::new(Mutex::new(group)));
@@ -65,9 +66,7 @@ impl Groups {
                 "scatter" => {
                     let (parts, mut part): (Vec<u64>, _) = (own.repeat(size as usize), vec![0; count]);
                     let root = round % group.size();
-                    group
-                        .scatter(root, &parts, &mut part, time)
-                        .map(|()| (part, vec![of_all(root as usize); count]))
+                    group.scatter(root, &parts, &mut part, time).map(|()| (part, vec![of_all(root as usize); count]))
                 }
                 "allreduce" => {
                     let mut sum = vec![0; count];

@@ -192,9 +192,8 @@ impl Call {
     pub(super) fn course_said(word: u64, length: u64, members: u32) -> Course {
         let (kind, element) = (Kind::from_word(word & 0xff), ElementType::from_code((word >> 8) as u8));
         let bytes = element.and_then(|element| usize::try_from(length).ok()?.checked_mul(element.size()));
-        kind.zip(bytes).map_or(Course::Between, |(kind, bytes)| {
-            Call::course_ahead(kind, (word >> 32) as u32, bytes, members)
-        })
+        kind.zip(bytes)
+            .map_or(Course::Between, |(kind, bytes)| Call::course_ahead(kind, (word >> 32) as u32, bytes, members))
     }
 
     /// The call that another member said, in words.

@@ -471,7 +471,8 @@ impl Member {
                 let Member { board, room, settled, index, nodes, .. } = self;
                 let told = |index, phase| board.told(index, phase);
                 let sources = Course::Between.sources(*index, nodes.len() as u32);
-                let have_come = |phase| phase <= *settled || Awaited::all(phase).have_come(sources.clone(), told, &mut 0);
+                let have_come =
+                    |phase| phase <= *settled || Awaited::all(phase).have_come(sources.clone(), told, &mut 0);
                 self.ahead.floor(next).max(room.choose_ahead(bytes, have_come))
             }
         };
@@ -548,7 +549,8 @@ impl Member {
             let said = self.board.heard(index, phase);
             let sources = Call::course_said(said.call, length_of(said.length), size).sources(index, size);
             let floor = self.ahead.floor(phase + 1);
-            let needs = |other: &u32| (sources.contains(other) && is_missing(*other, phase)) || is_missing(*other, floor);
+            let needs =
+                |other: &u32| (sources.contains(other) && is_missing(*other, phase)) || is_missing(*other, floor);
             let awaited: Vec<u32> = (0..size).filter(needs).collect();
             behind[index as usize] = awaited.is_empty();
             open.extend(awaited);

@@ -136,7 +136,14 @@ impl Room {
     /// All of its memory.
     pub fn leave(&mut self) -> Vec<Region> {
         let outgrown = self.outgrown.drain(..).map(|(_, region)| region);
-        self.short.take().into_iter().chain(self.long.take()).chain(self.window.take()).chain(self.ahead.take()).chain(outgrown).collect()
+        self.short
+            .take()
+            .into_iter()
+            .chain(self.long.take())
+            .chain(self.window.take())
+            .chain(self.ahead.take())
+            .chain(outgrown)
+            .collect()
     }
 }
 
