@@ -8,13 +8,24 @@ use deck::ahead::{Ahead, Awaited, tell};
 use deck::flow::Course;
 use deck_sync::atomic::{AtomicU64, Ordering};
 use deck_sync::{Calm, Crowd, Deadline, Event, Waiting, wait};
+use loom::cell::UnsafeCell;
 use loom::thread;
 
 const MEMBERS: u32 = 2;
 const LINES: usize = 4;
 
-/// A line: the phase, and what was said in it.
-type Line = [AtomicU64; 2];
+struct Line {
+    phase: AtomicU64,
+    said: AtomicU64,
+    /// Loom reports a read and a write of it that no order keeps apart.
+    access: UnsafeCell<()>,
+}
+
+impl Line {
+    fn new() -> Line {
+        Line { phase: AtomicU64::new(0), said: AtomicU64::new(0), access: UnsafeCell::new(()) }
+    }
+}
 
 struct Shared {
     ahead: Ahead,
@@ -28,7 +39,8 @@ impl Shared {
     }
 
     fn said(&self, index: u32, phase: u64) -> u64 {
-        self.line(index, phase)[1].load(Ordering::Relaxed)
+        let line = self.line(index, phase);
+        line.access.with(|_| line.said.load(Ordering::Relaxed))
     }
 }
 
@@ -39,7 +51,7 @@ impl Waiting for Come<'_> {
     fn look(&mut self) -> Option<()> {
         let Come(shared, awaited, me) = self;
         let sources = awaited.course.sources(*me, MEMBERS);
-        awaited.have_come(sources, |index, phase| &shared.line(index, phase)[0], &mut 0).then_some(())
+        awaited.have_come(sources, |index, phase| &shared.line(index, phase).phase, &mut 0).then_some(())
     }
 }
 
@@ -58,8 +70,9 @@ fn attend(shared: &Shared, courses: &[Course], me: u32) {
             // Nobody has written over it, though some may be far ahead.
             (0..MEMBERS).for_each(|index| assert_eq!(shared.said(index, floor), words(index, floor)));
         }
-        shared.line(me, phase)[1].store(words(me, phase), Ordering::Relaxed);
-        tell(&shared.line(me, phase)[0], phase, &shared.changed);
+        let line = shared.line(me, phase);
+        line.access.with_mut(|_| line.said.store(words(me, phase), Ordering::Relaxed));
+        tell(&line.phase, phase, &shared.changed);
         until(Awaited { phase, course: *course });
         course.sources(me, MEMBERS).for_each(|from| assert_eq!(shared.said(from, phase), words(from, phase)));
     }
@@ -69,8 +82,7 @@ fn model(ahead: u64, preemptions: usize, courses: &'static [Course]) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(preemptions);
     builder.check(move || {
-        let pair = || [AtomicU64::new(0), AtomicU64::new(0)];
-        let lines = || [pair(), pair(), pair(), pair()];
+        let lines = || [Line::new(), Line::new(), Line::new(), Line::new()];
         let ahead = Ahead::by(ahead).unwrap();
         let shared = Arc::new(Shared { ahead, lines: [lines(), lines()], changed: Event::new() });
         let other = {
