@@ -99,6 +99,27 @@ fn what_a_member_gives_stays_until_all_have_read_it() {
     assert_eq!(wrong, [0; 4]);
 }
 
+/// A long call has more rounds than a member has lines. Seen to fail: without settling each round.
+#[test]
+fn rounds_of_long_calls_are_no_differences() {
+    let (_broker, nodes) = job(2);
+    together_with(OWN, "rounds", &nodes, &[0, 1, 1], |group, _| {
+        let me = group.index();
+        let counts = [20_000_000, 5, 1];
+        for round in 0..6u32 {
+            let own = vec![me as u8; counts[me as usize]];
+            let mut all = vec![9; counts.iter().sum()];
+            group.gatherv(round % 3, &own, &mut all, &counts, SOON).unwrap();
+            if me == round % 3 {
+                assert_eq!((all[19_999_999], all[20_000_000], all[20_000_005]), (0, 1, 2));
+            }
+            for root in 0..3 * AHEAD + round {
+                group.bcast(root % 3, &mut vec![me as u8; root as usize], SOON).unwrap();
+            }
+        }
+    });
+}
+
 /// Whoever waits for somebody who waits in turn is told who it is that could go on and does not.
 #[test]
 fn absent_is_who_could_go_on() {

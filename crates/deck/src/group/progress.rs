@@ -118,6 +118,9 @@ impl Progress {
             self.has_given = false;
             if self.piece == 0 && self.round == Round::Inputs {
                 self.compare(member)?;
+            } else {
+                // All are in this call: there is nothing to compare in its later rounds.
+                member.settle();
             }
             match self.round {
                 Round::Inputs if self.choice.is_shared => {
