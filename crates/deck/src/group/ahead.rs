@@ -15,46 +15,51 @@ use super::flow::{Course, ring};
 
 /// By how many phases a member may be ahead of another: a power of two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ahead(u64);
+pub struct Ahead {
+    phases: u64,
+    /// The number of the last line.
+    mask: u64,
+}
 
 impl Ahead {
     /// All meet in every phase.
-    pub const NONE: Ahead = Ahead(1);
+    pub const NONE: Ahead = Ahead { phases: 1, mask: 1 };
     /// The most.
     pub const MOST: u64 = 64;
 
     /// By `phases`; `None` if that cannot be.
     pub const fn by(phases: u64) -> Option<Ahead> {
-        if phases.is_power_of_two() && phases <= Ahead::MOST { Some(Ahead(phases)) } else { None }
+        let is_possible = phases.is_power_of_two() && phases <= Ahead::MOST;
+        if is_possible { Some(Ahead { phases, mask: 2 * phases - 1 }) } else { None }
     }
 
     /// By how many phases.
     pub fn phases(self) -> u64 {
-        self.0
+        self.phases
     }
 
     /// Members meet in every phase.
     #[inline]
     pub fn is_none(self) -> bool {
-        self.0 == 1
+        self.phases == 1
     }
 
     /// How many lines a member has.
     #[inline]
     pub fn lines(self) -> usize {
-        2 * self.0 as usize
+        2 * self.phases as usize
     }
 
     /// The line of `phase`.
     #[inline]
     pub fn line(self, phase: u64) -> usize {
-        (phase & (2 * self.0 - 1)) as usize
+        (phase & self.mask) as usize
     }
 
     /// To this phase all must have come before anything is said in `phase`; what all said in it must have been compared.
     #[inline]
     pub fn floor(self, phase: u64) -> u64 {
-        phase.saturating_sub(self.0)
+        phase.saturating_sub(self.phases)
     }
 }
 

@@ -110,6 +110,8 @@ pub struct Said {
 pub struct Board {
     words: Words,
     ahead: Ahead,
+    /// Words of a member.
+    stride: usize,
     /// The node in whose heap it lies.
     pub owner: NodeId,
     /// Byte offset in that node's segment.
@@ -130,7 +132,7 @@ impl Board {
         let words = Words::in_segment(segment, offset, Board::bytes(size, ahead) / 8).ok_or_else(|| {
             Error::new(ErrorKind::Corrupt, "the job's table tells an impossible place of a group").with_peer(owner)
         })?;
-        Ok(Board { words, ahead, owner, offset })
+        Ok(Board { words, ahead, stride: (OWN_LINES + ahead.lines()) * LINE_WORDS, owner, offset })
     }
 
     /// The head of the board at `offset` of the segment of `owner`: what holds for all members.
@@ -159,7 +161,7 @@ impl Board {
     /// The first line of member `index`: about the member itself.
     #[inline]
     fn own_line(&self, index: u32) -> usize {
-        (HEAD_LINES + (OWN_LINES + self.ahead.lines()) * index as usize) * LINE_WORDS
+        HEAD_LINES * LINE_WORDS + self.stride * index as usize
     }
 
     /// The line in which member `index` says something in `phase`.

@@ -3,7 +3,7 @@
 
 use deck_mudeck::{ElementType, Error, ErrorKind, Result};
 
-use super::choose::choose;
+use super::choose::may_be_ahead;
 use super::flow::Course;
 use super::reduction::Operation;
 
@@ -180,20 +180,17 @@ impl Call {
         }
     }
 
-    /// For whom a member waits in this call, where it need not wait for everybody.
-    pub(super) fn course_ahead(kind: Kind, root: u32, bytes: usize, members: u32) -> Course {
-        match choose(kind, bytes, members as usize).may_be_ahead && root < members {
-            true => Call::course(kind, root),
-            false => Course::Between,
-        }
-    }
-
-    /// The same of a call that another member said.
+    /// For whom a member waits in the call that it said, where members may be ahead of others.
     pub(super) fn course_said(word: u64, length: u64, members: u32) -> Course {
         let (kind, element) = (Kind::from_word(word & 0xff), ElementType::from_code((word >> 8) as u8));
         let bytes = element.and_then(|element| usize::try_from(length).ok()?.checked_mul(element.size()));
-        kind.zip(bytes)
-            .map_or(Course::Between, |(kind, bytes)| Call::course_ahead(kind, (word >> 32) as u32, bytes, members))
+        let root = (word >> 32) as u32;
+        match kind.zip(bytes) {
+            Some((kind, bytes)) if root < members && may_be_ahead(kind, bytes, members as usize) => {
+                Call::course(kind, root)
+            }
+            _ => Course::Between,
+        }
     }
 
     /// The call that another member said, in words.

@@ -60,8 +60,6 @@ pub struct Choice {
     pub may_be_in_place: bool,
     /// Pieces flow: so lie those that a member has given last.
     pub flow: Option<Layout>,
-    /// A member need not wait for everybody.
-    pub may_be_ahead: bool,
 }
 
 /// A window: where the pieces of a member lie that others have not taken yet.
@@ -75,17 +73,9 @@ pub struct Layout {
 
 /// Chooses for `bytes` in a block (the same in every member; without meaning for the kinds with counts) of `members`.
 pub fn choose(kind: Kind, bytes: usize, members: usize) -> Choice {
-    let has_course = kind == Kind::Scan || (kind.has_root() && !kind.has_counts());
     if bytes <= SHORT && !kind.has_counts() {
-        let (piece_in_place, may_be_ahead) = (usize::MAX / SHORT * SHORT, has_course);
-        return Choice {
-            piece: SHORT,
-            piece_in_place,
-            is_shared: false,
-            may_be_in_place: false,
-            flow: None,
-            may_be_ahead,
-        };
+        let whole = usize::MAX / SHORT * SHORT;
+        return Choice { piece: SHORT, piece_in_place: whole, is_shared: false, may_be_in_place: false, flow: None };
     }
     let is_shared = kind.is_reduction() && members >= SHARED_BY && bytes > SHARED_FROM;
     let all_meet = is_shared || kind.has_counts() || kind == Kind::Barrier || members == 1;
@@ -97,14 +87,22 @@ pub fn choose(kind: Kind, bytes: usize, members: usize) -> Choice {
     let together = if matches!(kind, Kind::Bcast | Kind::Scatter) { WINDOWS_IN_TURN } else { WINDOWS_TOGETHER };
     let slot = piece * blocks;
     let slots = ((together / members).min(WINDOW_MAX) / slot).max(4) as u64;
-    let may_be_in_place = bytes > IN_PLACE_FROM && members > 1 && !kind.has_counts();
     Choice {
         piece,
         piece_in_place: if is_shared { IN_PLACE_PIECE } else { usize::MAX / SHORT * SHORT },
         is_shared,
-        may_be_in_place,
-        may_be_ahead: has_course && bytes <= piece && bytes * blocks <= AHEAD_UP_TO && !is_shared && !may_be_in_place,
+        may_be_in_place: bytes > IN_PLACE_FROM && members > 1 && !kind.has_counts(),
         flow: (!all_meet && bytes > piece).then_some(Layout { slot, slots }),
+    }
+}
+
+/// Need a member not wait for everybody, where that is what the group has agreed on? Then the call is one round.
+pub fn may_be_ahead(kind: Kind, bytes: usize, members: usize) -> bool {
+    let blocks = if kind.gives_parts() { members } else { 1 };
+    let has_sources = kind == Kind::Scan || (kind.has_root() && !kind.has_counts());
+    has_sources && bytes <= IN_PLACE_FROM && bytes * blocks <= AHEAD_UP_TO && {
+        let choice = choose(kind, bytes, members);
+        bytes <= choice.piece && !choice.is_shared
     }
 }
 
@@ -136,6 +134,36 @@ mod tests {
         assert!(choose(Kind::Allreduce, 1 << 20, 4).is_shared);
         assert!(!choose(Kind::Allreduce, 1 << 20, 2).is_shared);
         assert!(!choose(Kind::Bcast, 1 << 20, 4).is_shared);
+    }
+
+    #[test]
+    fn members_are_ahead_in_calls_of_one_round_only() {
+        for (kind, bytes, members, expected) in [
+            (Kind::Bcast, 8, 2, true),
+            (Kind::Bcast, 16 << 10, 1024, true),
+            (Kind::Bcast, (16 << 10) + 1, 2, false),
+            (Kind::Scatter, 4096, 16, true),
+            (Kind::Scatter, 4096, 17, false),
+            (Kind::Reduce, 16 << 10, 8, true),
+            (Kind::Scan, 64, 8, true),
+            (Kind::Allreduce, 8, 2, false),
+            (Kind::Gatherv, 8, 2, false),
+            (Kind::Barrier, 0, 2, false),
+        ] {
+            assert_eq!(may_be_ahead(kind, bytes, members), expected, "{kind:?} of {bytes} bytes, {members} members");
+        }
+        for kind in Kind::ALL {
+            for (bytes, members) in (0..=20_000).step_by(500).flat_map(|bytes| [1, 2, 3, 9, 1000].map(|of| (bytes, of)))
+            {
+                let choice = choose(kind, bytes, members);
+                let is_one_round =
+                    !choice.is_shared && !choice.may_be_in_place && choice.flow.is_none() && bytes <= choice.piece;
+                assert!(
+                    is_one_round || !may_be_ahead(kind, bytes, members),
+                    "{kind:?} of {bytes} bytes, {members} members"
+                );
+            }
+        }
     }
 
     #[test]

@@ -174,10 +174,11 @@ impl Member {
 
     fn arrive(&mut self, said: &Said, content: &[u8]) {
         self.phase += 1;
-        self.await_now(Awaited::all(self.phase));
+        self.begin_wait();
         self.board.say(self.index, self.phase, said, content);
         point("group/said");
         if !self.ahead.is_none() {
+            self.awaited = Awaited::all(self.phase);
             ahead::tell(self.board.told(self.index, self.phase), self.phase, self.board.changed());
             point("group/arrived");
             return;
@@ -190,10 +191,14 @@ impl Member {
         point("group/arrived");
     }
 
+    /// What the present wait is for, unless pieces flow.
+    fn awaited(&self) -> Awaited {
+        if self.ahead.is_none() { Awaited::all(self.phase) } else { self.awaited }
+    }
+
     /// Another wait begins.
     #[inline]
-    fn await_now(&mut self, awaited: Awaited) {
-        self.awaited = awaited;
+    fn begin_wait(&mut self) {
         self.looked.store(0, Ordering::Relaxed);
         if self.has_lost {
             // Now that may matter.
@@ -242,7 +247,7 @@ impl Member {
     fn is_missing(&self, index: u32) -> bool {
         match &self.flow {
             None => {
-                let Awaited { phase, course } = self.awaited;
+                let Awaited { phase, course } = self.awaited();
                 course.sources(self.index, self.size()).contains(&index) && !self.board.has_said(index, phase)
             }
             Some(flow) => flow.can_go_on(index, |index| self.board.counts(index)),
@@ -446,7 +451,8 @@ impl Member {
         !self.ahead.is_none()
     }
 
-    #[inline]
+    /// Out of line: where all meet it is not wanted.
+    #[inline(never)]
     fn have_come(&self) -> bool {
         let sources = self.awaited.course.sources(self.index, self.size());
         // Relaxed: this member's thread alone.
@@ -458,11 +464,8 @@ impl Member {
 
     /// May this member say something in the next phase? Where it may be ahead of others with a contribution of `bytes`, the slowest
     /// must not be too far behind; elsewhere all must have come as far as it has. Until then waits are for that.
-    #[inline]
+    #[inline(never)]
     pub fn is_open(&mut self, bytes: Option<usize>) -> bool {
-        if self.ahead.is_none() {
-            return true;
-        }
         let next = self.phase + 1;
         let floor = match bytes {
             None => self.phase,
@@ -478,7 +481,8 @@ impl Member {
         };
         if floor > self.settled {
             if self.awaited != Awaited::all(floor) {
-                self.await_now(Awaited::all(floor));
+                self.awaited = Awaited::all(floor);
+                self.begin_wait();
             }
             if !self.have_come() {
                 return false;
@@ -507,6 +511,7 @@ impl Member {
     }
 
     /// All have come to the present phase, and this member has compared what they said.
+    #[inline]
     pub fn settle(&mut self) {
         (self.settled, self.compared) = (self.phase, self.phase);
     }
@@ -514,6 +519,12 @@ impl Member {
     /// This member is told now that what others said in the present phase differs.
     pub fn tell_now(&mut self) {
         self.told |= 1 << (self.phase % 64);
+    }
+
+    /// A difference is yet to be told.
+    #[inline]
+    pub fn has_late(&self) -> bool {
+        self.late.is_some()
     }
 
     /// The difference that is yet to be told.
@@ -649,7 +660,8 @@ impl Waiting for Arriving<'_> {
     }
 
     fn about(&self) -> Option<About<'_>> {
-        let Arriving(Member { name, board, nodes, index, flow, awaited, .. }, kind) = self;
+        let Arriving(member, kind) = self;
+        let (Member { name, board, nodes, index, flow, .. }, awaited) = (member, member.awaited());
         let facts = board.facts(nodes.len() as u32, awaited.phase, *index);
         let how = flow.map_or_else(|| awaited.facts(), |flow| flow.facts());
         Some(About::new(Goal::Collective, name).with(facts.into_iter().chain([*kind as u64]).chain(how)))

@@ -2,8 +2,8 @@
 //!
 //! A [`Group`] is one *member*: a thread's place among `size` threads, wherever they run. All members call the same
 //! collectives in the same order; each returns when this member's part is done, which is after all have come to it: every
-//! collective is also a barrier. `docs/design/050-collectives.md` tells how they work, 051 why results are the same bits in
-//! every run.
+//! collective is also a barrier, unless the group was joined with [`Completion::Own`]. `docs/design/050-collectives.md` tells how
+//! they work, 051 why results are the same bits in every run, 052 how members get ahead of others.
 //!
 //! | file | idea |
 //! |---|---|
@@ -85,6 +85,16 @@ pub use reduction::Operation;
 /// * If a member that is needed dies or leaves, every other member's call ends with [`ErrorKind::PeerLost`] or
 ///   [`ErrorKind::Closed`] naming it, now and later: what is left to do is to leave.
 /// * [`ErrorKind::NoMemory`] if this node has none for what it contributes: call again, as after a timeout.
+///
+/// # What [`Completion::Own`] changes
+/// In a group that was joined with it ([`Group::join_with`]), broadcasts, reductions to a root, gathers, scatters and scans of up to
+/// 16 KiB a block (and 64 KiB at the root) wait only for those from whom this member takes something. Then
+/// * a member gets up to 16 such calls ahead of the slowest, and waits for it then; all other calls wait for all;
+/// * who is absent is told by the next call that needs them, directly or through others, and not in the very call in which they are;
+/// * after a death each call that has to wait ends with [`ErrorKind::PeerLost`]; one that has what it needs does not;
+/// * members that are in different calls are told at once only if one takes from the other. The others get [`ErrorKind::Invalid`] from
+///   one of the next 16 calls, or from the next that waits for all; it says that an earlier call differed, was itself carried out, and
+///   the group goes on.
 ///
 /// ```
 /// use std::time::Duration;

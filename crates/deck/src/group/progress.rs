@@ -11,7 +11,7 @@ use deck_sync::point;
 
 use super::board::INLINE;
 use super::call::{Call, Kind};
-use super::choose::{Choice, choose};
+use super::choose::{Choice, choose, may_be_ahead};
 use super::difference::{IN_PLACE, SHOWS_OUTPUT, difference, length_of};
 use super::flow::Course;
 use super::folding::{Inputs, TILE};
@@ -62,7 +62,8 @@ impl Progress {
             call: call.clone(),
             choice,
             way,
-            course: (member.may_be_ahead() && choice.may_be_ahead).then(|| Call::course(call.kind, call.root)),
+            course: (member.may_be_ahead() && may_be_ahead(call.kind, block, member.size() as usize))
+                .then(|| Call::course(call.kind, call.root)),
             round: Round::Inputs,
             piece: 0,
             pieces: if call.kind.has_counts() || block <= choice.piece { 1 } else { block.div_ceil(choice.piece) },
@@ -84,7 +85,10 @@ impl Progress {
     /// # Errors
     /// `NoMemory`: nothing has changed. `Invalid` and `Corrupt` at the end.
     pub fn advance(&mut self, member: &mut Member, input: &[u8], output: &mut [u8]) -> Result<Step> {
-        if !self.is_under_way() && !member.is_open(self.course.map(|_| self.given_bytes(member))) {
+        if member.may_be_ahead()
+            && !self.is_under_way()
+            && !member.is_open(self.course.map(|_| self.given_bytes(member)))
+        {
             return Ok(Step::Waiting);
         }
         if self.stream.is_some() {
@@ -146,6 +150,9 @@ impl Progress {
     }
 
     fn end(&mut self, member: &mut Member) -> Result<Step> {
+        if self.failure.is_none() && !member.has_late() {
+            return Ok(Step::Done);
+        }
         self.failure.take().or_else(|| member.take_late()).map_or(Ok(Step::Done), Err)
     }
 
@@ -379,7 +386,7 @@ impl Progress {
             longest = longest.max(length);
         }
         member.settle();
-        if let Some(error) = differs.then(|| difference(member, phase, 0, 0..size)).flatten() {
+        if differs && let Some(error) = difference(member, phase, 0, 0..size) {
             return Err(error);
         }
         if has_counts {
