@@ -336,14 +336,8 @@ impl MailboxClone {
     #[inline]
     pub fn post_shared(&self, message: &Message, timeout: Duration) -> Result<()> {
         self.node.check()?;
-        let quickly = |poster: &Poster| {
-            let is_posted = poster.sender.post_quickly(&message.parcel);
-            if is_posted {
-                poster.note_success();
-            }
-            is_posted
-        };
-        if quickly(&self.poster) || lanes::last_of_this_thread(&self.poster).is_some_and(quickly) {
+        if self.poster.sender.post_quickly(&message.parcel).is_some() {
+            self.poster.note_success();
             return Ok(());
         }
         self.post_otherwise(message, timeout)
@@ -352,6 +346,12 @@ impl MailboxClone {
     /// Not inlined: small messages would pay for it.
     #[inline(never)]
     fn post_otherwise(&self, message: &Message, timeout: Duration) -> Result<()> {
+        if let Some(lane) = lanes::last_of_this_thread(&self.poster)
+            && lane.sender.post_quickly(&message.parcel).is_some()
+        {
+            lane.note_success();
+            return Ok(());
+        }
         let poster = lanes::of_this_thread(&self.node, &self.poster);
         let posted = match poster.try_post(&self.node, &message.parcel) {
             Ok(_) => {

@@ -10,7 +10,7 @@ use deck_segment::fabric::Host;
 use deck_segment::{HeapMemory, Region, Words};
 use deck_sync::atomic::Ordering;
 use deck_sync::{Error, ErrorKind, Event, NodeId, Result, barrier};
-use deck_transport::{Glance, Heaps, Parcel, Protocol, Receiver};
+use deck_transport::{Glance, Heaps, Parcel, Protocol, Receiver, Traffic};
 
 /// Rings of a mail box at a time: one for each node that may post to it, and lanes.
 pub(crate) const RINGS_MAX: usize = 256;
@@ -49,6 +49,17 @@ impl Ring {
         self.seen = messages;
         self.silent >= SILENT_LOOKS
     }
+}
+
+/// What a quick look at a mail box brings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Look {
+    /// A message from this node, which was taken.
+    From(NodeId),
+    /// Nothing, and there is nothing else to do.
+    Nothing,
+    /// Something that takes more than a quick look.
+    Unclear,
 }
 
 /// What a look at a mail box brings.
@@ -231,41 +242,44 @@ impl Inbox {
         })
     }
 
-    /// The next message, taken into `into`, if it is a simple one and nothing else is to be looked at first. `Err` tells
-    /// whether there may be something all the same.
+    /// The next message, taken into `into` and counted in `traffic`, if it is a simple one and nothing else is to be looked at first.
     #[inline]
-    pub fn take_simple(&mut self, into: &mut Parcel) -> std::result::Result<(NodeId, Protocol), Glance> {
+    pub fn take_simple(&mut self, into: &mut Parcel, traffic: &Traffic) -> Look {
         if self.event().count() != self.seen {
-            return Err(Glance::Unclear);
+            return Look::Unclear;
         }
-        let Some(Some(ring)) = self.rings.get_mut(self.hot.now) else { return Err(Glance::Unclear) };
+        let Some(Some(ring)) = self.rings.get_mut(self.hot.now) else { return Look::Unclear };
         match ring.receiver.take_simple(into) {
             Glance::Taken(protocol) => {
                 let from = ring.receiver.from();
+                traffic.count(protocol, into.size());
                 self.note_turn();
-                Ok((from, protocol))
+                Look::From(from)
             }
             // The end of a ring is to be told or seen to, however busy the others are.
-            Glance::Nothing if ring.ended.is_some() => Err(Glance::Unclear),
-            Glance::Nothing if self.hot.rings.len() > 1 => self.take_simple_from_others(into),
-            Glance::Nothing => Err(Glance::Nothing),
-            _ => Err(Glance::Unclear),
+            Glance::Nothing if ring.ended.is_some() => Look::Unclear,
+            Glance::Nothing if self.hot.rings.len() > 1 => self.take_simple_from_others(into, traffic),
+            Glance::Nothing => Look::Nothing,
+            Glance::Unclear => Look::Unclear,
         }
     }
 
     /// As [`Inbox::take_simple`], from the other rings that are polled.
     #[inline(never)]
-    fn take_simple_from_others(&mut self, into: &mut Parcel) -> std::result::Result<(NodeId, Protocol), Glance> {
+    fn take_simple_from_others(&mut self, into: &mut Parcel, traffic: &Traffic) -> Look {
         for _ in 1..self.hot.rings.len() {
             self.next_turn();
-            let Some(Some(ring)) = self.rings.get_mut(self.hot.now) else { return Err(Glance::Unclear) };
+            let Some(Some(ring)) = self.rings.get_mut(self.hot.now) else { return Look::Unclear };
             match ring.receiver.take_simple(into) {
-                Glance::Taken(protocol) => return Ok((ring.receiver.from(), protocol)),
+                Glance::Taken(protocol) => {
+                    traffic.count(protocol, into.size());
+                    return Look::From(ring.receiver.from());
+                }
                 Glance::Nothing if ring.ended.is_none() && !ring.note_silence() => {}
-                _ => return Err(Glance::Unclear),
+                _ => return Look::Unclear,
             }
         }
-        Err(Glance::Nothing)
+        Look::Nothing
     }
 
     /// The next message, taken into `into`.

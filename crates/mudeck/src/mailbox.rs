@@ -12,10 +12,10 @@ use deck_segment::Region;
 use deck_sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use deck_sync::{About, Biased, Deadline, Error, ErrorKind, Event, Goal, Interrupted, NodeId, Result, Waiting};
 use deck_transport::segment::ring::MESSAGES_MAX;
-use deck_transport::{Glance, Heaps, Parcel, Shape, Traffic};
+use deck_transport::{Heaps, Parcel, Shape, Traffic};
 
 use crate::clone::{MailboxAddress, MailboxClone, Refused as RefusedMessage};
-use crate::inbox::{Arrival, Ended, Inbox, Ring};
+use crate::inbox::{Arrival, Ended, Inbox, Look, Ring};
 use crate::message::Message;
 use crate::shared::{NodeShared, lock};
 use crate::watcher::Watch;
@@ -125,13 +125,8 @@ impl Core {
 
     /// As [`Inbox::take_simple`], for the thread that always retrieves here. A closed mail box has no rings, which is unclear.
     #[inline]
-    fn take_simple(&self, into: &mut Parcel) -> std::result::Result<NodeId, Glance> {
-        let taken = self.inbox.visit_as_favourite(|inbox| {
-            let (from, protocol) = inbox.take_simple(into)?;
-            self.retrieved.count(protocol, into.size());
-            Ok(from)
-        });
-        taken.unwrap_or(Err(Glance::Unclear))
+    fn take_simple(&self, into: &mut Parcel) -> Look {
+        self.inbox.visit_as_favourite(|inbox| inbox.take_simple(into, &self.retrieved)).unwrap_or(Look::Unclear)
     }
 
     pub fn is_closed(&self) -> bool {
@@ -206,9 +201,9 @@ impl Waiting for Retrieving<'_> {
     #[inline]
     fn look(&mut self) -> Option<Result<NodeId>> {
         match self.core.take_simple(self.into) {
-            Ok(from) => Some(Ok(from)),
-            Err(Glance::Nothing) => None,
-            Err(_) => self.look_closely(),
+            Look::From(from) => Some(Ok(from)),
+            Look::Nothing => None,
+            Look::Unclear => self.look_closely(),
         }
     }
 
@@ -305,8 +300,8 @@ impl Mailbox {
         self.node.check()?;
         let core = &*self.core;
         let result = match core.take_simple(&mut message.parcel) {
-            Ok(from) => Ok(from),
-            Err(_) => self.wait_for_message(&mut message.parcel, timeout),
+            Look::From(from) => Ok(from),
+            Look::Nothing | Look::Unclear => self.wait_for_message(&mut message.parcel, timeout),
         };
         if core.event().has_sleepers() || core.watch.has_fd() {
             self.pass_on();

@@ -4,7 +4,7 @@ use deck_peers::observe::{NodeSight, Told};
 use deck_segment::layout::LINE;
 use deck_transport::Shape;
 use deck_transport::segment::packed::Packed;
-use deck_transport::segment::packet::Packet;
+use deck_transport::segment::packet::{Carries, Packet};
 use deck_transport::segment::ring::Position;
 
 /// What lies in a ring.
@@ -30,7 +30,7 @@ pub fn ring(poster: &NodeSight, owner: &NodeSight, notice: &Told) -> Option<Ring
     let messages_at = |ahead: u32| {
         let position = head.wrapping_add(ahead);
         let last = slot(position).and_then(|at| owner.words::<8>(at))?[7];
-        let count = Packed::read(last).map_or(1, Packed::count);
+        let count = if Carries::of(last) == Carries::Small { Packed::from_word(last).count() } else { 1 };
         Packet::has_arrived(last, position, slots).then_some(count)
     };
     // Where the receiver is, all may have been taken that the slot holds.

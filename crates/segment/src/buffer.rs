@@ -4,8 +4,8 @@ use std::fmt;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use deck_sync::atomic::{AtomicBool, Ordering};
-use deck_sync::fork;
+use deck_sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use deck_sync::{Result, fork};
 
 use crate::HeapMemory;
 use crate::layout::{LINE_WORDS, holder};
@@ -20,7 +20,13 @@ pub struct Buffer {
     capacity: usize,
     /// Others may have read the content.
     has_travelled: AtomicBool,
+    /// Shares that are counted beside this one, for messages to come.
+    spare: AtomicU64,
 }
+
+/// Shares that are counted at a time for a buffer that is posted again: its line then belongs to the core of whoever let go last,
+/// and would have to come from there for each message.
+const SPARE: u64 = 15;
 
 /// What it takes to find a buffer from another node: the fields of a hand-over, to be checked by whoever reads them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,7 +52,8 @@ impl Buffer {
         capacity: usize,
         has_travelled: bool,
     ) -> Buffer {
-        Buffer { heap, index, offset, capacity, has_travelled: AtomicBool::new(has_travelled) }
+        let (has_travelled, spare) = (AtomicBool::new(has_travelled), AtomicU64::new(0));
+        Buffer { heap, index, offset, capacity, has_travelled, spare }
     }
 
     /// True if its next content had better go into another buffer of this node: others have read this one, and it is one of
@@ -96,18 +103,43 @@ impl Buffer {
     /// Budget: one load, of a line that whoever let go last has written.
     pub fn is_shared(&self) -> bool {
         // Acquire: pairs with: buffer/share. Others are done with the content before we write it.
-        self.shares().load(Ordering::Acquire) != 1
+        self.shares().load(Ordering::Acquire) != 1 + self.spare.load(Ordering::Relaxed)
     }
 
-    /// Counts the share of a message in flight; [`Buffer::forget_share`] or the receiver's drop takes it back.
+    /// Counts the share of a message in flight, or of another handle; the receiver's or the handle's drop takes it back.
     pub fn add_share(&self) {
-        self.shares().fetch_add(1, Ordering::Relaxed);
+        if self.spare.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |spare| spare.checked_sub(1)).is_ok() {
+            return;
+        }
+        let spare = if self.has_travelled.load(Ordering::Relaxed) { SPARE } else { 0 };
+        self.shares().fetch_add(1 + spare, Ordering::Relaxed);
+        self.spare.fetch_add(spare, Ordering::Relaxed);
     }
 
-    /// Takes back the share of a message that will not arrive.
-    pub fn forget_share(&self) {
+    /// Takes back this handle's share.
+    fn forget_share(&self) {
         // Release: pairs with: buffer/share.
-        self.shares().fetch_sub(1, Ordering::Release);
+        self.shares().fetch_sub(1 + self.spare.load(Ordering::Relaxed), Ordering::Release);
+    }
+
+    /// Receives, as [`HeapMemory::receive`], another buffer of the same heap in place of this one.
+    ///
+    /// # Errors
+    /// As [`HeapMemory::receive`]; nothing has changed then.
+    pub fn receive_again(&mut self, name: &BufferName) -> Result<()> {
+        self.heap.check_name(name)?;
+        // The share that was in flight is another one than this, also if it is of the same buffer.
+        let is_other = name.index != self.index;
+        if is_other {
+            self.heap.hold_received(name.index);
+        }
+        self.forget_share();
+        if is_other {
+            self.heap.let_go(self.index);
+        }
+        (self.index, self.offset, self.capacity) = (name.index, name.offset as usize, name.capacity as usize);
+        (self.has_travelled, self.spare) = (AtomicBool::new(true), AtomicU64::new(0));
+        Ok(())
     }
 
     /// A second handle for the same share: keeps the buffer alive while it is in flight without being a share of its own.

@@ -326,6 +326,14 @@ impl HeapMemory {
     /// # Errors
     /// [`ErrorKind::Corrupt`] if the name does not fit this heap.
     pub fn receive(self: &Arc<Self>, name: &BufferName) -> Result<Buffer> {
+        self.check_name(name)?;
+        self.hold_received(name.index);
+        Ok(Buffer::counted(self.clone(), name.index, name.offset as usize, name.capacity as usize, true))
+    }
+
+    /// Fails if the name does not fit this heap; otherwise has what the receiver needs next fetched.
+    #[inline]
+    pub(crate) fn check_name(&self, name: &BufferName) -> Result<()> {
         let corrupt = |what: &str| {
             Err(Error::new(ErrorKind::Corrupt, format!("a hand-over names a buffer {what}: {name:?}"))
                 .with_peer(self.owner))
@@ -350,10 +358,15 @@ impl HeapMemory {
             }
         }
         self.expect(name.index as usize, offset, capacity);
-        if self.holder(name.index).hold() {
+        Ok(())
+    }
+
+    /// One handle more of a buffer that was handed over.
+    #[inline]
+    pub(crate) fn hold_received(&self, index: u32) {
+        if self.holder(index).hold() {
             self.held.fetch_add(1, Ordering::AcqRel);
         }
-        Ok(Buffer::counted(self.clone(), name.index, offset, capacity, true))
     }
 
     /// A buffer was handed over: has what its receiver will need next fetched all at once, instead of one after the other.

@@ -14,7 +14,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use deck_segment::fabric::Line;
-use deck_segment::{Buffer, HeapMemory};
+use deck_segment::{Buffer, BufferName, HeapMemory};
 use deck_sync::atomic::{AtomicU64, Ordering};
 use deck_sync::{Error, ErrorKind, Result};
 
@@ -132,6 +132,20 @@ impl Parcel {
             Store::Inline(inline) => Some(&inline.0),
             Store::Buffer(_) => None,
         }
+    }
+
+    /// A buffer of `heap` is handed over, in place of the content.
+    ///
+    /// # Errors
+    /// As [`HeapMemory::receive`]; nothing has changed then.
+    #[inline]
+    pub(crate) fn receive(&mut self, label: &Label, name: &BufferName, heap: &Arc<HeapMemory>) -> Result<()> {
+        match &mut self.store {
+            Store::Buffer(buffer) if Arc::ptr_eq(buffer.heap(), heap) => buffer.receive_again(name)?,
+            store => *store = Store::Buffer(heap.receive(name)?),
+        }
+        (self.size, self.element, self.runs) = (label.size as usize, label.element, label.runs as usize);
+        Ok(())
     }
 
     /// A buffer that was handed over.

@@ -58,6 +58,7 @@ impl Remote for Host {
         self.word(offset).store(value, Ordering::Release);
     }
 
+    #[inline]
     unsafe fn write_bytes(&self, offset: usize, data: *const u8, bytes: usize) {
         let target = self.at(offset, bytes, size_of::<Line>());
         // SAFETY: `data` is readable for `bytes` (caller); `target` is inside a live mapping that nobody borrows; the ranges

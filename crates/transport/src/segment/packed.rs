@@ -7,8 +7,8 @@
 
 use deck_segment::layout::LINE_WORDS;
 
-use super::packet::{ANNOUNCEMENT, control, kind};
-use super::ring::Position;
+use super::packet::{ANNOUNCEMENT, kind};
+use super::ring::Stamp;
 use crate::parcel::MIXED;
 
 /// Messages that a slot has room for.
@@ -38,11 +38,11 @@ impl Packed {
     /// No slot: nothing can be added.
     pub const NONE: Packed = Packed(COUNT_MASK << COUNT);
 
-    /// That of the slot at `position` with its first message, of `size` bytes.
+    /// That of the slot with this stamp and its first message, of `size` bytes.
     #[inline]
-    pub fn first(size: usize, element: u8, position: Position, slots: u32) -> Packed {
+    pub fn first(size: usize, element: u8, stamp: Stamp) -> Packed {
         let label = u64::from(kind::PACKED) | u64::from(element) << ELEMENT | (size as u64) << SIZES | 1 << COUNT;
-        Packed(label | control(ANNOUNCEMENT, position, slots))
+        Packed(label | stamp.with(ANNOUNCEMENT))
     }
 
     /// With one message more, if it can be added.
@@ -53,17 +53,10 @@ impl Packed {
         has_room.then(|| Packed((self.0 | (size as u64) << (SIZES + SIZE_BITS * count)) + (1 << COUNT)))
     }
 
-    /// Reads the last word of a slot; `None` if it holds something else. What it says may still be impossible.
+    /// The last word of a slot that carries small messages. What it says may be impossible.
     #[inline]
-    pub fn read(last: u64) -> Option<Packed> {
-        let is_packed = (last >> 56) as u8 & 63 == ANNOUNCEMENT && last as u8 == kind::PACKED;
-        is_packed.then_some(Packed(last))
-    }
-
-    /// Whether its sequence is that of `position`.
-    #[inline]
-    pub fn is_at(self, position: Position) -> bool {
-        (self.0 >> 48) as u8 == position as u8
+    pub fn from_word(last: u64) -> Packed {
+        Packed(last)
     }
 
     /// As it stands in the slot.
@@ -113,21 +106,22 @@ impl Packed {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use super::super::packet::Packet;
+    use super::super::packet::{Carries, Packet};
     use super::*;
     use proptest::prelude::*;
 
     proptest! {
         #[test]
         fn what_was_added_is_read(sizes in prop::collection::vec(0usize..=8, 1..8), element in 1u8..13, position: u32) {
-            let mut packed = Packed::first(sizes[0], element, position, 64);
+            let mut packed = Packed::first(sizes[0], element, Stamp::of(position, 64));
             for size in &sizes[1..] {
                 packed = packed.and(*size, element).expect("there is room for seven");
             }
             prop_assert_eq!(packed.and(1, element + 1), None);
             prop_assert_eq!(packed.and(1, element).is_none(), sizes.len() == 7);
             prop_assert!(Packet::has_arrived(packed.word(), position, 64));
-            let read = Packed::read(packed.word()).expect("it is packed");
+            prop_assert_eq!(Carries::of(packed.word()), Carries::Small);
+            let read = Packed::from_word(packed.word());
             prop_assert_eq!((read.count() as usize, read.element()), (sizes.len(), element));
             for (index, size) in sizes.iter().enumerate() {
                 prop_assert_eq!(read.size(index as u32), *size);

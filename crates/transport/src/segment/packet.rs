@@ -11,9 +11,10 @@
 
 use deck_segment::BufferName;
 use deck_segment::fabric::Line;
+use deck_sync::atomic::{AtomicU64, Ordering};
 
 use super::packed::{self, Packed};
-use super::ring::{Position, tag};
+use super::ring::{Position, Stamp};
 use crate::parcel::{BYTES, MIXED, Parcel};
 
 /// Payload bytes of a slot.
@@ -23,6 +24,8 @@ pub const TYPED: usize = 56;
 pub(super) const ANNOUNCEMENT: u8 = 63;
 /// The most runs a message may have; more is nonsense.
 pub const RUNS_MAX: u32 = 1 << 28;
+/// No message has so many bytes.
+const SIZE_LIMIT: u64 = 1 << 48;
 
 // docs/layout/slot.md
 const _: () = assert!(PAYLOAD + 2 == deck_segment::layout::LINE && TYPED + 6 == PAYLOAD);
@@ -35,6 +38,38 @@ pub(super) mod kind {
     pub const HAND_OVER: u8 = 3;
     pub const REQUEST: u8 = 4;
     pub const PACKED: u8 = 5;
+}
+
+/// What kind of packet a slot has, told by its last word alone. The rest of it may be nonsense.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Carries {
+    /// All of one message.
+    Line,
+    /// Small messages.
+    Small,
+    /// The place of a buffered message.
+    Beside,
+    /// The name of a buffer.
+    HandOver,
+    /// Something else, or nothing that exists.
+    Other,
+}
+
+impl Carries {
+    /// What a slot has with this last word.
+    #[inline]
+    pub fn of(last: u64) -> Carries {
+        if (last >> 56) as u8 & 63 != ANNOUNCEMENT {
+            return Carries::Line;
+        }
+        match last as u8 {
+            kind::TYPED => Carries::Line,
+            kind::PACKED => Carries::Small,
+            kind::BUFFERED => Carries::Beside,
+            kind::HAND_OVER => Carries::HandOver,
+            _ => Carries::Other,
+        }
+    }
 }
 
 /// Content types and size, common to all announcements.
@@ -112,39 +147,25 @@ impl Packet {
     /// Lines are made and read as words: bytes written one by one and read as a word make the processor wait for its own stores.
     #[inline]
     pub fn write(&self, position: Position, slots: u32) -> Line {
-        let announcement = |kind: u8, label: &Label| {
-            let last = u64::from(kind) | u64::from(label.element) << 8 | control(ANNOUNCEMENT, position, slots);
-            [u64::from(label.runs) << 32, label.size, 0, 0, 0, 0, 0, last]
-        };
+        let stamp = Stamp::of(position, slots);
         match self {
             Packet::Short { bytes, size } => {
                 let mut content = [0u8; 64];
                 content[..PAYLOAD].copy_from_slice(bytes);
-                short_line(&to_line(&content), usize::from(*size), position, slots)
+                short_line(&to_line(&content), usize::from(*size), stamp)
             }
             Packet::Typed { label, bytes } => {
                 let mut content = [0u8; 64];
                 content[..TYPED].copy_from_slice(bytes);
-                typed_line(&to_line(&content), label, position, slots)
+                typed_line(&to_line(&content), label, stamp)
             }
-            Packet::Buffered { label, line, area_end } => {
-                let mut packet = announcement(kind::BUFFERED, label);
-                packet[2] = u64::from(*line) | u64::from(*area_end) << 32;
-                packet
-            }
-            Packet::HandOver { label, name } => {
-                let mut packet = announcement(kind::HAND_OVER, label);
-                packet[2] = u64::from(name.owner) | u64::from(name.seat) << 32;
-                packet[3] = u64::from(name.index);
-                packet[4] = name.offset;
-                packet[5] = name.capacity;
-                packet
-            }
-            Packet::Request { label } => announcement(kind::REQUEST, label),
+            Packet::Buffered { label, line, area_end } => buffered_line(label, *line, *area_end, stamp),
+            Packet::HandOver { label, name } => hand_over_line(label, name, stamp),
+            Packet::Request { label } => request_line(label, stamp),
             Packet::Packed { packed, words } => {
                 let mut packet: Line = [0; 8];
                 packet[..words.len()].copy_from_slice(words);
-                packet[7] = packed.content().word() | control(ANNOUNCEMENT, position, slots);
+                packet[7] = packed.content().word() | stamp.with(ANNOUNCEMENT);
                 packet
             }
         }
@@ -153,7 +174,7 @@ impl Packet {
     /// Whether the last word of a slot says that `position` has arrived.
     #[inline]
     pub fn has_arrived(last: u64, position: Position, slots: u32) -> bool {
-        (last >> 62) as u8 == tag(position, slots)
+        Stamp::of(position, slots).has_arrived(last)
     }
 
     /// Reads the line that has arrived at `position`.
@@ -171,7 +192,8 @@ impl Packet {
             return Ok(Packet::Short { bytes: array(&to_bytes(line)), size: length });
         }
         let (kind, element) = (last as u8, (last >> 8) as u8);
-        if let Some(packed) = Packed::read(last) {
+        if Carries::of(last) == Carries::Small {
+            let packed = Packed::from_word(last);
             if !packed.is_possible() {
                 return Err(Nonsense("a slot with small messages that cannot be"));
             }
@@ -214,7 +236,7 @@ pub fn needed(label: &Label) -> u64 {
 }
 
 fn check(label: &Label) -> Result<(), Nonsense> {
-    if label.size >= 1 << 48 || label.runs > RUNS_MAX {
+    if label.size >= SIZE_LIMIT || label.runs > RUNS_MAX {
         return Err(Nonsense("an impossible length"));
     }
     if (label.element == MIXED) != (label.runs > 0) || label.element == 0 {
@@ -233,48 +255,70 @@ fn array<const N: usize>(bytes: &[u8; 64]) -> [u8; N] {
     out
 }
 
-/// Length, sequence and tag of the lap, in the last word of a line.
-#[inline]
-pub(super) fn control(length: u8, position: Position, slots: u32) -> u64 {
-    u64::from(position as u8) << 48 | u64::from(length | tag(position, slots) << 6) << 56
-}
-
 /// The line of raw bytes: `content` as a parcel has it, `size` bytes of it in use.
 #[inline]
-pub fn short_line(content: &Line, size: usize, position: Position, slots: u32) -> Line {
+pub fn short_line(content: &Line, size: usize, stamp: Stamp) -> Line {
     let mut line = *content;
-    line[7] = line[7] & (u64::MAX >> 16) | control(size as u8, position, slots);
+    line[7] = line[7] & (u64::MAX >> 16) | stamp.with(size as u8);
     line
 }
 
 /// The line of up to [`TYPED`] bytes with types: `content` as a parcel has it, then its runs.
 #[inline]
-pub fn typed_line(content: &Line, label: &Label, position: Position, slots: u32) -> Line {
+pub fn typed_line(content: &Line, label: &Label, stamp: Stamp) -> Line {
     let mut line = *content;
     let kind = u64::from(kind::TYPED) | u64::from(label.element) << 8;
-    line[7] = kind | label.size << 16 | u64::from(label.runs as u8) << 24 | control(ANNOUNCEMENT, position, slots);
+    line[7] = kind | label.size << 16 | u64::from(label.runs as u8) << 24 | stamp.with(ANNOUNCEMENT);
     line
+}
+
+/// The line of what lies elsewhere: four words that tell where.
+#[inline]
+fn announcement_line(kind: u8, label: &Label, place: [u64; 4], stamp: Stamp) -> Line {
+    let last = u64::from(kind) | u64::from(label.element) << 8 | stamp.with(ANNOUNCEMENT);
+    [u64::from(label.runs) << 32, label.size, place[0], place[1], place[2], place[3], 0, last]
+}
+
+/// The line of a [`Packet::Buffered`].
+#[inline]
+pub fn buffered_line(label: &Label, line: u32, area_end: u32, stamp: Stamp) -> Line {
+    let place = [u64::from(line) | u64::from(area_end) << 32, 0, 0, 0];
+    announcement_line(kind::BUFFERED, label, place, stamp)
+}
+
+/// The line of a [`Packet::HandOver`].
+#[inline]
+pub fn hand_over_line(label: &Label, name: &BufferName, stamp: Stamp) -> Line {
+    let owner = u64::from(name.owner) | u64::from(name.seat) << 32;
+    let place = [owner, u64::from(name.index), name.offset, name.capacity];
+    announcement_line(kind::HAND_OVER, label, place, stamp)
+}
+
+/// The line of a [`Packet::Request`].
+#[inline]
+pub fn request_line(label: &Label, stamp: Stamp) -> Line {
+    announcement_line(kind::REQUEST, label, [0; 4], stamp)
 }
 
 /// The line of content that is not as a slot has it: in a buffer, or with runs.
 #[cold]
-pub fn collected_line(parcel: &Parcel, position: Position, slots: u32) -> Line {
+pub fn collected_line(parcel: &Parcel, stamp: Stamp) -> Line {
     let label = Label::of(parcel);
     if label.element == BYTES {
-        let mut bytes = [0; PAYLOAD];
-        parcel.collect(&mut bytes);
-        return Packet::Short { bytes, size: label.size as u8 }.write(position, slots);
+        let mut bytes = [0; 64];
+        parcel.collect(&mut bytes[..PAYLOAD]);
+        return short_line(&to_line(&bytes), label.size as usize, stamp);
     }
-    let mut bytes = [0; TYPED];
-    parcel.collect(&mut bytes);
-    Packet::Typed { label, bytes }.write(position, slots)
+    let mut bytes = [0; 64];
+    parcel.collect(&mut bytes[..TYPED]);
+    typed_line(&to_line(&bytes), &label, stamp)
 }
 
-/// Size and element type of a line that has arrived at `position`, if all of its content is in it and of one type: what the hot
+/// Size and element type of a line that has arrived with `stamp`, if all of its content is in it and of one type: what the hot
 /// path decodes, from the `last` word alone. Anything else is for [`Packet::read`].
 #[inline]
-pub fn simple(last: u64, position: Position) -> Option<(usize, u8)> {
-    if (last >> 48) as u8 != position as u8 {
+pub fn simple(last: u64, stamp: Stamp) -> Option<(usize, u8)> {
+    if !stamp.is_next(last) {
         return None;
     }
     let length = (last >> 56) as u8 & 63;
@@ -286,21 +330,32 @@ pub fn simple(last: u64, position: Position) -> Option<(usize, u8)> {
     (is_simple && element != 0 && element != MIXED).then_some((usize::from(size), element))
 }
 
-/// Whether the last word of a line is that of a buffered message.
+/// Label, line of the area, and end of the area in use, from a line that has arrived with `stamp` and whose last word says that it
+/// is of [`Carries::Beside`]. Nonsense and messages with runs are for [`Packet::read`].
 #[inline]
-pub fn is_buffered(last: u64) -> bool {
-    announces(last, kind::BUFFERED)
+pub fn buffered(words: &[AtomicU64; 8], last: u64, stamp: Stamp) -> Option<(Label, u32, u32)> {
+    let label = announced(words, last, stamp)?;
+    let place = words[2].load(Ordering::Relaxed);
+    Some((label, place as u32, (place >> 32) as u32))
 }
 
-/// Whether the last word of a line is that of a buffer handed over.
+/// As [`buffered`], from a line of [`Carries::HandOver`].
 #[inline]
-pub fn is_hand_over(last: u64) -> bool {
-    announces(last, kind::HAND_OVER)
+pub fn handed_over(words: &[AtomicU64; 8], last: u64, stamp: Stamp) -> Option<(Label, BufferName)> {
+    let label = announced(words, last, stamp)?;
+    let [owner, index, offset, capacity] = std::array::from_fn(|index| words[2 + index].load(Ordering::Relaxed));
+    let name = BufferName { owner: owner as u32, seat: (owner >> 32) as u16, index: index as u32, offset, capacity };
+    (label.size <= capacity).then_some((label, name))
 }
 
+/// The label of what lies elsewhere, if it makes sense and has no runs.
 #[inline]
-fn announces(last: u64, kind: u8) -> bool {
-    (last >> 56) as u8 & 63 == ANNOUNCEMENT && last as u8 == kind
+fn announced(words: &[AtomicU64; 8], last: u64, stamp: Stamp) -> Option<Label> {
+    // Relaxed, here and above: ordered by the acquire of the last word.
+    let element = (last >> 8) as u8;
+    let (runs, size) = ((words[0].load(Ordering::Relaxed) >> 32) as u32, words[1].load(Ordering::Relaxed));
+    let is_plain = stamp.is_next(last) && runs == 0 && size < SIZE_LIMIT && element != 0 && element != MIXED;
+    is_plain.then_some(Label { element, size, runs: 0 })
 }
 
 fn to_line(bytes: &[u8; 64]) -> Line {
@@ -358,7 +413,7 @@ mod tests {
             label().prop_map(|label| Packet::Request { label }),
             (prop::collection::vec(0usize..=8, 1..8), 1u8..13, any::<[u64; 7]>()).prop_map(
                 |(sizes, element, words)| {
-                    let first = Packed::first(sizes[0], element, 0, 64);
+                    let first = Packed::first(sizes[0], element, Stamp::of(0, 64));
                     let packed =
                         sizes[1..].iter().fold(first, |packed, size| packed.and(*size, element).expect("room for 7"));
                     Packet::Packed { packed: packed.content(), words }
@@ -381,7 +436,7 @@ mod tests {
         fn the_hot_path_decodes_what_the_general_one_does(line: [u64; 8], position: u32, kind in 0u64..3, length in 61u64..64) {
             let mut line = line;
             line[7] = line[7] & !(255 << 56 | 255 << 48 | 255) | length << 56 | u64::from(position as u8) << 48 | kind;
-            if let Some((size, element)) = simple(line[7], position) {
+            if let Some((size, element)) = simple(line[7], Stamp::of(position, 64)) {
                 match Packet::read(&line, position) {
                     Ok(Packet::Short { size: length, .. }) => prop_assert_eq!((usize::from(length), BYTES), (size, element)),
                     Ok(Packet::Typed { label, .. }) => {

@@ -13,8 +13,8 @@ use deck_sync::atomic::Ordering;
 use deck_sync::{Error, ErrorKind, NodeId, Result, barrier, point};
 
 use super::packed::{self, Packed};
-use super::packet::{self, Label, Packet, needed};
-use super::ring::{Position, Shape, credit};
+use super::packet::{self, Carries, Label, Packet, needed};
+use super::ring::{Position, Shape, Stamp, credit};
 use crate::parcel::Parcel;
 use crate::protocol::Protocol;
 
@@ -50,6 +50,8 @@ pub struct Receiver<R: Remote> {
     shape: Shape,
     count: u32,
     slots: Lines,
+    /// Offset of the area in the ring.
+    beside: usize,
     /// What may be owed; computed once, as they are needed with every message.
     slack: u32,
     area_slack: u32,
@@ -61,6 +63,7 @@ pub struct Receiver<R: Remote> {
     /// Offset of the credit line in the sender's segment.
     credit: usize,
     head: Position,
+    stamp: Stamp,
     /// Of the small messages in the slot at `head`, how many were taken, how many are known to be there, and the last word that
     /// said so, or 0. If all of them were taken the slot is *drained*: until the next slot is in use, more may be added.
     taken: u32,
@@ -115,6 +118,7 @@ impl<R: Remote> Receiver<R> {
             from: parts.from,
             count: parts.shape.slots(),
             slots: Lines::of(&parts.ring, parts.shape.slots()),
+            beside: parts.shape.area(),
             slack: parts.shape.slack(),
             area_slack: parts.shape.area_slack(),
             bytes_slack: parts.shape.bytes_slack(),
@@ -124,6 +128,7 @@ impl<R: Remote> Receiver<R> {
             remote: parts.remote,
             credit: parts.credit,
             head: 0,
+            stamp: Stamp::of(0, parts.shape.slots()),
             taken: 0,
             known: 0,
             packed: Packed::default(),
@@ -149,7 +154,8 @@ impl<R: Remote> Receiver<R> {
     /// For tests: see [`super::sender::Sender::begin_at`].
     #[doc(hidden)]
     pub fn begin_at(&mut self, position: Position, area: u32) {
-        (self.head, self.answered, self.messages) = (position, position, position);
+        (self.answered, self.messages) = (position, position);
+        self.go_to(position);
         (self.area, self.told_area, self.told_head) = (area, area, position);
         self.told = position.wrapping_sub(1);
         self.tell();
@@ -168,6 +174,11 @@ impl<R: Remote> Receiver<R> {
     /// Messages taken, of all times, modulo 2^32.
     pub fn messages(&self) -> u32 {
         self.messages
+    }
+
+    #[inline]
+    fn go_to(&mut self, head: Position) {
+        (self.head, self.stamp) = (head, Stamp::of(head, self.count));
     }
 
     /// The place of a position.
@@ -208,33 +219,34 @@ impl<R: Remote> Receiver<R> {
         if here.is_some() || !self.is_drained() {
             return Ok(here);
         }
-        let Some(next) = self.at(self.head.wrapping_add(1))? else { return Ok(None) };
+        let next = self.head.wrapping_add(1);
+        let Some(last) = self.at(next)? else { return Ok(None) };
         // Ordered by the acquire of the next slot's last word: nothing is added to this one any more.
         let here = self.here()?;
         if here.is_some() {
             return Ok(here);
         }
         self.leave_slot();
-        Ok(Some(next))
+        Ok(Some(last))
     }
 
     /// The last word of the slot at `head`, if it has arrived and tells of a message that was not taken.
     #[inline]
     fn here(&self) -> Result<Option<u64>> {
         let last = self.last_word(self.head);
-        if last == self.packed.word() && self.taken == self.known { Ok(None) } else { self.arrived(last, self.head) }
+        if last == self.packed.word() && self.taken == self.known { Ok(None) } else { self.arrived(last, self.stamp) }
     }
 
     /// The last word of the slot at `position`, if it has arrived.
     #[inline]
     fn at(&self, position: Position) -> Result<Option<u64>> {
-        self.arrived(self.last_word(position), position)
+        self.arrived(self.last_word(position), Stamp::of(position, self.count))
     }
 
-    /// `last`, if it tells that `position` has arrived.
+    /// `last`, if it tells that the position with `stamp` has arrived.
     #[inline]
-    fn arrived(&self, last: u64, position: Position) -> Result<Option<u64>> {
-        if Packet::has_arrived(last, position, self.count) {
+    fn arrived(&self, last: u64, stamp: Stamp) -> Result<Option<u64>> {
+        if stamp.has_arrived(last) {
             return Ok(Some(last));
         }
         if last >> 62 == 3 {
@@ -289,22 +301,20 @@ impl<R: Remote> Receiver<R> {
     /// Takes the message at `head`, if that is all there is to do.
     #[inline]
     fn take_here(&mut self, last: u64, into: &mut Parcel) -> Option<Protocol> {
-        if let Some(packed) = Packed::read(last) {
-            return self.take_small(packed, into).then_some(Protocol::Short);
-        }
-        if self.take_line(last, into) {
-            return Some(Protocol::Short);
-        }
-        if self.take_beside(last, into) {
-            return Some(Protocol::Buffered);
-        }
-        self.take_over(last, into).then_some(Protocol::ZeroCopy)
+        let (is_taken, protocol) = match Carries::of(last) {
+            Carries::Line => (self.take_line(last, into), Protocol::Short),
+            Carries::Small => (self.take_small(Packed::from_word(last), into), Protocol::Short),
+            Carries::Beside => (self.take_beside(last, into), Protocol::Buffered),
+            Carries::HandOver => (self.take_over(last, into), Protocol::ZeroCopy),
+            Carries::Other => return None,
+        };
+        is_taken.then_some(protocol)
     }
 
-    /// Takes the next of the small messages at `head`, where the last word is that of a slot with such.
+    /// Takes the next of the small messages at `head`, where the last word is `packed`.
     #[inline]
     fn take_small(&mut self, packed: Packed, into: &mut Parcel) -> bool {
-        if !packed.is_at(self.head) || !packed.is_possible() || packed.count() <= self.taken {
+        if !self.stamp.is_next(packed.word()) || !packed.is_possible() || packed.count() <= self.taken {
             return false;
         }
         (self.packed, self.known) = (packed, packed.count());
@@ -322,6 +332,12 @@ impl<R: Remote> Receiver<R> {
         if self.taken == packed::MESSAGES {
             self.leave_slot();
         }
+        self.count_short();
+    }
+
+    /// A message was taken that lay in a slot.
+    #[inline]
+    fn count_short(&mut self) {
         self.messages = self.messages.wrapping_add(1);
         point("retrieve/held");
         // Area and bytes are as they were when that was decided last.
@@ -334,8 +350,9 @@ impl<R: Remote> Receiver<R> {
     /// Takes the message that lies in the area, if `into` has a buffer for it. Not inlined: shorter messages would pay for it.
     #[inline(never)]
     fn take_beside(&mut self, last: u64, into: &mut Parcel) -> bool {
-        let packet = packet::is_buffered(last).then(|| Packet::read(&self.line(self.head, last), self.head));
-        let Some(Ok(Packet::Buffered { label, line, area_end })) = packet else { return false };
+        let Some((label, line, area_end)) = packet::buffered(self.slots.line(self.head), last, self.stamp) else {
+            return false;
+        };
         let Some(data) = self.beside(&label, line) else { return false };
         // SAFETY: `data` is readable for what the label needs.
         if !unsafe { into.copy_in_place(&label, data) } {
@@ -350,11 +367,11 @@ impl<R: Remote> Receiver<R> {
     /// Takes the message that is all of the slot at `head`.
     #[inline]
     fn take_line(&mut self, last: u64, into: &mut Parcel) -> bool {
-        let Some((size, element)) = packet::simple(last, self.head) else { return false };
+        let Some((size, element)) = packet::simple(last, self.stamp) else { return false };
         into.set_words(self.slots.line(self.head), size, element);
         self.expected_lines = 0;
         self.leave_whole_slot();
-        self.count(Protocol::Short);
+        self.count_short();
         true
     }
 
@@ -423,14 +440,14 @@ impl<R: Remote> Receiver<R> {
         let mask = self.shape.area_lines - 1;
         for ahead in 0..self.expected_lines {
             let line = (self.area.wrapping_add(ahead) & mask) as usize;
-            self.ring.prefetch((self.shape.area() + line * LINE) / 8);
+            self.ring.prefetch((self.beside + line * LINE) / 8);
         }
     }
 
     /// Nothing more is to be taken from the slot at `head`.
     #[inline]
     fn leave_slot(&mut self) {
-        self.head = self.head.wrapping_add(1);
+        self.go_to(self.head.wrapping_add(1));
         (self.taken, self.known, self.packed) = (0, 0, Packed::default());
     }
 
@@ -461,7 +478,7 @@ impl<R: Remote> Receiver<R> {
         let from = line as usize * LINE;
         let area_bytes = self.shape.area_lines as usize * LINE;
         from.checked_add(bytes).filter(|end| *end <= area_bytes)?;
-        Some(self.ring.address((self.shape.area() + from) / 8, bytes))
+        Some(self.ring.address((self.beside + from) / 8, bytes))
     }
 
     #[inline]
@@ -561,8 +578,8 @@ impl<R: Remote> Receiver<R> {
         if self.is_drained() && self.head != tail {
             self.leave_slot();
         }
-        while self.head != tail && Packet::has_arrived(self.last_word(self.head), self.head, self.count) {
-            self.head = self.head.wrapping_add(1);
+        while self.head != tail && self.stamp.has_arrived(self.last_word(self.head)) {
+            self.go_to(self.head.wrapping_add(1));
         }
         self.head == tail
     }

@@ -179,6 +179,37 @@ pub fn tag(position: Position, slots: u32) -> u8 {
     1 + u8::from(position & slots != 0)
 }
 
+/// What the last word of the slot at a position has beside what it tells: the sequence in bits 48 to 55, the tag in the two highest. Made
+/// before it is needed, as both sides know which position is next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stamp(u64);
+
+impl Stamp {
+    /// That of `position` in a ring of `slots` slots.
+    #[inline]
+    pub fn of(position: Position, slots: u32) -> Stamp {
+        Stamp(u64::from(position as u8) << 48 | u64::from(tag(position, slots)) << 62)
+    }
+
+    /// With the six bits of a length between the two.
+    #[inline]
+    pub fn with(self, length: u8) -> u64 {
+        self.0 | u64::from(length) << 56
+    }
+
+    /// Whether a last word says that the position has arrived.
+    #[inline]
+    pub fn has_arrived(self, last: u64) -> bool {
+        (last ^ self.0) >> 62 == 0
+    }
+
+    /// Whether a last word has the sequence of the position.
+    #[inline]
+    pub fn is_next(self, last: u64) -> bool {
+        ((last ^ self.0) >> 48) as u8 == 0
+    }
+}
+
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;

@@ -12,13 +12,13 @@ use std::sync::Arc;
 
 use deck_segment::fabric::{Line, Slots};
 use deck_segment::layout::{LINE, LINE_WORDS};
-use deck_segment::{Lines, Region, Remote, Words};
+use deck_segment::{Buffer, Lines, Region, Remote, Words};
 use deck_sync::atomic::{AtomicU32, Ordering};
 use deck_sync::{Biased, Error, ErrorKind, Event, NodeId, barrier, point};
 
-use super::packed::{self, Packed};
-use super::packet::{self, Label, Packet};
-use super::ring::{Position, RingPlace, Shape, credit};
+use super::packed::Packed;
+use super::packet::{self, Label};
+use super::ring::{Position, RingPlace, Shape, Stamp, credit};
 use crate::parcel::{BYTES, Parcel, Small};
 use crate::protocol::{Budget, Protocol, SHORT_TYPED, Thresholds, choose};
 use crate::traffic::Traffic;
@@ -64,6 +64,8 @@ pub struct Sender<R: Remote> {
     shape: Shape,
     count: u32,
     slots: R::Slots,
+    /// Offset of the area in the receiver's segment.
+    area: usize,
     limit: u32,
     receiver: NodeId,
     credit: Words,
@@ -82,6 +84,7 @@ pub struct Sender<R: Remote> {
 struct Posting {
     /// Of the next slot.
     position: Position,
+    stamp: Stamp,
     /// The slot before it, if it holds small messages.
     open: Packed,
     /// Slots that may be used before the credits are looked at again.
@@ -92,6 +95,8 @@ struct Posting {
     /// Bytes posted by protocol 3, of all times, and those of them that were retrieved when somebody last looked.
     bytes: u64,
     retired_bytes: u64,
+    /// Bytes of the budget that are left from messages that were retrieved; none if nothing is in flight.
+    left: u64,
     in_flight: Box<[Option<InFlight>]>,
     /// Up to which position those in flight were let go of.
     reaped: Position,
@@ -134,6 +139,7 @@ impl<R: Remote> Sender<R> {
             slots: parts.remote.slots(parts.place.ring, count),
             remote: parts.remote,
             place: parts.place,
+            area: parts.place.ring + parts.shape.area(),
             shape: parts.shape,
             count,
             limit,
@@ -146,12 +152,14 @@ impl<R: Remote> Sender<R> {
             traffic: Traffic::default(),
             posting: Biased::new(Posting {
                 position: 0,
+                stamp: Stamp::of(0, count),
                 open: Packed::NONE,
                 room: limit,
                 area: 0,
                 retired_area: 0,
                 bytes: 0,
                 retired_bytes: 0,
+                left: 0,
                 in_flight,
                 reaped: 0,
             }),
@@ -165,6 +173,7 @@ impl<R: Remote> Sender<R> {
     pub fn begin_at(&mut self, position: Position, area: u32) {
         let mut posting = self.posting.lock();
         (posting.position, posting.reaped) = (position, position);
+        posting.stamp = Stamp::of(position, self.count);
         (posting.area, posting.retired_area) = (area & AREA_MASK, area & AREA_MASK);
     }
 
@@ -218,7 +227,10 @@ impl<R: Remote> Sender<R> {
     /// post to the same ring, for as long as that takes.
     #[inline]
     pub fn post(&self, parcel: &Parcel) -> Result<Protocol, Refusal> {
-        if self.post_quickly(parcel) { Ok(Protocol::Short) } else { self.post_whole(parcel) }
+        match self.post_quickly(parcel) {
+            Some(protocol) => Ok(protocol),
+            None => self.post_any(parcel),
+        }
     }
 
     /// Where small messages are added to slots.
@@ -228,59 +240,96 @@ impl<R: Remote> Sender<R> {
         self.slots.mapped().filter(|_| self.shape.shares_slots)
     }
 
-    /// Posts a small message as the thread that always posts here, if there is room and nothing else is to be done; otherwise
-    /// nothing happens. Never waits.
+    /// Posts as the thread that always posts here, if there is room and nothing else is to be done; otherwise nothing happens. Never
+    /// waits.
+    #[inline]
+    pub fn post_quickly(&self, parcel: &Parcel) -> Option<Protocol> {
+        match (self.shared_slots(), parcel.small()) {
+            (Some(lines), Some(small)) => self.post_small_quickly(lines, &small),
+            _ => self.post_longer_quickly(parcel),
+        }
+    }
+
     #[inline(always)]
-    pub fn post_quickly(&self, parcel: &Parcel) -> bool {
-        let (Some(lines), Some(small)) = (self.shared_slots(), parcel.small()) else { return false };
-        self.posting.visit_as_favourite(|posting| self.post_at_once(posting, lines, &small)) == Some(true)
+    fn post_small_quickly(&self, lines: &Lines, small: &Small) -> Option<Protocol> {
+        self.posting.visit_as_favourite(|posting| self.post_at_once(posting, lines, small))?
     }
 
     /// Posts a small message if nothing else is to be done. Budget: two words of the slot, the second line of credits. No locked
     /// operation, no allocation, no system call.
     #[inline(always)]
-    fn post_at_once(&self, posting: &mut Posting, lines: &Lines, small: &Small) -> bool {
-        !self.is_closed() && self.pack(posting, lines, small)
+    fn post_at_once(&self, posting: &mut Posting, lines: &Lines, small: &Small) -> Option<Protocol> {
+        (!self.is_closed() && self.pack(posting, lines, small)).then_some(Protocol::Short)
     }
 
     /// Not inlined: small messages would pay for it.
     #[inline(never)]
-    fn post_whole(&self, parcel: &Parcel) -> Result<Protocol, Refusal> {
-        if let Some(line) = parcel.inline_line().filter(|_| self.is_line(parcel))
-            && self.posting.visit_as_favourite(|posting| self.post_line_at_once(posting, line, parcel)) == Some(true)
-        {
-            return Ok(Protocol::Short);
+    fn post_longer_quickly(&self, parcel: &Parcel) -> Option<Protocol> {
+        if parcel.runs() != 0 {
+            return None;
         }
-        self.post_any(parcel)
-    }
-
-    /// Whether inline content is to have a slot of its own, as it lies there.
-    #[inline]
-    fn is_line(&self, parcel: &Parcel) -> bool {
-        let is_shared = self.shared_slots().is_some() && parcel.size() <= packed::BYTES;
-        parcel.runs() == 0 && !is_shared && (parcel.element() == BYTES || parcel.size() <= SHORT_TYPED)
+        let (posting, size) = (&self.posting, parcel.size());
+        if let Some(line) = parcel.inline_line()
+            && (parcel.element() == BYTES || size <= SHORT_TYPED)
+        {
+            return posting.visit_as_favourite(|posting| self.post_line_at_once(posting, line, parcel))?;
+        }
+        match choose(parcel, &self.thresholds, self.shape.area_max()) {
+            Protocol::Buffered => posting.visit_as_favourite(|posting| self.post_beside_at_once(posting, parcel))?,
+            Protocol::ZeroCopy if parcel.buffer().is_some_and(Buffer::is_own) => {
+                posting.visit_as_favourite(|posting| self.post_zero_copy_at_once(posting, parcel))?
+            }
+            _ => None,
+        }
     }
 
     /// Posts what lies in a line already, if nothing else is to be done. Every instruction before the line is written is part of the
     /// latency. Budget: all of the slot, and the one that will be written eight messages later is fetched; the second line of credits.
     /// No locked operation, no allocation, no system call.
     #[inline(always)]
-    fn post_line_at_once(&self, posting: &mut Posting, line: &Line, parcel: &Parcel) -> bool {
-        let has_room = posting.room != 0 && !self.is_closed();
-        if has_room {
-            self.publish(posting, &self.line(line, parcel, posting.position));
+    fn post_line_at_once(&self, posting: &mut Posting, line: &Line, parcel: &Parcel) -> Option<Protocol> {
+        self.has_room(posting).then(|| {
+            self.publish(posting, &Self::line(line, parcel, posting.stamp));
             self.traffic.count(Protocol::Short, parcel.size());
-        }
-        has_room
+            Protocol::Short
+        })
     }
 
-    /// The slot of inline content of one type at `position`.
+    /// Posts content of one type beside the slot, if nothing else is to be done. Budget: the lines of the content, and the slot as for
+    /// shorter messages. No locked operation, no allocation, no system call.
+    #[inline(always)]
+    fn post_beside_at_once(&self, posting: &mut Posting, parcel: &Parcel) -> Option<Protocol> {
+        if !self.has_room(posting) {
+            return None;
+        }
+        let place = self.find_area(posting, parcel.size().div_ceil(LINE) as u32)?;
+        // SAFETY: a parcel's content is readable for its size.
+        unsafe { self.publish_beside(posting, &Label::of(parcel), place, parcel.data().as_ptr()) };
+        self.traffic.count(Protocol::Buffered, parcel.size());
+        Some(Protocol::Buffered)
+    }
+
+    /// Hands over a buffer of this node, if nothing else is to be done. Budget: see [`Sender::post_zero_copy`].
+    #[inline(always)]
+    fn post_zero_copy_at_once(&self, posting: &mut Posting, parcel: &Parcel) -> Option<Protocol> {
+        let posted = self.post_zero_copy(posting, parcel).ok()?;
+        self.traffic.count(posted, parcel.size());
+        Some(posted)
+    }
+
+    /// Whether the next slot is known to be free, of a mail box that is open.
     #[inline]
-    fn line(&self, content: &Line, parcel: &Parcel, position: Position) -> Line {
+    fn has_room(&self, posting: &Posting) -> bool {
+        posting.room != 0 && !self.is_closed()
+    }
+
+    /// The slot of inline content of one type.
+    #[inline]
+    fn line(content: &Line, parcel: &Parcel, stamp: Stamp) -> Line {
         if parcel.element() == BYTES {
-            packet::short_line(content, parcel.size(), position, self.count)
+            packet::short_line(content, parcel.size(), stamp)
         } else {
-            packet::typed_line(content, &Label::of(parcel), position, self.count)
+            packet::typed_line(content, &Label::of(parcel), stamp)
         }
     }
 
@@ -300,15 +349,15 @@ impl<R: Remote> Sender<R> {
 
     fn post_short(&self, posting: &mut Posting, parcel: &Parcel) -> Result<Protocol, Refusal> {
         if let (Some(lines), Some(small)) = (self.shared_slots(), parcel.small()) {
-            while !self.post_at_once(posting, lines, &small) {
+            while self.post_at_once(posting, lines, &small).is_none() {
                 self.check_slot(posting)?;
             }
             return Ok(Protocol::Short);
         }
         self.check_slot(posting)?;
         let line = match parcel.inline_line().filter(|_| parcel.runs() == 0) {
-            Some(line) => self.line(line, parcel, posting.position),
-            None => packet::collected_line(parcel, posting.position, self.count),
+            Some(line) => Self::line(line, parcel, posting.stamp),
+            None => packet::collected_line(parcel, posting.stamp),
         };
         self.publish(posting, &line);
         self.traffic.count(Protocol::Short, parcel.size());
@@ -317,25 +366,42 @@ impl<R: Remote> Sender<R> {
 
     fn post_buffered(&self, posting: &mut Posting, parcel: &Parcel) -> Result<Protocol, Refusal> {
         self.check_slot(posting)?;
-        let needed = Parcel::needed(parcel.size(), parcel.runs());
-        let Some((line, area_end)) = self.find_area(posting, needed.div_ceil(LINE) as u32) else {
+        let label = Label::of(parcel);
+        let needed = packet::needed(&label) as usize;
+        let Some(place) = self.find_area(posting, needed.div_ceil(LINE) as u32) else {
             return self.post_zero_copy(posting, parcel);
         };
-        let offset = self.place.ring + self.shape.area() + line as usize * LINE;
-        if parcel.runs() == 0 {
-            // SAFETY: the parcel's content is readable for its size.
-            unsafe { self.remote.write_bytes(offset, parcel.data().as_ptr(), parcel.size()) };
+        let mut collected = Vec::new();
+        let data = if parcel.runs() == 0 {
+            parcel.data().as_ptr().cast_const()
         } else {
-            let mut bytes = vec![0u8; needed];
-            parcel.collect(&mut bytes);
-            // SAFETY: the vector is readable for its length.
-            unsafe { self.remote.write_bytes(offset, bytes.as_ptr(), bytes.len()) };
-        }
+            collected.resize(needed, 0u8);
+            parcel.collect(&mut collected);
+            collected.as_ptr()
+        };
+        // SAFETY: a parcel's content is readable for its size, a vector for its length.
+        unsafe { self.publish_beside(posting, &label, place, data) };
+        Ok(Protocol::Buffered)
+    }
+
+    /// Writes the content of a buffered message to its place in the area, as [`Sender::find_area`] has found it, and tells of it.
+    ///
+    /// # Safety
+    /// `data` is readable for what the label needs.
+    #[inline(always)]
+    unsafe fn publish_beside(
+        &self,
+        posting: &mut Posting,
+        label: &Label,
+        (line, area_end): (u32, u32),
+        data: *const u8,
+    ) {
+        let offset = self.area + line as usize * LINE;
+        // SAFETY: `data` is readable for what the label needs (caller).
+        unsafe { self.remote.write_bytes(offset, data, packet::needed(label) as usize) };
         self.remote.flush();
         posting.area = area_end;
-        let packet = Packet::Buffered { label: Label::of(parcel), line, area_end };
-        self.publish(posting, &packet.write(posting.position, self.count));
-        Ok(Protocol::Buffered)
+        self.publish(posting, &packet::buffered_line(label, line, area_end, posting.stamp));
     }
 
     /// The place of a position.
@@ -383,6 +449,7 @@ impl<R: Remote> Sender<R> {
     }
 
     /// Where `lines` lines of the area are free, and how far it is used with them.
+    #[inline]
     fn find_area(&self, posting: &mut Posting, lines: u32) -> Option<(u32, u32)> {
         let mask = self.shape.area_lines - 1;
         let begin = posting.area & mask;
@@ -428,9 +495,9 @@ impl<R: Remote> Sender<R> {
             Some(added) => (posting.position.wrapping_sub(1), added),
             None if posting.room == 0 => return false,
             None => {
-                let position = posting.position;
+                let (position, packed) = (posting.position, Packed::first(small.size, small.element, posting.stamp));
                 self.next_slot(posting);
-                (position, Packed::first(small.size, small.element, position, self.count))
+                (position, packed)
             }
         };
         posting.open = packed;
@@ -447,6 +514,7 @@ impl<R: Remote> Sender<R> {
     #[inline]
     fn next_slot(&self, posting: &mut Posting) {
         posting.position = posting.position.wrapping_add(1);
+        posting.stamp = Stamp::of(posting.position, self.count);
         posting.room -= 1;
         self.expect(posting, EXPECT - 1);
     }

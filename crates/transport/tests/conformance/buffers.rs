@@ -132,6 +132,45 @@ pub fn a_sender_that_is_alone_again_changes_in_place<F: Fabric>(seed: u64) {
     }
 }
 
+pub fn a_message_that_is_posted_again_and_again_is_shared_while_somebody_has_it<F: Fabric>(seed: u64) {
+    let [a, b] = job();
+    let mut ring = Ring::<F>::new(&a, &b, seed);
+    let mut parcel = a.parcel(1, &pattern(1, SIZE));
+    let other = a.parcel(1, &pattern(2, SIZE));
+    for round in 0..3u8 {
+        let address = parcel.data();
+        let mut into = Parcel::default();
+        for _ in 0..10 {
+            ring.must_post(&parcel);
+            ring.take_into(&mut into, &b);
+            assert_same(&into, &parcel);
+            let held = into.clone();
+            // In place of itself while a clone has it too, of another one, and of another one's place.
+            for next in [&parcel, &other, &other, &parcel] {
+                ring.must_post(next);
+                ring.take_into(&mut into, &b);
+                assert_same(&into, next);
+            }
+            assert_same(&held, &parcel);
+            ring.settle(&b);
+        }
+        parcel.edit(&a.heap).unwrap()[0] = round;
+        if F::Remote::IS_MAPPED {
+            assert_ne!(parcel.data(), address, "the receiver reads it");
+        }
+        assert_ne!(into.bytes()[0], round);
+        let address = parcel.data();
+        ring.must_post(&parcel);
+        ring.must_post(&parcel);
+        drop((ring.take(&b), ring.take(&b), into));
+        ring.settle(&b);
+        parcel.edit(&a.heap).unwrap()[0] = 0xaa;
+        assert_eq!(parcel.data(), address, "a copy that nobody needed");
+    }
+    drop((parcel, other));
+    assert_eq!(a.heap.usage().buffers, 0);
+}
+
 pub fn one_message_is_posted_to_several_rings<F: Fabric>(seed: u64) {
     let [a, b, c] = job();
     let mut rings = [Ring::<F>::new(&a, &b, seed), Ring::<F>::new(&a, &b, seed + 1)];

@@ -62,6 +62,7 @@ conformance! {
         #[cfg_attr(miri, ignore = "minutes")]
         bytes_are_limited_but_an_empty_ring_takes_any_size,
         the_budget_is_shared_by_the_rings_of_a_node,
+        what_a_ring_has_left_of_the_budget_is_there_for_others,
         more_than_the_budget_can_never_be_posted,
         several_threads_post_and_each_keeps_its_order,
         a_sender_that_asked_for_room_is_told_of_every_credit,
@@ -78,6 +79,7 @@ conformance! {
         content_that_is_replaced_after_post_is_written_elsewhere_while_it_rests,
         content_that_is_changed_after_post_arrives_as_it_was_posted,
         a_sender_that_is_alone_again_changes_in_place,
+        a_message_that_is_posted_again_and_again_is_shared_while_somebody_has_it,
         one_message_is_posted_to_several_rings,
         #[cfg_attr(miri, ignore = "minutes")]
         a_received_message_is_posted_on_to_a_third_node,

@@ -107,6 +107,29 @@ pub fn the_budget_is_shared_by_the_rings_of_a_node<F: Fabric>(seed: u64) {
     assert_eq!(a.budget.used(), 0);
 }
 
+pub fn what_a_ring_has_left_of_the_budget_is_there_for_others<F: Fabric>(seed: u64) {
+    let [a, b, c] = job_with_budget(10_000);
+    let (mut to_b, to_c) = (Ring::<F>::new(&a, &b, seed), Ring::<F>::new(&a, &c, seed + 1));
+    let (large, small) = (a.parcel(1, &pattern(1, 4000)), a.parcel(1, &pattern(2, 2000)));
+    to_b.must_post(&large);
+    to_b.must_post(&large);
+    drop((to_b.take(&b), to_b.take(&b)));
+    to_b.settle_credits(&b);
+    // Lets go of the two and keeps their bytes for the next ones.
+    to_b.must_post(&small);
+    to_b.must_post(&small);
+    assert!(a.budget.used() <= 10_000);
+    let posted = to_c.post(&large);
+    assert!(to_b.sender.reap());
+    if posted.is_err() {
+        to_c.must_post(&large);
+    }
+    assert_eq!(a.budget.used(), 8000);
+    drop((to_b.take(&b), to_b.take(&b)));
+    to_b.settle(&b);
+    assert_eq!(a.budget.used(), 4000);
+}
+
 pub fn more_than_the_budget_can_never_be_posted<F: Fabric>(seed: u64) {
     let [a, b] = job_with_budget(10_000);
     let ring = Ring::<F>::new(&a, &b, seed);

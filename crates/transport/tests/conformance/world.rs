@@ -212,7 +212,12 @@ impl<F: Fabric> Ring<F> {
     /// The next message, if it is there now.
     pub fn try_take(&mut self, at: &Node) -> Result<Option<Parcel>, Error> {
         let mut parcel = Parcel::default();
-        Ok(self.receiver.take(&mut parcel, &at.heap, at)?.map(|_| parcel))
+        Ok(self.try_take_into(&mut parcel, at)?.then_some(parcel))
+    }
+
+    /// Whether there was one, which is in place of the content of `parcel` now.
+    fn try_take_into(&mut self, parcel: &mut Parcel, at: &Node) -> Result<bool, Error> {
+        Ok(self.receiver.take(parcel, &at.heap, at)?.is_some())
     }
 
     /// What control threads do, and time that passes.
@@ -227,9 +232,16 @@ impl<F: Fabric> Ring<F> {
 
     /// The next message, which has to come.
     pub fn take(&mut self, at: &Node) -> Parcel {
+        let mut parcel = Parcel::default();
+        self.take_into(&mut parcel, at);
+        parcel
+    }
+
+    /// As [`Ring::take`], in place of the content of `parcel`.
+    pub fn take_into(&mut self, parcel: &mut Parcel, at: &Node) {
         for _ in 0..1000 {
-            if let Some(parcel) = self.try_take(at).expect("nobody wrote nonsense") {
-                return parcel;
+            if self.try_take_into(parcel, at).expect("nobody wrote nonsense") {
+                return;
             }
             self.drive(at).expect("nobody wrote nonsense");
         }

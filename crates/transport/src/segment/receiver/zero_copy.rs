@@ -18,15 +18,18 @@ impl<R: Remote> Receiver<R> {
     /// again and tells. Not inlined: shorter messages would pay for it.
     #[inline(never)]
     pub(super) fn take_over(&mut self, last: u64, into: &mut Parcel) -> bool {
-        if !packet::is_hand_over(last) || !R::IS_MAPPED || !self.adopted.is_empty() {
+        if !R::IS_MAPPED || !self.adopted.is_empty() {
             return false;
         }
-        let Ok(Packet::HandOver { label, name }) = Packet::read(&self.line(self.head, last), self.head) else {
+        let Some((label, name)) = packet::handed_over(self.slots.line(self.head), last, self.stamp) else {
             return false;
         };
         let Some(heap) = self.heap.as_ref().filter(|heap| heap.owner().0 == name.owner) else { return false };
-        let Ok(buffer) = heap.receive(&name) else { return false };
-        self.accept(&label, buffer, into);
+        if into.receive(&label, &name, heap).is_err() {
+            return false;
+        }
+        self.bytes = self.bytes.wrapping_add(label.size);
+        self.expected_lines = 0;
         self.leave_whole_slot();
         self.count(Protocol::ZeroCopy);
         true

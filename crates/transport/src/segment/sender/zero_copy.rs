@@ -5,7 +5,7 @@ use deck_segment::{BufferName, Kept, Remote};
 use deck_sync::atomic::Ordering;
 use deck_sync::{Error, ErrorKind, point};
 
-use super::super::packet::{self, Label, Packet};
+use super::super::packet::{self, Label};
 use super::super::ring::{Position, credit, tag};
 use super::{Ending, Posting, Refusal, Sender};
 use crate::parcel::Parcel;
@@ -38,9 +38,10 @@ impl<R: Remote> Sender<R> {
         if !self.has_bytes(posting, bytes) {
             return Err(self.closed_or(Refusal::Full));
         }
-        if !self.budget.take(bytes) {
+        if !self.take_budget(posting, bytes) {
             self.reap_some(posting, self.count);
-            if !self.budget.take(bytes) {
+            if !self.take_budget(posting, bytes) {
+                self.give_budget_back(posting);
                 return Err(Refusal::Budget);
             }
         }
@@ -62,11 +63,15 @@ impl<R: Remote> Sender<R> {
         let old = posting.in_flight[self.index(posting.position)].replace(entry);
         self.add_in_flight(1);
         if let Some(old) = old {
-            self.forget(old);
+            self.forget(posting, old);
         }
         point("post/held");
-        let packet = if R::IS_MAPPED { Packet::HandOver { label, name } } else { Packet::Request { label } };
-        self.publish(posting, &packet.write(posting.position, self.count));
+        let line = if R::IS_MAPPED {
+            packet::hand_over_line(&label, &name, posting.stamp)
+        } else {
+            packet::request_line(&label, posting.stamp)
+        };
+        self.publish(posting, &line);
         // Only now: the credits lie in a line that the receiver has written, and the message would have waited for it.
         self.reap_some(posting, 4);
         Ok(Protocol::ZeroCopy)
@@ -78,9 +83,25 @@ impl<R: Remote> Sender<R> {
         self.in_flight.store(count.wrapping_add_signed(change), Ordering::Relaxed);
     }
 
-    fn forget(&self, entry: InFlight) {
+    /// Takes `bytes` of the budget if they are left, here first: there, all rings of the node meet.
+    fn take_budget(&self, posting: &mut Posting, bytes: u64) -> bool {
+        let more = bytes.saturating_sub(posting.left);
+        let is_taken = more == 0 || self.budget.take(more);
+        if is_taken {
+            posting.left = posting.left + more - bytes;
+        }
+        is_taken
+    }
+
+    fn give_budget_back(&self, posting: &mut Posting) {
+        if posting.left > 0 {
+            self.budget.give(std::mem::take(&mut posting.left));
+        }
+    }
+
+    fn forget(&self, posting: &mut Posting, entry: InFlight) {
         self.add_in_flight(-1);
-        self.budget.give(packet::needed(&entry.label));
+        posting.left += packet::needed(&entry.label);
         if !R::IS_MAPPED {
             // The receiver has a buffer of its own; the share in this one ends here.
             entry.kept.undelivered();
@@ -89,7 +110,7 @@ impl<R: Remote> Sender<R> {
 
     /// Lets go of all buffers whose messages were retrieved. True if others are still in flight.
     pub fn reap(&self) -> bool {
-        self.in_flight.load(Ordering::Relaxed) > 0 && self.reap_some(&mut self.posting.lock_as_guest(), self.count)
+        self.in_flight.load(Ordering::Relaxed) > 0 && self.reap_all(&mut self.posting.lock_as_guest())
     }
 
     /// As [`Sender::reap`], unless a thread is inside a post right now, this one included.
@@ -97,12 +118,20 @@ impl<R: Remote> Sender<R> {
         if self.in_flight.load(Ordering::Relaxed) > 0
             && let Some(mut posting) = self.posting.try_lock()
         {
-            self.reap_some(&mut posting, self.count);
+            self.reap_all(&mut posting);
         }
+    }
+
+    /// Lets go of all that can be, and of their bytes of the budget. True if others are still in flight.
+    fn reap_all(&self, posting: &mut Posting) -> bool {
+        let has_more = self.reap_some(posting, self.count);
+        self.give_budget_back(posting);
+        has_more
     }
 
     /// The ring has ended: what was posted and not retrieved comes back.
     pub(super) fn give_up(&self, posting: &mut Posting, ending: Ending) {
+        self.give_budget_back(posting);
         let head = self.head();
         for entry in posting.in_flight.iter_mut().filter_map(Option::take) {
             let bytes = packet::needed(&entry.label);
@@ -134,11 +163,15 @@ impl<R: Remote> Sender<R> {
             let entry = posting.in_flight[self.index(position)]
                 .take_if(|entry| position.wrapping_sub(entry.position) < u32::MAX / 2);
             if let Some(entry) = entry {
-                self.forget(entry);
+                self.forget(posting, entry);
             }
             posting.reaped = position.wrapping_add(1);
         }
-        self.in_flight.load(Ordering::Relaxed) > 0
+        let has_more = self.in_flight.load(Ordering::Relaxed) > 0;
+        if !has_more {
+            self.give_budget_back(posting);
+        }
+        has_more
     }
 
     /// True if `bytes` more may be in flight; a ring that may be empty takes any number.
@@ -217,7 +250,9 @@ impl<R: Remote> Drop for Sender<R> {
     /// What is still in flight was posted by a node that has left: it is delivered all the same.
     fn drop(&mut self) {
         let head = self.head();
-        for entry in self.posting.lock_as_guest().in_flight.iter_mut().filter_map(Option::take) {
+        let posting = &mut *self.posting.lock_as_guest();
+        self.give_budget_back(posting);
+        for entry in posting.in_flight.iter_mut().filter_map(Option::take) {
             self.budget.give(packet::needed(&entry.label));
             if entry.position.wrapping_sub(head) < u32::MAX / 2 {
                 entry.kept.abandon();
