@@ -59,7 +59,7 @@ impl Options {
     /// `options` is NULL or a struct whose first member is its size.
     unsafe fn read(options: *const Options) -> Result<GroupOptions> {
         // SAFETY: as the caller promises; the struct begins with its size and any bytes are one.
-        let known = unsafe { options::read(options, "group", "DECK_GROUP_OPTIONS_DEFAULT") }?;
+        let known = unsafe { options::read(options, "group", "initialise them with DECK_GROUP_OPTIONS_DEFAULT") }?;
         let completion = u32::try_from(known.completion).ok().and_then(Completion::from_code).ok_or_else(|| {
             invalid(format!("completion {} of a group", known.completion))
                 .with_remedy("give DECK_COMPLETION_EVERYONE or DECK_COMPLETION_OWN")

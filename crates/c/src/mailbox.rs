@@ -105,7 +105,7 @@ impl Options {
     /// `options` is NULL or a struct whose first member is its size.
     unsafe fn read(options: *const Options) -> Result<MailboxOptions> {
         // SAFETY: as the caller promises; the struct begins with its size and any bytes are one.
-        let known = unsafe { options::read(options, "mail box", "DECK_MBOX_OPTIONS_DEFAULT") }?;
+        let known = unsafe { options::read(options, "mail box", "initialise them with DECK_MBOX_OPTIONS_DEFAULT") }?;
         let mut chosen = MailboxOptions::default();
         if known.messages_per_node != 0 {
             chosen.messages = u32::try_from(known.messages_per_node)

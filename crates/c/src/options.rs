@@ -5,11 +5,11 @@ use deck_api::{Error, ErrorKind, Result};
 use crate::error::invalid;
 
 /// Reads what this version knows of a struct that begins with its own size; what a later version adds must be 0. NULL: all 0.
-/// `what` they are options of, and how to `initialise` them, goes into errors.
+/// `what` they are options of, and the `remedy` where they say no size, go into errors.
 ///
 /// # Safety
 /// `options` is NULL or a struct whose first member, a `size_t`, is its size; any bytes are a `T`.
-pub unsafe fn read<T: Copy + Default>(options: *const T, what: &str, initialise: &str) -> Result<T> {
+pub unsafe fn read<T: Copy + Default>(options: *const T, what: &str, remedy: &'static str) -> Result<T> {
     const LARGEST: usize = 4096;
     let known = size_of::<T>();
     if options.is_null() {
@@ -18,8 +18,7 @@ pub unsafe fn read<T: Copy + Default>(options: *const T, what: &str, initialise:
     // SAFETY: the caller gives at least the first member.
     let size = unsafe { options.cast::<usize>().read_unaligned() };
     if !(known..=LARGEST).contains(&size) {
-        return Err(invalid(format!("{what} options of {size} bytes"))
-            .with_remedy(format!("initialise them with {initialise}")));
+        return Err(invalid(format!("{what} options of {size} bytes")).with_remedy(remedy));
     }
     // SAFETY: the bytes from `known` to `size` belong to the same struct.
     let newer = unsafe { std::slice::from_raw_parts(options.cast::<u8>().add(known), size - known) };

@@ -186,7 +186,7 @@ static void bad_options(void) {
   options.completion = DECK_COMPLETION_OWN;
   options.size_of_struct = 0;
   EXPECT(DECK_E_INVALID, deck_group_join_with(&g, "options", 1, 0, &options, 0));
-  SAYS("DECK_GROUP_OPTIONS_DEFAULT");
+  SAYS("group options of 0 bytes");
   struct {
     deck_group_options_t known;
     size_t unknown;
