@@ -489,11 +489,30 @@ impl Member {
             }
             self.settled = floor;
         }
-        while self.compared < floor {
+        self.compare_to(floor);
+        true
+    }
+
+    /// While this member waits for those it takes from, it looks how far all have come and compares what they said: then that does
+    /// not keep up its next call.
+    #[inline(never)]
+    pub fn settle_meanwhile(&mut self) {
+        let sources = Course::Between.sources(self.index, self.size());
+        while self.settled + 1 < self.phase {
+            let next = Awaited::all(self.settled + 1);
+            if !next.have_come(sources.clone(), |index, phase| self.board.told(index, phase), &mut 0) {
+                break;
+            }
+            self.settled += 1;
+        }
+        self.compare_to(self.settled);
+    }
+
+    fn compare_to(&mut self, phase: u64) {
+        while self.compared < phase {
             self.compared += 1;
             self.compare_late(self.compared);
         }
-        true
     }
 
     /// Memory for a contribution of `bytes` to the next phase, which is open for it.

@@ -117,6 +117,9 @@ impl Progress {
                 }
             }
             if !member.is_complete() {
+                if self.course.is_some() {
+                    member.settle_meanwhile();
+                }
                 return Ok(Step::Waiting);
             }
             self.has_given = false;
