@@ -28,8 +28,8 @@ pub struct MailboxOptions {
     /// given all credits back. With 56 and more, seven messages of up to 8 bytes can have the room of one, and each thread that contends
     /// with others of its node gets as much room of its own.
     pub messages: u32,
-    /// Bytes in flight from one node, counted for messages over 62 bytes that are handed over; an empty ring takes one
-    /// message of any size within the sender's budget.
+    /// Bytes in flight from one node, at least, counted for messages over 62 bytes that are handed over. A node may post up to a quarter
+    /// more while the owner has not given all credits back, and an empty ring takes one message of any size within the sender's budget.
     pub bytes: u64,
 }
 
@@ -301,7 +301,7 @@ impl Mailbox {
         let core = &*self.core;
         let result = match core.take_simple(&mut message.parcel) {
             Look::From(from) => Ok(from),
-            Look::Nothing | Look::Unclear => self.wait_for_message(&mut message.parcel, timeout),
+            look => self.wait_for_message(look, &mut message.parcel, timeout),
         };
         if core.event().has_sleepers() || core.watch.has_fd() {
             self.pass_on();
@@ -312,11 +312,13 @@ impl Mailbox {
 
     /// After a quick look. Not inlined: the fast path would pay for its stack frame.
     #[inline(never)]
-    fn wait_for_message(&self, into: &mut Parcel, timeout: Duration) -> Result<NodeId> {
+    fn wait_for_message(&self, look: Look, into: &mut Parcel, timeout: Duration) -> Result<NodeId> {
         let core = &*self.core;
         let mut retrieving = Retrieving { node: &self.node, core, into };
         // Only if nothing is there it is worth a look at the clock.
-        if let Some(result) = retrieving.look_closely() {
+        if look == Look::Unclear
+            && let Some(result) = retrieving.look_closely()
+        {
             return result;
         }
         let crowd = self.node.membership().crowd();

@@ -10,6 +10,9 @@
 //! given away at once. If all are on other cores, giving this one away brings nothing nearer, and those who share it with this
 //! thread would find that they have nothing to do either.
 //!
+//! Without a crowd, nobody is held up by a thread that looks. So a wait begins with a few looks that nothing comes before: not even the
+//! clock is read, as long as such looks find what they look for.
+//!
 //! It also gives its core away when it had it for long: threads that answer one another fast enough would never do so, and
 //! others would wait for the end of their time slices. Whoever comes back after such a turn of the others takes it that its
 //! partner does so at the same time.
@@ -17,7 +20,7 @@
 use std::cell::Cell;
 use std::time::Duration;
 
-use crate::wait::Whereabouts;
+use crate::wait::{Waiting, Whereabouts};
 
 /// How many nanoseconds a thread looks before it gives its core away if the others seem to run. Time and not a number of looks: one at
 /// many rings takes as long as several at one.
@@ -36,6 +39,36 @@ const DOUBT_MAX: u32 = 5;
 const TRY_AGAIN: u32 = 8;
 /// How long a thread may go on without ever giving its core away.
 const TURN: Duration = Duration::from_millis(1);
+
+/// Looks before a wait has read the clock and asked who else is there: an answer that is on its way is there before that.
+const BRIEF_LOOKS: u32 = if cfg!(loom) { 0 } else { 64 };
+/// Waits that begin at once after brief looks that were in vain, and in a crowd.
+const WAITS_AT_ONCE: i32 = 31;
+/// Brief looks with success before one wait begins at once, to see whether there is a crowd by now.
+const SUCCESSES: i32 = 64;
+
+thread_local! {
+    /// Waits that are to begin at once; below 0, brief looks with success in a row.
+    static AT_ONCE: Cell<i32> = const { Cell::new(0) };
+}
+
+/// Looks for a moment, if that was not in vain lately.
+#[inline]
+pub(crate) fn look_briefly<W: Waiting>(waiting: &mut W) -> Option<W::Output> {
+    let at_once = AT_ONCE.get();
+    if at_once > 0 {
+        AT_ONCE.set(at_once - 1);
+        return None;
+    }
+    let found = (0..BRIEF_LOOKS).find_map(|_| waiting.look());
+    let is_enough = at_once <= -SUCCESSES;
+    AT_ONCE.set(match &found {
+        Some(_) if is_enough => 1,
+        Some(_) => at_once - 1,
+        None => WAITS_AT_ONCE,
+    });
+    found
+}
 
 #[derive(Clone, Copy)]
 struct Habit {
@@ -58,6 +91,8 @@ pub(crate) struct Patience {
 impl Patience {
     /// A wait that begins now, for those who are there.
     pub fn at(now_ns: u64, whereabouts: Whereabouts) -> Patience {
+        // Whoever looks without a clock does not know when its turn is over.
+        AT_ONCE.set(WAITS_AT_ONCE);
         let mut habit = HABIT.get();
         habit.waits = habit.waits.wrapping_add(1);
         let is_turn_over = now_ns.saturating_sub(habit.turn_began) > TURN.as_nanos() as u64;
@@ -169,6 +204,36 @@ mod tests {
         assert_eq!(looking(now), LONG);
         // Its turn is over, wherever they are.
         assert!(Patience::at(2 * TURN_NS, Whereabouts::Elsewhere).ends_at(2 * TURN_NS));
+    }
+
+    /// Is there at the look with this number.
+    struct There(u32);
+
+    impl Waiting for There {
+        type Output = ();
+
+        fn look(&mut self) -> Option<()> {
+            self.0 = self.0.checked_sub(1)?;
+            (self.0 == 0).then_some(())
+        }
+    }
+
+    fn is_found_in(looks: u32) -> bool {
+        look_briefly(&mut There(looks)).is_some()
+    }
+
+    #[test]
+    fn brief_looks_end_where_they_are_in_vain_and_in_a_crowd_and_are_tried_again() {
+        let waits_at_once = || (0..).take_while(|_| !is_found_in(1)).count() as i32;
+        assert!(is_found_in(1) && is_found_in(BRIEF_LOOKS));
+        assert!(!is_found_in(BRIEF_LOOKS + 1));
+        assert_eq!(waits_at_once(), WAITS_AT_ONCE);
+        Patience::at(1, Whereabouts::Unknown);
+        assert_eq!(waits_at_once(), WAITS_AT_ONCE);
+        // However well they go, now and then a wait finds out whether there is a crowd.
+        let successes = (0..).take_while(|_| is_found_in(1)).count() as i32;
+        assert!((SUCCESSES..SUCCESSES + 2).contains(&successes), "{successes}");
+        assert!(is_found_in(1));
     }
 
     #[test]

@@ -16,7 +16,7 @@ use crate::about::About;
 use crate::crowd::{Crowd, Noted};
 use crate::deadline::{Deadline, now_ns};
 use crate::event::Event;
-use crate::patience::Patience;
+use crate::patience::{self, Patience};
 use crate::{atomic, barrier, futex, thread};
 
 /// How long a wait spins while every runnable thread has a core: about a wake across cores.
@@ -100,6 +100,9 @@ pub fn wait<W: Waiting>(
     }
     if deadline.is_now() {
         return Err(Interrupted::Deadline);
+    }
+    if let Some(output) = patience::look_briefly(waiting) {
+        return Ok(output);
     }
     if thread::take_cancellation() {
         return Err(Interrupted::Cancelled);

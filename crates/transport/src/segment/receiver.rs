@@ -76,7 +76,7 @@ pub struct Receiver<R: Remote> {
     told_head: Position,
     told_area: u32,
     told_bytes: u64,
-    /// What is not told yet occupies buffers of the sender: it is told as soon as there is nothing else to do.
+    /// What is not told yet occupies buffers of the sender, or much of the area: it is told as soon as there is nothing else to do.
     owes_buffers: bool,
     area: u32,
     bytes: u64,
@@ -290,7 +290,7 @@ impl<R: Remote> Receiver<R> {
         let Some(last) = last else {
             self.in_a_row = 0;
             self.expect_content();
-            return if self.owes_buffers { Glance::Unclear } else { Glance::Nothing };
+            return if self.is_to_tell() { Glance::Unclear } else { Glance::Nothing };
         };
         match self.take_here(last, into) {
             Some(protocol) => Glance::Taken(protocol),
@@ -383,7 +383,7 @@ impl<R: Remote> Receiver<R> {
     pub fn take(&mut self, into: &mut Parcel, heap: &Arc<HeapMemory>, heaps: &dyn Heaps) -> Result<Option<Protocol>> {
         let Some(last) = self.next()? else {
             self.in_a_row = 0;
-            if self.owes_buffers {
+            if self.is_to_tell() {
                 self.tell();
             }
             self.expect_content();
@@ -493,7 +493,8 @@ impl<R: Remote> Receiver<R> {
     /// thread.
     #[inline]
     fn give_credit(&mut self, protocol: Protocol) {
-        self.owes_buffers |= protocol == Protocol::ZeroCopy;
+        self.owes_buffers |=
+            protocol == Protocol::ZeroCopy || self.area.wrapping_sub(self.told_area) > self.area_slack / 4;
         let may_wait = !self.owes_slots()
             && self.area.wrapping_sub(self.told_area) <= self.area_slack
             && self.bytes.wrapping_sub(self.told_bytes) <= self.bytes_slack
@@ -501,6 +502,13 @@ impl<R: Remote> Receiver<R> {
         if !may_wait {
             self.tell();
         }
+    }
+
+    /// Whether there is something to tell as soon as there is nothing else to do: buffers, or what would soon have to be told while an
+    /// answer waits behind it.
+    #[inline]
+    fn is_to_tell(&self) -> bool {
+        self.owes_buffers || self.head.wrapping_sub(self.told_head) > self.slack / 2
     }
 
     /// Whether more slots are free than the sender may be left without.

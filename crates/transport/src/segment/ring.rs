@@ -42,12 +42,12 @@ impl Shape {
 
     /// The most bytes of zero-copy messages whose credits a receiver may keep to itself.
     pub fn bytes_slack(&self) -> u64 {
-        (self.bytes / 8).min(64 << 10)
+        self.bytes / 4
     }
 
     /// The most area lines whose credits it may keep to itself.
     pub fn area_slack(&self) -> u32 {
-        self.area_lines / 4
+        self.area_lines / 2
     }
 
     /// Slots that a sender may use as far as it knows: with the credits kept back, and the slot that the receiver stays at while
