@@ -9,11 +9,11 @@
 //! |---|---|
 //! | `join` | how threads find one another under a name |
 //! | `board` | the words in shared memory at which they meet |
-//! | `member` | one member's side: say, arrive, wait, read |
+//! | `member` | one member's side: say, arrive, wait, read; `member/`: where pieces flow, where it may be ahead of others |
 //! | `parties` | members that meet among themselves first |
 //! | `call` | what is asked for; checked against buffers and against the other members |
 //! | `choose` | which algorithm carries it |
-//! | `progress` | the rounds of a call under way |
+//! | `progress` | the rounds of a call under way; `progress/`: whether all are in it |
 //! | `options` | what members agree on when they join |
 //! | `ahead` | members that are ahead of others, where a call ends with the member's own part |
 //! | `difference` | whether members are in the same call |
