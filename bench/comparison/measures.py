@@ -143,7 +143,8 @@ BLOCKS = ("8 B", "4 KiB", "1 MiB", "1 MiB, in messages")
 
 
 def _collectives() -> tuple[Versus, ...]:
-    whats = ("barrier", *(f"{kind}, {block}" for kind in COLLECTIVES for block in BLOCKS))
+    own = (f"{kind}, {block}, own part" for kind in ("bcast", "reduce", "gather", "scatter") for block in BLOCKS[:2])
+    whats = ("barrier", *(f"{kind}, {block}" for kind in COLLECTIVES for block in BLOCKS), *own)
     pairs = [_versus_all("collectives-pair", what, (2,), 1.0) for what in whats]
     return (*pairs, *(_versus_all("collectives", what, (4, 8), 1.0) for what in whats))
 

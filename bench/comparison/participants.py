@@ -109,11 +109,16 @@ def prepare(names: list[str]) -> tuple[dict[str, Participant], dict[str, str]]:
     return ready, missing
 
 
+# What is also measured where a call ends with the member's own part; MPI's calls always do.
+_OWN_PART = {f"{kind}, {block}" for kind in ("bcast", "reduce", "gather", "scatter") for block in ("8 B", "4 KiB")}
+
+
 def _beside(what: str) -> list[str]:
     """DECK's figures beside which a peer's stands: long blocks of collectives are measured in the program's memory and in messages,
-    which is all one to MPI."""
-    is_long = what.endswith(", 1 MiB")
-    return [what, f"{what}, in messages"] if is_long else [what]
+    short ones where all are waited for and where a call ends with the member's own part, which is all one to MPI."""
+    if what.endswith(", 1 MiB"):
+        return [what, f"{what}, in messages"]
+    return [what, f"{what}, own part"] if what in _OWN_PART else [what]
 
 
 def figures_of(name: str, output: str) -> list[Figure]:

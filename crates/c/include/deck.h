@@ -373,7 +373,8 @@ int deck_mbox_destroy(deck_mbox_t *b);
  *
  * A group is `size` threads of any nodes that meet under a name. Each has a handle of its own and an index, 0 to size - 1.
  * All members call the same collectives in the same order, with the same root, type, operation and count (the forms
- * ending in v: with counts that fit). A call returns when this member's part is done, which is after all have come to it.
+ * ending in v: with counts that fit). A call returns when this member's part is done, which is after all have come to it (unless
+ * the group was joined with DECK_COMPLETION_OWN).
  *
  * Sizes      Anything from 0 up, also more than this node's budget: long data travels in pieces. Long arrays that lie in
  *            a message's content (deck_msg_data, deck_msg_edit) are read there by the others, without a copy.
@@ -412,6 +413,34 @@ typedef enum {
    DECK_E_EXISTS   the index is taken, or all members have come already
    DECK_E_PEER_LOST, DECK_E_NOMEM */
 int deck_group_join(deck_group_t **g, const char *name, int size, int index, int timeout_ms);
+
+/* When a collective call of a member ends. */
+typedef enum {
+  DECK_COMPLETION_EVERYONE = 0,  /* when all members have come: each is told in this very call who is absent */
+  DECK_COMPLETION_OWN = 1        /* when the member's own part is done, as in MPI: the root of a broadcast waits for nobody */
+} deck_completion_t;
+
+/* What deck_group_join_with takes. Start from DECK_GROUP_OPTIONS_DEFAULT, so that programs stay right when later versions
+   add members:  deck_group_options_t o = DECK_GROUP_OPTIONS_DEFAULT;  o.completion = DECK_COMPLETION_OWN; */
+typedef struct {
+  size_t size_of_struct;         /* sizeof(deck_group_options_t) of the program */
+  size_t completion;             /* a deck_completion_t */
+} deck_group_options_t;
+
+#define DECK_GROUP_OPTIONS_DEFAULT { sizeof(deck_group_options_t), 0 }
+
+/* Like deck_group_join, with options, the same in every member; NULL: the default ones.
+ *
+ * With DECK_COMPLETION_OWN, bcast, reduce, gather, scatter and scan of up to 16 KiB a block (and 64 KiB at the root) wait only
+ * for those from whom the member takes something, and a member gets up to 16 calls ahead of the slowest; all other calls wait
+ * for all. Who is absent is told by the next call that needs them, or when a member is so far ahead. Members that call different
+ * things get DECK_E_INVALID in that call or in one of the 16 after it, and in the next that waits for all at the latest. When a
+ * node has died, each call that has to wait ends with its name.
+ * DECK_E_INVALID      also if another member gave other options (all who have come by then get it), a value out of range, or
+ *                     size_of_struct is not set
+ * DECK_E_UNSUPPORTED  an option that this version of the library does not know is not 0 */
+int deck_group_join_with(deck_group_t **g, const char *name, int size, int index, const deck_group_options_t *o,
+                         int timeout_ms);
 
 /* This member's index, how many members there are; or a negative code. Never wait. */
 int deck_group_index(const deck_group_t *g);

@@ -3,11 +3,11 @@
 use std::ffi::{CStr, c_char, c_int};
 use std::sync::{Mutex, MutexGuard, TryLockError};
 
-use deck_api::{Group, Result};
+use deck_api::{Completion, Group, GroupOptions, Result};
 
 use crate::error::{DECK_OK, answer, invalid};
 use crate::handle::{Kind, Pin, Table, Unusable};
-use crate::node;
+use crate::{node, options};
 
 /// Opaque to C.
 #[repr(C)]
@@ -46,6 +46,68 @@ fn number(number: u32) -> c_int {
     c_int::try_from(number).unwrap_or(c_int::MAX)
 }
 
+/// What `deck_group_join_with` takes: `deck_group_options_t` in deck.h.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+pub struct Options {
+    size_of_struct: usize,
+    completion: usize,
+}
+
+impl Options {
+    /// # Safety
+    /// `options` is NULL or a struct whose first member is its size.
+    unsafe fn read(options: *const Options) -> Result<GroupOptions> {
+        // SAFETY: as the caller promises; the struct begins with its size and any bytes are one.
+        let known = unsafe { options::read(options, "group", "initialise them with DECK_GROUP_OPTIONS_DEFAULT") }?;
+        let completion = u32::try_from(known.completion).ok().and_then(Completion::from_code).ok_or_else(|| {
+            invalid(format!("completion {} of a group", known.completion))
+                .with_remedy("give DECK_COMPLETION_EVERYONE or DECK_COMPLETION_OWN")
+        })?;
+        Ok(GroupOptions { completion })
+    }
+}
+
+/// # Safety
+/// As `deck_group_join_with`.
+unsafe fn join(
+    group: *mut *mut GroupHandle,
+    name: *const c_char,
+    size: c_int,
+    index: c_int,
+    options: *const Options,
+    timeout_ms: c_int,
+) -> Result<c_int> {
+    let (session, node) = node::node()?;
+    let timeout = node::timeout(timeout_ms)?;
+    if group.is_null() {
+        return Err(invalid("no place for the group: the first argument is NULL"));
+    }
+    if name.is_null() {
+        return Err(invalid("the name of the group is NULL"));
+    }
+    // SAFETY: not NULL, and the caller gives a string that stays as it is during the call.
+    let name = unsafe { CStr::from_ptr(name) }
+        .to_str()
+        .map_err(|_| invalid("the name of the group is not UTF-8").with_remedy("choose a name in UTF-8"))?;
+    let size = u32::try_from(size)
+        .map_err(|_| invalid(format!("a group of {size}")).with_remedy("give the number of members, 1 or more"))?;
+    let index = match index {
+        -1 => None,
+        _ => Some(u32::try_from(index).map_err(|_| {
+            invalid(format!("index {index}")).with_remedy("give 0 to size - 1, or -1 for the order of arrival")
+        })?),
+    };
+    // SAFETY: the caller gives NULL or options that say their size.
+    let options = unsafe { Options::read(options) }?;
+    let joined = Group::join_with(&node, name, size, index, &options, timeout)?;
+    let (index, size) = (joined.index(), joined.size());
+    let handle = GROUPS.insert(session, Member { group: Mutex::new(joined), index, size })?;
+    // SAFETY: not NULL, and the caller lets it be written.
+    unsafe { group.write(handle) };
+    Ok(DECK_OK)
+}
+
 /// `deck_group_join` in deck.h.
 ///
 /// # Safety
@@ -58,34 +120,25 @@ pub unsafe extern "C" fn deck_group_join(
     index: c_int,
     timeout_ms: c_int,
 ) -> c_int {
-    answer("deck_group_join", || {
-        let (session, node) = node::node()?;
-        let timeout = node::timeout(timeout_ms)?;
-        if group.is_null() {
-            return Err(invalid("no place for the group: the first argument is NULL"));
-        }
-        if name.is_null() {
-            return Err(invalid("the name of the group is NULL"));
-        }
-        // SAFETY: not NULL, and the caller gives a string that stays as it is during the call.
-        let name = unsafe { CStr::from_ptr(name) }
-            .to_str()
-            .map_err(|_| invalid("the name of the group is not UTF-8").with_remedy("choose a name in UTF-8"))?;
-        let size = u32::try_from(size)
-            .map_err(|_| invalid(format!("a group of {size}")).with_remedy("give the number of members, 1 or more"))?;
-        let index = match index {
-            -1 => None,
-            _ => Some(u32::try_from(index).map_err(|_| {
-                invalid(format!("index {index}")).with_remedy("give 0 to size - 1, or -1 for the order of arrival")
-            })?),
-        };
-        let joined = Group::join(&node, name, size, index, timeout)?;
-        let (index, size) = (joined.index(), joined.size());
-        let handle = GROUPS.insert(session, Member { group: Mutex::new(joined), index, size })?;
-        // SAFETY: not NULL, and the caller lets it be written.
-        unsafe { group.write(handle) };
-        Ok(DECK_OK)
-    })
+    // SAFETY: as the caller promises; no options.
+    answer("deck_group_join", || unsafe { join(group, name, size, index, std::ptr::null(), timeout_ms) })
+}
+
+/// `deck_group_join_with` in deck.h.
+///
+/// # Safety
+/// `group` is NULL or may be written; `name` is NULL or a string; `options` is NULL or says its size.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn deck_group_join_with(
+    group: *mut *mut GroupHandle,
+    name: *const c_char,
+    size: c_int,
+    index: c_int,
+    options: *const Options,
+    timeout_ms: c_int,
+) -> c_int {
+    // SAFETY: as the caller promises.
+    answer("deck_group_join_with", || unsafe { join(group, name, size, index, options, timeout_ms) })
 }
 
 /// `deck_group_index` in deck.h.

@@ -23,5 +23,6 @@ mod mailbox;
 mod message;
 mod named;
 mod node;
+mod options;
 mod semaphore;
 mod thread;

@@ -12,7 +12,7 @@ use deck_api::{Mailbox, MailboxAddress, MailboxClone, MailboxOptions, MailboxSta
 use crate::error::{DECK_OK, answer, invalid};
 use crate::handle::{Kind, Pin, Table, Unusable};
 use crate::message::{self, MessageHandle};
-use crate::node;
+use crate::{node, options};
 
 /// Opaque to C.
 #[repr(C)]
@@ -101,33 +101,11 @@ pub struct Options {
 }
 
 impl Options {
-    /// Reads what the caller's version of the struct has; what a later version adds must be 0.
-    ///
     /// # Safety
     /// `options` is NULL or a struct whose first member is its size.
     unsafe fn read(options: *const Options) -> Result<MailboxOptions> {
-        const KNOWN: usize = size_of::<Options>();
-        const LARGEST: usize = 4096;
-        if options.is_null() {
-            return Ok(MailboxOptions::default());
-        }
-        // SAFETY: the caller gives at least the first member.
-        let size = unsafe { options.cast::<usize>().read_unaligned() };
-        if !(KNOWN..=LARGEST).contains(&size) {
-            return Err(invalid(format!("mail box options of {size} bytes"))
-                .with_remedy("initialise them with DECK_MBOX_OPTIONS_DEFAULT"));
-        }
-        // SAFETY: the caller says that the struct has `size` bytes, at least those of `Options`.
-        let known = unsafe { options.read_unaligned() };
-        // SAFETY: the bytes from KNOWN to `size` belong to the same struct.
-        let newer = unsafe { std::slice::from_raw_parts(options.cast::<u8>().add(KNOWN), size - KNOWN) };
-        if newer.iter().any(|byte| *byte != 0) {
-            return Err(deck_api::Error::new(
-                deck_api::ErrorKind::Unsupported,
-                "the mail box options ask for something that this version of libdeck does not know",
-            )
-            .with_remedy("run with the libdeck that the program was compiled for, or a later one"));
-        }
+        // SAFETY: as the caller promises; the struct begins with its size and any bytes are one.
+        let known = unsafe { options::read(options, "mail box", "initialise them with DECK_MBOX_OPTIONS_DEFAULT") }?;
         let mut chosen = MailboxOptions::default();
         if known.messages_per_node != 0 {
             chosen.messages = u32::try_from(known.messages_per_node)

@@ -3,9 +3,17 @@
 
 enum { SIZE = 3, LONG = 100000 };
 
+static deck_completion_t completion = DECK_COMPLETION_EVERYONE;
+
 static deck_group_t *join(const char *name, int index) {
   deck_group_t *g = NULL;
-  EXPECT(DECK_OK, deck_group_join(&g, name, SIZE, index, 20000));
+  deck_group_options_t options = DECK_GROUP_OPTIONS_DEFAULT;
+  options.completion = completion;
+  if (completion == DECK_COMPLETION_EVERYONE) {
+    EXPECT(DECK_OK, deck_group_join(&g, name, SIZE, index, 20000));
+  } else {
+    EXPECT(DECK_OK, deck_group_join_with(&g, name, SIZE, index, &options, 20000));
+  }
   CHECK(deck_group_size(g) == SIZE);
   CHECK(index == -1 || deck_group_index(g) == index);
   return g;
@@ -156,6 +164,39 @@ static void *cancelled(void *arg) {
   return arg;
 }
 
+/* The root waits for nobody, until the others are too far behind. */
+static void *ahead(void *arg) {
+  int32_t me = (int32_t)(intptr_t)arg, data = me;
+  deck_group_t *g = join("ahead", me);
+  for (int round = 0; round < 16; round++) {
+    data = me == 0 ? round : -1;
+    EXPECT(DECK_OK, deck_bcast(g, 0, &data, 1, DECK_INT32, me == 0 ? 0 : 20000));
+    CHECK(data == round);
+  }
+  EXPECT(DECK_OK, deck_barrier(g, 20000));
+  EXPECT(DECK_OK, deck_group_leave(g));
+  return NULL;
+}
+
+static void bad_options(void) {
+  deck_group_t *g = NULL;
+  deck_group_options_t options = DECK_GROUP_OPTIONS_DEFAULT;
+  options.completion = 2;
+  EXPECT(DECK_E_INVALID, deck_group_join_with(&g, "options", 1, 0, &options, 0));
+  options.completion = DECK_COMPLETION_OWN;
+  options.size_of_struct = 0;
+  EXPECT(DECK_E_INVALID, deck_group_join_with(&g, "options", 1, 0, &options, 0));
+  SAYS("group options of 0 bytes");
+  struct {
+    deck_group_options_t known;
+    size_t unknown;
+  } newer = {{sizeof newer, 0}, 1};
+  EXPECT(DECK_E_UNSUPPORTED, deck_group_join_with(&g, "options", 1, 0, &newer.known, 0));
+  CHECK(g == NULL);
+  EXPECT(DECK_OK, deck_group_join_with(&g, "options", 1, 0, NULL, 0));
+  EXPECT(DECK_OK, deck_group_leave(g));
+}
+
 static void absent_members(void) {
   deck_group_t *g = NULL;
   deck_thread_t *thread;
@@ -233,9 +274,14 @@ int main(void) {
   start_watchdog();
   EXPECT(DECK_E_NOT_INITIALIZED, deck_barrier(NULL, 0));
   EXPECT(DECK_OK, deck_init(NULL, NULL));
-  on_threads(all_collectives);
-  on_threads(requests);
-  on_threads(all_started);
+  for (int own = 0; own < 2; own++) {
+    completion = own ? DECK_COMPLETION_OWN : DECK_COMPLETION_EVERYONE;
+    on_threads(all_collectives);
+    on_threads(requests);
+    on_threads(all_started);
+  }
+  on_threads(ahead);
+  bad_options();
   absent_members();
   bad_arguments();
   deck_group_t *past;

@@ -24,6 +24,7 @@ MUST(DECK_UINT8 == 7 && DECK_UINT64 == 10 && DECK_FLOAT == 11 && DECK_DOUBLE == 
 MUST(DECK_SUM == 1 && DECK_PROD == 2 && DECK_MIN == 3 && DECK_MAX == 4, "operations");
 MUST(DECK_AND == 5 && DECK_OR == 6 && DECK_XOR == 7, "operations");
 MUST(sizeof(deck_mbox_options_t) == 3 * sizeof(size_t), "layout of the options");
+MUST(sizeof(deck_group_options_t) == 2 * sizeof(size_t), "layout of the options of groups");
 MUST(sizeof(deck_mbox_stats_t) == 16 * sizeof(uint64_t), "layout of the counters");
 
 int main(void) {

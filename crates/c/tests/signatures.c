@@ -45,6 +45,8 @@ static int (*const deck_mbox_stats_)(const deck_mbox_t *b, deck_mbox_stats_t *s)
 static int (*const deck_mbox_destroy_)(deck_mbox_t *b) = deck_mbox_destroy;
 static int (*const deck_group_join_)(deck_group_t **g, const char *name, int size, int index, int timeout_ms) =
   deck_group_join;
+static int (*const deck_group_join_with_)(deck_group_t **g, const char *name, int size, int index,
+                                          const deck_group_options_t *o, int timeout_ms) = deck_group_join_with;
 static int (*const deck_group_index_)(const deck_group_t *g) = deck_group_index;
 static int (*const deck_group_size_)(const deck_group_t *g) = deck_group_size;
 static int (*const deck_group_leave_)(deck_group_t *g) = deck_group_leave;
@@ -160,8 +162,8 @@ int main(void) {
     &deck_msg_capacity_, &deck_msg_resize_, &deck_msg_clear_, &deck_msg_sender_, &deck_msg_destroy_,
     &deck_mbox_create_, &deck_mbox_create_with_, &deck_mbox_clone_, &deck_mbox_post_, &deck_mbox_retrv_,
     &deck_mbox_select_, &deck_mbox_fd_, &deck_mbox_stats_, &deck_mbox_destroy_,
-    &deck_group_join_, &deck_group_index_, &deck_group_size_, &deck_group_leave_, &deck_barrier_, &deck_bcast_,
-    &deck_reduce_, &deck_allreduce_, &deck_scan_, &deck_gather_, &deck_scatter_, &deck_allgather_, &deck_alltoall_,
+    &deck_group_join_, &deck_group_join_with_, &deck_group_index_, &deck_group_size_, &deck_group_leave_,
+    &deck_barrier_, &deck_bcast_, &deck_reduce_, &deck_allreduce_, &deck_scan_, &deck_gather_, &deck_scatter_, &deck_allgather_, &deck_alltoall_,
     &deck_gatherv_, &deck_scatterv_, &deck_allgatherv_, &deck_alltoallv_, &deck_start_barrier_, &deck_start_bcast_,
     &deck_start_reduce_, &deck_start_allreduce_, &deck_start_scan_, &deck_start_gather_, &deck_start_scatter_,
     &deck_start_allgather_, &deck_start_alltoall_, &deck_start_gatherv_, &deck_start_scatterv_,

@@ -67,6 +67,9 @@
 #![forbid(unsafe_code)]
 
 #[cfg(loom)]
+#[path = "group/ahead.rs"]
+pub mod ahead;
+#[cfg(loom)]
 #[path = "group/flow.rs"]
 pub mod flow;
 #[cfg(not(loom))]
@@ -79,4 +82,4 @@ pub mod shared;
 #[cfg(not(loom))]
 pub use deck_mudeck::*;
 #[cfg(not(loom))]
-pub use group::{Group, Operation};
+pub use group::{Completion, Group, GroupOptions, Operation};

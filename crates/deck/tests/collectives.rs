@@ -3,8 +3,8 @@
 mod group;
 
 use deck::group::{Call, Kind};
-use deck::{ElementType, Group, Node, Operation};
-use group::{SOON, job, together};
+use deck::{Completion, ElementType, Group, Node, Operation};
+use group::{SOON, job, together_with};
 use proptest::prelude::*;
 
 /// What all members have to call, and how each of them does.
@@ -198,11 +198,18 @@ fn take_part(group: &mut Group, node: &Node, case: &Case) -> Vec<u8> {
 
 #[track_caller]
 fn check(cases: &[Case], on: &[usize]) {
+    for completion in [Completion::Everyone, Completion::Own] {
+        check_with(completion, cases, on);
+    }
+}
+
+#[track_caller]
+fn check_with(completion: Completion, cases: &[Case], on: &[usize]) {
     let (_broker, nodes) = job(on.iter().max().unwrap() + 1);
     let size = on.len();
     let outputs = {
         let cases = cases.to_vec();
-        together("model", &nodes, on, move |group, node| {
+        together_with(completion, "model", &nodes, on, move |group, node| {
             cases.iter().map(|case| take_part(group, node, case)).collect::<Vec<_>>()
         })
     };
@@ -219,7 +226,7 @@ fn check(cases: &[Case], on: &[usize]) {
                 let differs = got.iter().zip(&expected).position(|(got, expected)| got != expected);
                 assert!(
                     *got == expected,
-                    "call {number} of {size} members on nodes {on:?}, member {me}: {} bytes, not {}, first difference \
+                    "call {number} of {size} members on nodes {on:?}, {completion:?}, member {me}: {} bytes, not {}, first difference \
                      at {differs:?}; {case:?}",
                     got.len(),
                     expected.len()
@@ -270,6 +277,25 @@ proptest! {
     ) {
         check(&cases, &on);
     }
+
+    /// Many calls one after the other in which members need not wait for one another, long ones between them.
+    #[test]
+    fn members_that_are_ahead_of_others_get_what_the_model_says(
+        cases in prop::collection::vec(ahead(), 1..60),
+        on in prop::collection::vec(0..3usize, 2..7),
+    ) {
+        check_with(Completion::Own, &cases, &on);
+    }
+}
+
+fn ahead() -> impl Strategy<Value = Case> {
+    let kinds = [Kind::Bcast, Kind::Reduce, Kind::Gather, Kind::Scatter, Kind::Scan, Kind::Bcast, Kind::Barrier];
+    let counts = prop_oneof![8 => 0..5usize, 4 => 5..700usize, 1 => 700..9000usize];
+    (case(), proptest::sample::select(kinds.to_vec()), counts).prop_map(|(case, kind, count)| Case {
+        kind,
+        count,
+        ..case
+    })
 }
 
 fn of(kind: Kind, element: ElementType, operation: Operation, count: usize) -> Case {

@@ -14,8 +14,17 @@ fn expect_lost(failure: &Failure, victim: &Process) {
 
 /// All join the group "g", in the order of indexes.
 fn join(members: &[&Process]) {
+    join_with("", members);
+}
+
+/// The same group, where calls end with the member's own part.
+fn join_own(members: &[&Process]) {
+    join_with("own", members);
+}
+
+fn join_with(options: &str, members: &[&Process]) {
     for (index, member) in members.iter().enumerate() {
-        member.tell("g", &format!("join-group g {} {index} {}", members.len(), SOON.as_millis()));
+        member.tell("g", &format!("join-group g {} {index} {} {options}", members.len(), SOON.as_millis()));
     }
     for member in members {
         member.answer("g").expect("it lives").result.expect("it joins");
@@ -95,6 +104,76 @@ fn a_member_that_is_stopped_while_pieces_flow_is_named_to_every_other() {
 }
 
 #[test]
+fn members_that_are_ahead_of_others_get_right_results() {
+    let job = Job::launched(PROGRAM);
+    let members: [Process; 3] = job.nodes();
+    join_own(&members.each_ref());
+    for (kind, count) in [
+        ("bcast", 1),
+        ("gather", 1),
+        ("bcast", 1000),
+        ("scatter", 1),
+        ("reduce", 3),
+        ("scatter", 600),
+        ("gather", 500),
+        ("bcast", 100_000),
+        ("reduce", 700),
+        ("barrier", 0),
+    ] {
+        for member in &members {
+            member.tell("g", &format!("collective g {kind} {count} 300 20000"));
+        }
+        for member in &members {
+            assert_eq!(member.answer("g").unwrap().result.unwrap(), "300");
+        }
+    }
+    drop(members);
+    job.end();
+}
+
+/// Members are ahead of the one that is stopped by different numbers of calls, and some wait for others that wait for it.
+#[test]
+fn whom_members_that_are_ahead_wait_for_in_the_end_is_named_to_every_other() {
+    for kind in ["bcast", "reduce", "gather", "scatter"] {
+        let job = Job::launched(PROGRAM);
+        let members: [Process; 4] = job.nodes();
+        join_own(&members.each_ref());
+        let [one, stopped, three, four] = &members;
+        stopped.stop();
+        for member in [one, three, four] {
+            member.tell("g", &format!("collective g {kind} 2 1000 1500"));
+        }
+        for member in [one, three, four] {
+            let failure = member.answer("g").unwrap().result.unwrap_err();
+            assert_eq!((failure.kind.as_str(), failure.peer), ("Timeout", Some(stopped.number())), "{kind}: {failure}");
+            assert!(failure.text.contains("index 1 (node 1, frozen) is absent"), "{kind}: {failure}");
+        }
+        stopped.go_on();
+        drop(members);
+        job.end();
+    }
+}
+
+#[test]
+fn a_member_that_is_ahead_and_waits_is_told_of_a_death() {
+    let job = Job::launched(PROGRAM);
+    let members: [Process; 3] = job.nodes();
+    join_own(&members.each_ref());
+    let [one, victim, other] = &members;
+    // The one waits because it is too far ahead, the other because it takes from the victim.
+    one.tell_and_see_waiting("g", "collective g reduce 1 1000 60000");
+    other.tell_and_see_waiting("g", "collective g reduce 1 1000 60000");
+    victim.kill();
+    for member in [one, other] {
+        let answer = member.answer("g").unwrap();
+        expect_lost(&answer.result.unwrap_err(), victim);
+        assert!(answer.took < SOON);
+    }
+    drop(members);
+    job.end();
+}
+
+#[test]
 fn a_stopped_member_is_called_frozen_and_loses_nothing() {
     let job = Job::launched(PROGRAM);
     let members: [Process; 2] = job.nodes();
@@ -168,6 +247,36 @@ mod at_points {
                 }
                 // The name is free for those who are left.
                 join(&[&one, &other]);
+                drop((one, other, victim));
+                job.end();
+            }
+        }
+    }
+
+    #[test]
+    fn a_member_killed_anywhere_inside_a_call_is_named_to_all_others_that_are_ahead_or_behind() {
+        for point in ["group/said", "group/arrived", "group/taken"] {
+            for (time, kind, count) in
+                [(1, "bcast", 1), (8, "bcast", 500), (21, "reduce", 1), (30, "gather", 300), (40, "scatter", 2)]
+            {
+                let job = Job::launched(PROGRAM);
+                let [one, other] = job.nodes();
+                let victim = job.node_with(&[("DECK_POINT", &format!("{point}:{time}"))]);
+                join_own(&[&one, &victim, &other]);
+                for member in [&one, &victim, &other] {
+                    member.tell("g", &format!("collective g {kind} {count} 100 20000"));
+                }
+                for member in [&one, &other] {
+                    let failure = member.answer("g").unwrap().result.unwrap_err();
+                    expect_lost(&failure, &victim);
+                    assert!(failure.text.contains("index 1"), "{point}:{time} in {kind}: {failure}");
+                    // For good, and at once.
+                    expect_lost(&member.ask_in("g", "collective g bcast 1 1 20000").result.unwrap_err(), &victim);
+                }
+                for member in [&one, &other] {
+                    member.ask_in("g", "leave-group g").result.unwrap();
+                }
+                join_own(&[&one, &other]);
                 drop((one, other, victim));
                 job.end();
             }

@@ -208,6 +208,28 @@ fn a_collective_that_cannot_end_tells_who_is_absent_and_where_it_is_instead() {
     job.end();
 }
 
+/// Absent is the root of the call in which a member waits, and nobody else who has not come.
+#[test]
+fn members_that_are_ahead_tell_for_whom_they_wait() {
+    let job = Job::launched(program());
+    let nodes: [_; 3] = job.nodes();
+    for (index, node) in nodes.iter().enumerate() {
+        node.tell("g", &format!("join-group g 3 {index} {} own", SOON.as_millis()));
+    }
+    nodes.iter().for_each(|node| drop(node.answer("g").unwrap().words()));
+    for node in [&nodes[0], &nodes[2]] {
+        node.tell("g", "collective g bcast 1 1000 40000");
+    }
+    let told = waits(job.name(), 2);
+    for wait in told["waits"].as_array().unwrap() {
+        assert_eq!((&wait["for"], &wait["text"]), (&"collective".into(), &"in bcast of group \"g\"".into()));
+        let absent = wait["absent"].as_array().unwrap();
+        assert_eq!((absent.len(), &absent[0]["index"], &absent[0]["node"]), (1, &1.into(), &1.into()), "{wait}");
+    }
+    drop(nodes);
+    job.end();
+}
+
 /// One of the two waits for a piece of the other, or both for room: absent is who is stopped.
 #[test]
 fn pieces_of_a_collective_that_flow_no_more_tell_who_keeps_them_up() {

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
-use deck::{Error, Group, Node, Operation};
+use deck::{Completion, Error, Group, GroupOptions, Node, Operation};
 
 use crate::answer::Failure;
 use crate::program::{Words, lock};
@@ -13,11 +13,13 @@ use crate::program::{Words, lock};
 pub struct Groups(Mutex<HashMap<String, Arc<Mutex<Group>>>>);
 
 impl Groups {
-    /// `NAME SIZE INDEX TIME`: joins; the index.
+    /// `NAME SIZE INDEX TIME [own]`: joins, a group whose calls end with the member's own part; the index.
     pub fn join(&self, node: &Node, words: &mut Words<'_>) -> Result<String, Failure> {
         let name = words.next()?;
         let (size, index, time) = (words.number()?, words.number()?, words.time()?);
-        let group = Group::join(node, name, size, Some(index), time)?;
+        let completion =
+            if words.next().is_ok_and(|word| word == "own") { Completion::Own } else { Completion::Everyone };
+        let group = Group::join_with(node, name, size, Some(index), &GroupOptions { completion }, time)?;
         let index = group.index().to_string();
         lock(&self.0).insert(name.to_string(), Arc::new(Mutex::new(group)));
         Ok(index)
@@ -47,6 +49,24 @@ impl Groups {
                     let root = round % group.size();
                     let mut data = own;
                     group.bcast(root, &mut data, time).map(|()| (data, vec![of_all(root as usize); count]))
+                }
+                // Everywhere but at the root the output stays as it is.
+                "reduce" => {
+                    let (mut sum, root) = (vec![0; count], round % group.size());
+                    let is_root = if root == group.index() { 1 } else { 0 };
+                    let expected = is_root * (size * (size + 1) / 2 + size * u64::from(round));
+                    group.reduce(root, &own, &mut sum, Operation::Sum, time).map(|()| (sum, vec![expected; count]))
+                }
+                "gather" => {
+                    let (mut all, root) = (vec![0; count * size as usize], round % group.size());
+                    let is_root = if root == group.index() { 1 } else { 0 };
+                    let expected = (0..size as usize).flat_map(|block| vec![is_root * of_all(block); count]).collect();
+                    group.gather(root, &own, &mut all, time).map(|()| (all, expected))
+                }
+                "scatter" => {
+                    let (parts, mut part): (Vec<u64>, _) = (own.repeat(size as usize), vec![0; count]);
+                    let root = round % group.size();
+                    group.scatter(root, &parts, &mut part, time).map(|()| (part, vec![of_all(root as usize); count]))
                 }
                 "allreduce" => {
                     let mut sum = vec![0; count];

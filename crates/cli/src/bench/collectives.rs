@@ -2,12 +2,13 @@
 //!
 //! Every member calls the same collective again and again, with another root each time: so nobody can run ahead, and a round is
 //! a whole one. Member 0 tells how many come next and keeps the time of these alone. Sizes are those of one block: what one
-//! member gives to one other, or to all.
+//! member gives to one other, or to all. Short calls with a root, in which a member need not wait for all, are measured again in a
+//! group where they end when the member's own part is done: *own part*.
 
 use std::time::{Duration, Instant};
 
 use deck::group::{Call, Kind};
-use deck::{Element, ElementType, Error, ErrorKind, Group, Message, Node, Thread};
+use deck::{Completion, Element, ElementType, Error, ErrorKind, Group, GroupOptions, Message, Node, Thread};
 
 use super::Benchmark;
 use super::nodes::{LOST, Part, Placement};
@@ -36,15 +37,20 @@ const KINDS: [Kind; 8] = [
     Kind::Allgather,
     Kind::Alltoall,
 ];
+/// What of these ends with the member's own part, where that is asked for.
+const OWN_KINDS: [Kind; 4] = [Kind::Bcast, Kind::Reduce, Kind::Gather, Kind::Scatter];
+const OWN_BLOCKS: [usize; 2] = [8, 4 << 10];
 /// Rounds between two looks at the clock: of short blocks, and of long ones.
 const ROUNDS: (u64, u64) = (64, 16);
 
 fn part(part: &Part) -> deck::Result<()> {
     let node = part.join()?;
-    let mut group = Group::join(&node, "bench.processes", part.nodes, Some(part.role), LOST)?;
-    let measures = 2 * (1 + (BLOCKS.len() + 1) * KINDS.len()) as u32;
+    let mut group = join(&node, "bench.processes", part.nodes, part.role, Completion::Everyone)?;
+    let mut own = join(&node, "bench.processes.own", part.nodes, part.role, Completion::Own)?;
+    let measures = 2 * (1 + (BLOCKS.len() + 1) * KINDS.len() + OWN_BLOCKS.len() * OWN_KINDS.len()) as u32;
     let times = (part.warm_up() / measures, part.time() / measures);
     measure_all(part, &node, "", &mut group, times)?;
+    measure_own(part, "", &mut own, times)?;
     // Members two by two and more in one node; nodes beyond the second sleep meanwhile.
     let nodes = if part.nodes < 4 { 1 } else { 2 };
     if part.role < nodes {
@@ -64,9 +70,15 @@ fn part(part: &Part) -> deck::Result<()> {
 fn start(part: &Part, node: &Node, index: u32, times: (Duration, Duration)) -> deck::Result<Thread<deck::Result<()>>> {
     let (part, node) = (part.clone(), node.clone());
     Thread::spawn(move || {
-        let mut group = Group::join(&node, "bench.threads", part.nodes, Some(index), LOST)?;
-        measure_all(&part, &node, "threads: ", &mut group, times)
+        let mut group = join(&node, "bench.threads", part.nodes, index, Completion::Everyone)?;
+        measure_all(&part, &node, "threads: ", &mut group, times)?;
+        let mut own = join(&node, "bench.threads.own", part.nodes, index, Completion::Own)?;
+        measure_own(&part, "threads: ", &mut own, times)
     })
+}
+
+fn join(node: &Node, name: &str, size: u32, index: u32, completion: Completion) -> deck::Result<Group> {
+    Group::join_with(node, name, size, Some(index), &GroupOptions { completion }, LOST)
 }
 
 /// Measures every kind with every size; member 0 tells the results.
@@ -94,6 +106,21 @@ fn measure_all(
                 let ns = mean_ns(group, times, rounds, |group, round| buffers.call_in(&mut messages, group, round))?;
                 tell(&format!("{what}, in messages"), ns)?;
             }
+        }
+    }
+    Ok(())
+}
+
+/// Measures what ends with the member's own part; member 0 tells the results.
+fn measure_own(part: &Part, prefix: &str, group: &mut Group, times: (Duration, Duration)) -> deck::Result<()> {
+    for kind in OWN_KINDS {
+        for bytes in OWN_BLOCKS {
+            let mut buffers = Buffers::new(kind, bytes, group);
+            let ns = mean_ns(group, times, ROUNDS.0, |group, round| buffers.call(group, round))?;
+            group.barrier(LOST)?;
+            buffers.check(group)?;
+            let what = format!("{prefix}{}, {}, own part", kind.name(), in_bytes(bytes));
+            ns.map_or(Ok(()), |ns| part.tell(&what, "ns", ns))?;
         }
     }
     Ok(())

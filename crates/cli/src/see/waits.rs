@@ -235,11 +235,11 @@ impl Known<'_> {
     }
 
     fn find_absent(&self, wait: &mut Wait, told: &Told) {
-        let [owner, offset, size, phase, index, _, flow @ ..] = told.facts;
+        let [owner, offset, size, phase, index, _, how @ ..] = told.facts;
         let Some(owner) = u32::try_from(owner).ok().map(NodeId) else { return };
         let heap = self.node(owner).and_then(NodeSight::heap);
         let members =
-            heap.and_then(|heap| observe::members(heap, owner, offset, size, phase, flow)).unwrap_or_default();
+            heap.and_then(|heap| observe::members(heap, owner, offset, size, (phase, index), how)).unwrap_or_default();
         for member in members.iter().filter(|member| u64::from(member.index) != index) {
             let is_absent = if phase == 0 { member.node.is_none() } else { !member.has_come };
             if is_absent {

@@ -4,13 +4,16 @@
 //! write the same one):
 //!
 //! ```text
-//! line 0        hash of the name, size, lock, state, event of joining, incarnation
-//! line 1        members that left; the event that waiting members sleep on
+//! line 0        hash of the name, size, lock, state, event of joining, incarnation, by how many phases members may be ahead
+//! line 1        members that left; the event that waiting members sleep on; who disagreed
 //! 2 + 3 i       member i: state and node; arrivals and flag of its party, if it is the first of one; its core; pieces
 //!               that it has given and taken
 //! 3 + 3 i       what member i said in its last even phase; the phase, written last, is the flag of a party of one
 //! 4 + 3 i       ... and in its last odd phase
 //! ```
+//!
+//! That is a board at which all meet in every phase. Where members may be ahead by *a* phases each has 2 *a* lines instead of two,
+//! one for each phase in turn (`ahead`).
 //!
 //! Who joins and leaves is changed under the lock only, which holds no longer than a few stores. Its word is the number of
 //! the holder's node plus one, so that the lock of a dead node is taken over; every change is one store, so that whoever
@@ -25,6 +28,7 @@ use deck_segment::{Segment, Words};
 use deck_sync::atomic::{AtomicU64, Ordering};
 use deck_sync::{Deadline, Event, Interrupted, Waiting};
 
+use super::ahead::Ahead;
 use super::flow::Counts;
 
 /// How many members a group can have.
@@ -34,7 +38,8 @@ pub const INLINE: usize = 32;
 
 const LINE_WORDS: usize = 8;
 const HEAD_LINES: usize = 2;
-const MEMBER_LINES: usize = 3;
+/// Lines of a member before those in which it says something.
+const OWN_LINES: usize = 1;
 
 mod head {
     pub const NAME: usize = 0;
@@ -43,8 +48,10 @@ mod head {
     pub const STATE: usize = 3;
     pub const JOINING: usize = 4;
     pub const INCARNATION: usize = 5;
+    pub const AHEAD: usize = 6;
     pub const DEPARTED: usize = 8;
     pub const CHANGED: usize = 9;
+    pub const DISAGREED: usize = 10;
 }
 
 mod member {
@@ -102,6 +109,9 @@ pub struct Said {
 #[derive(Clone, Debug)]
 pub struct Board {
     words: Words,
+    ahead: Ahead,
+    /// Words of a member.
+    stride: usize,
     /// The node in whose heap it lies.
     pub owner: NodeId,
     /// Byte offset in that node's segment.
@@ -110,19 +120,27 @@ pub struct Board {
 
 impl Board {
     /// Bytes of a board for `size` members.
-    pub fn bytes(size: u32) -> usize {
-        (HEAD_LINES + MEMBER_LINES * size as usize) * LINE_WORDS * 8
+    pub fn bytes(size: u32, ahead: Ahead) -> usize {
+        (HEAD_LINES + (OWN_LINES + ahead.lines()) * size as usize) * LINE_WORDS * 8
     }
 
     /// The board for `size` members at `offset` of the segment of `owner`.
     ///
     /// # Errors
     /// [`ErrorKind::Corrupt`] if it cannot lie there.
-    pub fn at(segment: &Arc<Segment>, owner: NodeId, offset: usize, size: u32) -> Result<Board> {
-        let words = Words::in_segment(segment, offset, Board::bytes(size) / 8).ok_or_else(|| {
+    pub fn at(segment: &Arc<Segment>, owner: NodeId, offset: usize, size: u32, ahead: Ahead) -> Result<Board> {
+        let words = Words::in_segment(segment, offset, Board::bytes(size, ahead) / 8).ok_or_else(|| {
             Error::new(ErrorKind::Corrupt, "the job's table tells an impossible place of a group").with_peer(owner)
         })?;
-        Ok(Board { words, owner, offset })
+        Ok(Board { words, ahead, stride: (OWN_LINES + ahead.lines()) * LINE_WORDS, owner, offset })
+    }
+
+    /// The head of the board at `offset` of the segment of `owner`: what holds for all members.
+    ///
+    /// # Errors
+    /// As [`Board::at`].
+    pub fn head(segment: &Arc<Segment>, owner: NodeId, offset: usize) -> Result<Board> {
+        Board::at(segment, owner, offset, 0, Ahead::NONE)
     }
 
     /// What those who look on are told: owner and offset, size, phase, index.
@@ -140,8 +158,16 @@ impl Board {
         self.words.get(word).store(value, Ordering::Release);
     }
 
-    fn line(index: u32, line: usize) -> usize {
-        (HEAD_LINES + MEMBER_LINES * index as usize + line) * LINE_WORDS
+    /// The first line of member `index`: about the member itself.
+    #[inline]
+    fn own_line(&self, index: u32) -> usize {
+        HEAD_LINES * LINE_WORDS + self.stride * index as usize
+    }
+
+    /// The line in which member `index` says something in `phase`.
+    #[inline]
+    fn line(&self, index: u32, phase: u64) -> usize {
+        self.own_line(index) + (OWN_LINES + self.ahead.line(phase)) * LINE_WORDS
     }
 
     /// Makes it the empty board of a new group. Under the lock.
@@ -149,6 +175,7 @@ impl Board {
         (head::DEPARTED..self.words.count()).for_each(|word| self.store(word, 0));
         self.store(head::INCARNATION, self.load(head::INCARNATION).wrapping_add(1));
         self.store(head::SIZE, u64::from(size));
+        self.store(head::AHEAD, self.ahead.phases());
         self.store(head::NAME, name);
         self.set_state(State::Open);
     }
@@ -161,6 +188,22 @@ impl Board {
     /// How many members the group has or waits for.
     pub fn size(&self) -> u64 {
         self.load(head::SIZE)
+    }
+
+    /// By how many phases members may be ahead of others; `None` if what stands there cannot be.
+    pub fn ahead(&self) -> Option<Ahead> {
+        Ahead::by(self.load(head::AHEAD))
+    }
+
+    /// The node of which a thread wanted to join with other options.
+    pub fn disagreed(&self) -> Option<NodeId> {
+        self.load(head::DISAGREED).checked_sub(1).map(|number| NodeId(number as u32))
+    }
+
+    /// A thread of `node` wants to join with other options: those who have come are told.
+    pub fn disagree(&self, node: NodeId) {
+        self.store(head::DISAGREED, u64::from(node.0) + 1);
+        self.joining().notify();
     }
 
     /// Changes whenever the board is used for another group.
@@ -184,7 +227,7 @@ impl Board {
 
     /// Member `index`.
     pub fn place(&self, index: u32) -> Place {
-        let word = self.load(Board::line(index, 0) + member::STATE);
+        let word = self.load(self.own_line(index) + member::STATE);
         let node = NodeId((word >> 8) as u32);
         match word & 0xff {
             0 => Place::Free,
@@ -200,7 +243,7 @@ impl Board {
             Place::Present(node) => u64::from(node.0) << 8 | 1,
             Place::Left(node) => u64::from(node.0) << 8 | 2,
         };
-        self.store(Board::line(index, 0) + member::STATE, word);
+        self.store(self.own_line(index) + member::STATE, word);
     }
 
     /// Notified when somebody joins, leaves or unlocks.
@@ -228,36 +271,37 @@ impl Board {
 
     /// Arrivals in the party whose first member is `first`.
     pub fn counter(&self, first: u32) -> &AtomicU64 {
-        self.words.get(Board::line(first, 0) + member::ARRIVED)
+        self.words.get(self.own_line(first) + member::ARRIVED)
     }
 
     /// The flag of a larger party whose first member is `first`, for all phases.
     pub fn flag(&self, first: u32) -> &AtomicU64 {
-        self.words.get(Board::line(first, 0) + member::FLAG)
+        self.words.get(self.own_line(first) + member::FLAG)
     }
 
     /// The core plus one on which member `index` was seen last; 0 if nobody knows. A hint.
     pub fn core(&self, index: u32) -> &AtomicU64 {
-        self.words.get(Board::line(index, 0) + member::CORE)
+        self.words.get(self.own_line(index) + member::CORE)
     }
 
     /// How many pieces member `index` has given and taken in all calls whose pieces flow.
     #[inline]
     pub fn counts(&self, index: u32) -> Counts<'_> {
-        let line = Board::line(index, 0);
+        let line = self.own_line(index);
         Counts { given: self.words.get(line + member::GIVEN), taken: self.words.get(line + member::TAKEN) }
     }
 
-    /// The last odd or even phase, as `phase` is, in which member `index` has said something: the flag of a party of one.
+    /// The last phase of those that have one line with `phase` in which member `index` has said something: the flag of a party of
+    /// one.
     #[inline]
     pub fn told(&self, index: u32, phase: u64) -> &AtomicU64 {
-        self.words.get(Board::line(index, 1 + (phase % 2) as usize) + said::PHASE)
+        self.words.get(self.line(index, phase) + said::PHASE)
     }
 
     /// Member `index` says `said` in `phase`, with `content` if that is short. It is read after all have arrived; that it was
     /// said is told by [`Board::told`].
     pub fn say(&self, index: u32, phase: u64, said: &Said, content: &[u8]) {
-        let line = Board::line(index, 1 + (phase % 2) as usize);
+        let line = self.line(index, phase);
         // Relaxed: arriving publishes (meeting/flag, meeting/counter).
         let set = |word: usize, value: u64| self.words.get(line + word).store(value, Ordering::Relaxed);
         set(said::CALL, said.call);
@@ -272,7 +316,7 @@ impl Board {
 
     /// What member `index` said in `phase`, which is complete.
     pub fn heard(&self, index: u32, phase: u64) -> Said {
-        let line = Board::line(index, 1 + (phase % 2) as usize);
+        let line = self.line(index, phase);
         let get = |word: usize| self.words.get(line + word).load(Ordering::Relaxed);
         Said { call: get(said::CALL), length: get(said::LENGTH), place: get(said::PLACE) }
     }
@@ -280,7 +324,7 @@ impl Board {
     /// The short content that member `index` said in `phase`, from byte `from` on; `None` if there is not so much.
     #[must_use]
     pub fn content(&self, index: u32, phase: u64, from: usize, into: &mut [u8]) -> Option<()> {
-        let line = Board::line(index, 1 + (phase % 2) as usize) + said::CONTENT;
+        let line = self.line(index, phase) + said::CONTENT;
         let mut content = [0; INLINE];
         for (word, bytes) in content.chunks_mut(8).enumerate() {
             bytes.copy_from_slice(&self.words.get(line + word).load(Ordering::Relaxed).to_ne_bytes());
@@ -292,7 +336,14 @@ impl Board {
 
     /// True if member `index` has said something in `phase`.
     pub fn has_said(&self, index: u32, phase: u64) -> bool {
-        self.told(index, phase).load(Ordering::Relaxed) == phase
+        self.told(index, phase).load(Ordering::Relaxed) >= phase
+    }
+
+    /// The last phase in which member `index` has said something.
+    pub fn last_said(&self, index: u32) -> u64 {
+        let lines = 0..self.ahead.lines() as u64;
+        // Acquire: pairs with: ahead/told.
+        lines.map(|line| self.told(index, line).load(Ordering::Acquire)).max().unwrap_or(0)
     }
 
     /// Locks the board for who joins and leaves. Blocks until the deadline.

@@ -3,6 +3,8 @@
 
 use deck_mudeck::{ElementType, Error, ErrorKind, Result};
 
+use super::choose::may_be_ahead;
+use super::flow::Course;
 use super::reduction::Operation;
 
 /// The collective calls.
@@ -166,6 +168,29 @@ impl Call {
     pub(super) fn word(&self) -> u64 {
         let operation = if self.kind.is_reduction() { self.operation as u64 } else { 0 };
         self.kind as u64 | (self.element as u64) << 8 | operation << 16 | u64::from(self.root) << 32
+    }
+
+    /// Who takes from whom.
+    pub(super) fn course(kind: Kind, root: u32) -> Course {
+        match kind {
+            Kind::Bcast | Kind::Scatter => Course::From(root),
+            Kind::Gather | Kind::Reduce => Course::To(root),
+            Kind::Scan => Course::Upwards,
+            _ => Course::Between,
+        }
+    }
+
+    /// For whom a member waits in the call that it said, where members may be ahead of others.
+    pub(super) fn course_said(word: u64, length: u64, members: u32) -> Course {
+        let (kind, element) = (Kind::from_word(word & 0xff), ElementType::from_code((word >> 8) as u8));
+        let bytes = element.and_then(|element| usize::try_from(length).ok()?.checked_mul(element.size()));
+        let root = (word >> 32) as u32;
+        match kind.zip(bytes) {
+            Some((kind, bytes)) if root < members && may_be_ahead(kind, bytes, members as usize) => {
+                Call::course(kind, root)
+            }
+            _ => Course::Between,
+        }
     }
 
     /// The call that another member said, in words.

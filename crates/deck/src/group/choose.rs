@@ -10,6 +10,8 @@
 //! * **Shared work** (reductions of many bytes): two rounds for each piece. Each member folds one block of the piece over
 //!   all members (a reduce-scatter), and in the second round the blocks are collected (an allgather), as Rabenseifner (2004)
 //!   does it with messages; here every block is read where it was made.
+//! * **Ahead** (few bytes with one root, and scans, where members do not wait for everybody): one round, in which each waits only for
+//!   those from whom it takes (`ahead`).
 //! * **In place**: long blocks that lie in library memory are not copied to be given. Where that holds for all that is
 //!   given, pieces are large; one more round keeps everybody until all have read.
 //!
@@ -40,6 +42,8 @@ const SHARED_BY: usize = 3;
 const IN_PLACE_FROM: usize = 16 << 10;
 /// The most bytes of a piece whose inputs are read in place: results of shared work still need memory.
 const IN_PLACE_PIECE: usize = 4 << 20;
+/// The most bytes of a contribution with which a member goes ahead of others.
+const AHEAD_UP_TO: usize = 64 << 10;
 /// With more members than these, the threads of a node count themselves before they tell the other nodes.
 const ALONE_UP_TO: usize = 16;
 
@@ -92,6 +96,16 @@ pub fn choose(kind: Kind, bytes: usize, members: usize) -> Choice {
     }
 }
 
+/// Need a member not wait for everybody, where that is what the group has agreed on? Then the call is one round.
+pub fn may_be_ahead(kind: Kind, bytes: usize, members: usize) -> bool {
+    let blocks = if kind.gives_parts() { members } else { 1 };
+    let has_sources = kind == Kind::Scan || (kind.has_root() && !kind.has_counts());
+    has_sources && bytes <= IN_PLACE_FROM && bytes * blocks <= AHEAD_UP_TO && {
+        let choice = choose(kind, bytes, members);
+        bytes <= choice.piece && !choice.is_shared
+    }
+}
+
 /// Do the threads of a node meet among themselves first?
 pub fn counts_parties(members: usize) -> bool {
     members > ALONE_UP_TO
@@ -120,6 +134,36 @@ mod tests {
         assert!(choose(Kind::Allreduce, 1 << 20, 4).is_shared);
         assert!(!choose(Kind::Allreduce, 1 << 20, 2).is_shared);
         assert!(!choose(Kind::Bcast, 1 << 20, 4).is_shared);
+    }
+
+    #[test]
+    fn members_are_ahead_in_calls_of_one_round_only() {
+        for (kind, bytes, members, expected) in [
+            (Kind::Bcast, 8, 2, true),
+            (Kind::Bcast, 16 << 10, 1024, true),
+            (Kind::Bcast, (16 << 10) + 1, 2, false),
+            (Kind::Scatter, 4096, 16, true),
+            (Kind::Scatter, 4096, 17, false),
+            (Kind::Reduce, 16 << 10, 8, true),
+            (Kind::Scan, 64, 8, true),
+            (Kind::Allreduce, 8, 2, false),
+            (Kind::Gatherv, 8, 2, false),
+            (Kind::Barrier, 0, 2, false),
+        ] {
+            assert_eq!(may_be_ahead(kind, bytes, members), expected, "{kind:?} of {bytes} bytes, {members} members");
+        }
+        for kind in Kind::ALL {
+            for (bytes, members) in (0..=20_000).step_by(500).flat_map(|bytes| [1, 2, 3, 9, 1000].map(|of| (bytes, of)))
+            {
+                let choice = choose(kind, bytes, members);
+                let is_one_round =
+                    !choice.is_shared && !choice.may_be_in_place && choice.flow.is_none() && bytes <= choice.piece;
+                assert!(
+                    is_one_round || !may_be_ahead(kind, bytes, members),
+                    "{kind:?} of {bytes} bytes, {members} members"
+                );
+            }
+        }
     }
 
     #[test]

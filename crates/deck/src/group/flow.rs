@@ -8,6 +8,8 @@
 //!
 //! Counts are of all calls and only grow. All members make the same calls, so all know at which number a call begins.
 
+use std::ops::Range;
+
 use deck_sync::atomic::{AtomicU64, Ordering};
 use deck_sync::{Event, barrier};
 
@@ -42,6 +44,39 @@ impl Course {
                 Course::Between => true,
                 Course::Upwards => from < index,
             }
+    }
+
+    /// Those from whom member `index` of `members` takes; itself may be among them.
+    #[inline]
+    pub fn sources(self, index: u32, members: u32) -> Range<u32> {
+        match self {
+            Course::From(root) => root..root + 1,
+            Course::To(root) if index == root => 0..members,
+            Course::To(_) => 0..0,
+            Course::Between => 0..members,
+            Course::Upwards => 0..index,
+        }
+    }
+
+    /// The same in 16 bits.
+    pub fn code(self) -> u64 {
+        match self {
+            Course::From(root) => u64::from(root) << 2,
+            Course::To(root) => u64::from(root) << 2 | 1,
+            Course::Between => 2,
+            Course::Upwards => 3,
+        }
+    }
+
+    /// What a code in the lowest 16 bits stands for.
+    pub fn of_code(code: u64) -> Course {
+        let root = (code as u16 >> 2).into();
+        match code & 3 {
+            0 => Course::From(root),
+            1 => Course::To(root),
+            2 => Course::Between,
+            _ => Course::Upwards,
+        }
     }
 
     /// Does member `index` of `members` take anything, be it its own alone?
@@ -111,26 +146,13 @@ impl Flow {
 
     /// What those who look on are told: where it begins; how many pieces, slots, who takes from whom.
     pub fn facts(&self) -> [u64; 2] {
-        let course = match self.course {
-            Course::From(root) => u64::from(root) << 2,
-            Course::To(root) => u64::from(root) << 2 | 1,
-            Course::Between => 2,
-            Course::Upwards => 3,
-        };
         let pieces = (self.end - self.begin).min(u64::from(u32::MAX));
-        [self.begin << 1 | u64::from(self.floor > 0), pieces << 32 | self.slots << 16 | course]
+        [self.begin << 1 | u64::from(self.floor > 0), pieces << 32 | self.slots << 16 | self.course.code()]
     }
 
     /// The flow of which these are told; `None` if nothing flows.
     pub fn of_facts([begin, how]: [u64; 2], members: u32) -> Option<Flow> {
-        let root = (how as u16 >> 2).into();
-        let course = match how & 3 {
-            0 => Course::From(root),
-            1 => Course::To(root),
-            2 => Course::Between,
-            _ => Course::Upwards,
-        };
-        let (pieces, slots, is_new) = (how >> 32, how >> 16 & 0xffff, begin & 1 != 0);
+        let (course, pieces, slots, is_new) = (Course::of_code(how), how >> 32, how >> 16 & 0xffff, begin & 1 != 0);
         let begin = begin >> 1;
         let floor = if is_new { begin } else { 0 };
         (pieces > 0).then_some(Flow { course, members, begin, end: begin + pieces, slots, floor })
@@ -167,7 +189,9 @@ impl Counts<'_> {
     }
 }
 
-fn ring(changed: &Event) {
+/// Rings if somebody sleeps: something was written that a member may wait for. Never blocks.
+#[inline]
+pub fn ring(changed: &Event) {
     // Pairs with: the heavy fence of a member that goes to sleep.
     barrier::light();
     if changed.has_sleepers() {

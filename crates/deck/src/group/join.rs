@@ -16,6 +16,7 @@ use deck_sync::{About, Deadline, Goal, Interrupted, Waiting, point};
 
 use super::absent::{self, Absent};
 use super::board::{Board, MEMBERS_MAX, Place, State};
+use super::options::GroupOptions;
 use super::retired;
 
 /// Names of groups and of mail boxes are kept in one table: this keeps them apart.
@@ -49,6 +50,7 @@ pub struct Joining<'a> {
     pub name: &'a str,
     pub size: u32,
     pub index: Option<u32>,
+    pub options: &'a GroupOptions,
 }
 
 /// FNV-1a, never zero.
@@ -170,9 +172,10 @@ impl Joining<'_> {
     /// Makes a board and claims the name for it; `None` if somebody was faster.
     fn open(&self) -> Result<Option<(MailboxId, Region)>> {
         let membership = self.membership();
-        let region = retired::region(membership, Board::bytes(self.size))?;
+        let ahead = self.options.completion.ahead();
+        let region = retired::region(membership, Board::bytes(self.size, ahead))?;
         let id = entry(self.node.number(), region.offset());
-        let board = Board::at(membership.heap().segment(), self.node.number(), region.offset(), self.size)?;
+        let board = Board::at(membership.heap().segment(), self.node.number(), region.offset(), self.size, ahead)?;
         {
             let _locked = board.lock(membership, Deadline::after(PATIENCE))?;
             board.reset(hash(self.name), self.size);
@@ -199,7 +202,7 @@ impl Joining<'_> {
             }
             Err(error) => return Err(error.context(self.what())),
         };
-        let head = Board::at(&segment, found.owner, offset(found), 0)?;
+        let head = Board::head(&segment, found.owner, offset(found))?;
         let locked = head.lock(membership, deadline).map_err(|error| error.context(self.what()))?;
         point("group/locked");
         if head.name() != hash(self.name) || head.state() == State::Over {
@@ -213,7 +216,14 @@ impl Joining<'_> {
                 .with_peer(found.owner)
                 .with_remedy("give the same size in every member"));
         }
-        let board = Board::at(&segment, found.owner, offset(found), self.size)?;
+        if let Err(error) = self.options.check(self.what(), head.ahead()) {
+            if head.state() == State::Open {
+                head.disagree(self.node.number());
+            }
+            return Err(error.with_peer(found.owner));
+        }
+        let ahead = self.options.completion.ahead();
+        let board = Board::at(&segment, found.owner, offset(found), self.size, ahead)?;
         let admission = self.admit(&board)?;
         drop(locked);
         point("group/admitted");
@@ -301,7 +311,8 @@ impl Joining<'_> {
             if locked.is_ok() {
                 free_places_of_the_dead(membership, board, self.size);
             }
-            if interrupted.is_none() && is_here.is_ok() {
+            let disagreed = board.disagreed();
+            if interrupted.is_none() && is_here.is_ok() && disagreed.is_none() {
                 continue;
             }
             let absent: Vec<Absent> = (0..self.size)
@@ -315,6 +326,11 @@ impl Joining<'_> {
             }
             drop(locked);
             is_here?;
+            if let Some(node) = disagreed {
+                let what = format!("{}: a thread of {node} wants to join it with another completion", self.what());
+                let error = Error::new(ErrorKind::Invalid, what).with_peer(node);
+                return Err(error.with_remedy("give the same options in every member"));
+            }
             return Err(absent::missing(interrupted.unwrap_or(Interrupted::Deadline), &self.what(), &absent));
         }
     }
@@ -407,6 +423,9 @@ impl Waiting for Forming<'_> {
     fn look(&mut self) -> Option<bool> {
         if self.board.state() == self.wanted {
             return Some(true);
+        }
+        if self.wanted == State::Formed && self.board.disagreed().is_some() {
+            return Some(false);
         }
         (self.membership.table().changes() != self.changes || self.membership.has_left()).then_some(false)
     }

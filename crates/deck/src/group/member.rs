@@ -1,5 +1,8 @@
 //! One member's side of a group: it says what it contributes, arrives, waits, and reads what the others said.
 
+mod flowing;
+mod running_ahead;
+
 use std::sync::Arc;
 
 use deck_mudeck::{Error, ErrorKind, Node, NodeId, NodeState, Result};
@@ -10,10 +13,11 @@ use deck_sync::atomic::{AtomicU64, Ordering};
 use deck_sync::{About, Deadline, Goal, Meeting, Waiting, Whereabouts, current_core, point};
 
 use super::absent::{self, Absent};
+use super::ahead::{self, Ahead, Awaited};
 use super::board::{Board, INLINE, Place, Said};
 use super::call::Kind;
 use super::choose::Layout;
-use super::flow::{Counts, Course, Flow};
+use super::flow::Flow;
 use super::join::{self, Joined};
 use super::parties::Parties;
 use super::retired;
@@ -37,8 +41,18 @@ pub struct Member {
     parties: Parties,
     /// The last phase at which this member arrived.
     phase: u64,
-    /// How far the looks at that phase have come.
+    /// How far the looks at what is awaited have come.
     looked: AtomicU64,
+    /// By how many phases members may be ahead of others, and if they may: what the present wait is for, ...
+    ahead: Ahead,
+    awaited: Awaited,
+    /// ... to which phase all have come as far as this member knows, and up to which it has compared what all said.
+    settled: u64,
+    compared: u64,
+    /// Differences of which this member has been told already: a bit for each of the last phases.
+    told: u64,
+    /// One that is yet to be told.
+    late: Option<Error>,
     /// The pieces of the present phase, while they flow.
     flow: Option<Flow>,
     /// Pieces of all calls before, and how long those of the last one were.
@@ -60,9 +74,10 @@ pub struct Member {
 }
 
 impl Member {
-    pub fn new(node: Node, name: String, joined: Joined) -> Member {
+    pub fn new(node: Node, name: String, ahead: Ahead, joined: Joined) -> Member {
         let Joined { board, index, nodes, segments, region } = joined;
-        let parties = Parties::of(&nodes, index);
+        // A party's count is of one phase, in which all of it are.
+        let parties = if ahead.is_none() { Parties::of(&nodes, index) } else { Parties::none(index) };
         let facts = board.facts(nodes.len() as u32, 0, index);
         let notice = Notice::new(node.membership().notices(), Subject::Member, &name, facts);
         let mut member = Member {
@@ -76,6 +91,12 @@ impl Member {
             parties,
             phase: 0,
             looked: AtomicU64::new(0),
+            ahead,
+            awaited: Awaited::all(0),
+            settled: 0,
+            compared: 0,
+            told: 0,
+            late: None,
             flow: None,
             pieces: 0,
             layout: Layout::default(),
@@ -155,13 +176,15 @@ impl Member {
 
     fn arrive(&mut self, said: &Said, content: &[u8]) {
         self.phase += 1;
-        self.looked.store(0, Ordering::Relaxed);
-        if self.has_lost {
-            // Now that may matter.
-            self.seen.1 = self.seen.1.wrapping_sub(1);
-        }
+        self.begin_wait();
         self.board.say(self.index, self.phase, said, content);
         point("group/said");
+        if !self.ahead.is_none() {
+            self.awaited = Awaited::all(self.phase);
+            ahead::tell(self.board.told(self.index, self.phase), self.phase, self.board.changed());
+            point("group/arrived");
+            return;
+        }
         if self.parties.firsts.is_some() {
             // For whoever asks later why a phase does not come to its end. The party's count publishes it.
             self.board.told(self.index, self.phase).store(self.phase, Ordering::Relaxed);
@@ -170,9 +193,27 @@ impl Member {
         point("group/arrived");
     }
 
-    /// True once all have arrived where this member has.
+    /// What the present wait is for, unless pieces flow.
+    fn awaited(&self) -> Awaited {
+        if self.ahead.is_none() { Awaited::all(self.phase) } else { self.awaited }
+    }
+
+    /// Another wait begins.
+    #[inline]
+    fn begin_wait(&mut self) {
+        self.looked.store(0, Ordering::Relaxed);
+        if self.has_lost {
+            // Now that may matter.
+            self.seen.1 = self.seen.1.wrapping_sub(1);
+        }
+    }
+
+    /// True once all have arrived where this member has; or, after [`Member::await_sources`], those from whom it takes.
     #[inline]
     pub fn is_complete(&self) -> bool {
+        if !self.ahead.is_none() {
+            return self.have_come();
+        }
         // Relaxed: this member's thread alone.
         let mut looked = self.looked.load(Ordering::Relaxed) as usize;
         let is_complete = self.meeting().is_complete(self.phase, &mut looked);
@@ -207,7 +248,10 @@ impl Member {
     /// Is member `index` one of those for whom the present wait waits?
     fn is_missing(&self, index: u32) -> bool {
         match &self.flow {
-            None => !self.board.has_said(index, self.phase),
+            None => {
+                let Awaited { phase, course } = self.awaited();
+                course.sources(self.index, self.size()).contains(&index) && !self.board.has_said(index, phase)
+            }
             Some(flow) => flow.can_go_on(index, |index| self.board.counts(index)),
         }
     }
@@ -344,13 +388,13 @@ impl Member {
     }
 
     /// Members that will never arrive at the present phase. A dead one counts even if it had said its part: it may not have
-    /// got as far as arriving.
+    /// got as far as arriving. It counts even if this member needs it in no call yet: those whom it needs now may.
     fn gone(&self) -> Vec<Absent> {
         let table = self.membership().table();
         self.those(|index| match self.board.place(index) {
             Place::Present(node) => !table.is_live(node),
             Place::Left(_) | Place::Free => match &self.flow {
-                None => !self.board.has_said(index, self.phase),
+                None => self.is_missing(index),
                 Some(flow) => !flow.is_over(index, |index| self.board.counts(index)),
             },
         })
@@ -361,7 +405,11 @@ impl Member {
     }
 
     fn absent(&self) -> Vec<Absent> {
-        self.those(|index| self.is_missing(index))
+        if self.ahead.is_none() || self.flow.is_some() {
+            return self.those(|index| self.is_missing(index));
+        }
+        let behind = self.behind();
+        self.those(|index| behind[index as usize])
     }
 
     fn those(&self, is_absent: impl Fn(u32) -> bool) -> Vec<Absent> {
@@ -394,62 +442,6 @@ impl Member {
 impl Drop for Member {
     fn drop(&mut self) {
         self.leave();
-    }
-}
-
-/// Calls whose pieces flow.
-impl Member {
-    /// The `count` pieces of the call that comes next.
-    pub fn next_flow(&self, course: Course, count: u64, layout: Layout) -> Flow {
-        let begin = self.pieces;
-        let floor = if layout == self.layout { 0 } else { begin };
-        Flow { course, members: self.size(), begin, end: begin + count, slots: layout.slots, floor }
-    }
-
-    /// Memory for the window of this member.
-    ///
-    /// # Errors
-    /// `NoMemory`.
-    pub fn window(&mut self, layout: Layout) -> Result<Contribution> {
-        let bytes = layout.slots as usize * layout.slot;
-        let offset = self.room.window(self.node.membership().heap(), self.phase + 1, bytes)?;
-        Ok(Contribution { segment: self.segments[self.index as usize].clone(), offset })
-    }
-
-    /// How many pieces this member has given and taken.
-    pub fn counts(&self) -> Counts<'_> {
-        self.board.counts(self.index)
-    }
-
-    /// This member may give its next piece, or take it.
-    pub fn can(&self, flow: &Flow) -> (bool, bool) {
-        let counts = |index| self.board.counts(index);
-        (flow.can_give(self.index, counts), flow.can_take(self.index, counts))
-    }
-
-    /// This member has done its part.
-    pub fn is_over(&self, flow: &Flow) -> bool {
-        flow.is_over(self.index, |index| self.board.counts(index))
-    }
-
-    /// This member has given the pieces before `number`.
-    pub fn give(&self, number: u64) {
-        self.counts().give(number, self.board.changed());
-    }
-
-    /// This member has taken the pieces before `number`, or does not need them.
-    pub fn take(&self, number: u64) {
-        self.counts().take(number, self.board.changed());
-    }
-
-    /// From now on waits are for the pieces of `flow`: all have arrived, and are in the same call.
-    pub fn begin_flow(&mut self, flow: Flow, layout: Layout) {
-        (self.flow, self.layout) = (Some(flow), layout);
-    }
-
-    /// This member has done its part.
-    pub fn end_flow(&mut self, flow: &Flow) {
-        (self.flow, self.pieces) = (None, flow.end);
     }
 }
 
@@ -487,9 +479,10 @@ impl Waiting for Arriving<'_> {
     }
 
     fn about(&self) -> Option<About<'_>> {
-        let Arriving(Member { name, board, nodes, phase, index, flow, .. }, kind) = self;
-        let facts = board.facts(nodes.len() as u32, *phase, *index);
-        let flow = flow.map_or([0; 2], |flow| flow.facts());
-        Some(About::new(Goal::Collective, name).with(facts.into_iter().chain([*kind as u64]).chain(flow)))
+        let Arriving(member, kind) = self;
+        let (Member { name, board, nodes, index, flow, .. }, awaited) = (member, member.awaited());
+        let facts = board.facts(nodes.len() as u32, awaited.phase, *index);
+        let how = flow.map_or_else(|| awaited.facts(), |flow| flow.facts());
+        Some(About::new(Goal::Collective, name).with(facts.into_iter().chain([*kind as u64]).chain(how)))
     }
 }

@@ -2,18 +2,21 @@
 //!
 //! A [`Group`] is one *member*: a thread's place among `size` threads, wherever they run. All members call the same
 //! collectives in the same order; each returns when this member's part is done, which is after all have come to it: every
-//! collective is also a barrier. `docs/design/050-collectives.md` tells how they work, 051 why results are the same bits in
-//! every run.
+//! collective is also a barrier, unless the group was joined with [`Completion::Own`]. `docs/design/050-collectives.md` tells how
+//! they work, 051 why results are the same bits in every run, 052 how members get ahead of others.
 //!
 //! | file | idea |
 //! |---|---|
 //! | `join` | how threads find one another under a name |
 //! | `board` | the words in shared memory at which they meet |
-//! | `member` | one member's side: say, arrive, wait, read |
+//! | `member` | one member's side: say, arrive, wait, read; `member/`: where pieces flow, where it may be ahead of others |
 //! | `parties` | members that meet among themselves first |
 //! | `call` | what is asked for; checked against buffers and against the other members |
 //! | `choose` | which algorithm carries it |
-//! | `progress` | the rounds of a call under way |
+//! | `progress` | the rounds of a call under way; `progress/`: whether all are in it |
+//! | `options` | what members agree on when they join |
+//! | `ahead` | members that are ahead of others, where a call ends with the member's own part |
+//! | `difference` | whether members are in the same call |
 //! | `flow` | pieces with no meeting for each: who may give and take the next |
 //! | `stream` | ... and what that gives and takes in each call |
 //! | `ways` | through the caches or past them |
@@ -26,14 +29,17 @@
 //! | `retired` | memory of members that have left |
 
 mod absent;
+mod ahead;
 mod board;
 mod call;
 mod choose;
+mod difference;
 mod flow;
 mod folding;
 mod join;
 mod member;
 pub(crate) mod observe;
+mod options;
 mod parties;
 mod pending;
 mod progress;
@@ -58,6 +64,7 @@ use ways::{Alike, Ways};
 
 pub use board::MEMBERS_MAX;
 pub use call::{Call, Kind};
+pub use options::{Completion, GroupOptions};
 pub use pending::Pending;
 pub use reduction::Operation;
 
@@ -78,6 +85,16 @@ pub use reduction::Operation;
 /// * If a member that is needed dies or leaves, every other member's call ends with [`ErrorKind::PeerLost`] or
 ///   [`ErrorKind::Closed`] naming it, now and later: what is left to do is to leave.
 /// * [`ErrorKind::NoMemory`] if this node has none for what it contributes: call again, as after a timeout.
+///
+/// # What [`Completion::Own`] changes
+/// In a group that was joined with it ([`Group::join_with`]), broadcasts, reductions to a root, gathers, scatters and scans of up to
+/// 16 KiB a block (and 64 KiB at the root) wait only for those from whom this member takes something. Then
+/// * a member gets up to 16 such calls ahead of the slowest, and waits for it then; all other calls wait for all;
+/// * who is absent is told by the next call that needs them, directly or through others, and not in the very call in which they are;
+/// * after a death each call that has to wait ends with [`ErrorKind::PeerLost`]; one that has what it needs does not;
+/// * members that are in different calls are told at once only if one takes from the other. The others get [`ErrorKind::Invalid`] from
+///   one of the next 16 calls, or from the next that waits for all; it says that an earlier call differed, was itself carried out, and
+///   the group goes on.
 ///
 /// ```
 /// use std::time::Duration;
@@ -125,8 +142,24 @@ impl Group {
     /// - [`ErrorKind::PeerLost`] naming a member that died meanwhile, [`ErrorKind::NoMemory`].
     #[doc(alias = "deck_group_join")]
     pub fn join(node: &Node, name: &str, size: u32, index: Option<u32>, timeout: Duration) -> Result<Group> {
-        let joined = Joining { node, name, size, index }.join(Deadline::after(timeout))?;
-        let member = Member::new(node.clone(), name.to_string(), joined);
+        Group::join_with(node, name, size, index, &GroupOptions::default(), timeout)
+    }
+
+    /// As [`Group::join`], with options: the same in every member.
+    ///
+    /// # Errors
+    /// As [`Group::join`]; [`ErrorKind::Invalid`] also if another member gave other options: then all who have come by then get it.
+    #[doc(alias = "deck_group_join_with")]
+    pub fn join_with(
+        node: &Node,
+        name: &str,
+        size: u32,
+        index: Option<u32>,
+        options: &GroupOptions,
+        timeout: Duration,
+    ) -> Result<Group> {
+        let joined = Joining { node, name, size, index, options }.join(Deadline::after(timeout))?;
+        let member = Member::new(node.clone(), name.to_string(), options.completion.ahead(), joined);
         Ok(Group { member, stalled: None, queue: VecDeque::new(), ways: Ways::default() })
     }
 

@@ -6,6 +6,7 @@ use deck_mudeck::NodeId;
 use deck_peers::MailboxId;
 use deck_segment::Segment;
 
+use super::ahead::{Ahead, Awaited};
 use super::board::{Board, MEMBERS_MAX, Place};
 use super::flow::Flow;
 use super::join;
@@ -19,7 +20,7 @@ pub struct MemberSight {
     pub node: Option<NodeId>,
     /// It has left the group.
     pub has_left: bool,
-    /// It has come to the phase that was asked about, and where pieces flow it does not keep others waiting.
+    /// It does not keep the one waiting that was asked about: it has come to the phase, is not needed there, or has given its pieces.
     pub has_come: bool,
 }
 
@@ -34,32 +35,39 @@ pub fn board_of_entry(entry: MailboxId) -> (NodeId, u64) {
 }
 
 /// The members of the group whose board lies at byte `offset` of the segment `heap` of `owner`; `size` 0: as many as it says.
-/// `flow` is what a wait of a collective told at the end of its facts, or zeros. `None` if there can be none.
+/// `phase` and the index of whoever waits for it, and `how`, are what a wait of a collective told in its facts, or zeros. `None` if
+/// there can be none.
 pub fn members(
     heap: BorrowedFd<'_>,
     owner: NodeId,
     offset: u64,
     size: u64,
-    phase: u64,
-    flow: [u64; 2],
+    (phase, asking): (u64, u64),
+    how: [u64; 2],
 ) -> Option<Vec<MemberSight>> {
     let offset = usize::try_from(offset).ok().filter(|offset| offset.is_multiple_of(64))?;
-    let at = |size: u32| {
-        let copy = Segment::copy_of(heap, offset, Board::bytes(size)).ok()?;
-        Board::at(&copy, owner, 0, size).ok()
+    let at = |size: u32, ahead: Ahead| {
+        let copy = Segment::copy_of(heap, offset, Board::bytes(size, ahead)).ok()?;
+        Board::at(&copy, owner, 0, size, ahead).ok()
     };
-    let size = if size == 0 { at(0)?.size() } else { size };
+    let head = at(0, Ahead::NONE)?;
+    let size = if size == 0 { head.size() } else { size };
     let size = u32::try_from(size).ok().filter(|size| (1..=MEMBERS_MAX).contains(size))?;
-    let board = at(size)?;
-    let flow = Flow::of_facts(flow, size);
-    let is_waited_for = |index| flow.is_some_and(|flow| flow.can_go_on(index, |index| board.counts(index)));
+    let board = at(size, head.ahead()?)?;
+    let asking = u32::try_from(asking).ok()?;
+    let sources = Awaited::of_facts(phase, how).course.sources(asking, size);
+    let flow = Flow::of_facts(how, size);
     let member = |index| {
         let (node, has_left) = match board.place(index) {
             Place::Free => (None, false),
             Place::Present(node) => (Some(node), false),
             Place::Left(node) => (Some(node), true),
         };
-        let has_come = phase > 0 && (flow.is_some() || board.has_said(index, phase)) && !is_waited_for(index);
+        let is_waited_for = match &flow {
+            Some(flow) => flow.can_go_on(index, |index| board.counts(index)),
+            None => sources.contains(&index) && !board.has_said(index, phase),
+        };
+        let has_come = phase > 0 && !is_waited_for;
         MemberSight { index, node, has_left, has_come }
     };
     Some((0..size).map(member).collect())

@@ -14,10 +14,15 @@ pub struct Parties {
 }
 
 impl Parties {
+    /// Each member is a party, also member `index`.
+    pub fn none(index: u32) -> Parties {
+        Parties { firsts: None, own: index as usize, members: 1 }
+    }
+
     /// Those of the members on `nodes`, for member `index`.
     pub fn of(nodes: &[NodeId], index: u32) -> Parties {
         if !counts_parties(nodes.len()) {
-            return Parties { firsts: None, own: index as usize, members: 1 };
+            return Parties::none(index);
         }
         let mine = nodes[index as usize];
         let is_first = |index: &usize| !nodes[..*index].contains(&nodes[*index]);

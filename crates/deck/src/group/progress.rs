@@ -3,6 +3,8 @@
 //! It holds no buffers: they are passed at each step. So a call whose deadline passed can be called again, with the same
 //! buffers, and goes on where it was; and a call that was started without waiting owns its buffers.
 
+mod comparing;
+
 use std::ops::Range;
 
 use deck_mudeck::{Error, ErrorKind, Result};
@@ -11,19 +13,15 @@ use deck_sync::point;
 
 use super::board::INLINE;
 use super::call::{Call, Kind};
-use super::choose::{Choice, choose};
+use super::choose::{Choice, choose, may_be_ahead};
+use super::difference::{IN_PLACE, SHOWS_OUTPUT, length_of};
+use super::flow::Course;
 use super::folding::{Inputs, TILE};
-use super::member::Member;
+use super::member::{Contribution, Member};
 use super::stream::Stream;
 
 /// Blocks of shared work begin at multiples of this: whole elements, whole cache lines.
 const BLOCK_STEP: usize = 64;
-
-/// What members say beside a length: what is given in this round lies whole in the giver's own memory, where it is read.
-pub(super) const IN_PLACE: u64 = 1 << 63;
-/// ... and: results of this call will be read in this member's output.
-const SHOWS_OUTPUT: u64 = 1 << 62;
-const LENGTH: u64 = SHOWS_OUTPUT - 1;
 
 /// What a round is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,6 +39,8 @@ pub struct Progress {
     pub call: Call,
     choice: Choice,
     pub(super) way: Way,
+    /// Where this member need not wait for everybody: from whom it takes.
+    course: Option<Course>,
     round: Round,
     piece: usize,
     /// How many pieces there are, and bytes of a block in each; settled by the first round.
@@ -64,6 +64,8 @@ impl Progress {
             call: call.clone(),
             choice,
             way,
+            course: (member.may_be_ahead() && may_be_ahead(call.kind, block, member.size() as usize))
+                .then(|| Call::course(call.kind, call.root)),
             round: Round::Inputs,
             piece: 0,
             pieces: if call.kind.has_counts() || block <= choice.piece { 1 } else { block.div_ceil(choice.piece) },
@@ -85,13 +87,19 @@ impl Progress {
     /// # Errors
     /// `NoMemory`: nothing has changed. `Invalid` and `Corrupt` at the end.
     pub fn advance(&mut self, member: &mut Member, input: &[u8], output: &mut [u8]) -> Result<Step> {
+        if member.may_be_ahead()
+            && !self.is_under_way()
+            && !member.is_open(self.course.map(|_| self.given_bytes(member)))
+        {
+            return Ok(Step::Waiting);
+        }
         if self.stream.is_some() {
             if self.stream(member, input, output)? == Step::Waiting {
                 return Ok(Step::Waiting);
             }
             self.stream = None;
             if !self.has_end {
-                return self.failure.take().map_or(Ok(Step::Done), Err);
+                return self.end(member);
             }
             (self.round, self.has_given) = (Round::End, false);
         }
@@ -106,13 +114,22 @@ impl Progress {
                     self.failure = Some(error);
                 }
                 self.has_given = true;
+                if let Some(course) = self.course {
+                    member.await_sources(course);
+                }
             }
             if !member.is_complete() {
+                if self.course.is_some() {
+                    member.settle_meanwhile();
+                }
                 return Ok(Step::Waiting);
             }
             self.has_given = false;
             if self.piece == 0 && self.round == Round::Inputs {
                 self.compare(member)?;
+            } else {
+                // All are in this call: there is nothing to compare in its later rounds.
+                member.settle();
             }
             match self.round {
                 Round::Inputs if self.choice.is_shared => {
@@ -133,8 +150,30 @@ impl Progress {
                 }
                 Round::End => {}
             }
-            return self.failure.take().map_or(Ok(Step::Done), Err);
+            return self.end(member);
         }
+    }
+
+    fn end(&mut self, member: &mut Member) -> Result<Step> {
+        if self.failure.is_none() && !member.has_late() {
+            return Ok(Step::Done);
+        }
+        self.failure.take().or_else(|| member.take_late()).map_or(Ok(Step::Done), Err)
+    }
+
+    /// Bytes that this member gives in a call that is one piece, beside its line.
+    fn given_bytes(&self, member: &Member) -> usize {
+        let block = self.call.count * self.element_bytes();
+        let blocks = if self.call.kind.gives_parts() { member.size() as usize } else { 1 };
+        match self.is_giver(member.index, member.size()) {
+            true if block * blocks > INLINE => block * blocks,
+            _ => 0,
+        }
+    }
+
+    /// Memory for what this member gives in this round.
+    fn room(&self, member: &mut Member, bytes: usize) -> Result<Contribution> {
+        if self.course.is_some() { member.room_ahead(bytes) } else { member.room(bytes) }
     }
 
     pub(super) fn element_bytes(&self) -> usize {
@@ -217,7 +256,7 @@ impl Progress {
         } else if let Some(place) = self.in_place(member, whole) {
             member.arrive_in_place(word, length | IN_PLACE, place + piece.start);
         } else {
-            let contribution = member.room(content.len())?;
+            let contribution = self.room(member, content.len())?;
             // In shared work nobody reads the block that the giver itself works on.
             let left_out = match self.choice.is_shared {
                 true => self.share_of(member.index, content.len(), member.size()),
@@ -260,7 +299,7 @@ impl Progress {
             member.arrive_short(word, length, &content[..total]);
             return Ok(());
         }
-        let contribution = member.room(total)?;
+        let contribution = self.room(member, total)?;
         contribution.write(Way::ThroughCaches, 0, &head);
         let mut at = head.len();
         for (index, part) in parts.enumerate() {
@@ -324,40 +363,6 @@ impl Progress {
             (Some(contribution), _) => member.arrive_long(word, length, &contribution),
             (None, Some(place)) => member.arrive_in_place(word, length, place + piece.start + share.start),
             (None, None) => member.arrive_short(word, length, &[]),
-        }
-        Ok(())
-    }
-
-    /// After the first round: are all in the same call? All members come to the same verdict, and all end the call with it.
-    pub(super) fn compare(&mut self, member: &Member) -> Result<()> {
-        let phase = member.phase();
-        let has_counts = self.call.kind.has_counts();
-        let first = member.heard(0, phase);
-        let (mut longest, mut all_in_place) = (0, self.choice.may_be_in_place);
-        for index in 0..member.size() {
-            let said = member.heard(index, phase);
-            let is_in_place = said.length & IN_PLACE != 0;
-            all_in_place &= is_in_place || !self.is_giver(index, member.size());
-            self.has_end |= is_in_place || said.length & SHOWS_OUTPUT != 0;
-            let (length, first_length) = (said.length & LENGTH, first.length & LENGTH);
-            if said.call != first.call || (!has_counts && length != first_length) {
-                let what = format!(
-                    "{}: index {index} called {}, index 0 {}",
-                    member.doing(self.call.kind),
-                    Call::describe(said.call, length),
-                    Call::describe(first.call, first_length)
-                );
-                return Err(Error::new(ErrorKind::Invalid, what)
-                    .with_peer(member.nodes[index as usize])
-                    .with_remedy("call the same in every member, with the same root, type, operation and count"));
-            }
-            longest = longest.max(length);
-        }
-        if has_counts {
-            self.pieces = usize::try_from(longest).unwrap_or(usize::MAX).div_ceil(self.step).max(1);
-        } else if all_in_place {
-            self.step = self.choice.piece_in_place;
-            self.pieces = (self.call.count * self.element_bytes()).div_ceil(self.step).max(1);
         }
         Ok(())
     }
@@ -426,7 +431,7 @@ impl Progress {
         for index in 0..member.size() {
             let bytes = self.received_from(index);
             if self.call.kind.has_counts() {
-                self.expect(member, index, member.heard(index, member.phase()).length & LENGTH, bytes)?;
+                self.expect(member, index, length_of(member.heard(index, member.phase()).length), bytes)?;
             }
             let piece = self.piece_of(bytes);
             let target = &mut output[begin + piece.start..begin + piece.end];

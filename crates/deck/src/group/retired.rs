@@ -71,7 +71,7 @@ pub fn region(membership: &Arc<Membership>, bytes: usize) -> Result<Region> {
     let found = boards.iter().position(|(owner, region)| {
         let is_idle = || {
             let segment = membership.heap().segment();
-            let board = Board::at(segment, membership.number(), region.offset(), 0);
+            let board = Board::head(segment, membership.number(), region.offset());
             board.is_ok_and(|board| board.state() == State::Over)
         };
         std::ptr::eq(owner.as_ptr(), Arc::as_ptr(membership)) && region.bytes() == bytes && is_idle()

@@ -22,6 +22,8 @@ const STEP: usize = 4096;
 const LINE: usize = 64;
 /// So many of the longest contribution fit: then one that begins again does not meet the one before it.
 const PLACES: usize = 3;
+/// Places of a member that may be ahead of others: as many of its contributions may be unread.
+const PLACES_AHEAD: usize = 8;
 
 /// Where a member's contributions lie.
 #[derive(Default)]
@@ -30,6 +32,11 @@ pub struct Room {
     long: Option<Region>,
     /// For pieces that flow.
     window: Option<Region>,
+    /// For contributions of a member that may be ahead: places, what each holds, the chosen one, the phases in which they were taken.
+    ahead: Option<Region>,
+    place: usize,
+    next: usize,
+    since: [u64; PLACES_AHEAD],
     /// Bytes that long ones have taken since they began again.
     taken: usize,
     /// Memory that was too small, and the phase at which it became so: others may still read it.
@@ -63,6 +70,35 @@ impl Room {
             self.outgrown.extend(self.window.replace(region).map(|old| (phase, old)));
         }
         Ok(self.window.as_ref().map_or(0, Region::offset))
+    }
+
+    /// Chooses a place for `bytes` of a member that may be ahead of others: to the phase that it returns all must have come before it
+    /// is free. `have_come` tells whether they have come to a phase.
+    pub fn choose_ahead(&mut self, bytes: usize, have_come: impl Fn(u64) -> bool) -> u64 {
+        let free_from = |since: u64| if since == 0 { 0 } else { since + 1 };
+        if bytes > self.place {
+            return 0;
+        }
+        // The first that is free, as the fewer places are used the nearer they are; or else the one that will be.
+        let is_free = |place: &usize| self.since[*place] == 0 || have_come(free_from(self.since[*place]));
+        let oldest = || (0..PLACES_AHEAD).min_by_key(|place| self.since[*place]).unwrap_or(0);
+        self.next = (0..PLACES_AHEAD).find(is_free).unwrap_or_else(oldest);
+        free_from(self.since[self.next])
+    }
+
+    /// The place that was chosen for `bytes`, to be given in `phase`. Its offset in this node's segment.
+    ///
+    /// # Errors
+    /// `NoMemory`.
+    pub fn take_ahead(&mut self, heap: &Arc<HeapMemory>, phase: u64, bytes: usize) -> Result<usize> {
+        if bytes > self.place {
+            let place = bytes.next_power_of_two().max(LINE);
+            let region = heap.region((PLACES_AHEAD * place).max(STEP))?;
+            self.outgrown.extend(self.ahead.replace(region).map(|old| (phase, old)));
+            (self.place, self.next, self.since) = (place, 0, [0; PLACES_AHEAD]);
+        }
+        self.since[self.next] = phase;
+        Ok(self.ahead.as_ref().map_or(0, Region::offset) + self.next * self.place)
     }
 
     fn take_short(&mut self, heap: &Arc<HeapMemory>, phase: u64, bytes: usize) -> Result<usize> {
@@ -100,7 +136,14 @@ impl Room {
     /// All of its memory.
     pub fn leave(&mut self) -> Vec<Region> {
         let outgrown = self.outgrown.drain(..).map(|(_, region)| region);
-        self.short.take().into_iter().chain(self.long.take()).chain(self.window.take()).chain(outgrown).collect()
+        self.short
+            .take()
+            .into_iter()
+            .chain(self.long.take())
+            .chain(self.window.take())
+            .chain(self.ahead.take())
+            .chain(outgrown)
+            .collect()
     }
 }
 

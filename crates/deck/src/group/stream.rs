@@ -4,12 +4,13 @@ use deck_mudeck::Result;
 use deck_sync::atomic::Ordering;
 use deck_sync::point;
 
-use super::call::Kind;
+use super::call::{Call, Kind};
 use super::choose::Layout;
-use super::flow::{Course, Flow};
+use super::difference::IN_PLACE;
+use super::flow::Flow;
 use super::folding::Inputs;
 use super::member::{Contribution, Member};
-use super::progress::{IN_PLACE, Progress, Step};
+use super::progress::{Progress, Step};
 
 /// How far the pieces of a call have come.
 pub struct Stream {
@@ -25,15 +26,6 @@ pub struct Stream {
 impl Stream {
     pub fn new(layout: Layout) -> Stream {
         Stream { layout, flow: None, window: None, has_met: false, has_own: false }
-    }
-}
-
-fn course(kind: Kind, root: u32) -> Course {
-    match kind {
-        Kind::Bcast | Kind::Scatter => Course::From(root),
-        Kind::Gather | Kind::Reduce => Course::To(root),
-        Kind::Scan => Course::Upwards,
-        _ => Course::Between,
     }
 }
 
@@ -108,7 +100,7 @@ impl Progress {
 
     /// Numbers the pieces and finds room for those that this member gives.
     fn begin(&mut self, stream: &mut Stream, member: &mut Member, input: &[u8], output: &[u8]) -> Result<Flow> {
-        let flow = member.next_flow(course(self.call.kind, self.call.root), self.pieces as u64, stream.layout);
+        let flow = member.next_flow(Call::course(self.call.kind, self.call.root), self.pieces as u64, stream.layout);
         if flow.course.is_giver(member.index, flow.members) {
             let is_in_place = self.in_place(member, self.given(input, output)).is_some();
             if !is_in_place {

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use deck::{Group, Node, Result};
+use deck::{Completion, Group, GroupOptions, Node, Result};
 use deck_mudeck::Door;
 use deck_peers::Broker;
 
@@ -27,6 +27,18 @@ pub fn together<T: Send + 'static>(
     on: &[usize],
     member: impl Fn(&mut Group, &Node) -> T + Send + Sync + 'static,
 ) -> Vec<T> {
+    together_with(Completion::Everyone, name, nodes, on, member)
+}
+
+/// The same with another completion.
+#[track_caller]
+pub fn together_with<T: Send + 'static>(
+    completion: Completion,
+    name: &str,
+    nodes: &[Node],
+    on: &[usize],
+    member: impl Fn(&mut Group, &Node) -> T + Send + Sync + 'static,
+) -> Vec<T> {
     let member = Arc::new(member);
     let threads: Vec<_> = on
         .iter()
@@ -34,7 +46,8 @@ pub fn together<T: Send + 'static>(
         .map(|(index, node)| {
             let (node, name, size, member) = (nodes[*node].clone(), name.to_string(), on.len() as u32, member.clone());
             std::thread::spawn(move || {
-                let mut group = Group::join(&node, &name, size, Some(index as u32), SOON).unwrap();
+                let options = GroupOptions { completion };
+                let mut group = Group::join_with(&node, &name, size, Some(index as u32), &options, SOON).unwrap();
                 member(&mut group, &node)
             })
         })
@@ -44,13 +57,20 @@ pub fn together<T: Send + 'static>(
 
 /// Two members, each on a node of its own.
 pub fn pair() -> (Broker, Vec<Node>, [Group; 2]) {
-    let (broker, nodes) = job(2);
-    let other = {
-        let node = nodes[1].clone();
-        std::thread::spawn(move || Group::join(&node, "pair", 2, Some(1), SOON).unwrap())
-    };
-    let one = Group::join(&nodes[0], "pair", 2, Some(0), SOON).unwrap();
-    (broker, nodes, [one, other.join().unwrap()])
+    apart(Completion::Everyone)
+}
+
+/// `SIZE` members, each on a node of its own, all in the hands of one thread.
+pub fn apart<const SIZE: usize>(completion: Completion) -> (Broker, Vec<Node>, [Group; SIZE]) {
+    let (broker, nodes) = job(SIZE);
+    let joining: [_; SIZE] = std::array::from_fn(|index| {
+        let node = nodes[index].clone();
+        std::thread::spawn(move || {
+            let options = GroupOptions { completion };
+            Group::join_with(&node, "pair", SIZE as u32, Some(index as u32), &options, SOON).unwrap()
+        })
+    });
+    (broker, nodes, joining.map(|thread| thread.join().expect("it joins")))
 }
 
 /// The kind of an error.

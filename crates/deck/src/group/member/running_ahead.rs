@@ -1,0 +1,155 @@
+//! One member's side where members may be ahead of others: when it may say something, and what it compares later.
+
+use deck_mudeck::{Error, Result};
+use deck_sync::atomic::Ordering;
+
+use super::super::ahead::Awaited;
+use super::super::call::Call;
+use super::super::difference::{difference, length_of};
+use super::super::flow::Course;
+use super::{Contribution, Member};
+
+impl Member {
+    /// Members may be ahead of others in this group.
+    #[inline]
+    pub fn may_be_ahead(&self) -> bool {
+        !self.ahead.is_none()
+    }
+
+    /// Out of line: where all meet it is not wanted.
+    #[inline(never)]
+    pub(super) fn have_come(&self) -> bool {
+        let sources = self.awaited.course.sources(self.index, self.size());
+        // Relaxed: this member's thread alone.
+        let mut looked = self.looked.load(Ordering::Relaxed);
+        let have_come = self.awaited.have_come(sources, |index, phase| self.board.told(index, phase), &mut looked);
+        self.looked.store(looked, Ordering::Relaxed);
+        have_come
+    }
+
+    /// May this member say something in the next phase? Where it may be ahead of others with a contribution of `bytes`, the slowest
+    /// must not be too far behind; elsewhere all must have come as far as it has. Until then waits are for that.
+    #[inline(never)]
+    pub fn is_open(&mut self, bytes: Option<usize>) -> bool {
+        let next = self.phase + 1;
+        let floor = match bytes {
+            None => self.phase,
+            Some(0) => self.ahead.floor(next),
+            Some(bytes) => {
+                let Member { board, room, settled, index, nodes, .. } = self;
+                let told = |index, phase| board.told(index, phase);
+                let sources = Course::Between.sources(*index, nodes.len() as u32);
+                let have_come =
+                    |phase| phase <= *settled || Awaited::all(phase).have_come(sources.clone(), told, &mut 0);
+                self.ahead.floor(next).max(room.choose_ahead(bytes, have_come))
+            }
+        };
+        if floor > self.settled {
+            if self.awaited != Awaited::all(floor) {
+                self.awaited = Awaited::all(floor);
+                self.begin_wait();
+            }
+            if !self.have_come() {
+                return false;
+            }
+            self.settled = floor;
+        }
+        self.compare_to(floor);
+        true
+    }
+
+    /// While this member waits for those it takes from, it looks how far all have come and compares what they said: then that does
+    /// not keep up its next call.
+    #[inline(never)]
+    pub fn settle_meanwhile(&mut self) {
+        let sources = Course::Between.sources(self.index, self.size());
+        while self.settled + 1 < self.phase {
+            let next = Awaited::all(self.settled + 1);
+            if !next.have_come(sources.clone(), |index, phase| self.board.told(index, phase), &mut 0) {
+                break;
+            }
+            self.settled += 1;
+        }
+        self.compare_to(self.settled);
+    }
+
+    fn compare_to(&mut self, phase: u64) {
+        while self.compared < phase {
+            self.compared += 1;
+            self.compare_late(self.compared);
+        }
+    }
+
+    /// Memory for a contribution of `bytes` to the next phase, which is open for it.
+    ///
+    /// # Errors
+    /// `NoMemory`.
+    pub fn room_ahead(&mut self, bytes: usize) -> Result<Contribution> {
+        let offset = self.room.take_ahead(self.node.membership().heap(), self.phase + 1, bytes)?;
+        Ok(Contribution { segment: self.segments[self.index as usize].clone(), offset })
+    }
+
+    /// Only those from whom this member takes are awaited in the present phase.
+    pub fn await_sources(&mut self, course: Course) {
+        self.awaited.course = course;
+    }
+
+    /// All have come to the present phase, and this member has compared what they said.
+    #[inline]
+    pub fn settle(&mut self) {
+        (self.settled, self.compared) = (self.phase, self.phase);
+    }
+
+    /// This member is told now that what others said in the present phase differs.
+    pub fn tell_now(&mut self) {
+        self.told |= 1 << (self.phase % 64);
+    }
+
+    /// A difference is yet to be told.
+    #[inline]
+    pub fn has_late(&self) -> bool {
+        self.late.is_some()
+    }
+
+    /// The difference that is yet to be told.
+    pub fn take_late(&mut self) -> Option<Error> {
+        self.late.take()
+    }
+
+    /// Compares what all said in an earlier phase, in which this member waited for some of them only.
+    fn compare_late(&mut self, phase: u64) {
+        let bit = 1 << (phase % 64);
+        let is_told = self.told & bit != 0;
+        self.told &= !bit;
+        if let Some(error) = difference(self, phase, 0, 0..self.size())
+            && !is_told
+        {
+            self.late.get_or_insert(error.context("an earlier call differed"));
+        }
+    }
+
+    /// Those for whom the present wait waits, or for whom they wait in turn, who could go on and have not.
+    pub(super) fn behind(&self) -> Vec<bool> {
+        let size = self.size();
+        let is_missing = |index: u32, phase: u64| !self.board.has_said(index, phase);
+        let mut seen = vec![false; size as usize];
+        let mut behind = seen.clone();
+        let mut open: Vec<u32> = (0..size).filter(|index| self.is_missing(*index)).collect();
+        while let Some(index) = open.pop() {
+            if std::mem::replace(&mut seen[index as usize], true) {
+                continue;
+            }
+            // It is in the call of that phase, or waits to be allowed to say something in the next.
+            let phase = self.board.last_said(index);
+            let said = self.board.heard(index, phase);
+            let sources = Call::course_said(said.call, length_of(said.length), size).sources(index, size);
+            let floor = self.ahead.floor(phase + 1);
+            let needs =
+                |other: &u32| (sources.contains(other) && is_missing(*other, phase)) || is_missing(*other, floor);
+            let awaited: Vec<u32> = (0..size).filter(needs).collect();
+            behind[index as usize] = awaited.is_empty();
+            open.extend(awaited);
+        }
+        behind
+    }
+}
