@@ -21,7 +21,7 @@ const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(1);
 /// The memory is that of its *home*: it is allocated there, all of it and zeroed, before the call that creates the segment
 /// returns, so that on a machine with several memories it lies in that of the home, and too little memory is an error
 /// at once. Other nodes map it. It lives as long as any node has it open, whatever becomes of home and creator; after
-/// that, its name is free again.
+/// that, its name is free again: of a node that died, as soon as its death is known.
 ///
 /// Content is the programs' own. Reading and writing is done in words of 8 bytes, so that threads which meet without a lock
 /// read mixed content and no worse; a [`Mutex`](super::Mutex) keeps it whole.
