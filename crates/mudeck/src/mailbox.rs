@@ -28,8 +28,8 @@ pub struct MailboxOptions {
     /// given all credits back. With 56 and more, seven messages of up to 8 bytes can have the room of one, and each thread that contends
     /// with others of its node gets as much room of its own.
     pub messages: u32,
-    /// Bytes in flight from one node, at least, counted for messages over 62 bytes that are handed over. A node may post up to a quarter
-    /// more while the owner has not given all credits back, and an empty ring takes one message of any size within the sender's budget.
+    /// Bytes in flight from one node, counted for messages over 62 bytes that are handed over; an empty ring takes one
+    /// message of any size within the sender's budget.
     pub bytes: u64,
 }
 

@@ -493,11 +493,13 @@ impl<R: Remote> Receiver<R> {
     /// thread.
     #[inline]
     fn give_credit(&mut self, protocol: Protocol) {
+        // The first buffer waits for the next look: its credit would be in the way of an answer.
+        let bytes_slack = if self.owes_buffers { self.bytes_slack } else { self.shape.bytes / 4 };
         self.owes_buffers |=
             protocol == Protocol::ZeroCopy || self.area.wrapping_sub(self.told_area) > self.area_slack / 4;
         let may_wait = !self.owes_slots()
             && self.area.wrapping_sub(self.told_area) <= self.area_slack
-            && self.bytes.wrapping_sub(self.told_bytes) <= self.bytes_slack
+            && self.bytes.wrapping_sub(self.told_bytes) <= bytes_slack
             && !self.is_hungry();
         if !may_wait {
             self.tell();

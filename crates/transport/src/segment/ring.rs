@@ -42,7 +42,7 @@ impl Shape {
 
     /// The most bytes of zero-copy messages whose credits a receiver may keep to itself.
     pub fn bytes_slack(&self) -> u64 {
-        self.bytes / 4
+        (self.bytes / 8).min(64 << 10)
     }
 
     /// The most area lines whose credits it may keep to itself.
