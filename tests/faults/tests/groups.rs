@@ -156,21 +156,8 @@ fn whom_members_that_are_ahead_wait_for_in_the_end_is_named_to_every_other() {
 
 #[test]
 fn a_member_that_is_ahead_and_waits_is_told_of_a_death() {
-    let job = Job::launched(PROGRAM);
-    let members: [Process; 3] = job.nodes();
-    join_own(&members.each_ref());
-    let [one, victim, other] = &members;
-    // The one waits because it is too far ahead, the other because it takes from the victim.
-    one.tell_and_see_waiting("g", "collective g reduce 1 1000 60000");
-    other.tell_and_see_waiting("g", "collective g reduce 1 1000 60000");
-    victim.kill();
-    for member in [one, other] {
-        let answer = member.answer("g").unwrap();
-        expect_lost(&answer.result.unwrap_err(), victim);
-        assert!(answer.took < SOON);
-    }
-    drop(members);
-    job.end();
+    // One waits because it is too far ahead, the other because it takes from the victim.
+    those_who_wait_are_told_of_a_death(join_own, "collective g reduce 1 1000 60000");
 }
 
 #[test]
@@ -193,12 +180,18 @@ fn a_stopped_member_is_called_frozen_and_loses_nothing() {
 
 #[test]
 fn a_member_that_waits_sleeps_and_is_told_of_a_death() {
+    those_who_wait_are_told_of_a_death(join, "collective g barrier 0 1 60000");
+}
+
+/// Of three members that `join` a group, two are in `call`, and the third is killed.
+#[track_caller]
+fn those_who_wait_are_told_of_a_death(join: fn(&[&Process]), call: &str) {
     let job = Job::launched(PROGRAM);
     let members: [Process; 3] = job.nodes();
     join(&members.each_ref());
     let [one, victim, other] = &members;
-    one.tell_and_see_waiting("g", "collective g barrier 0 1 60000");
-    other.tell_and_see_waiting("g", "collective g barrier 0 1 60000");
+    one.tell_and_see_waiting("g", call);
+    other.tell_and_see_waiting("g", call);
     victim.kill();
     for member in [one, other] {
         let answer = member.answer("g").unwrap();
