@@ -28,8 +28,7 @@ impl<R: Remote> Receiver<R> {
         if into.receive(&label, &name, heap).is_err() {
             return false;
         }
-        self.bytes = self.bytes.wrapping_add(label.size);
-        self.expected_lines = 0;
+        self.leave_buffer(&label);
         self.leave_whole_slot();
         self.count(Protocol::ZeroCopy);
         true
@@ -38,6 +37,12 @@ impl<R: Remote> Receiver<R> {
     /// `buffer` is the message that `label` tells of.
     pub(super) fn accept(&mut self, label: &Label, buffer: Buffer, into: &mut Parcel) {
         into.set_buffer(buffer, label.size as usize, label.element, label.runs as usize);
+        self.leave_buffer(label);
+    }
+
+    /// A buffer was taken, with what `label` tells of.
+    #[inline]
+    fn leave_buffer(&mut self, label: &Label) {
         self.bytes = self.bytes.wrapping_add(needed(label));
         self.expected_lines = 0;
     }
