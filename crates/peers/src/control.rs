@@ -126,13 +126,14 @@ impl Control {
                 at_latest(ASK_EVERY);
             }
         }
-        if is_poked {
-            self.tick = Some((TICK_FIRST, Deadline::NOW));
+        if is_poked && self.tick.is_none_or(|(every, _)| every > TICK_FIRST) {
+            // Not at once: what is wanted is that it does not stay for ever, and the threads it takes its time from are at work.
+            self.tick = Some((TICK_FIRST, Deadline::after(TICK_FIRST)));
         }
         if let Some((every, due)) = self.tick {
             if due.has_passed() {
                 let has_more = membership.handler().is_some_and(|handler| handler.tick());
-                let next_time = if is_poked { every } else { (every * 2).min(TICK_LAST) };
+                let next_time = (every * 2).min(TICK_LAST);
                 self.tick = has_more.then(|| (next_time, Deadline::after(next_time)));
             }
             if let Some(left) = self.tick.and_then(|(_, due)| due.remaining()) {

@@ -23,6 +23,7 @@ mod meeting;
 mod node_id;
 mod patience;
 mod point;
+mod spin;
 mod thread;
 mod visitor;
 mod wait;

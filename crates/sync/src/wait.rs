@@ -1,6 +1,6 @@
 //! The only wait loop of DECK.
 //!
-//! A wait goes through up to three stages. It *spins* for about what a wake-up costs, as long as there is a core for
+//! A wait goes through up to three stages. It *spins* for about what a sleep costs ([`crate::spin`]), as long as there is a core for
 //! every runnable thread of the job; with more threads than cores it *yields* instead, at once or after a few looks
 //! ([`crate::patience`]); after a longer idle time it *sleeps* on an [`Event`], which costs nothing. Pure spinning and pure
 //! sleeping each lose by a factor of a hundred somewhere.
@@ -17,12 +17,10 @@ use crate::crowd::{Crowd, Noted};
 use crate::deadline::{Deadline, now_ns};
 use crate::event::Event;
 use crate::patience::{self, Patience};
-use crate::{atomic, barrier, futex, thread};
+use crate::{atomic, barrier, futex, spin, thread};
 
-/// How long a wait spins while every runnable thread has a core: about a wake across cores.
-const SPIN: Duration = Duration::from_micros(if cfg!(loom) { 0 } else { 50 });
-/// How long a wait yields in a crowd before it sleeps: a few time slices of short work by the others.
-const YIELD: Duration = Duration::from_micros(if cfg!(loom) { 0 } else { 500 });
+/// How many nanoseconds a wait yields in a crowd before it sleeps: a few time slices of short work by the others.
+const YIELD: u64 = if cfg!(loom) { 0 } else { Duration::from_micros(500).as_nanos() as u64 };
 /// Looks before the first pause between them. A pause leaves more of a core to its other hardware thread, and takes tens of
 /// nanoseconds: as long as an answer that is on its way.
 const LOOKS_WITHOUT_PAUSE: u32 = if cfg!(loom) { 0 } else { 64 };
@@ -116,7 +114,11 @@ pub fn wait<W: Waiting>(
                 let since = if about.since_ns == 0 { began } else { about.since_ns };
                 Noted::new(crowd.as_ref(), &about, since, deadline.at_ns())
             });
-            sleep(waiting, events, crowd.as_ref(), deadline)
+            let result = sleep(waiting, events, crowd.as_ref(), deadline);
+            if result.is_ok() {
+                spin::slept(now_ns().saturating_sub(began));
+            }
+            result
         }
     }
 }
@@ -174,7 +176,7 @@ fn stay_awake<W: Waiting>(
             if deadline.has_passed_at(now) {
                 return Some(waiting.look().ok_or(Interrupted::Deadline));
             }
-            if now - start >= (if patience.is_some() { YIELD } else { SPIN }).as_nanos() as u64 {
+            if now - start >= (if patience.is_some() { YIELD } else { spin::limit_ns() }) {
                 return None;
             }
             let is_crowded = crowd.is_crowded();
