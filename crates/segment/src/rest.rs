@@ -11,7 +11,7 @@ use std::fs;
 use std::sync::OnceLock;
 
 /// The smallest buffer that rests, in bytes.
-const FROM: usize = 16 << 10;
+const FROM: usize = 8 << 10;
 /// A buffer rests for so many times the second-level cache of a core: it has to leave those of two cores, and a cache does not
 /// give up what was used longest ago, but about that.
 const CACHES: usize = 4;
@@ -84,8 +84,8 @@ mod tests {
     #[test]
     fn middle_sizes_rest_and_nothing_does_where_it_is_turned_off() {
         let rest = Rest::new(4 << 20);
-        assert_eq!([8 << 10, 16 << 10, 2 << 20, 3 << 20].map(|size| rest.is_for(size)), [false, true, true, false]);
-        assert!(![1 << 10, 16 << 10, 1 << 20].iter().any(|size| Rest::new(0).is_for(*size)));
+        assert_eq!([4 << 10, 8 << 10, 2 << 20, 3 << 20].map(|size| rest.is_for(size)), [false, true, true, false]);
+        assert!(![1 << 10, 8 << 10, 1 << 20].iter().any(|size| Rest::new(0).is_for(*size)));
         assert_eq!(rest.within(8 << 20), Rest::new(1 << 20));
     }
 }

@@ -31,7 +31,7 @@ fn a_buffer_rests_until_as_many_bytes_of_others_were_handed_out() {
         "the one that rested longest is next"
     );
     // Short ones, and ones that leave the caches by themselves, are used again at once.
-    for size in [100, 8 << 10, 1 << 20, 3 << 20] {
+    for size in [100, 4 << 10, 1 << 20, 3 << 20] {
         assert_eq!(distinct(&places(&heap, size, 50)), 1, "{size} bytes");
     }
 }
@@ -41,10 +41,10 @@ fn buffers_of_all_sizes_together_rest_in_bounded_memory() {
     let rest = 2 << 20;
     let heap = heap(256 << 20, |options| options.rest = Rest::new(rest));
     for round in 0..5000 {
-        drop(heap.allocate((16 << 10) + (round * 7919) % (1 << 20)).unwrap());
+        drop(heap.allocate((8 << 10) + (round * 7919) % (1 << 20)).unwrap());
     }
     // One size after the other.
-    for size in (16 << 10..1 << 20).step_by(10_000) {
+    for size in (8 << 10..1 << 20).step_by(10_000) {
         places(&heap, size, 4 * rest / size);
     }
     assert!(heap.usage().allocated_bytes < 8 * rest, "{:?}", heap.usage());
@@ -55,7 +55,7 @@ fn buffers_of_all_sizes_together_rest_in_bounded_memory() {
 fn nobody_rests_where_memory_is_short_or_it_is_turned_off() {
     let small = heap(1 << 20, |options| options.rest = Rest::new(64 << 20).within(1 << 20));
     assert!(small.rest().bytes() <= 128 << 10);
-    assert!(places(&small, 16 << 10, 1000).len() == 1000);
+    assert!(places(&small, 8 << 10, 1000).len() == 1000);
     let off = heap(64 << 20, |_| ());
     assert_eq!(distinct(&places(&off, 64 << 10, 100)), 1);
     // One of them in use leaves too little for rest: it is given up, not the buffer.
