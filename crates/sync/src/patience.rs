@@ -70,6 +70,22 @@ pub(crate) fn look_briefly<W: Waiting>(waiting: &mut W) -> Option<W::Output> {
     found
 }
 
+/// So many times a thread gives its core to whom it waits for, though there are cores enough, and then sleeps once: the kernel leaves
+/// threads where they are that run all the time, but puts one that it wakes on an idle core.
+const TOGETHER: u32 = 64;
+
+thread_local! {
+    /// How many times since it slept for that.
+    static GAVE_WAY: Cell<u32> = const { Cell::new(0) };
+}
+
+/// A thread that has a core of its own finds that whom it waits for needs this very one. True if it is to sleep now.
+pub(crate) fn is_time_to_part() -> bool {
+    let times = (GAVE_WAY.get() + 1) % TOGETHER;
+    GAVE_WAY.set(times);
+    times == 0
+}
+
 #[derive(Clone, Copy)]
 struct Habit {
     waits: u32,
@@ -234,6 +250,12 @@ mod tests {
         let successes = (0..).take_while(|_| is_found_in(1)).count() as i32;
         assert!((SUCCESSES..SUCCESSES + 2).contains(&successes), "{successes}");
         assert!(is_found_in(1));
+    }
+
+    #[test]
+    fn who_shares_a_core_with_its_partner_for_long_sleeps_now_and_then() {
+        let sleeps = (0..2 * TOGETHER).filter(|_| is_time_to_part()).count();
+        assert_eq!(sleeps, 2);
     }
 
     #[test]

@@ -150,6 +150,9 @@ fn stay_awake<W: Waiting>(
             None => looks >= LOOKS_ALONE && is_time_to_look_around(looks) && waiting.whereabouts() == Whereabouts::Here,
         };
         if is_yielding {
+            if patience.is_none() && patience::is_time_to_part() {
+                return None;
+            }
             let before = now;
             atomic::yield_now();
             now = now_ns();
