@@ -101,24 +101,25 @@ impl Poster {
 
     /// Posts now, or says why not.
     fn try_post(&self, node: &NodeShared, parcel: &Parcel) -> Result<Protocol, Refusal> {
-        if let Some(buffer) = parcel.buffer()
-            && buffer.heap().owner() != node.number()
-        {
-            if let Some(peer) = &self.peer {
-                node.membership().introduce_heap(peer, buffer.heap()).map_err(Refusal::Failed)?;
-            }
-            node.want_ticks();
+        let foreign = parcel.buffer().filter(|buffer| !buffer.is_own());
+        if let (Some(buffer), Some(peer)) = (foreign, &self.peer) {
+            node.membership().introduce_heap(peer, buffer.heap()).map_err(Refusal::Failed)?;
         }
-        match self.sender.post(parcel) {
+        let posted = match self.sender.post_any(parcel) {
             Err(Refusal::NeedsBuffer) => self.try_post_in_buffer(node, parcel),
             posted => posted,
+        };
+        if foreign.is_some() {
+            // A buffer of another node is in flight from here.
+            node.want_ticks();
         }
+        posted
     }
 
     #[cold]
     fn try_post_in_buffer(&self, node: &NodeShared, parcel: &Parcel) -> Result<Protocol, Refusal> {
         let moved = parcel.in_buffer(node.heap()).map_err(Refusal::Failed)?;
-        self.sender.post(&moved)
+        self.sender.post_any(&moved)
     }
 
     /// Asks the receiver to tell credits at once, or no longer.

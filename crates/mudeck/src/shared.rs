@@ -8,7 +8,7 @@ use deck_peers::{Door, Granted, Handler, MailboxId, Membership, Options, Peer, R
 use deck_segment::layout::LINE;
 use deck_segment::{HeapMemory, Region};
 use deck_sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use deck_sync::{Deadline, Error, ErrorKind, NodeId, Result};
+use deck_sync::{Deadline, Error, ErrorKind, NodeId, Result, barrier};
 use deck_transport::segment::sender::Ending;
 use deck_transport::{Budget, Heaps};
 
@@ -237,9 +237,12 @@ impl NodeShared {
         Ok(self.watcher.get_or_init(|| watcher))
     }
 
-    /// A buffer of another node is in flight from here: it is let go of by the control thread if by nobody else.
+    /// A buffer of another node is in flight from here, or something is left to bury: the control thread comes by if nobody else does.
     pub fn want_ticks(&self) {
-        if !self.is_ticking.swap(true, Ordering::Relaxed) {
+        // Pairs with: the heavy fence of a tick. Either it finds what is there, or it is seen to be over.
+        barrier::light();
+        // Each message that brings back a buffer comes by here: a look costs less than a swap.
+        if !self.is_ticking.load(Ordering::Relaxed) && !self.is_ticking.swap(true, Ordering::Relaxed) {
             self.membership.poke();
         }
     }
@@ -318,6 +321,8 @@ impl Handler for NodeShared {
     fn tick(&self) -> bool {
         // Whoever wants a tick from now on gets another one.
         self.is_ticking.store(false, Ordering::Relaxed);
+        // Pairs with: the light fence of whoever wants ticks.
+        barrier::heavy();
         let mut has_more = self.bury();
         for poster in self.posters() {
             has_more |= poster.sender.reap();

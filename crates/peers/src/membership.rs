@@ -276,7 +276,7 @@ impl Membership {
     /// # Errors
     /// [`ErrorKind::PeerLost`] or [`ErrorKind::Timeout`] naming the peer.
     pub fn introduce_heap(&self, peer: &Peer, heap: &Arc<HeapMemory>) -> Result<()> {
-        if peer.number() == self.number || heap.owner() == self.number {
+        if peer.number() == self.number || [self.number, peer.number()].contains(&heap.owner()) {
             return Ok(());
         }
         peer.introduce(heap, !self.table.is_live(heap.owner()))

@@ -24,8 +24,8 @@ pub struct Buffer {
     spare: AtomicU64,
 }
 
-/// Shares that are counted at a time for a buffer that is posted again: its line then belongs to the core of whoever let go last,
-/// and would have to come from there for each message.
+/// Shares that are counted at a time for a buffer that is posted again, and the most that are kept of one that is received again: its
+/// line then belongs to the core of whoever let go last, and would have to come from there for each message.
 const SPARE: u64 = 15;
 
 /// What it takes to find a buffer from another node: the fields of a hand-over, to be checked by whoever reads them.
@@ -122,24 +122,36 @@ impl Buffer {
         self.shares().fetch_sub(1 + self.spare.load(Ordering::Relaxed), Ordering::Release);
     }
 
-    /// Receives, as [`HeapMemory::receive`], another buffer of the same heap in place of this one.
+    /// Receives, as [`HeapMemory::receive`], another buffer of the same heap in place of this one, or this one again.
     ///
     /// # Errors
     /// As [`HeapMemory::receive`]; nothing has changed then.
     pub fn receive_again(&mut self, name: &BufferName) -> Result<()> {
         self.heap.check_name(name)?;
-        // The share that was in flight is another one than this, also if it is of the same buffer.
-        let is_other = name.index != self.index;
-        if is_other {
+        if name.index == self.index {
+            self.gain_share();
+        } else {
             self.heap.hold_received(name.index);
-        }
-        self.forget_share();
-        if is_other {
+            self.forget_share();
             self.heap.let_go(self.index);
+            (self.index, self.spare) = (name.index, AtomicU64::new(0));
         }
-        (self.index, self.offset, self.capacity) = (name.index, name.offset as usize, name.capacity as usize);
-        (self.has_travelled, self.spare) = (AtomicBool::new(true), AtomicU64::new(0));
+        (self.offset, self.capacity) = (name.offset as usize, name.capacity as usize);
+        self.has_travelled.store(true, Ordering::Relaxed);
         Ok(())
+    }
+
+    /// The share that was in flight is one more than this handle needs: it is spare, until there are too many. So a buffer that goes to
+    /// and fro does not take the line of its shares along.
+    fn gain_share(&mut self) {
+        // Relaxed: the caller has this handle for itself.
+        let spare = self.spare.load(Ordering::Relaxed) + 1;
+        let is_enough = spare > SPARE;
+        if is_enough {
+            // Release: pairs with: buffer/share.
+            self.shares().fetch_sub(spare, Ordering::Release);
+        }
+        self.spare.store(if is_enough { 0 } else { spare }, Ordering::Relaxed);
     }
 
     /// A second handle for the same share: keeps the buffer alive while it is in flight without being a share of its own.

@@ -333,9 +333,13 @@ impl<R: Remote> Sender<R> {
         }
     }
 
-    /// Any message, by any thread. Not inlined: the fast path would pay for its stack frame.
+    /// As [`Sender::post`], where [`Sender::post_quickly`] has nothing to offer. Not inlined: the fast path would pay for its stack
+    /// frame.
+    ///
+    /// # Errors
+    /// As [`Sender::post`].
     #[inline(never)]
-    fn post_any(&self, parcel: &Parcel) -> Result<Protocol, Refusal> {
+    pub fn post_any(&self, parcel: &Parcel) -> Result<Protocol, Refusal> {
         let protocol = choose(parcel, &self.thresholds, self.shape.area_max());
         let posting = &mut *self.posting.lock();
         let posted = match protocol {

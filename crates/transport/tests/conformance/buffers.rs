@@ -171,6 +171,40 @@ pub fn a_message_that_is_posted_again_and_again_is_shared_while_somebody_has_it<
     assert_eq!(a.heap.usage().buffers, 0);
 }
 
+pub fn a_message_that_goes_to_and_fro_is_one_buffer_and_nobodys_at_the_end<F: Fabric>(seed: u64) {
+    let [a, b] = job();
+    let (mut to, mut fro) = (Ring::<F>::new(&a, &b, seed), Ring::<F>::new(&b, &a, seed + 1));
+    let mut parcel = a.parcel(1, &pattern(1, SIZE));
+    let address = parcel.data();
+    let (mut there, mut back) = (Parcel::default(), Parcel::default());
+    // More often than shares are counted at a time, at either end; and several times there before it comes back.
+    for round in 0..50 {
+        for _ in 0..=round % 3 {
+            to.must_post(&parcel);
+            to.take_into(&mut there, &b);
+        }
+        fro.must_post(&there);
+        fro.take_into(&mut back, &a);
+        assert_same(&back, &parcel);
+        to.settle(&b);
+        fro.settle(&a);
+        if F::Remote::IS_MAPPED {
+            assert_eq!(back.data(), address, "it was copied");
+        }
+        if round == 30 && F::Remote::IS_MAPPED {
+            parcel.edit(&a.heap).unwrap()[0] ^= 0xff;
+            assert_ne!(parcel.data(), address, "others read it");
+            parcel = back.clone();
+        }
+    }
+    drop((there, back));
+    let address = parcel.data();
+    parcel.edit(&a.heap).unwrap()[0] ^= 0xff;
+    assert_eq!(parcel.data(), address, "a copy that nobody needed");
+    drop(parcel);
+    assert!(is_empty(&a) && is_empty(&b));
+}
+
 pub fn one_message_is_posted_to_several_rings<F: Fabric>(seed: u64) {
     let [a, b, c] = job();
     let mut rings = [Ring::<F>::new(&a, &b, seed), Ring::<F>::new(&a, &b, seed + 1)];

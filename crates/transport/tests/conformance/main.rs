@@ -80,6 +80,7 @@ conformance! {
         content_that_is_changed_after_post_arrives_as_it_was_posted,
         a_sender_that_is_alone_again_changes_in_place,
         a_message_that_is_posted_again_and_again_is_shared_while_somebody_has_it,
+        a_message_that_goes_to_and_fro_is_one_buffer_and_nobodys_at_the_end,
         one_message_is_posted_to_several_rings,
         #[cfg_attr(miri, ignore = "minutes")]
         a_received_message_is_posted_on_to_a_third_node,

@@ -50,29 +50,27 @@ impl<R: Remote> Sender<R> {
         posting.bytes = posting.bytes.wrapping_add(bytes);
         let name: BufferName = buffer.name();
         buffer.add_share();
-        let entry = InFlight {
-            position: posting.position,
-            kept: buffer.keep(),
-            label,
-            capacity: buffer.capacity(),
-            awaits_address: !R::IS_MAPPED,
-        };
-        if self.in_flight.load(Ordering::Relaxed) == 0 {
-            posting.reaped = posting.position;
-        }
-        // The credit for this slot proves that the one that was here a lap ago has been retired.
-        let old = posting.in_flight[self.index(posting.position)].replace(entry);
-        self.add_in_flight(1);
-        if let Some(old) = old {
-            self.forget(posting, old);
-        }
         point("post/held");
+        let position = posting.position;
         let line = if R::IS_MAPPED {
             packet::hand_over_line(&label, &name, posting.stamp)
         } else {
             packet::request_line(&label, posting.stamp)
         };
+        if self.in_flight.load(Ordering::Relaxed) == 0 {
+            posting.reaped = position;
+        }
+        // Before the line is written: whoever finds none in flight does not ask for more.
+        self.add_in_flight(1);
         self.publish(posting, &line);
+        // The message is on its way before it is noted: until then the caller's handle keeps the buffer, and whoever asks what is in flight
+        // waits for this thread to leave.
+        let capacity = buffer.capacity();
+        let entry = InFlight { position, kept: buffer.keep(), label, capacity, awaits_address: !R::IS_MAPPED };
+        // The credit for this slot proves that the one that was here a lap ago has been retired.
+        if let Some(old) = posting.in_flight[self.index(position)].replace(entry) {
+            self.forget(posting, old);
+        }
         // Only now: the credits lie in a line that the receiver has written, and the message would have waited for it.
         self.reap_some(posting, 4);
         Ok(Protocol::ZeroCopy)
