@@ -101,7 +101,7 @@ impl Poster {
 
     /// Posts now, or says why not.
     fn try_post(&self, node: &NodeShared, parcel: &Parcel) -> Result<Protocol, Refusal> {
-        let foreign = parcel.buffer().filter(|buffer| !buffer.is_own());
+        let foreign = parcel.buffer().filter(|buffer| buffer.heap().owner() != node.number());
         if let (Some(buffer), Some(peer)) = (foreign, &self.peer) {
             node.membership().introduce_heap(peer, buffer.heap()).map_err(Refusal::Failed)?;
         }

@@ -185,6 +185,7 @@ impl NodeShared {
             remote: Host::new(heap.segment().clone()),
             place: place(granted),
             shape,
+            own: self.number(),
             receiver,
             credit: credit.words(),
             region: Some(credit),

@@ -68,6 +68,20 @@ fn a_message_kept_from_a_node_that_left_can_still_be_posted_on_to_a_node_that_ne
 }
 
 #[test]
+fn a_message_made_by_another_node_of_the_process_arrives_where_that_node_was_never_met() {
+    let (_broker, [maker, poster, last]) = job_of();
+    let last_box = last.mailbox("last").unwrap();
+    let clone = poster.clone_mailbox("last", SOON).unwrap();
+    // From the second on, this thread posts by the short way.
+    for _ in 0..3 {
+        clone.post(filled(&poster, 4096, 1), SOON).unwrap();
+        expect_filled(&last_box.retrieve(SOON).unwrap(), 4096, 1);
+    }
+    clone.post(filled(&maker, 100_000, 2), SOON).unwrap();
+    expect_filled(&last_box.retrieve(SOON).unwrap(), 100_000, 2);
+}
+
+#[test]
 fn a_sleeping_retriever_is_woken_by_the_first_message_from_an_unknown_nodes_memory() {
     for _ in 0..10 {
         let (_broker, [owner, between, last]) = job_of();

@@ -160,9 +160,6 @@ impl Peer {
     /// frame is on its way before the message is. The heap of a node that is gone is introduced once more, as the peer
     /// forgets it when the node is reclaimed, unless it was told that its buffers are still posted on.
     pub(crate) fn introduce(&self, heap: &Arc<HeapMemory>, is_gone: bool) -> Result<()> {
-        if heap.owner() == self.number {
-            return Ok(());
-        }
         let mut introduced = self.introduced.lock().unwrap_or_else(PoisonError::into_inner);
         if introduced.get(&heap.owner()).is_some_and(|was_gone| *was_gone || !is_gone) {
             return Ok(());

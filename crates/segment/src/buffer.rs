@@ -129,8 +129,10 @@ impl Buffer {
     pub fn receive_again(&mut self, name: &BufferName) -> Result<()> {
         self.heap.check_name(name)?;
         if name.index == self.index {
+            self.heap.expect_content(name);
             self.gain_share();
         } else {
+            self.heap.expect(name);
             self.heap.hold_received(name.index);
             self.forget_share();
             self.heap.let_go(self.index);

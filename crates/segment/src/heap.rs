@@ -327,11 +327,12 @@ impl HeapMemory {
     /// [`ErrorKind::Corrupt`] if the name does not fit this heap.
     pub fn receive(self: &Arc<Self>, name: &BufferName) -> Result<Buffer> {
         self.check_name(name)?;
+        self.expect(name);
         self.hold_received(name.index);
         Ok(Buffer::counted(self.clone(), name.index, name.offset as usize, name.capacity as usize, true))
     }
 
-    /// Fails if the name does not fit this heap; otherwise has what the receiver needs next fetched.
+    /// Fails if the name does not fit this heap.
     #[inline]
     pub(crate) fn check_name(&self, name: &BufferName) -> Result<()> {
         let corrupt = |what: &str| {
@@ -357,7 +358,6 @@ impl HeapMemory {
                 return corrupt("that is not in use");
             }
         }
-        self.expect(name.index as usize, offset, capacity);
         Ok(())
     }
 
@@ -370,10 +370,17 @@ impl HeapMemory {
     }
 
     /// A buffer was handed over: has what its receiver will need next fetched all at once, instead of one after the other.
-    fn expect(&self, index: usize, offset: usize, capacity: usize) {
-        self.lines.prefetch_to_write(index * LINE_WORDS);
-        for line in (0..capacity.min(EXPECTED)).step_by(LINE) {
-            if let Some(address) = self.segment.at(offset + line, LINE) {
+    #[inline]
+    pub(crate) fn expect(&self, name: &BufferName) {
+        self.lines.prefetch_to_write(name.index as usize * LINE_WORDS);
+        self.expect_content(name);
+    }
+
+    /// As [`HeapMemory::expect`], of a buffer whose shares the receiver need not touch.
+    #[inline]
+    pub(crate) fn expect_content(&self, name: &BufferName) {
+        for line in (0..(name.capacity as usize).min(EXPECTED)).step_by(LINE) {
+            if let Some(address) = self.segment.at(name.offset as usize + line, LINE) {
                 prefetch::to_read(address.as_ptr());
             }
         }

@@ -5,7 +5,7 @@
 //! sleep costs is more than the wake-up: it makes the partner wait longer by just that. Two threads that answer one another within the
 //! [`SHORTEST`] limit would, once one of them was late, find each other asleep from then on, for ever.
 //!
-//! So a thread whose sleep was over soon looks twice as long the next time, and one that slept long begins anew.
+//! So a thread whose sleep was over soon looks twice as long the next time, and one that slept long or in vain begins anew.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -30,6 +30,11 @@ pub(crate) fn slept(waited_ns: u64) {
     LIMIT.set(if is_soon { (2 * LIMIT.get()).min(LONGEST) } else { SHORTEST });
 }
 
+/// A wait of this thread came to its deadline.
+pub(crate) fn was_in_vain() {
+    LIMIT.set(SHORTEST);
+}
+
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
@@ -43,6 +48,9 @@ mod tests {
         });
         assert_eq!(limits, [2, 4, 8, 8].map(|times| times * SHORTEST));
         slept(LONGEST + 1);
+        assert_eq!(limit_ns(), SHORTEST);
+        slept(LONGEST);
+        was_in_vain();
         assert_eq!(limit_ns(), SHORTEST);
     }
 }

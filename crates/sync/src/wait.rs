@@ -107,20 +107,25 @@ pub fn wait<W: Waiting>(
     }
     thread::belong_to(crowd);
     let began = now_ns();
-    match stay_awake(waiting, crowd.as_ref(), began, deadline) {
+    let result = match stay_awake(waiting, crowd.as_ref(), began, deadline) {
         Some(result) => result,
         None => {
+            let has_spun = now_ns().saturating_sub(began) >= spin::limit_ns();
             let _noted = waiting.about().and_then(|about| {
                 let since = if about.since_ns == 0 { began } else { about.since_ns };
                 Noted::new(crowd.as_ref(), &about, since, deadline.at_ns())
             });
             let result = sleep(waiting, events, crowd.as_ref(), deadline);
-            if result.is_ok() {
+            if result.is_ok() && has_spun {
                 spin::slept(now_ns().saturating_sub(began));
             }
             result
         }
+    };
+    if matches!(result, Err(Interrupted::Deadline)) {
+        spin::was_in_vain();
     }
+    result
 }
 
 fn is_time_to_look_around(looks: u32) -> bool {

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use deck_segment::fabric::{Line, Slots};
 use deck_segment::layout::{LINE, LINE_WORDS};
-use deck_segment::{Buffer, Lines, Region, Remote, Words};
+use deck_segment::{Lines, Region, Remote, Words};
 use deck_sync::atomic::{AtomicU32, Ordering};
 use deck_sync::{Biased, Error, ErrorKind, Event, NodeId, barrier, point};
 
@@ -67,6 +67,7 @@ pub struct Sender<R: Remote> {
     /// Offset of the area in the receiver's segment.
     area: usize,
     limit: u32,
+    own: NodeId,
     receiver: NodeId,
     credit: Words,
     thresholds: Thresholds,
@@ -117,6 +118,8 @@ pub struct SenderParts<R: Remote> {
     pub place: RingPlace,
     /// Its shape; checked.
     pub shape: Shape,
+    /// The node that posts: buffers of others are not posted by the short way, as more is to be done then.
+    pub own: NodeId,
     /// The node that receives.
     pub receiver: NodeId,
     /// The credit lines and what follows, in this node's segment.
@@ -143,6 +146,7 @@ impl<R: Remote> Sender<R> {
             shape: parts.shape,
             count,
             limit,
+            own: parts.own,
             receiver: parts.receiver,
             credit: parts.credit,
             thresholds: parts.thresholds,
@@ -276,7 +280,7 @@ impl<R: Remote> Sender<R> {
         }
         match choose(parcel, &self.thresholds, self.shape.area_max()) {
             Protocol::Buffered => posting.visit_as_favourite(|posting| self.post_beside_at_once(posting, parcel))?,
-            Protocol::ZeroCopy if parcel.buffer().is_some_and(Buffer::is_own) => {
+            Protocol::ZeroCopy if parcel.buffer().is_some_and(|buffer| buffer.heap().owner() == self.own) => {
                 posting.visit_as_favourite(|posting| self.post_zero_copy_at_once(posting, parcel))?
             }
             _ => None,

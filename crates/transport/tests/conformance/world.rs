@@ -178,6 +178,7 @@ impl<F: Fabric> Ring<F> {
             remote: there.clone(),
             place,
             shape,
+            own: from.number,
             receiver: to.number,
             credit: credit_words.clone(),
             region: Some(credit),

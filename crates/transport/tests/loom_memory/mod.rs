@@ -86,6 +86,7 @@ fn ring_of(messages: u32, shares_slots: bool) -> (Sender<Memory>, Ends) {
         remote: Memory(ring.clone()),
         place: RingPlace { ring: 0, bell: bell * 8, event: bell * 8 },
         shape,
+        own: NodeId(0),
         receiver: NodeId(1),
         credit: credit.clone(),
         region: None,

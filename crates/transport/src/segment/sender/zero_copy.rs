@@ -23,9 +23,9 @@ pub(super) struct InFlight {
 }
 
 impl<R: Remote> Sender<R> {
-    /// Budget: the slot; the buffer's line, unless it was posted before; one line of this node's tables; five locked operations, and one
-    /// for the node's budget unless as much is left here. The line of credits is looked at when the message is on its way. No allocation,
-    /// no system call.
+    /// Budget: the slot; the buffer's line, unless it was posted or received before; one line of this node's tables; five locked
+    /// operations, and one for the node's budget unless as much is left here. The line of credits is looked at when the message is on
+    /// its way. No allocation, no system call.
     pub(super) fn post_zero_copy(&self, posting: &mut Posting, parcel: &Parcel) -> Result<Protocol, Refusal> {
         let Some(buffer) = parcel.buffer() else { return Err(Refusal::NeedsBuffer) };
         let label = Label::of(parcel);
