@@ -327,8 +327,7 @@ impl HeapMemory {
     /// [`ErrorKind::Corrupt`] if the name does not fit this heap.
     pub fn receive(self: &Arc<Self>, name: &BufferName) -> Result<Buffer> {
         self.check_name(name)?;
-        self.expect(name);
-        self.hold_received(name.index);
+        self.hold_received(name);
         Ok(Buffer::counted(self.clone(), name.index, name.offset as usize, name.capacity as usize, true))
     }
 
@@ -361,22 +360,18 @@ impl HeapMemory {
         Ok(())
     }
 
-    /// One handle more of a buffer that was handed over.
+    /// One handle more of a buffer that was handed over. What its receiver will need next is fetched all at once, instead of one after
+    /// the other.
     #[inline]
-    pub(crate) fn hold_received(&self, index: u32) {
-        if self.holder(index).hold() {
+    pub(crate) fn hold_received(&self, name: &BufferName) {
+        self.lines.prefetch_to_write(name.index as usize * LINE_WORDS);
+        self.expect_content(name);
+        if self.holder(name.index).hold() {
             self.held.fetch_add(1, Ordering::AcqRel);
         }
     }
 
-    /// A buffer was handed over: has what its receiver will need next fetched all at once, instead of one after the other.
-    #[inline]
-    pub(crate) fn expect(&self, name: &BufferName) {
-        self.lines.prefetch_to_write(name.index as usize * LINE_WORDS);
-        self.expect_content(name);
-    }
-
-    /// As [`HeapMemory::expect`], of a buffer whose shares the receiver need not touch.
+    /// A buffer was handed over: has the begin of its content fetched.
     #[inline]
     pub(crate) fn expect_content(&self, name: &BufferName) {
         for line in (0..(name.capacity as usize).min(EXPECTED)).step_by(LINE) {

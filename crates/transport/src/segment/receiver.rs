@@ -493,8 +493,7 @@ impl<R: Remote> Receiver<R> {
     /// thread.
     #[inline]
     fn give_credit(&mut self, protocol: Protocol) {
-        // The first buffer waits for the next look: its credit would be in the way of an answer.
-        let bytes_slack = if self.owes_buffers { self.bytes_slack } else { self.shape.bytes / 4 };
+        let bytes_slack = if self.owes_buffers { self.bytes_slack } else { self.shape.bytes_slack_at_first() };
         self.owes_buffers |=
             protocol == Protocol::ZeroCopy || self.area.wrapping_sub(self.told_area) > self.area_slack / 4;
         let may_wait = !self.owes_slots()

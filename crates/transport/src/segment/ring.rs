@@ -45,6 +45,11 @@ impl Shape {
         (self.bytes / 8).min(64 << 10)
     }
 
+    /// The same until the next look, where it keeps none yet: the credit of one buffer would be in the way of an answer.
+    pub fn bytes_slack_at_first(&self) -> u64 {
+        self.bytes / 4
+    }
+
     /// The most area lines whose credits it may keep to itself.
     pub fn area_slack(&self) -> u32 {
         self.area_lines / 2
