@@ -4,9 +4,11 @@
 //! when it keeps the awaited thread from running. A [`Crowd`] tells which it is: it counts the runnable threads of the
 //! whole job on this host.
 
+use std::cell::Cell;
 use std::fs;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use crate::About;
 
@@ -24,6 +26,25 @@ pub trait Crowd: Send + Sync {
     }
     /// What was noted is over.
     fn forget(&self, _note: u32) {}
+}
+
+/// For how many nanoseconds an answer holds: to ask takes as long as several looks, and a crowd lasts.
+const HOLDS: u64 = if cfg!(loom) { 0 } else { Duration::from_micros(20).as_nanos() as u64 };
+
+/// As [`Crowd::is_crowded`], or as it was when the calling thread asked this crowd a moment before `now_ns`.
+pub(crate) fn is_crowded(crowd: &dyn Crowd, now_ns: u64) -> bool {
+    thread_local! {
+        /// Whom, until when the answer holds, and the answer.
+        static ASKED: Cell<(usize, u64, bool)> = const { Cell::new((0, 0, false)) };
+    }
+    let whom = std::ptr::from_ref(crowd).addr();
+    let (asked, until_ns, answer) = ASKED.get();
+    if asked == whom && now_ns < until_ns {
+        return answer;
+    }
+    let answer = crowd.is_crowded();
+    ASKED.set((whom, now_ns + HOLDS, answer));
+    answer
 }
 
 /// What the calling thread has noted for others to read; taken back when dropped.
@@ -158,6 +179,24 @@ mod tests {
         assert_eq!(parse_quota("max 100000"), None);
         assert_eq!(parse_quota("-1 100000"), None);
         assert_eq!(parse_quota(""), None);
+    }
+
+    #[test]
+    fn an_answer_holds_for_a_while_and_for_one_crowd_only() {
+        #[derive(Default)]
+        struct Asked(AtomicU32);
+        impl Crowd for Asked {
+            fn resume(&self) {}
+            fn rest(&self) {}
+            fn is_crowded(&self) -> bool {
+                self.0.fetch_add(1, Ordering::Relaxed) == 0
+            }
+        }
+        let [one, other] = [Asked::default(), Asked::default()];
+        let answers = [(&one, 1), (&one, HOLDS), (&one, HOLDS + 1), (&other, HOLDS + 2)]
+            .map(|(crowd, now)| is_crowded(crowd, now));
+        assert_eq!(answers, [true, true, false, true]);
+        assert_eq!(one.0.into_inner(), 2);
     }
 
     #[test]

@@ -6,6 +6,10 @@
 //! that is passed round), not on how many threads there are. So a thread goes by what its last waits were like, and now and
 //! then tries whether that has changed.
 //!
+//! There are three ways of looking, and each is learnt for itself: long before the core is given away; only shortly, where that was in
+//! vain; and long each time the core is back, as the others have had theirs by then. Whoever passes on a token has nothing to
+//! do until it comes round: it gives its core away at once and looks after that.
+//!
 //! Some waits know better: where those ran last for whom they wait ([`Whereabouts`]). If one of them needs this very core, it is
 //! given away at once. If all are on other cores, giving this one away brings nothing nearer, and those who share it with this
 //! thread would find that they have nothing to do either.
@@ -22,17 +26,14 @@ use std::time::Duration;
 
 use crate::wait::{Waiting, Whereabouts};
 
-/// How many nanoseconds a thread looks before it gives its core away if the others seem to run. Time and not a number of looks: one at
-/// many rings takes as long as several at one.
+/// How many nanoseconds a thread looks if the others seem to run: before it gives its core away, and each time it is back. Time and not a
+/// number of looks: one at many rings takes as long as several at one.
 const LONG: u64 = 1500;
-/// If they seem not to: an answer comes in this time from a thread that runs.
+/// An answer comes in this time from a thread that runs and has nothing else to do.
 const SHORT: u64 = 300;
 /// If the others are known to be on other cores: a few switches there.
 const ELSEWHERE: u64 = 4500;
-/// A thread's doubt grows by this with a wait in vain and shrinks by 1 with one that was not: looking long has to be right
-/// two times in three, as one in vain costs about as much as two that were not save.
-const IN_VAIN: u32 = 2;
-/// From this doubt on a thread looks shortly.
+/// From this doubt on a thread does not look that way.
 const CONVINCED: u32 = 3;
 const DOUBT_MAX: u32 = 5;
 /// Which of the waits of a convinced thread tries again.
@@ -86,22 +87,85 @@ pub(crate) fn is_time_to_part() -> bool {
     times == 0
 }
 
+/// Whether one way of looking is worth it, as the last waits of a thread were.
+#[derive(Clone, Copy)]
+struct Doubt {
+    doubt: u32,
+    /// Waits since it was tried last, once it is in doubt.
+    untried: u32,
+}
+
+impl Doubt {
+    const NONE: Doubt = Doubt { doubt: 0, untried: 0 };
+
+    fn is_to_look(&mut self) -> bool {
+        self.untried = (self.untried + 1) % TRY_AGAIN;
+        self.doubt < CONVINCED || self.untried == 0
+    }
+
+    fn was_in_vain(&mut self, grows_by: u32) {
+        self.doubt = (self.doubt + grows_by).min(DOUBT_MAX);
+    }
+
+    fn was_right(&mut self) {
+        self.doubt = self.doubt.saturating_sub(1);
+    }
+}
+
+/// The ways of looking.
+#[derive(Clone, Copy)]
+enum Looking {
+    /// Before the core is given away for the first time.
+    Long,
+    /// Instead of that, where it is in doubt.
+    Short,
+    /// Each time it is back.
+    Again,
+}
+
 #[derive(Clone, Copy)]
 struct Habit {
-    waits: u32,
-    doubt: u32,
+    long: Doubt,
+    short: Doubt,
+    again: Doubt,
     turn_began: u64,
 }
 
+impl Habit {
+    const NEW: Habit = Habit { long: Doubt::NONE, short: Doubt::NONE, again: Doubt::NONE, turn_began: 0 };
+
+    /// A long look in vain costs about as much as two that were not save, so it has to be right two times in three. A short
+    /// one costs less, and one that comes after a switch may save more than one.
+    fn was_in_vain(&mut self, looking: Looking) {
+        match looking {
+            Looking::Long => self.long.was_in_vain(2),
+            Looking::Short => self.short.was_in_vain(1),
+            Looking::Again => self.again.was_in_vain(1),
+        }
+    }
+
+    fn was_right(&mut self, looking: Looking) {
+        match looking {
+            Looking::Long => {
+                self.long.was_right();
+                self.short = Doubt::NONE;
+            }
+            Looking::Short => self.short.was_right(),
+            Looking::Again => self.again.was_right(),
+        }
+    }
+}
+
 thread_local! {
-    static HABIT: Cell<Habit> = const { Cell::new(Habit { waits: 0, doubt: 0, turn_began: 0 }) };
+    static HABIT: Cell<Habit> = const { Cell::new(Habit::NEW) };
 }
 
 /// One wait in a crowd.
 pub(crate) struct Patience {
     /// When the core is given away.
     until_ns: u64,
-    is_learning: bool,
+    /// What is learnt from how this look ends.
+    learns: Option<Looking>,
 }
 
 impl Patience {
@@ -110,23 +174,24 @@ impl Patience {
         // Whoever looks without a clock does not know when its turn is over.
         AT_ONCE.set(WAITS_AT_ONCE);
         let mut habit = HABIT.get();
-        habit.waits = habit.waits.wrapping_add(1);
-        let is_turn_over = now_ns.saturating_sub(habit.turn_began) > TURN.as_nanos() as u64;
-        if is_turn_over {
+        let mut patience = Patience { until_ns: now_ns, learns: None };
+        if now_ns.saturating_sub(habit.turn_began) > TURN.as_nanos() as u64 {
             habit.turn_began = now_ns;
-        }
-        HABIT.set(habit);
-        let is_convinced = habit.doubt >= CONVINCED && !habit.waits.is_multiple_of(TRY_AGAIN);
-        let looking = match (is_turn_over, is_convinced) {
-            (true, _) => 0,
-            (false, true) => SHORT,
-            (false, false) => LONG,
-        };
-        let mut patience = Patience { until_ns: now_ns + looking, is_learning: !is_turn_over };
-        if !is_turn_over {
+        } else {
+            if habit.long.is_to_look() {
+                patience.look(now_ns, Looking::Long);
+            } else if habit.short.is_to_look() {
+                patience.look(now_ns, Looking::Short);
+            }
             patience.go_by(now_ns, whereabouts);
         }
+        HABIT.set(habit);
         patience
+    }
+
+    fn look(&mut self, now_ns: u64, looking: Looking) {
+        let time = if matches!(looking, Looking::Short) { SHORT } else { LONG };
+        (self.until_ns, self.learns) = (now_ns + time, Some(looking));
     }
 
     /// What is known teaches nothing.
@@ -136,7 +201,7 @@ impl Patience {
             Whereabouts::Here => 0,
             Whereabouts::Elsewhere => ELSEWHERE,
         };
-        (self.until_ns, self.is_learning) = (now_ns + more, false);
+        (self.until_ns, self.learns) = (now_ns + more, None);
     }
 
     /// True if it ends now: the core is given away.
@@ -149,11 +214,15 @@ impl Patience {
     pub fn came_back(&mut self, now_ns: u64, away_ns: u64, whereabouts: Whereabouts) {
         let mut habit = HABIT.get();
         habit.turn_began = now_ns;
+        if let Some(looking) = self.learns.take() {
+            habit.was_in_vain(looking);
+        }
+        self.until_ns = now_ns;
         if away_ns > TURN.as_nanos() as u64 / 2 {
-            habit.doubt = 0;
-            (self.until_ns, self.is_learning) = (now_ns + LONG, true);
-        } else if std::mem::take(&mut self.is_learning) {
-            habit.doubt = (habit.doubt + IN_VAIN).min(DOUBT_MAX);
+            habit.long = Doubt::NONE;
+            self.look(now_ns, Looking::Long);
+        } else if habit.again.is_to_look() {
+            self.look(now_ns, Looking::Again);
         }
         HABIT.set(habit);
         self.go_by(now_ns, whereabouts);
@@ -161,9 +230,10 @@ impl Patience {
 
     /// What was waited for is there.
     pub fn succeed(self) {
-        if self.is_learning {
-            let habit = HABIT.get();
-            HABIT.set(Habit { doubt: habit.doubt.saturating_sub(1), ..habit });
+        if let Some(looking) = self.learns {
+            let mut habit = HABIT.get();
+            habit.was_right(looking);
+            HABIT.set(habit);
         }
     }
 }
@@ -178,23 +248,50 @@ mod tests {
         Patience::at(now, Whereabouts::Unknown).until_ns - now
     }
 
+    /// A wait that gives its core away once, at `now`, and is not over then. How long it looks after that.
+    fn is_in_vain(now: u64) -> u64 {
+        let mut patience = Patience::at(now, Whereabouts::Unknown);
+        patience.came_back(now, 0, Whereabouts::Unknown);
+        patience.until_ns - now
+    }
+
     #[test]
-    fn waits_in_vain_get_short_until_some_that_try_succeed() {
+    fn waits_in_vain_get_short_and_then_nothing_until_some_that_try_succeed() {
         let now = TURN_NS / 2;
-        for _ in 0..2 {
-            let mut patience = Patience::at(now, Whereabouts::Unknown);
-            assert!(!patience.ends_at(now + LONG - 1) && patience.ends_at(now + LONG));
-            patience.came_back(now, 0, Whereabouts::Unknown);
-        }
-        let tries = (0..2 * TRY_AGAIN).filter(|_| looking(now) == LONG).count();
-        assert_eq!(tries, 2, "one in {TRY_AGAIN} tries again");
+        assert_eq!([looking(now), is_in_vain(now), looking(now), is_in_vain(now)], [LONG; 4]);
+        assert_eq!(looking(now), SHORT);
+        assert!((0..2 * TRY_AGAIN).all(|_| is_in_vain(now) <= LONG));
+        let tries: Vec<u64> = (0..2 * TRY_AGAIN).map(|_| looking(now)).filter(|looking| *looking > 0).collect();
+        assert_eq!(
+            tries.iter().filter(|looking| **looking == LONG).count(),
+            2,
+            "one in {TRY_AGAIN} tries again: {tries:?}"
+        );
+        assert!(tries.contains(&SHORT));
         for _ in CONVINCED..=DOUBT_MAX {
             let tried = (0..TRY_AGAIN)
                 .map(|_| Patience::at(now, Whereabouts::Unknown))
                 .find(|patience| patience.until_ns == now + LONG);
             tried.expect("one tries again").succeed();
+            assert!((1..TRY_AGAIN).all(|_| looking(now) >= SHORT), "an answer that came while it looked");
         }
         assert!((0..TRY_AGAIN).all(|_| looking(now) == LONG));
+    }
+
+    #[test]
+    fn who_is_back_looks_for_as_long_as_that_is_worth_it() {
+        let now = TURN_NS / 2;
+        let back = || {
+            let mut patience = Patience::at(now, Whereabouts::Unknown);
+            patience.came_back(now, 0, Whereabouts::Unknown);
+            patience
+        };
+        (0..DOUBT_MAX).for_each(|_| back().succeed());
+        assert!((0..TRY_AGAIN).all(|_| back().until_ns == now + LONG));
+        let mut patience = back();
+        (0..DOUBT_MAX).for_each(|_| patience.came_back(now, 0, Whereabouts::Unknown));
+        let looks = (0..2 * TRY_AGAIN).filter(|_| back().until_ns > now).count();
+        assert_eq!(looks, 2, "one in {TRY_AGAIN} tries again");
     }
 
     #[test]
@@ -262,7 +359,7 @@ mod tests {
     fn who_comes_back_after_a_turn_of_the_others_looks_long() {
         let now = TURN_NS / 2;
         (0..DOUBT_MAX).for_each(|_| Patience::at(now, Whereabouts::Unknown).came_back(now, 0, Whereabouts::Unknown));
-        let mut patience = Patience { until_ns: now + SHORT, is_learning: true };
+        let mut patience = Patience { until_ns: now + SHORT, learns: Some(Looking::Short) };
         patience.came_back(now + SHORT, TURN_NS, Whereabouts::Unknown);
         assert!(!patience.ends_at(now + SHORT + LONG - 1) && patience.ends_at(now + SHORT + LONG));
         assert_eq!(looking(now), LONG);

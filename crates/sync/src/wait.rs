@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::about::About;
-use crate::crowd::{Crowd, Noted};
+use crate::crowd::{Crowd, Noted, is_crowded};
 use crate::deadline::{Deadline, now_ns};
 use crate::event::Event;
 use crate::patience::{self, Patience};
@@ -141,7 +141,7 @@ fn stay_awake<W: Waiting>(
 ) -> Option<Result<W::Output, Interrupted>> {
     let mut now = start;
     // There is one in a crowd, and only there.
-    let mut patience = crowd.is_crowded().then(|| Patience::at(start, waiting.whereabouts()));
+    let mut patience = is_crowded(crowd, start).then(|| Patience::at(start, waiting.whereabouts()));
     let mut looks = 0u32;
     loop {
         let is_yielding = match &patience {
@@ -187,7 +187,7 @@ fn stay_awake<W: Waiting>(
             if now - start >= (if patience.is_some() { YIELD } else { spin::limit_ns() }) {
                 return None;
             }
-            let is_crowded = crowd.is_crowded();
+            let is_crowded = is_crowded(crowd, now);
             if is_crowded != patience.is_some() {
                 patience = is_crowded.then(|| Patience::at(now, waiting.whereabouts()));
             }
