@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use deck_segment::Seat;
 use deck_sync::atomic::{AtomicU64, Ordering};
-use deck_sync::{About, Crowd, NodeId, core_mask, cores_in_quota, locker_number};
+use deck_sync::{About, Crowd, NodeId, Spread, core_mask, cores_in_quota, current_core, locker_number};
 
 use crate::notices::{Content, Notices, Subject};
 use crate::table::Table;
@@ -12,6 +12,9 @@ use crate::table::Table;
 /// Neighbours that are added up at every look. Where there are more, an answer serves several looks in a row, so that a look
 /// costs the same among 2 nodes or 250.
 const ADDED_UP_AT_ONCE: usize = 8;
+
+/// Answers between two looks at where the neighbours are.
+const ANSWERS_PER_LOOK_AROUND: u32 = 16;
 
 /// Counts this node's runnable threads in the job's table and adds up those of its neighbours.
 #[derive(Debug)]
@@ -35,6 +38,7 @@ struct Neighbours {
     seats: Vec<Seat>,
     /// How often the last answer will do.
     answers_left: usize,
+    spread: Spread,
 }
 
 impl JobCrowd {
@@ -44,7 +48,8 @@ impl JobCrowd {
         table.set_core_mask(seat, &mask);
         let in_mask = mask.iter().map(|word| word.count_ones()).sum::<u32>().max(1);
         let cores = u64::from(cores_in_quota().map_or(in_mask, |quota| quota.min(in_mask)));
-        let neighbours = Mutex::new(Neighbours { seats: vec![seat], answers_left: 0 });
+        let neighbours =
+            Mutex::new(Neighbours { seats: vec![seat], answers_left: 0, spread: Spread::new(ANSWERS_PER_LOOK_AROUND) });
         JobCrowd {
             table: table.clone(),
             node,
@@ -73,6 +78,27 @@ impl JobCrowd {
                 neighbours.push(other);
             }
         }
+    }
+}
+
+impl JobCrowd {
+    /// Tells where this thread is, and sees to it that neighbours with one thread each are spread evenly over the cores.
+    fn spread_out(&self, neighbours: &mut Neighbours) {
+        // Relaxed, all of them: hints.
+        let runnable = |seat: Seat| self.table.runnable(seat).load(Ordering::Relaxed);
+        let own = self.table.core(self.seat);
+        let core = u64::from(current_core()) + 1;
+        if own.load(Ordering::Relaxed) != core && self.is_ours() {
+            own.store(core, Ordering::Relaxed);
+        }
+        let Neighbours { seats, spread, .. } = neighbours;
+        let running = || seats.iter().copied().filter(|seat| runnable(*seat) > 0);
+        let Some(index) = running().position(|seat| seat == self.seat) else { return };
+        // Which of several threads of a node told its core is not known.
+        let core = |seat| {
+            (self.table.core(seat).load(Ordering::Relaxed) as u32).checked_sub(1).filter(|_| runnable(seat) == 1)
+        };
+        spread.look(index, running().map(core));
     }
 }
 
@@ -114,6 +140,9 @@ impl Crowd for JobCrowd {
             .sum();
         let is_crowded = runnable > self.cores;
         self.is_crowded.store(u64::from(is_crowded), Ordering::Relaxed);
+        if is_crowded {
+            self.spread_out(&mut neighbours);
+        }
         is_crowded
     }
 

@@ -13,7 +13,7 @@ use deck_sync::{Error, ErrorKind, Event, NodeId, Result};
 /// `DECK JOB`, first word of a job's table.
 const MAGIC: u64 = u64::from_le_bytes(*b"DECK JOB");
 /// Changes with every change of the table's layout.
-const VERSION: u64 = 3;
+const VERSION: u64 = 4;
 
 mod header {
     pub const MAGIC: usize = 0;
@@ -30,13 +30,14 @@ mod header {
 /// The most bytes of a job's name.
 pub const JOB_BYTES_MAX: usize = 63;
 
-/// Words of a seat: node, process and state on the first line, runnable threads on the second, core mask on the others.
+/// Words of a seat: node, process and state on the first line, runnable threads and their core on the second, core mask on the others.
 const SEAT_WORDS: usize = 32;
 mod seat {
     pub const NODE: usize = 0;
     pub const PID: usize = 1;
     pub const KEEPS: usize = 2;
     pub const RUNNABLE: usize = 8;
+    pub const CORE: usize = 9;
     pub const MASK: usize = 16;
 }
 
@@ -199,6 +200,7 @@ impl Table {
         let place = Seat(index as u16);
         self.seat_word(place, seat::PID).store(pid, Ordering::Relaxed);
         self.seat_word(place, seat::RUNNABLE).store(0, Ordering::Relaxed);
+        self.seat_word(place, seat::CORE).store(0, Ordering::Relaxed);
         self.seat_word(place, seat::KEEPS).store(0, Ordering::Relaxed);
         (0..16).for_each(|word| self.seat_word(place, seat::MASK + word).store(0, Ordering::Relaxed));
         self.seat_word(place, seat::NODE).store(number + 1, Ordering::Release);
@@ -316,6 +318,11 @@ impl Table {
     /// The count of threads of `seat` that want to run.
     pub fn runnable(&self, place: Seat) -> &deck_sync::atomic::AtomicU64 {
         self.seat_word(place, seat::RUNNABLE)
+    }
+
+    /// The core plus one on which a thread of `seat` was last that waited in a crowd; 0 if none has.
+    pub fn core(&self, place: Seat) -> &deck_sync::atomic::AtomicU64 {
+        self.seat_word(place, seat::CORE)
     }
 }
 

@@ -127,6 +127,20 @@ pub fn current_core() -> u32 {
     rustix::thread::sched_getcpu() as u32
 }
 
+/// Moves the calling thread to `core`, if it may run there; later the kernel may move it on. True if it did. Some tens of microseconds.
+///
+/// The cores that it may use are the same afterwards; what another thread says about them meanwhile is lost.
+pub fn move_to_core(core: u32) -> bool {
+    let Ok(allowed) = rustix::thread::sched_getaffinity(None) else { return false };
+    if core as usize >= rustix::thread::CpuSet::MAX_CPU || !allowed.is_set(core as usize) {
+        return false;
+    }
+    let mut only = rustix::thread::CpuSet::new();
+    only.set(core as usize);
+    let has_moved = rustix::thread::sched_setaffinity(None, &only).is_ok();
+    has_moved && rustix::thread::sched_setaffinity(None, &allowed).is_ok()
+}
+
 /// The cores that the control group's CPU quota is worth, rounded up; `None` without a quota.
 pub fn cores_in_quota() -> Option<u32> {
     let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
@@ -197,6 +211,21 @@ mod tests {
             .map(|(crowd, now)| is_crowded(crowd, now));
         assert_eq!(answers, [true, true, false, true]);
         assert_eq!(one.0.into_inner(), 2);
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "sched_setaffinity")]
+    fn a_thread_moves_to_the_cores_that_it_may_use_and_may_use_the_same_ones_after_that() {
+        let mask = core_mask();
+        let own = (0..1024u32).filter(|core| mask[*core as usize / 64] >> (core % 64) & 1 == 1);
+        for core in own {
+            assert!(move_to_core(core), "core {core}");
+            assert_eq!(core_mask(), mask);
+        }
+        assert!(
+            (0..1024).filter(|core| mask[*core as usize / 64] >> (core % 64) & 1 == 0).all(|core| !move_to_core(core))
+        );
+        assert!(!move_to_core(u32::MAX));
     }
 
     #[test]

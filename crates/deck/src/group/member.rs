@@ -10,7 +10,7 @@ use deck_peers::{Membership, Notice, Subject, fork};
 use deck_segment::content::{Content, Way};
 use deck_segment::{Region, Segment};
 use deck_sync::atomic::{AtomicU64, Ordering};
-use deck_sync::{About, Deadline, Goal, Meeting, Waiting, Whereabouts, current_core, point};
+use deck_sync::{About, Deadline, Goal, Meeting, Spread, Waiting, Whereabouts, current_core, point};
 
 use super::absent::{self, Absent};
 use super::ahead::{self, Ahead, Awaited};
@@ -27,6 +27,9 @@ use super::room::Room;
 const BRIEF_LOOKS: u32 = 100;
 /// Waits that begin at once after brief looks that were in vain: with more members than cores most are.
 const WITHOUT_LOOK: u32 = 31;
+
+/// Waits between two looks at where the members are.
+const WAITS_PER_LOOK_AROUND: u32 = 64;
 
 /// A member of a group that was formed.
 pub struct Member {
@@ -60,6 +63,7 @@ pub struct Member {
     layout: Layout,
     /// So many waits will do without a brief look: the last one was in vain.
     without_look: u32,
+    spread: Spread,
     /// Somebody has left whom no phase needed until now.
     has_lost: bool,
     /// Where what this member contributes lies, if it does not fit into a line.
@@ -101,6 +105,7 @@ impl Member {
             pieces: 0,
             layout: Layout::default(),
             without_look: 0,
+            spread: Spread::new(WAITS_PER_LOOK_AROUND),
             has_lost: false,
             room: Room::default(),
             seen: (0, 0),
@@ -346,6 +351,11 @@ impl Member {
     /// # Errors
     /// `Timeout` and `Cancelled` naming who is absent; `PeerLost` and `Closed` naming who will never come.
     pub fn wait(&mut self, kind: Kind, deadline: Deadline) -> Result<()> {
+        if self.parties.firsts.is_none() {
+            // Relaxed: hints.
+            let core = |index| (self.board.core(index).load(Ordering::Relaxed) as u32).checked_sub(1);
+            self.spread.look(self.index as usize, (0..self.nodes.len() as u32).map(core));
+        }
         loop {
             let membership = self.node.membership();
             let mut arriving = Arriving(self, kind);
