@@ -9,9 +9,9 @@ use deck_sync::{About, Crowd, NodeId, Spread, core_mask, cores_in_quota, current
 use crate::notices::{Content, Notices, Subject};
 use crate::table::Table;
 
-/// Neighbours that are added up at every look. Where there are more, an answer serves several looks in a row, so that a look
-/// costs the same among 2 nodes or 250.
-const ADDED_UP_AT_ONCE: usize = 8;
+/// Neighbours that are added up for every answer. Where there are more, one serves several askers in a row, so that it costs about
+/// the same among 2 nodes or 250.
+const ADDED_UP_AT_ONCE: usize = 64;
 
 /// Answers between two looks at where the neighbours are.
 const ANSWERS_PER_LOOK_AROUND: u32 = 16;
@@ -92,6 +92,9 @@ impl JobCrowd {
             own.store(core, Ordering::Relaxed);
         }
         let Neighbours { seats, spread, .. } = neighbours;
+        if !spread.is_due() {
+            return;
+        }
         let running = || seats.iter().copied().filter(|seat| runnable(*seat) > 0);
         let Some(index) = running().position(|seat| seat == self.seat) else { return };
         // Which of several threads of a node told its core is not known.
@@ -117,7 +120,7 @@ impl Crowd for JobCrowd {
     }
 
     /// Budget: four locked operations, of lines that only this node writes; a line for each neighbour, of up to
-    /// [`ADDED_UP_AT_ONCE`] in the mean; no allocation, no system call, until nodes come or go.
+    /// [`ADDED_UP_AT_ONCE`] in the mean; no allocation, no system call, until nodes come or go, or in a crowd one moves.
     fn is_crowded(&self) -> bool {
         // Whoever finds the list busy goes by the last answer.
         let Ok(mut neighbours) = self.neighbours.try_lock() else {

@@ -131,14 +131,24 @@ pub fn current_core() -> u32 {
 ///
 /// The cores that it may use are the same afterwards; what another thread says about them meanwhile is lost.
 pub fn move_to_core(core: u32) -> bool {
-    let Ok(allowed) = rustix::thread::sched_getaffinity(None) else { return false };
-    if core as usize >= rustix::thread::CpuSet::MAX_CPU || !allowed.is_set(core as usize) {
-        return false;
+    only_on(core, || ()).is_some()
+}
+
+/// Does something while the calling thread may use `core` only.
+fn only_on<T>(core: u32, does: impl FnOnce() -> T) -> Option<T> {
+    use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+    let allowed = sched_getaffinity(None).ok()?;
+    if core as usize >= CpuSet::MAX_CPU || !allowed.is_set(core as usize) {
+        return None;
     }
-    let mut only = rustix::thread::CpuSet::new();
+    let (mut only, mut all) = (CpuSet::new(), CpuSet::new());
     only.set(core as usize);
-    let has_moved = rustix::thread::sched_setaffinity(None, &only).is_ok();
-    has_moved && rustix::thread::sched_setaffinity(None, &allowed).is_ok()
+    (0..CpuSet::MAX_CPU).for_each(|core| all.set(core));
+    sched_setaffinity(None, &only).ok()?;
+    let done = does();
+    // Whoever was not confined by anybody but its control group is to gain the cores that the group gains later.
+    let is_as_before = sched_setaffinity(None, &all).is_ok() && sched_getaffinity(None).is_ok_and(|now| now == allowed);
+    (is_as_before || sched_setaffinity(None, &allowed).is_ok()).then_some(done)
 }
 
 /// The cores that the control group's CPU quota is worth, rounded up; `None` without a quota.
@@ -217,14 +227,18 @@ mod tests {
     #[cfg_attr(miri, ignore = "sched_setaffinity")]
     fn a_thread_moves_to_the_cores_that_it_may_use_and_may_use_the_same_ones_after_that() {
         let mask = core_mask();
-        let own = (0..1024u32).filter(|core| mask[*core as usize / 64] >> (core % 64) & 1 == 1);
-        for core in own {
-            assert!(move_to_core(core), "core {core}");
+        let is_own = |core: &u32| mask[*core as usize / 64] >> (core % 64) & 1 == 1;
+        for core in (0..1024).filter(is_own) {
+            let seen = only_on(core, || (current_core(), core_mask()[core as usize / 64]));
+            assert_eq!(seen, Some((core, 1 << (core % 64))));
             assert_eq!(core_mask(), mask);
         }
-        assert!(
-            (0..1024).filter(|core| mask[*core as usize / 64] >> (core % 64) & 1 == 0).all(|core| !move_to_core(core))
-        );
+        assert!((0..1024).filter(|core| !is_own(core)).all(|core| !move_to_core(core)));
+        // Whoever was confined is so afterwards.
+        let first = (0..1024).find(is_own).expect("this process runs somewhere");
+        let confined = only_on(first, || (move_to_core(first), core_mask()[first as usize / 64]));
+        assert_eq!(confined, Some((true, 1 << (first % 64))));
+        assert_eq!(core_mask(), mask);
         assert!(!move_to_core(u32::MAX));
     }
 

@@ -207,8 +207,12 @@ impl Member {
     #[inline]
     fn begin_wait(&mut self) {
         self.looked.store(0, Ordering::Relaxed);
+        self.look_again_for_the_lost();
+    }
+
+    /// Somebody has left whom nothing needed until now: for what comes next that may matter.
+    fn look_again_for_the_lost(&mut self) {
         if self.has_lost {
-            // Now that may matter.
             self.seen.1 = self.seen.1.wrapping_sub(1);
         }
     }
@@ -351,10 +355,8 @@ impl Member {
     /// # Errors
     /// `Timeout` and `Cancelled` naming who is absent; `PeerLost` and `Closed` naming who will never come.
     pub fn wait(&mut self, kind: Kind, deadline: Deadline) -> Result<()> {
-        if self.parties.firsts.is_none() {
-            // Relaxed: hints.
-            let core = |index| (self.board.core(index).load(Ordering::Relaxed) as u32).checked_sub(1);
-            self.spread.look(self.index as usize, (0..self.nodes.len() as u32).map(core));
+        if self.spread.is_due() && !deadline.is_now() && !self.can_go_on() {
+            self.look_at_the_spread();
         }
         loop {
             let membership = self.node.membership();
@@ -367,6 +369,16 @@ impl Member {
                     return Err(absent::missing(interrupted, &self.doing(kind), &self.absent()));
                 }
             }
+        }
+    }
+
+    /// Sees to it that the members are spread evenly over the cores, where there are more than cores.
+    #[cold]
+    fn look_at_the_spread(&mut self) {
+        if self.parties.firsts.is_none() && self.membership().crowd().is_crowded() {
+            // Relaxed: hints.
+            let core = |index| (self.board.core(index).load(Ordering::Relaxed) as u32).checked_sub(1);
+            self.spread.look(self.index as usize, (0..self.nodes.len() as u32).map(core));
         }
     }
 
@@ -386,10 +398,15 @@ impl Member {
         // With pieces that flow members may have left whom this phase does not need.
         self.has_lost = (0..self.size()).any(|index| index != self.index && !self.is_live(index));
         if self.can_go_on() {
+            self.look_again_for_the_lost();
             return Ok(());
         }
         let gone = self.gone();
-        if gone.is_empty() || self.can_go_on() {
+        if gone.is_empty() {
+            return Ok(());
+        }
+        if self.can_go_on() {
+            self.look_again_for_the_lost();
             return Ok(());
         }
         let error = absent::lost(&self.doing(kind), &gone);
