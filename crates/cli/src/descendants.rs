@@ -112,8 +112,10 @@ fn parse_stat(line: &[u8]) -> Option<Stat> {
     let mut fields = str::from_utf8(&line[behind_name..]).ok()?.split_ascii_whitespace();
     let state = fields.next()?;
     let parent = fields.next()?.parse().ok()?;
-    let started = fields.nth(17)?.parse().ok()?;
-    Some(Stat { parent, started, ended: matches!(state, "Z" | "X") })
+    // A process is there as long as one of its threads is, though its first one has ended.
+    let threads: u32 = fields.nth(15)?.parse().ok()?;
+    let started = fields.nth(1)?.parse().ok()?;
+    Some(Stat { parent, started, ended: state == "X" || (state == "Z" && threads <= 1) })
 }
 
 #[cfg(test)]
@@ -126,6 +128,7 @@ mod tests {
         let stat = parse_stat(line).unwrap();
         assert_eq!((stat.parent, stat.started, stat.ended), (7, 987_654, false));
         assert!(parse_stat(b"42 (a) Z 7 42 42 0 -1 4194304 1 2 3 4 5 6 7 8 20 0 1 0 5 10 20\n").unwrap().ended);
+        assert!(!parse_stat(b"42 (a) Z 7 42 42 0 -1 4194304 1 2 3 4 5 6 7 8 20 0 3 0 5 10 20\n").unwrap().ended);
         assert!(parse_stat(b"").is_none() && parse_stat(b"42 (a) S").is_none());
     }
 

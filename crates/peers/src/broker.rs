@@ -357,9 +357,10 @@ impl State {
             return;
         }
         // It may have come before, through a connection that was not taken up in time.
-        for other in self.members.values_mut() {
-            other.node.take_if(|(known, _)| *known == number);
-        }
+        let others = self.members.iter_mut();
+        let before: Vec<u64> =
+            others.filter_map(|(key, other)| other.node.take_if(|(known, _)| *known == number).map(|_| *key)).collect();
+        before.into_iter().for_each(|key| self.expect_no_answer(key));
         self.absent.remove(&number);
         let Some(member) = self.members.get_mut(&key) else { return };
         member.node = Some((number, seat));
@@ -433,6 +434,7 @@ impl State {
         {
             self.absent.insert(number, absent);
             self.members.remove(&key);
+            self.expect_no_answer(key);
         } else {
             self.process_ended(key);
         }
@@ -499,10 +501,16 @@ impl State {
         }
     }
 
+    /// Nothing more comes through this connection.
+    fn expect_no_answer(&mut self, key: u64) {
+        self.departures.values_mut().for_each(|departure| departure.awaited.retain(|other| *other != key));
+    }
+
     fn depart(&mut self, key: u64, number: NodeId, is_lost: bool) {
+        self.expect_no_answer(key);
         // Its seat may be another node's by now: then everything about it is settled.
         let seat = self.table.seat_of(number).filter(|seat| self.table.node_on(*seat) == Some(number));
-        let Some(seat) = seat.filter(|_| !self.departures.contains_key(&number)) else { return };
+        let Some(seat) = seat.filter(|_| !self.departures.contains_key(&number)) else { return self.advance() };
         self.table.set_gone(number, is_lost);
         let keeper = if self.table.keeps(seat) { self.watch_absent(number) } else { None };
         let lost = self.table.state(number) == Some(crate::NodeState::Lost);
@@ -510,8 +518,6 @@ impl State {
         let frame = Frame::Gone { number: u64::from(number.0), seat: u64::from(seat.0), lost: u64::from(lost) };
         self.tell(&awaited, &frame);
         self.departures.insert(number, Departure { seat, awaited, is_second_step: false, keeper });
-        // Nobody waits for an answer of one who is gone.
-        self.departures.values_mut().for_each(|departure| departure.awaited.retain(|other| *other != key));
         self.advance();
     }
 
