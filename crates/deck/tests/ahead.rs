@@ -133,6 +133,22 @@ fn absent_is_who_could_go_on() {
 }
 
 #[test]
+fn absent_is_who_could_go_on_also_where_long_contributions_have_filled_their_places() {
+    let (_broker, nodes, [mut zero, mut one, _two]) = apart(OWN);
+    let mut got = vec![0u8; 4096];
+    let mut given = 0;
+    while one.bcast(1, &mut vec![given; 4096], TRY).is_ok() {
+        zero.bcast(1, &mut got, TRY).unwrap();
+        assert_eq!(got, vec![given; 4096]);
+        given += 1;
+    }
+    assert!((1..AHEAD as u8).contains(&given), "{given}");
+    let error = zero.bcast(1, &mut got, A_MOMENT).unwrap_err();
+    assert_eq!((error.kind(), error.peer()), (ErrorKind::Timeout, Some(nodes[2].number())), "{error}");
+    assert!(error.to_string().contains("index 2 (node 2) is absent"), "{error}");
+}
+
+#[test]
 fn a_member_that_has_done_its_part_may_leave() {
     let (_broker, nodes) = job(2);
     for _ in 0..100 {

@@ -4,8 +4,8 @@ mod group;
 
 use std::time::{Duration, Instant};
 
-use deck::{ErrorKind, Group, Operation, Thread};
-use group::{SOON, job, kind, pair, together};
+use deck::{Completion, ErrorKind, Group, Operation, Thread};
+use group::{SOON, apart, job, kind, pair, together};
 
 const A_MOMENT: Duration = Duration::from_millis(30);
 const TRY: Duration = Duration::ZERO;
@@ -216,6 +216,22 @@ fn a_member_that_has_done_its_part_may_leave() {
         });
         assert_eq!(sums, [3; 3]);
     }
+}
+
+#[test]
+fn a_member_that_leaves_while_its_pieces_are_on_their_way_is_named_to_whoever_takes_them() {
+    const BYTES: usize = 5 << 20;
+    let (_broker, nodes, [mut root, mut leaver, mut late]) = apart(Completion::Everyone);
+    let taker = std::thread::spawn(move || {
+        let mut all = vec![0; 3 * BYTES];
+        root.gather(0, &vec![0u8; BYTES], &mut all, SOON).unwrap_err()
+    });
+    assert_eq!(kind(leaver.gather(0, &vec![1u8; BYTES], &mut [], A_MOMENT)), ErrorKind::Timeout);
+    drop(leaver);
+    // Now all have come, and what the one has given until it left is taken.
+    assert_eq!(kind(late.gather(0, &vec![2u8; BYTES], &mut [], SOON)), ErrorKind::Closed);
+    let error = taker.join().unwrap();
+    assert_eq!((error.kind(), error.peer()), (ErrorKind::Closed, Some(nodes[1].number())), "{error}");
 }
 
 #[test]

@@ -7,7 +7,7 @@
 //! line 0        hash of the name, size, lock, state, event of joining, incarnation, by how many phases members may be ahead
 //! line 1        members that left; the event that waiting members sleep on; who disagreed
 //! 2 + 3 i       member i: state and node; arrivals and flag of its party, if it is the first of one; its core; pieces
-//!               that it has given and taken
+//!               that it has given and taken; to which phase it has waited for all
 //! 3 + 3 i       what member i said in its last even phase; the phase, written last, is the flag of a party of one
 //! 4 + 3 i       ... and in its last odd phase
 //! ```
@@ -61,6 +61,7 @@ mod member {
     pub const CORE: usize = 3;
     pub const GIVEN: usize = 4;
     pub const TAKEN: usize = 5;
+    pub const AWAITED: usize = 6;
 }
 
 /// Words of what a member says in a phase.
@@ -282,6 +283,11 @@ impl Board {
     /// The core plus one on which member `index` was seen last; 0 if nobody knows. A hint.
     pub fn core(&self, index: u32) -> &AtomicU64 {
         self.words.get(self.own_line(index) + member::CORE)
+    }
+
+    /// The last phase to which member `index` has waited for all to come before it said something. A hint.
+    pub fn awaited(&self, index: u32) -> &AtomicU64 {
+        self.words.get(self.own_line(index) + member::AWAITED)
     }
 
     /// How many pieces member `index` has given and taken in all calls whose pieces flow.

@@ -135,7 +135,7 @@ impl Flow {
     pub fn can_give<'a>(&self, index: u32, counts: impl Fn(u32) -> Counts<'a>) -> bool {
         // Relaxed: as above.
         let number = counts(index).given.load(Ordering::Relaxed);
-        let needed = (number + 1).saturating_sub(self.slots).max(self.floor);
+        let needed = number.saturating_add(1).saturating_sub(self.slots).max(self.floor);
         number < self.end
             && self.course.is_giver(index, self.members)
             && (0..self.members)

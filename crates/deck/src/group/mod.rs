@@ -81,7 +81,8 @@ pub use reduction::Operation;
 ///   members are on.
 /// * It blocks until all members have come, at most `timeout`. [`ErrorKind::Timeout`] and [`ErrorKind::Cancelled`] name the
 ///   members that are absent, and nothing is lost: the same call again goes on where it was (and another one is
-///   [`ErrorKind::Invalid`] until then). What the call has read of its input by then stays read.
+///   [`ErrorKind::Invalid`] until then). What the call has read of its input by then stays read;
+///   an array in the content of a message is read where it lies, so it stays as it is until the call has ended.
 /// * If a member that is needed dies or leaves, every other member's call ends with [`ErrorKind::PeerLost`] or
 ///   [`ErrorKind::Closed`] naming it, now and later: what is left to do is to leave.
 /// * [`ErrorKind::NoMemory`] if this node has none for what it contributes: call again, as after a timeout.
@@ -205,15 +206,18 @@ impl Group {
             Some(stalled) if stalled.call != *call => return Err(still_under_way(stalled)),
             stalled => stalled.is_some(),
         };
+        // What was started before is waited for in the same time.
+        let mut deadline = None;
         if !self.queue.is_empty() {
-            self.go_on_until(timeout, |queue| queue.is_empty())?;
+            let begun = *deadline.insert(Deadline::after(timeout));
+            self.go_on_until(begun, |queue| queue.is_empty())?;
         }
         // What one took that was held up in between tells nothing.
         let alike = if is_resumed { None } else { self.alike(call, input, output) };
         let timed = alike.map(|alike| (alike, self.ways.choose(alike), now_ns()));
         let way = timed.map_or(Way::ThroughCaches, |(_, way, _)| way);
         let mut progress = self.stalled.take().unwrap_or_else(|| Progress::new(call, &self.member, way));
-        let result = self.run(&mut progress, input, output, timeout);
+        let result = self.run(&mut progress, input, output, || deadline.unwrap_or_else(|| Deadline::after(timeout)));
         if let Some((alike, way, began)) = timed.filter(|_| result.is_ok()) {
             self.ways.took(alike, way, now_ns() - began);
         }
@@ -235,7 +239,13 @@ impl Group {
         Alike::new(call.kind, block, || is_in_place(input) || is_in_place(output))
     }
 
-    fn run(&mut self, progress: &mut Progress, input: &[u8], output: &mut [u8], timeout: Duration) -> Result<()> {
+    fn run(
+        &mut self,
+        progress: &mut Progress,
+        input: &[u8],
+        output: &mut [u8],
+        deadline_from_now: impl Fn() -> Deadline,
+    ) -> Result<()> {
         if progress.advance(&mut self.member, input, output)? == Step::Done {
             return Ok(());
         }
@@ -243,7 +253,7 @@ impl Group {
         let mut deadline = None;
         loop {
             if !self.member.looks_briefly() {
-                let deadline = *deadline.get_or_insert_with(|| Deadline::after(timeout));
+                let deadline = *deadline.get_or_insert_with(&deadline_from_now);
                 self.member.wait(progress.call.kind, deadline)?;
             }
             if progress.advance(&mut self.member, input, output)? == Step::Done {
@@ -291,8 +301,7 @@ impl Group {
     }
 
     /// Calls that were started go on until `is_enough`. Blocks until the deadline.
-    fn go_on_until(&mut self, timeout: Duration, is_enough: impl Fn(&VecDeque<Started>) -> bool) -> Result<()> {
-        let deadline = Deadline::after(timeout);
+    fn go_on_until(&mut self, deadline: Deadline, is_enough: impl Fn(&VecDeque<Started>) -> bool) -> Result<()> {
         loop {
             if is_enough(&self.queue) {
                 return Ok(());

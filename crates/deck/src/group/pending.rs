@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use deck_mudeck::{Element, Error, ErrorKind, Result};
 use deck_segment::content::Way;
+use deck_sync::Deadline;
 
 use super::Group;
 use super::call::{Call, Kind};
@@ -67,7 +68,7 @@ impl<T: Element> Pending<T> {
     #[doc(alias = "deck_wait")]
     pub fn wait(&mut self, group: &mut Group, timeout: Duration) -> Result<Vec<T>> {
         let slot = self.slot.clone();
-        group.go_on_until(timeout, |_| !matches!(*lock(&slot), Outcome::UnderWay))?;
+        group.go_on_until(Deadline::after(timeout), |_| !matches!(*lock(&slot), Outcome::UnderWay))?;
         let kind = self.kind.name();
         self.take()?.ok_or_else(|| {
             Error::new(ErrorKind::Invalid, format!("waiting for a {kind} that was started in another group"))
@@ -104,7 +105,7 @@ impl Group {
     ///
     /// # Errors
     /// As [`Group::call`] without those of waiting; [`ErrorKind::Invalid`] while a blocking call that timed out is under
-    /// way.
+    /// way. Where there is no memory for what this member contributes, [`Pending::test`] and [`Pending::wait`] say so.
     pub fn start<T: Element>(&mut self, call: &Call, input: &[T], output: Vec<T>) -> Result<Pending<T>> {
         let (input, output) = (T::as_bytes(input), T::as_bytes(&output));
         self.check_new(call, input.len(), output.len())?;
@@ -116,8 +117,11 @@ impl Group {
             output: output.to_vec(),
             slot: slot.clone(),
         });
-        self.go_on()?;
-        Ok(Pending { kind: call.kind, slot, _elements: PhantomData })
+        match self.go_on() {
+            // The call is in the queue: whoever was refused would start it again.
+            Err(error) if error.kind() != ErrorKind::NoMemory => Err(error),
+            _ => Ok(Pending { kind: call.kind, slot, _elements: PhantomData }),
+        }
     }
 
     /// Starts a [`Group::barrier`]. Its result is empty.

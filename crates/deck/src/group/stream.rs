@@ -80,7 +80,7 @@ impl Progress {
             let (_, can_take) = member.can(&flow);
             if can_take {
                 let number = member.counts().taken.load(Ordering::Relaxed);
-                let piece = (number - flow.begin) as usize;
+                let piece = number.wrapping_sub(flow.begin) as usize;
                 if self.failure.is_none() {
                     self.failure = self.take_piece(stream, &flow, piece, member, input, output).err();
                 }
@@ -136,7 +136,7 @@ impl Progress {
     fn give_piece(&self, stream: &Stream, flow: &Flow, member: &Member, input: &[u8], output: &[u8]) {
         let number = member.counts().given.load(Ordering::Relaxed);
         let (block, given) = (self.block(), self.given(input, output));
-        let piece = self.piece_at((number - flow.begin) as usize, block);
+        let piece = self.piece_at(number.wrapping_sub(flow.begin) as usize, block);
         if let Some(window) = &stream.window {
             let slot = (number % stream.layout.slots) as usize * stream.layout.slot;
             if self.call.kind.gives_parts() {

@@ -53,6 +53,7 @@ impl Member {
     /// From now on waits are for the pieces of `flow`: all have arrived, and are in the same call.
     pub fn begin_flow(&mut self, flow: Flow, layout: Layout) {
         (self.flow, self.layout) = (Some(flow), layout);
+        self.begin_wait();
     }
 
     /// This member has done its part.

@@ -47,6 +47,8 @@ impl Member {
         if floor > self.settled {
             if self.awaited != Awaited::all(floor) {
                 self.awaited = Awaited::all(floor);
+                // Relaxed: for whoever asks why nothing more comes from this member.
+                self.board.awaited(self.index).store(floor, Ordering::Relaxed);
                 self.begin_wait();
             }
             if !self.have_come() {
@@ -143,7 +145,7 @@ impl Member {
             let phase = self.board.last_said(index);
             let said = self.board.heard(index, phase);
             let sources = Call::course_said(said.call, length_of(said.length), size).sources(index, size);
-            let floor = self.ahead.floor(phase + 1);
+            let floor = self.ahead.floor(phase + 1).max(self.board.awaited(index).load(Ordering::Relaxed).min(phase));
             let needs =
                 |other: &u32| (sources.contains(other) && is_missing(*other, phase)) || is_missing(*other, floor);
             let awaited: Vec<u32> = (0..size).filter(needs).collect();
