@@ -358,6 +358,29 @@ fn a_wait_in_a_condition_ends_with_the_mutex_locked_or_says_that_it_is_not() {
 }
 
 #[test]
+fn whoever_is_cancelled_while_it_gets_the_mutex_back_still_gets_it() {
+    let (_broker, [a, b]) = job();
+    let (told, when) = channel();
+    let waiter = Thread::spawn(move || {
+        let (mutex, condition) = (Mutex::open(&a, "m").unwrap(), Condition::open(&a, "c").unwrap());
+        let guard = mutex.lock(SOON).unwrap();
+        told.send(()).unwrap();
+        let error = condition.wait(guard, FOREVER).map(drop).unwrap_err();
+        assert_eq!((error.kind(), error.is_locked()), (ErrorKind::Cancelled, true));
+    })
+    .unwrap();
+    when.recv().unwrap();
+    let mutex = Mutex::open(&b, "m").unwrap();
+    let guard = mutex.lock(SOON).unwrap();
+    for _ in 0..10_000 {
+        waiter.cancel();
+        thread::yield_now();
+    }
+    drop(guard);
+    waiter.join().unwrap();
+}
+
+#[test]
 fn a_broadcast_wakes_all_and_a_signal_one_of_those_who_wait() {
     let (_broker, nodes) = job::<3>();
     let (waiting, woken) = (Counter::open(&nodes[0], "waiting").unwrap(), Counter::open(&nodes[0], "woken").unwrap());

@@ -124,7 +124,10 @@ impl Poster {
 
     /// Asks the receiver to tell credits at once, or no longer.
     pub fn ask_for_room(&self, more: bool) {
-        let mut hungry = lock(&self.hungry);
+        self.count_hungry(&mut lock(&self.hungry), more);
+    }
+
+    fn count_hungry(&self, hungry: &mut u32, more: bool) {
         if more {
             *hungry += 1;
         } else {
@@ -139,6 +142,10 @@ impl Poster {
     /// Asks for room, and for credits that were not told yet: nobody may be retrieving there.
     fn want_room(&self, node: &NodeShared) {
         self.ask_for_room(true);
+        self.want_credits(node);
+    }
+
+    fn want_credits(&self, node: &NodeShared) {
         match &self.peer {
             Some(_) => node.membership().want_room(self.id.owner, self.ring),
             None => node.room_wanted(self.id.owner, self.ring),
@@ -147,9 +154,15 @@ impl Poster {
 
     #[cold]
     fn remember(&self, node: &NodeShared) {
-        if !self.is_remembered.swap(true, Ordering::Relaxed) {
-            self.want_room(node);
+        {
+            // Under the lock: whoever forgets it takes back what was counted here.
+            let mut hungry = lock(&self.hungry);
+            if self.is_remembered.swap(true, Ordering::Relaxed) {
+                return;
+            }
+            self.count_hungry(&mut hungry, true);
         }
+        self.want_credits(node);
     }
 
     /// A message was posted.
@@ -162,8 +175,9 @@ impl Poster {
 
     #[cold]
     fn forget(&self) {
+        let mut hungry = lock(&self.hungry);
         if self.is_remembered.swap(false, Ordering::Relaxed) {
-            self.ask_for_room(false);
+            self.count_hungry(&mut hungry, false);
         }
     }
 

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, OnceLock, Weak};
 use deck_peers::Asked;
 use deck_segment::Region;
 use deck_sync::Result;
-use deck_sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use deck_sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use crate::clone::Poster;
 use crate::shared::{NodeShared, lock};
@@ -34,6 +34,8 @@ pub(crate) struct Lanes {
     /// Places that belong to a thread, a bit each.
     taken: AtomicU32,
     made: [OnceLock<Arc<Poster>>; LANES_MAX],
+    /// The thread that posts there and to the common ring no more: its number.
+    tenants: [AtomicU64; LANES_MAX],
     asked: Mutex<[Option<(Asked, Region)>; LANES_MAX]>,
     /// There is no room for more at one of the two sides, or the common ring has ended.
     is_refused: AtomicBool,
@@ -66,6 +68,7 @@ impl Drop for Mine {
         }
         if let (Some(place), Some(lanes)) = (self.place, common.lanes.get()) {
             LAST.set(NO_PLACE);
+            lanes.tenants[place].store(0, Ordering::Relaxed);
             // Release: pairs with: lanes/taken.
             lanes.taken.fetch_and(!(1 << place), Ordering::Release);
         }
@@ -80,12 +83,28 @@ thread_local! {
 
 const NO_PLACE: usize = usize::MAX;
 
-/// A lane beside `common` that may be the calling thread's: it is, if the thread is its favourite. What small messages go by, in the
-/// place of a search. Never waits.
+/// The number of the calling thread: never 0, and never that of another.
+fn this_thread() -> u64 {
+    thread_local!(static NUMBER: Cell<u64> = const { Cell::new(0) });
+    static LAST_GIVEN: Mutex<u64> = Mutex::new(0);
+    if NUMBER.get() == 0 {
+        let mut last = lock(&LAST_GIVEN);
+        *last += 1;
+        NUMBER.set(*last);
+    }
+    NUMBER.get()
+}
+
+/// The lane beside `common` into which the calling thread has moved, if it has the place of the lane that it used last, whichever that was.
+/// What small messages go by, in the place of a search. Never waits.
 #[inline]
 pub(crate) fn last_of_this_thread(common: &Poster) -> Option<&Poster> {
-    let lane = common.lanes.get()?.made.get(LAST.get())?.get()?;
-    Some(lane)
+    let (lanes, place) = (common.lanes.get()?, LAST.get());
+    // Relaxed: this thread alone writes its own number.
+    if lanes.tenants.get(place)?.load(Ordering::Relaxed) != this_thread() {
+        return None;
+    }
+    lanes.made[place].get().map(Arc::as_ref)
 }
 
 /// The poster that the calling thread is to use where it would post to `common`. Never waits.
@@ -160,6 +179,9 @@ fn leave(common: &Arc<Poster>, is_posted: bool) {
         let has_left = is_alone && (0..LOOKS).any(|_| common.sender.has_retired(posted) || pause());
         common.ask_for_room(false);
         let failures = failures + 1;
+        if let (true, Some(place), Some(lanes)) = (has_left, mine.place, common.lanes.get()) {
+            lanes.tenants[place].store(this_thread(), Ordering::Relaxed);
+        }
         mine.at = if has_left { At::Lane } else { At::Common { posts: 1 << failures.min(FAILURES_MAX), failures } };
         Some(())
     });

@@ -136,10 +136,13 @@ impl Core {
     /// The rings and the area of a mail box that was open; `None` if it was closed already.
     pub fn close(&self) -> Option<(Vec<Ring>, Arc<Region>)> {
         let mut inbox = self.inbox.lock();
-        if self.is_closed.swap(true, Ordering::AcqRel) {
+        if self.is_closed() {
             return None;
         }
-        let rings = inbox.take_rings();
+        let mut rings = inbox.take_rings();
+        // Before anybody can see that it is closed: a clone under way then gives the memory of its credits back.
+        rings.iter_mut().for_each(|ring| ring.receiver.set_closed());
+        self.is_closed.store(true, Ordering::Release);
         drop(inbox);
         lock(&self.notice).take();
         self.event().notify();

@@ -192,8 +192,7 @@ impl NodeShared {
             self.membership.release_name(name, core.id);
         }
         let Some((rings, area)) = core.close() else { return };
-        for mut ring in rings {
-            ring.receiver.set_closed();
+        for ring in rings {
             self.give_up(ring, area.clone());
         }
         self.forget_box(core.id);

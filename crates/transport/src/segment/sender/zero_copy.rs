@@ -154,6 +154,10 @@ impl<R: Remote> Sender<R> {
         if posting.position.wrapping_sub(head) > self.limit {
             return true;
         }
+        // Nothing was in flight when that began: the credits of what was posted before are still on their way.
+        if (1..=self.limit).contains(&posting.reaped.wrapping_sub(head)) {
+            return true;
+        }
         if head.wrapping_sub(posting.reaped) > self.count {
             posting.reaped = head.wrapping_sub(self.count);
         }
