@@ -83,6 +83,17 @@ fn oversubscribed_times_a_token_and_a_barrier() {
 }
 
 #[test]
+fn collectives_times_every_kind_among_processes_and_threads_of_any_number() {
+    let report = bench(&["collectives", "--at", "5", "--time", "0.1"]);
+    let figures = report["figures"].as_array().unwrap();
+    let among =
+        |prefix: &str| figures.iter().filter(|figure| figure["what"].as_str().unwrap().starts_with(prefix)).count();
+    let [all, threads] = ["", "threads: "].map(among);
+    assert!(threads > 0 && all == 2 * threads, "{report}");
+    assert!(figures.iter().all(|figure| figure["at"] == 5 && figure["median"].as_f64().unwrap() > 0.0), "{report}");
+}
+
+#[test]
 fn channels_times_two_threads_of_one_node() {
     measures("channels", "8", "1", "bytes", &[("ping-pong, one way", "ns"), ("stream", "messages/s")]);
 }

@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use std::sync::mpsc::{TryRecvError, channel};
 
 use deck_testkit::{Job, SOON, products};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_deck-faults-node");
 
@@ -115,7 +115,7 @@ fn every_kind_of_wait_is_told_with_who_could_end_it() {
     let [here, there] = job.nodes();
     // The other node has them open too, and comes to the barrier for a moment only.
     there.ask("barrier all 3 0").failure();
-    for what in ["add sum 5", "signal changed", "lock held 1000"] {
+    for what in ["add sum 5", "signal changed", "lock held 1000", "segment-create here 5000 1"] {
         there.done(what);
     }
     here.tell("condition", "lock own 1000");
@@ -139,6 +139,7 @@ fn every_kind_of_wait_is_told_with_who_could_end_it() {
         assert_eq!((&wait["node"], nodes_of(&wait["on"])), (&0.into(), on.clone()), "{wait}");
     }
     let listed = self::told("ls", job.name());
+    assert_eq!(listed["segments"], json!([{ "name": "here", "home": 1, "bytes": 5000, "nodes": [1] }]), "{listed}");
     let states = listed["things"].as_array().unwrap();
     for (kind, name, state) in
         [("mutex", "held", "held by node 1"), ("barrier", "all", "1 of 3 threads have come"), ("counter", "sum", "5")]

@@ -54,10 +54,8 @@ fn part(part: &Part) -> deck::Result<()> {
     // Members two by two and more in one node; nodes beyond the second sleep meanwhile.
     let nodes = if part.nodes < 4 { 1 } else { 2 };
     if part.role < nodes {
-        let threads = part.nodes / nodes;
-        let running: Vec<_> = (0..threads)
-            .map(|thread| start(part, &node, part.role * threads + thread, times))
-            .collect::<Result<_, _>>()?;
+        let members = part.role * part.nodes / nodes..(part.role + 1) * part.nodes / nodes;
+        let running: Vec<_> = members.map(|member| start(part, &node, member, times)).collect::<Result<_, _>>()?;
         for thread in running {
             thread.join().map_err(|_| Error::new(ErrorKind::System, "a thread of the benchmark panicked"))??;
         }
@@ -133,6 +131,8 @@ fn mean_ns(
     rounds: u64,
     mut call: impl FnMut(&mut Group, u64) -> deck::Result<()>,
 ) -> deck::Result<Option<f64>> {
+    // Every root has its turn.
+    let rounds = rounds.next_multiple_of(u64::from(group.size()));
     let begin = Instant::now();
     let (mut spent, mut counted) = (Duration::ZERO, 0);
     loop {

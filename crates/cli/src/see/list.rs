@@ -103,8 +103,11 @@ pub fn job(job: &JobSight) -> (String, Value) {
                 "left": member.has_left,
             })).collect::<Vec<_>>(),
         })).collect::<Vec<_>>(),
-        "things": objects.iter().map(|(kind, name, nodes, state)| json!({
-            "kind": kind.word(), "name": name, "nodes": nodes.iter().map(|node| node.0).collect::<Vec<_>>(), "state": state,
+        "segments": objects.iter().filter_map(|thing| Some((thing, thing.segment?))).map(|(thing, (home, bytes))| json!({
+            "name": thing.name, "home": home.0, "bytes": bytes, "nodes": numbers(&thing.nodes),
+        })).collect::<Vec<_>>(),
+        "things": objects.iter().map(|thing| json!({
+            "kind": thing.kind.word(), "name": thing.name, "nodes": numbers(&thing.nodes), "state": thing.state,
         })).collect::<Vec<_>>(),
     });
     (text(job, &mailboxes, &groups, &objects).unwrap_or_default(), value)
@@ -159,7 +162,19 @@ fn groups(job: &JobSight) -> Vec<(String, Vec<observe::MemberSight>)> {
     groups
 }
 
-type Thing = (ObjectKind, String, Vec<NodeId>, String);
+fn numbers(nodes: &[NodeId]) -> Vec<u32> {
+    nodes.iter().map(|node| node.0).collect()
+}
+
+/// A named thing that is open somewhere.
+struct Thing {
+    kind: ObjectKind,
+    name: String,
+    nodes: Vec<NodeId>,
+    state: String,
+    /// Home and bytes.
+    segment: Option<(NodeId, u64)>,
+}
 
 fn objects(job: &JobSight) -> Vec<Thing> {
     let mut things: Vec<Thing> = Objects::new(&job.table)
@@ -167,9 +182,10 @@ fn objects(job: &JobSight) -> Vec<Thing> {
         .into_iter()
         .filter_map(|(kind, name, object)| {
             let nodes = object.holding();
+            let mut segment = None;
             let state = match kind {
                 ObjectKind::Segment => {
-                    let (home, bytes) = observe::segment(&object)?;
+                    let (home, bytes) = *segment.insert(observe::segment(&object)?);
                     format!("{bytes} bytes at {home}")
                 }
                 ObjectKind::Mutex => match observe::holder(&object) {
@@ -183,10 +199,10 @@ fn objects(job: &JobSight) -> Vec<Thing> {
                 }
                 ObjectKind::Counter => observe::value(&object).to_string(),
             };
-            (!nodes.is_empty()).then_some((kind, name, nodes, state))
+            (!nodes.is_empty()).then_some(Thing { kind, name, nodes, state, segment })
         })
         .collect();
-    things.sort_by(|one, other| (one.0.word(), &one.1).cmp(&(other.0.word(), &other.1)));
+    things.sort_by(|one, other| (one.kind.word(), &one.name).cmp(&(other.kind.word(), &other.name)));
     things
 }
 
@@ -223,7 +239,7 @@ fn text(
         let members: Vec<_> = members.iter().map(member).collect();
         writeln!(text, "  group {}: {}", quoted(name), members.join(", "))?;
     }
-    for (kind, name, nodes, state) in objects {
+    for Thing { kind, name, nodes, state, .. } in objects {
         let nodes: Vec<_> = nodes.iter().map(ToString::to_string).collect();
         let state = if state.is_empty() { String::new() } else { format!(" {state},") };
         writeln!(text, "  {} {}:{state} open in {}", kind.word(), quoted(name), nodes.join(", "))?;
