@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use deck::{Error, ErrorKind, Mailbox, MailboxClone, Node, NodeId, Result, default_timeout};
+use deck::{Error, ErrorKind, Mailbox, MailboxClone, Message, Node, NodeId, Result, default_timeout};
 use user_interface::command_line::counted;
 use user_interface::{Display, Progress};
 
@@ -44,6 +44,8 @@ pub struct Manager<'a> {
     temperatures: Vec<f64>,
     /// The computing threads, from the first band's on once they have bands.
     hellos: Vec<Hello>,
+    /// Those for whom there is no band.
+    spare: Vec<Hello>,
     /// The change that was told first.
     first_change: Option<f64>,
     /// Sweep and change that were told last.
@@ -59,7 +61,17 @@ impl<'a> Manager<'a> {
         let temperatures = vec![0.0; slab.width() as usize * slab.height() as usize];
         let mailbox = node.mailbox(protocol::MANAGER)?;
         let last = (0, f64::INFINITY);
-        Ok(Manager { node, mailbox, slab, nodes, temperatures, hellos: Vec::new(), first_change: None, last })
+        Ok(Manager {
+            node,
+            mailbox,
+            slab,
+            nodes,
+            temperatures,
+            hellos: Vec::new(),
+            spare: Vec::new(),
+            first_change: None,
+            last,
+        })
     }
 
     /// A clone of the mail box for computing threads of this node.
@@ -80,18 +92,35 @@ impl<'a> Manager<'a> {
         let mut threads = BTreeMap::new();
         for hello in &self.hellos {
             *threads.entry(hello.orders.owner()).or_default() += 1;
-            // Who cannot be told sees that this node leaves.
-            let _ = hello.orders.post(protocol::done(self.node)?, LOOK);
+        }
+        for hello in std::mem::take(&mut self.hellos).iter().chain(&std::mem::take(&mut self.spare)) {
+            self.dismiss(hello)?;
+        }
+        while let Ok(mut message) = self.mailbox.retrieve(Duration::ZERO) {
+            if let Ok(ToManager::Hello(late)) = self.open(&mut message) {
+                self.dismiss(&late)?;
+            }
         }
         let Manager { slab, temperatures, last: (sweeps, change), .. } = self;
         Ok(Outcome { slab, temperatures, sweeps, change, elapsed, threads })
+    }
+
+    /// There is nothing to do for this thread, or nothing more.
+    fn dismiss(&self, hello: &Hello) -> Result<()> {
+        // Who cannot be told sees that this node leaves.
+        let _ = hello.orders.post(protocol::done(self.node)?, LOOK);
+        Ok(())
+    }
+
+    fn open(&self, message: &mut Message) -> Result<ToManager> {
+        protocol::open_to_manager(message, (self.slab.width(), self.slab.height()))
     }
 
     /// The next thing that somebody says, if anybody does soon.
     fn next(&mut self) -> Result<Option<ToManager>> {
         match self.mailbox.retrieve(LOOK) {
             Ok(mut message) => {
-                let said = protocol::open_to_manager(&mut message, (self.slab.width(), self.slab.height()))?;
+                let said = self.open(&mut message)?;
                 if let ToManager::Failed(why) = said {
                     patience::check(self.node, self.nodes.min(self.node.count()))?;
                     let who = message.sender().map_or_else(|| "a node".to_owned(), |node| node.to_string());
@@ -126,11 +155,14 @@ impl<'a> Manager<'a> {
                 let error = Error::new(ErrorKind::Timeout, format!("{words} came"));
                 return Err(error.with_remedy(format!("start the others, or use --nodes {}", threads.len())));
             }
-            if let Some(ToManager::Hello(hello)) = self.next()?
-                && hello.orders.owner().0 < self.nodes
-            {
-                self.hellos.push(hello);
-                last_hello = Instant::now();
+            match self.next()? {
+                Some(ToManager::Hello(hello)) if hello.orders.owner().0 < self.nodes => {
+                    self.hellos.push(hello);
+                    last_hello = Instant::now();
+                }
+                // A thread of a node that is not needed.
+                Some(ToManager::Hello(hello)) => self.dismiss(&hello)?,
+                _ => {}
             }
         }
     }
@@ -140,10 +172,8 @@ impl<'a> Manager<'a> {
         self.hellos.sort_by_key(|hello| (hello.orders.owner(), hello.thread));
         let inner = u64::from(self.slab.height() - 2);
         let bands = (self.hellos.len() as u64).min(inner);
-        let spare = self.hellos.split_off(bands as usize);
-        for hello in &spare {
-            patience::post(self.node, self.nodes, &hello.orders, protocol::done(self.node)?)?;
-        }
+        // They stay until the end: a node that leaves is taken for one that is lost.
+        self.spare = self.hellos.split_off(bands as usize);
         let first = |band: usize| (band as u64 * inner / bands) as u32;
         let mut shares = vec![0; self.nodes as usize];
         for (band, hello) in self.hellos.iter().enumerate() {
@@ -189,9 +219,7 @@ impl<'a> Manager<'a> {
                     }
                 }
                 // A thread of a node that is not needed.
-                Some(ToManager::Hello(hello)) => {
-                    let _ = hello.orders.post(protocol::done(self.node)?, LOOK);
-                }
+                Some(ToManager::Hello(hello)) => self.dismiss(&hello)?,
                 Some(ToManager::Failed(_)) | None => {}
             }
         }

@@ -169,6 +169,17 @@ fn a_node_that_is_not_needed_ends_well() {
 }
 
 #[test]
+fn nodes_that_are_not_needed_may_come_before_the_others_are_there() {
+    let folder = Folder::new("laplace-nodes-too-many");
+    let (mut job, _) = job(&folder, "too-many", "--size 300x300 --tolerance 1e-7 --nodes 2 --threads 1");
+    (0..4).for_each(|_| job.start(&[]));
+    for node in 0..4 {
+        let (status, _, notices) = job.end_of(node);
+        assert_eq!((status, notices.as_str()), (Some(0), ""), "node {node}");
+    }
+}
+
+#[test]
 fn a_bad_option_ends_with_status_2_and_a_bad_place_with_status_1() {
     let folder = Folder::new("laplace-nodes-bad");
     let usage = laplace("--size 600", &folder.0.join("t.bin")).output().unwrap();

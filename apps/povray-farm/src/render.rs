@@ -21,6 +21,9 @@ use crate::scene::{Scene, no_povray};
 use crate::scratch::Scratch;
 use crate::state_file::StateFile;
 
+/// POV-Ray's exit status when it was interrupted or told to terminate (`RETURN_USER_ABORT`).
+const STOPPED_BY_ITS_USER: i32 = 2;
+
 /// Rows and columns of the blocks that POV-Ray renders at a time, when it is not told otherwise. Within a block POV-Ray
 /// remembers things from one ray to the next, which show in rare pixels: a slice that begins in the middle of a block is not
 /// the same, bit for bit, as these rows of one whole render.
@@ -123,7 +126,8 @@ impl Rendering {
         if status.code() == Some(127) || words.contains("setpriv: failed to execute") {
             return no_povray(&std::io::ErrorKind::NotFound.into()).into();
         }
-        if status.code().is_none() {
+        // POV-Ray ends by itself when it is asked to.
+        if status.code().is_none_or(|code| code == STOPPED_BY_ITS_USER) {
             return Error::new(ErrorKind::System, format!("povray was killed: {status}")).into();
         }
         let remedy = "correct the scene, or name the folder of what it includes with --library".to_owned();

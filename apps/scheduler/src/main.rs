@@ -76,11 +76,13 @@ fn start(shop: &Arc<Shop>) -> Result<Receiver<Result<()>>> {
     Ok(told)
 }
 
-/// Any node but the first.
+/// Any node but the first. One that is not needed waits for the end.
 fn follow(shop: &Arc<Shop>) -> Result<()> {
-    shop.meeting.wait(PATIENCE)?;
-    for result in start(shop)? {
-        result?;
+    if shop.node().number().0 < shop.nodes {
+        shop.meeting.wait(PATIENCE)?;
+        for result in start(shop)? {
+            result?;
+        }
     }
     shop.ended.wait_for(1, FOREVER)?;
     Ok(())
@@ -104,7 +106,7 @@ fn lead(shop: &Arc<Shop>, orders: &Orders) -> Result<()> {
     let record = record::record(&collected, shop.nodes, orders.slots, orders.place);
     files::save(&orders.record, |file| writeln!(file, "{record:#}"))?;
     shop.ended.add(1)?;
-    print!("{}", summary(&collected, shop.nodes, orders));
+    command_line::say(&summary(&collected, shop.nodes, orders));
     Ok(())
 }
 

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use deck::{Node, Result};
-use user_interface::command_line::{computing_threads, counted};
+use user_interface::command_line::{computing_threads, counted, say};
 use user_interface::{Display, Subject, Watch, files};
 
 use crate::master::{Master, Outcome, Share};
@@ -79,8 +79,7 @@ fn lead<W: Work>(
         (Err(error), Ok(())) => return Err(error),
     };
     save(&outcome)?;
-    println!("{}", shares_line(&outcome));
-    println!("{}", result_line(&outcome));
+    say(&format!("{}\n{}\n", shares_line(&outcome), result_line(&outcome)));
     Ok(watch)
 }
 

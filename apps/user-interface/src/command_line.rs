@@ -35,12 +35,17 @@ pub fn parse<A: Parser>(line: impl IntoIterator<Item = impl Into<OsString> + Clo
     })
 }
 
+/// Says something on stdout. A reader that has seen enough may have closed it.
+pub fn say(text: &str) {
+    let _ = std::io::Write::write_all(&mut std::io::stdout(), text.as_bytes());
+}
+
 /// Does what was ordered and says how that ended, on stdout or stderr and as exit status.
 pub fn run<O>(program: &str, orders: Result<O, Refusal>, work: impl FnOnce(&O) -> deck::Result<()>) -> ExitCode {
     let orders = match orders {
         Ok(orders) => orders,
         Err(Refusal::Answer(text)) => {
-            print!("{text}");
+            say(&text);
             return ExitCode::SUCCESS;
         }
         Err(Refusal::Usage(text)) => {

@@ -1,5 +1,5 @@
 //! Result files. They appear whole or not at all: they are written beside their place under another name and then
-//! renamed.
+//! renamed. Devices and pipes are written to as they are.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
@@ -32,18 +32,40 @@ pub fn save_png(path: &Path, (width, height): (u32, u32), rows: impl Iterator<It
 /// # Errors
 /// As [`save_png`].
 pub fn save(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
-    let part = part_of(path);
-    let written = File::create(&part).and_then(|file| {
+    let fill = |file: File| {
         let mut file = BufWriter::with_capacity(1 << 20, file);
         write(&mut file)?;
-        file.flush()?;
-        fs::rename(&part, path)
-    });
-    written.map_err(|error| {
+        file.flush()
+    };
+    let whole = match place_of(path) {
+        Place::File(whole) => whole,
+        Place::Stream => {
+            let written = File::options().write(true).open(path).and_then(fill);
+            return written.map_err(|error| not_written(path, error));
+        }
+    };
+    let part = part_of(&whole);
+    File::create(&part).and_then(fill).and_then(|()| fs::rename(&part, &whole)).map_err(|error| {
         // Already failing: that the rest cannot be removed either adds nothing.
         let _ = fs::remove_file(&part);
         not_written(path, error)
     })
+}
+
+/// Where a result goes.
+enum Place {
+    /// Into a file that appears whole; links to it stay.
+    File(PathBuf),
+    /// Into a device or a pipe, which takes what is written to it.
+    Stream,
+}
+
+fn place_of(path: &Path) -> Place {
+    if fs::metadata(path).is_ok_and(|found| !found.is_file()) {
+        return Place::Stream;
+    }
+    // What is not there yet has no other name.
+    Place::File(fs::canonicalize(path).unwrap_or_else(|_| path.to_owned()))
 }
 
 /// Finds out before a long calculation whether its result can be written to `path` afterwards.
@@ -51,11 +73,12 @@ pub fn save(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -
 /// # Errors
 /// As [`save_png`], and [`ErrorKind::Invalid`] for a folder.
 pub fn check_writable(path: &Path) -> Result<()> {
-    if path.is_dir() {
+    if path.is_dir() || path.as_os_str().as_encoded_bytes().ends_with(b"/") {
         let error = Error::new(ErrorKind::Invalid, format!("writing {}, which is a folder", path.display()));
         return Err(error.with_remedy("name a file"));
     }
-    let part = part_of(path);
+    let Place::File(whole) = place_of(path) else { return Ok(()) };
+    let part = part_of(&whole);
     File::create(&part).and_then(|_| fs::remove_file(&part)).map_err(|error| not_written(path, error))
 }
 
@@ -121,10 +144,33 @@ mod tests {
     }
 
     #[test]
+    fn links_and_pipes_stay_what_they_are() {
+        let folder = Folder::new("links");
+        let (file, link) = (folder.0.join("picture.png"), folder.0.join("latest.png"));
+        fs::write(&file, "old").unwrap();
+        std::os::unix::fs::symlink("picture.png", &link).unwrap();
+        check_writable(&link).unwrap();
+        save(&link, |file| file.write_all(b"new")).unwrap();
+        assert_eq!(fs::read(&file).unwrap(), b"new");
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+        assert_eq!(fs::read_dir(&folder.0).unwrap().count(), 2);
+
+        let (mut reader, writer) = io::pipe().unwrap();
+        let pipe = PathBuf::from(format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&writer)));
+        check_writable(&pipe).unwrap();
+        save(&pipe, |file| file.write_all(b"through")).unwrap();
+        drop(writer);
+        let mut read = String::new();
+        io::Read::read_to_string(&mut reader, &mut read).unwrap();
+        assert_eq!(read, "through");
+    }
+
+    #[test]
     fn a_place_that_cannot_be_written_is_told_before_the_calculation() {
         let folder = Folder::new("refused");
         assert!(check_writable(&folder.0.join("picture.png")).is_ok());
         assert!(check_writable(&folder.0).unwrap_err().to_string().contains("folder"));
+        assert!(check_writable(&folder.0.join("missing/")).unwrap_err().to_string().contains("folder"));
         let error = check_writable(&folder.0.join("missing/picture.png")).unwrap_err();
         assert_eq!(error.os_error(), Some(2));
         assert_eq!(fs::read_dir(&folder.0).unwrap().count(), 0, "looking leaves nothing behind");
