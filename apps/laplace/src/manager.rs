@@ -93,9 +93,7 @@ impl<'a> Manager<'a> {
         for hello in &self.hellos {
             *threads.entry(hello.orders.owner()).or_default() += 1;
         }
-        for hello in std::mem::take(&mut self.hellos).iter().chain(&std::mem::take(&mut self.spare)) {
-            self.dismiss(hello)?;
-        }
+        self.hellos.iter().chain(&self.spare).try_for_each(|hello| self.dismiss(hello))?;
         while let Ok(mut message) = self.mailbox.retrieve(Duration::ZERO) {
             if let Ok(ToManager::Hello(late)) = self.open(&mut message) {
                 self.dismiss(&late)?;

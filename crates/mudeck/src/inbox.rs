@@ -42,6 +42,13 @@ pub(crate) struct Ring {
 }
 
 impl Ring {
+    /// Nothing is taken from it any more. A sender that is gone is told nothing.
+    pub fn close(&mut self) {
+        if self.ended.is_none() {
+            self.receiver.set_closed();
+        }
+    }
+
     /// A look found nothing; true if that has been so for long.
     fn note_silence(&mut self) -> bool {
         let messages = self.receiver.messages();
@@ -330,7 +337,7 @@ impl Inbox {
                 Ok(None) => {}
                 Err(error) if error.kind() == ErrorKind::NoMemory => return Err(error),
                 Err(error) => {
-                    ring.receiver.set_closed();
+                    ring.close();
                     self.hot.remove(index);
                     let ring = self.rings[index].take();
                     return Ok(Some(Arrival::Trouble(error, ring.map(Box::new))));

@@ -141,7 +141,7 @@ impl Core {
         }
         let mut rings = inbox.take_rings();
         // Before anybody can see that it is closed: a clone under way then gives the memory of its credits back.
-        rings.iter_mut().for_each(|ring| ring.receiver.set_closed());
+        rings.iter_mut().for_each(Ring::close);
         self.is_closed.store(true, Ordering::Release);
         drop(inbox);
         lock(&self.notice).take();

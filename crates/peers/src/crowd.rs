@@ -79,9 +79,7 @@ impl JobCrowd {
             }
         }
     }
-}
 
-impl JobCrowd {
     /// Tells where this thread is, and sees to it that neighbours with one thread each are spread evenly over the cores.
     fn spread_out(&self, neighbours: &mut Neighbours) {
         // Relaxed, all of them: hints.

@@ -127,10 +127,15 @@ pub fn current_core() -> u32 {
     rustix::thread::sched_getcpu() as u32
 }
 
+/// Whether `core` is one of the cores of `mask`.
+pub(crate) fn has_core(mask: &[u64; 16], core: u32) -> bool {
+    mask.get(core as usize / 64).is_some_and(|word| word >> (core % 64) & 1 == 1)
+}
+
 /// Moves the calling thread to `core`, if it may run there; later the kernel may move it on. True if it did. Some tens of microseconds.
 ///
 /// The cores that it may use are the same afterwards; what another thread says about them meanwhile is lost.
-pub fn move_to_core(core: u32) -> bool {
+pub(crate) fn move_to_core(core: u32) -> bool {
     only_on(core, || ()).is_some()
 }
 
@@ -227,7 +232,7 @@ mod tests {
     #[cfg_attr(miri, ignore = "sched_setaffinity")]
     fn a_thread_moves_to_the_cores_that_it_may_use_and_may_use_the_same_ones_after_that() {
         let mask = core_mask();
-        let is_own = |core: &u32| mask[*core as usize / 64] >> (core % 64) & 1 == 1;
+        let is_own = |core: &u32| has_core(&mask, *core);
         for core in (0..1024).filter(is_own) {
             let seen = only_on(core, || (current_core(), core_mask()[core as usize / 64]));
             assert_eq!(seen, Some((core, 1 << (core % 64))));

@@ -33,7 +33,7 @@ pub use about::{About, FACTS, Goal};
 pub use biased::{Biased, Inside};
 #[cfg(loom)]
 pub use crowd::Calm;
-pub use crowd::{Alone, Crowd, core_mask, cores_in_quota, current_core, move_to_core};
+pub use crowd::{Alone, Crowd, core_mask, cores_in_quota, current_core};
 pub use deadline::{Deadline, FOREVER, now_ns};
 pub use error::{Error, ErrorKind, Result, Scope};
 pub use event::Event;

@@ -8,7 +8,7 @@
 use std::cell::Cell;
 use std::time::Duration;
 
-use crate::crowd::{core_mask, current_core, move_to_core};
+use crate::crowd::{core_mask, current_core, has_core, move_to_core};
 use crate::deadline::now_ns;
 
 /// Looks in a row that find too many on one core before somebody moves: a thread may be on its way already.
@@ -88,9 +88,8 @@ fn better_core(own: usize, cores: &[Option<u32>], mask: &[u64; 16]) -> Option<u3
         return None;
     }
     let bits = 64 * mask.len() as u32;
-    let is_ours = |core: &u32| mask[*core as usize / 64] >> (core % 64) & 1 == 1;
     let others = (1..bits).map(|further| core.wrapping_add(further) % bits);
-    let best = others.filter(is_ours).min_by_key(|core| threads_on(*core))?;
+    let best = others.filter(|core| has_core(mask, *core)).min_by_key(|core| threads_on(*core))?;
     (threads_on(best) + 2 <= here).then_some(best)
 }
 

@@ -397,16 +397,13 @@ impl Member {
         self.check()?;
         // With pieces that flow members may have left whom this phase does not need.
         self.has_lost = (0..self.size()).any(|index| index != self.index && !self.is_live(index));
-        if self.can_go_on() {
-            self.look_again_for_the_lost();
-            return Ok(());
-        }
         let gone = self.gone();
-        if gone.is_empty() {
-            return Ok(());
-        }
+        // After that: who is gone may have done before what is waited for.
         if self.can_go_on() {
             self.look_again_for_the_lost();
+            return Ok(());
+        }
+        if gone.is_empty() {
             return Ok(());
         }
         let error = absent::lost(&self.doing(kind), &gone);

@@ -89,8 +89,6 @@ pub struct Receiver<R: Remote> {
     heap: Option<Arc<HeapMemory>>,
     /// Buffers that were taken over from a dead sender and are still to be retrieved.
     adopted: VecDeque<(Position, Buffer)>,
-    /// The sender is gone: nobody else lets go of what it had posted.
-    is_orphaned: bool,
     /// Buffers promised to requests, and how far requests were answered.
     promised: VecDeque<(Position, Buffer)>,
     answered: Position,
@@ -147,7 +145,6 @@ impl<R: Remote> Receiver<R> {
             expected_lines: 0,
             heap: None,
             adopted: VecDeque::new(),
-            is_orphaned: false,
             promised: VecDeque::new(),
             answered: 0,
             _region: parts.region,
@@ -570,12 +567,10 @@ impl<R: Remote> Receiver<R> {
         }
     }
 
-    /// Tells the sender that the mail box is closed, after all credits, and wakes its threads that wait for room.
+    /// Tells the sender, which is there, that the mail box is closed, after all credits, and wakes its threads that wait for room.
     pub fn set_closed(&mut self) {
-        if !self.is_orphaned {
-            // The sender lets go of all that it knows was not retrieved, and this side of what it has taken over.
-            self.adopted.iter().for_each(|(_, buffer)| buffer.add_share());
-        }
+        // The sender lets go of all that it knows was not retrieved, and this side of what it has taken over.
+        self.adopted.iter().for_each(|(_, buffer)| buffer.add_share());
         self.tell();
         self.remote.flush();
         self.remote.write_word(self.credit + 8 * credit::CLOSED, 1);

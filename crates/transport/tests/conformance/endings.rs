@@ -37,6 +37,27 @@ pub fn a_closed_ring_refuses_and_gives_back_what_was_on_its_way<F: Fabric>(seed:
     assert_eq!(a.heap.usage().buffers, 0);
 }
 
+pub fn what_was_taken_over_is_given_back_once_when_the_ring_closes<F: Fabric>(seed: u64) {
+    if !F::Remote::IS_MAPPED {
+        return;
+    }
+    let [a, b] = job();
+    let mut ring = Ring::<F>::new(&a, &b, seed);
+    let (content, mut parcel) = (pattern(1, SIZE), a.parcel(1, &pattern(1, SIZE)));
+    ring.must_post(&parcel);
+    ring.must_post(&parcel);
+    let kept = ring.take(&b);
+    // As if the memory of the buffer's owner were about to be forgotten, while the sender lives.
+    ring.receiver.adopt(&b, Some(a.number));
+    ring.receiver.set_closed();
+    ring.sender.end(Ending::Closed);
+    drop(ring);
+    parcel.edit(&a.heap).unwrap()[0] ^= 1;
+    assert_same(&kept, &a.parcel(1, &content));
+    drop((kept, parcel));
+    assert_eq!(a.heap.usage().buffers, 0);
+}
+
 pub fn a_ring_whose_node_died_says_so<F: Fabric>(seed: u64) {
     let [a, b] = job();
     let ring = Ring::<F>::shaped(&a, &b, seed, Shape { messages: 2, shares_slots: false, ..SHAPE });

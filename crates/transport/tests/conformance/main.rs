@@ -89,6 +89,7 @@ conformance! {
     }
     endings {
         a_closed_ring_refuses_and_gives_back_what_was_on_its_way,
+        what_was_taken_over_is_given_back_once_when_the_ring_closes,
         a_ring_whose_node_died_says_so,
         what_was_posted_before_the_sender_died_is_delivered,
         buffers_of_a_dead_sender_are_taken_over_before_it_is_forgotten,

@@ -90,7 +90,6 @@ impl<R: Remote> Receiver<R> {
     /// not known is left out.
     pub fn adopt(&mut self, heaps: &dyn Heaps, of: Option<NodeId>) {
         self.heap = None;
-        self.is_orphaned |= of.is_none();
         for ahead in 0..self.count {
             let position = self.head.wrapping_add(ahead);
             if let Ok(Some(Packet::HandOver { name, .. })) = self.packet(position)
