@@ -9,6 +9,8 @@
 //! | the front  | the worker: the pipe between them ends | the worker, which then ends too   |
 //! | the worker | the front: it waits for it             | the front, which then ends too    |
 //!
+//! A worker that ends by itself leaves nothing; if it ended because something of its own failed, the front kills what is left.
+//!
 //! The front also takes the signals and writes each into that pipe. The worker blocks them: a terminal sends Ctrl-C to
 //! both, and two messages for one key would look like a user who insists.
 
@@ -106,13 +108,16 @@ fn watch(worker: Pid, signals: &Signals, tell: &OwnedFd) -> io::Result<u8> {
 }
 
 fn farewell(worker: WaitStatus) -> u8 {
-    if let Some(code) = worker.exit_status() {
-        return code as u8;
-    }
-    let signal = worker.terminating_signal().unwrap_or(libc::SIGKILL);
-    eprintln!("deck run: {} ended the process that looked after the nodes; killing them", signals::name(signal));
+    let code = worker.exit_status().map_or_else(
+        || {
+            let signal = worker.terminating_signal().unwrap_or(libc::SIGKILL);
+            eprintln!("deck run: {} ended the process that looked after the nodes; killing them", signals::name(signal));
+            128 + signal
+        },
+        |code| code,
+    );
     if !descendants::kill_all(PATIENCE, |_, _| {}) {
         eprintln!("deck run: some processes do not end: they hang inside the kernel");
     }
-    128 + signal as u8
+    code as u8
 }

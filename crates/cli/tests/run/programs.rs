@@ -305,3 +305,19 @@ fn what_a_node_leaves_running_ends_with_the_job() {
     assert_eq!(job.ended().code, 0);
     left.into_iter().for_each(Process::ends);
 }
+
+#[test]
+fn nothing_is_left_behind_however_many_files_deck_run_may_open() {
+    let folder = folder("few-files");
+    for limit in 8..40 {
+        let started = folder.join(limit.to_string());
+        let text = format!("ulimit -n {limit}; exec \"$0\" run -n 2 sh -c 'sleep 1000 & echo $! >> \"$0\"' \"$1\"");
+        let ended = Job::start(script(&text, &[DECK, started.to_str().unwrap()])).ended();
+        let started = std::fs::read_to_string(&started).unwrap_or_default();
+        for process in started.lines() {
+            let is_left = std::fs::read_to_string(format!("/proc/{process}/comm")).is_ok_and(|name| name == "sleep\n");
+            assert!(!is_left, "with {limit} files {process} is left: {} {}", ended.code, ended.errors());
+        }
+    }
+    std::fs::remove_dir_all(&folder).unwrap();
+}
