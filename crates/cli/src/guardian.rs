@@ -108,14 +108,11 @@ fn watch(worker: Pid, signals: &Signals, tell: &OwnedFd) -> io::Result<u8> {
 }
 
 fn farewell(worker: WaitStatus) -> u8 {
-    let code = worker.exit_status().map_or_else(
-        || {
-            let signal = worker.terminating_signal().unwrap_or(libc::SIGKILL);
-            eprintln!("deck run: {} ended the process that looked after the nodes; killing them", signals::name(signal));
-            128 + signal
-        },
-        |code| code,
-    );
+    let code = worker.exit_status().unwrap_or_else(|| {
+        let signal = worker.terminating_signal().unwrap_or(libc::SIGKILL);
+        eprintln!("deck run: {} ended the process that looked after the nodes; killing them", signals::name(signal));
+        128 + signal
+    });
     if !descendants::kill_all(PATIENCE, |_, _| {}) {
         eprintln!("deck run: some processes do not end: they hang inside the kernel");
     }

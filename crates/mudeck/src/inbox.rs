@@ -375,6 +375,26 @@ impl Inbox {
         self.hot.remove(index);
     }
 
+    /// Looks at the cold rings too, of which posters tell: those that have something are made hot. True if there is one.
+    pub fn look_everywhere(&mut self) -> bool {
+        self.hear_bells();
+        let unheard = |ring: &Ring| !ring.receiver.is_hot() && ring.receiver.has_next();
+        let mut is_any = false;
+        for index in 0..self.rings.len() {
+            if self.rings[index].as_ref().is_some_and(unheard) {
+                self.heat(index);
+                is_any = true;
+            }
+        }
+        is_any
+    }
+
+    /// As if a poster had not seen that its ring is cold.
+    #[cfg(test)]
+    pub fn lose_bells(&mut self) {
+        (0..self.rings.len()).for_each(|index| self.words.get(BELLS + index).store(0, Ordering::Relaxed));
+    }
+
     /// Makes silent rings cold: from now on their posters ring. Those that turn out not to be silent stay hot.
     pub fn cool(&mut self) {
         let mut cooled = Vec::new();

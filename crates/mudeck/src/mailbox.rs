@@ -16,6 +16,7 @@ use deck_transport::{Heaps, Parcel, Shape, Traffic};
 
 use crate::clone::{MailboxAddress, MailboxClone, Refused as RefusedMessage};
 use crate::inbox::{Arrival, Ended, Inbox, Look, Ring};
+use crate::log::{self, LogLevel};
 use crate::message::Message;
 use crate::shared::{NodeShared, lock};
 use crate::watcher::Watch;
@@ -184,6 +185,14 @@ impl Core {
         self.inbox.lock().cool();
     }
 
+    /// As [`Core::has_work`], and whether posters tell of it or not.
+    pub fn has_work_anywhere(&self) -> bool {
+        if !self.is_closed() && self.inbox.lock().look_everywhere() {
+            log::say(LogLevel::Debug, || format!("{}: a message of which no bell was heard", self.what()));
+        }
+        self.has_work()
+    }
+
     fn what(&self) -> String {
         match &self.name {
             Some(name) => format!("mail box \"{name}\""),
@@ -208,6 +217,10 @@ impl Waiting for Retrieving<'_> {
             Look::Nothing => None,
             Look::Unclear => self.look_closely(),
         }
+    }
+
+    fn look_everywhere(&mut self) -> Option<Result<NodeId>> {
+        if self.core.has_work_anywhere() { self.look() } else { None }
     }
 
     fn arm(&mut self) {
@@ -470,12 +483,22 @@ static TURN: AtomicUsize = AtomicUsize::new(0);
 
 struct Selecting<'a, 'b>(&'a [&'b Mailbox], usize);
 
+impl Selecting<'_, '_> {
+    fn find(&self, has_work: fn(&Core) -> bool) -> Option<usize> {
+        let count = self.0.len();
+        (0..count).map(|step| (self.1 + step) % count).find(|index| has_work(&self.0[*index].core))
+    }
+}
+
 impl Waiting for Selecting<'_, '_> {
     type Output = usize;
 
     fn look(&mut self) -> Option<usize> {
-        let count = self.0.len();
-        (0..count).map(|step| (self.1 + step) % count).find(|index| self.0[*index].core.has_work())
+        self.find(Core::has_work)
+    }
+
+    fn look_everywhere(&mut self) -> Option<usize> {
+        self.find(Core::has_work_anywhere)
     }
 
     fn arm(&mut self) {
@@ -507,4 +530,40 @@ pub fn select(boxes: &[&Mailbox], timeout: Duration) -> Result<usize> {
         Interrupted::Deadline => Error::new(ErrorKind::Timeout, format!("selecting from {} mail boxes", boxes.len())),
         Interrupted::Cancelled => Error::new(ErrorKind::Cancelled, "selecting from mail boxes"),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use deck_peers::Door;
+
+    use super::*;
+    use crate::node::Node;
+
+    /// Longer than a bell that is not heard costs.
+    const SOON: Duration = Duration::from_secs(20);
+
+    fn message(node: &Node) -> Message {
+        let mut message = node.message();
+        message.resize(8).unwrap();
+        message
+    }
+
+    #[test]
+    fn a_message_whose_bell_was_lost_is_found_by_whoever_sleeps() {
+        let node = Node::join_by(Door::Named(format!("lost-bell-{}", std::process::id()))).unwrap();
+        let mailbox = node.mailbox("box").unwrap();
+        for _ in 0..3 {
+            mailbox.post_shared(&message(&node), Duration::ZERO).unwrap();
+            mailbox.core.inbox.lock().lose_bells();
+            assert_eq!(mailbox.retrieve(Duration::ZERO).unwrap_err().kind(), ErrorKind::Timeout);
+            mailbox.retrieve(SOON).unwrap();
+
+            mailbox.core.arm();
+            mailbox.post_shared(&message(&node), Duration::ZERO).unwrap();
+            mailbox.core.inbox.lock().lose_bells();
+            assert_eq!(select(&[&mailbox], SOON).unwrap(), 0);
+            mailbox.retrieve(Duration::ZERO).unwrap();
+            mailbox.core.arm();
+        }
+    }
 }

@@ -321,7 +321,7 @@ impl Handler for NodeShared {
         // Whoever wants a tick from now on gets another one.
         self.is_ticking.store(false, Ordering::Relaxed);
         // Pairs with: the light fence of whoever wants ticks.
-        barrier::heavy();
+        barrier::heavy_within();
         let mut has_more = self.bury();
         for poster in self.posters() {
             has_more |= poster.sender.reap();

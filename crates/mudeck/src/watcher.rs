@@ -86,6 +86,10 @@ impl Waiting for Watching<'_> {
         (has_changed || self.cores.iter().any(|core| core.has_work())).then_some(())
     }
 
+    fn look_everywhere(&mut self) -> Option<()> {
+        self.cores.iter().any(|core| core.has_work_anywhere()).then_some(()).or_else(|| self.look())
+    }
+
     fn arm(&mut self) {
         self.cores.iter().for_each(|core| core.arm());
     }

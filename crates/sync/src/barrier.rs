@@ -5,6 +5,10 @@
 //! on every core that runs a registered process (`membarrier`, global expedited). Where the kernel refuses membarrier
 //! (some seccomp filters do), both sides fence.
 //!
+//! What needs the fence among threads of one process only takes [`heavy_within`], which the kernel never leaves out. Across
+//! processes it may: a core that was idle when a process registered, and ran that process last, is passed over until it has
+//! run another one. So nothing may rest on [`heavy`] but when a sleeper hears of something; [`crate::wait`] looks again.
+//!
 //! *All* processes of a job must agree: one that cannot register makes every other use real fences
 //! ([`use_real_fences`]).
 
@@ -22,6 +26,10 @@ mod mode {
 
     const GLOBAL_EXPEDITED: libc::c_int = 1 << 1;
     const REGISTER_GLOBAL_EXPEDITED: libc::c_int = 1 << 2;
+    const PRIVATE_EXPEDITED: libc::c_int = 1 << 3;
+    const REGISTER_PRIVATE_EXPEDITED: libc::c_int = 1 << 4;
+    const ALL: [libc::c_int; 4] =
+        [REGISTER_GLOBAL_EXPEDITED, REGISTER_PRIVATE_EXPEDITED, GLOBAL_EXPEDITED, PRIVATE_EXPEDITED];
 
     fn membarrier(command: libc::c_int) -> bool {
         // SAFETY: membarrier takes three integers, touches no memory of ours and can only fail with an error code.
@@ -30,7 +38,7 @@ mod mode {
 
     pub fn register() -> bool {
         *REGISTERED.get_or_init(|| {
-            let registered = membarrier(REGISTER_GLOBAL_EXPEDITED) && membarrier(GLOBAL_EXPEDITED);
+            let registered = ALL.into_iter().all(membarrier);
             let forced = FORCED.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
             REAL.store(!registered || *forced, Ordering::SeqCst);
             registered
@@ -46,10 +54,18 @@ mod mode {
     }
 
     pub fn heavy() {
+        fence_all(GLOBAL_EXPEDITED);
+    }
+
+    pub fn heavy_within() {
+        fence_all(PRIVATE_EXPEDITED);
+    }
+
+    fn fence_all(command: libc::c_int) {
         // Both: others may still have to learn that fences are real by now.
         std::sync::atomic::fence(Ordering::SeqCst);
         if REGISTERED.get().is_some_and(|registered| *registered) {
-            let _ = membarrier(GLOBAL_EXPEDITED);
+            let _ = membarrier(command);
         }
     }
 }
@@ -80,10 +96,19 @@ pub fn light() {
     fence(Ordering::SeqCst);
 }
 
-/// The dear side, a system call of a few microseconds. Pairs with every [`light`] of every registered process.
+/// The dear side, a system call of a few microseconds. Pairs with every [`light`] of every registered process, but for the rare one
+/// that the kernel passes over: for sleepers, who look again.
 pub fn heavy() {
     #[cfg(not(loom))]
     mode::heavy();
+    #[cfg(loom)]
+    fence(Ordering::SeqCst);
+}
+
+/// As [`heavy`], and pairs with every [`light`] of this process, always.
+pub fn heavy_within() {
+    #[cfg(not(loom))]
+    mode::heavy_within();
     #[cfg(loom)]
     fence(Ordering::SeqCst);
 }
@@ -97,6 +122,7 @@ mod tests {
     fn registering_twice_gives_the_same_answer() {
         assert_eq!(register(), register());
         heavy();
+        heavy_within();
         light();
     }
 }

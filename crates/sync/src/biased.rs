@@ -4,7 +4,7 @@
 //! mail box. Such a thread becomes the *favourite*: it enters with two plain stores and two plain loads, without a locked
 //! operation, which would have to wait until its earlier stores (a slot that another core still owns) are visible
 //! everywhere. Somebody else who comes takes the right away: it says so, has the kernel run a fence everywhere
-//! ([`crate::barrier::heavy`]), and waits until the favourite is outside. That costs microseconds, so a thread becomes the
+//! ([`crate::barrier::heavy_within`]), and waits until the favourite is outside. That costs microseconds, so a thread becomes the
 //! favourite only after it was alone for a while, and each time it turns out wrong that while grows.
 //!
 //! The idea is biased locking (Kawachiya, Koseki, Onodera: "Lock reservation", OOPSLA 2002) with membarrier in place of
@@ -188,7 +188,7 @@ impl<T> Biased<T> {
             history.former = favourite;
             self.favourite.store(0, Ordering::Relaxed);
             // Pairs with: biased/take.
-            barrier::heavy();
+            barrier::heavy_within();
         }
     }
 

@@ -8,11 +8,16 @@
 //! Before it sleeps, a waiter asks those who will make its condition true to ring the event ([`Waiting::arm`]), has the
 //! kernel run a fence everywhere ([`crate::barrier::heavy`]), and looks once more. The one who makes it true does so,
 //! passes a light fence, and looks whether it is to ring. One of the two sees the other: no wake-up is lost.
+//!
+//! But a kernel may leave a core out of that fence ([`crate::barrier`]). So a sleeper that nobody rings looks again, and everywhere
+//! ([`Waiting::look_everywhere`]): after a millisecond, when all that was written before has long arrived, and then after ten times
+//! as long each time, for those whose question somebody else has asked.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::about::About;
+use crate::atomic::Ordering;
 use crate::crowd::{Crowd, Noted, is_crowded};
 use crate::deadline::{Deadline, now_ns};
 use crate::event::Event;
@@ -30,6 +35,10 @@ const LOOKS_PER_CLOCK: u32 = if cfg!(loom) { 1 } else { 32 };
 /// The same in a crowd, where it is known soon whether a core is wanted by others.
 const LOOKS_PER_CLOCK_IN_A_CROWD: u32 = if cfg!(loom) { 1 } else { 4 };
 
+/// How long the first sleep lasts if nobody rings, and how many times as long each further one.
+const FIRST_NAP: Duration = Duration::from_millis(1);
+const LONGER: u32 = 10;
+
 /// Looks before a wait that has a core asks whether it shares it with whom it waits for.
 const LOOKS_ALONE: u32 = 128;
 
@@ -40,6 +49,11 @@ pub trait Waiting {
 
     /// Looks whether it is there; called very often, must be cheap and must not block.
     fn look(&mut self) -> Option<Self::Output>;
+
+    /// As [`Waiting::look`], and also where nothing can be that was not announced. Called once in a while by one that sleeps; may be dear.
+    fn look_everywhere(&mut self) -> Option<Self::Output> {
+        self.look()
+    }
 
     /// Asks whoever makes it true to notify the event from now on. Called before each sleep; after it comes a heavy fence
     /// and another look.
@@ -211,6 +225,7 @@ fn sleep<W: Waiting>(
     let _announced = Announced(events);
     let result = thread::in_bed(events, || {
         let mut words = Vec::with_capacity(events.len());
+        let mut nap = FIRST_NAP;
         loop {
             words.clear();
             words.extend(events.iter().map(|event| (event.word(), event.count())));
@@ -229,9 +244,17 @@ fn sleep<W: Waiting>(
                 return Err(Interrupted::Deadline);
             }
             crowd.rest();
-            futex::sleep_any(&words, left);
+            futex::sleep_any(&words, Some(left.map_or(nap, |left| left.min(nap))));
             crowd.resume();
-            if let Some(output) = waiting.look() {
+            let is_rung = || words.iter().any(|(word, count)| word.load(Ordering::Relaxed) != *count);
+            // A model has no time in which things arrive.
+            let found = if cfg!(loom) || is_rung() {
+                waiting.look()
+            } else {
+                nap = nap.saturating_mul(LONGER);
+                waiting.look_everywhere()
+            };
+            if let Some(output) = found {
                 return Ok(output);
             }
         }
@@ -262,6 +285,27 @@ mod tests {
         fn rest(&self) {}
         fn is_crowded(&self) -> bool {
             true
+        }
+    }
+
+    /// What comes true without a word to anybody, once the waiter has armed itself.
+    struct Unheard(u32);
+
+    impl Waiting for Unheard {
+        type Output = u32;
+        fn look(&mut self) -> Option<u32> {
+            None
+        }
+        fn look_everywhere(&mut self) -> Option<u32> {
+            self.0 += 1;
+            (self.0 == 2).then_some(self.0)
+        }
+    }
+
+    #[test]
+    fn a_sleeper_that_nobody_rings_looks_everywhere() {
+        for crowd in crowds() {
+            assert_eq!(wait(&mut Unheard(0), &[&Event::new()], &crowd, Deadline::NEVER), Ok(2));
         }
     }
 
