@@ -10,6 +10,10 @@ from experiments.trials import DECK, ZERO_COPY_FROM, Experiment, halo_bytes
 
 # The papers' applications were as fast as with MPI; so much is noise.
 PARITY = 1.02
+# The scheduler's mappings in the paper's Table I: milliseconds on its cluster, and what its simulator gave.
+TABLE_1 = {"a": (1133, 424), "b": (1010, 392), "c": (890, 365)}
+# How far simulated and measured proportions were from one another there.
+MARGIN = 0.1
 
 
 def times(records: list[Record], experiment: Experiment, participant: str, point: str) -> dict[int, float]:
@@ -75,4 +79,46 @@ def shape(records: list[Record], experiment: Experiment) -> list[str]:
             word = "above the lowest" if is_above else "not told apart from the lowest" if is_level else "above the lowest, uncertain"
             ends.append(f"{end} is {word} ({shown(found)})")
         lines.append(f"{participant}: lowest at {lowest}; {'; '.join(ends)}")
+    return lines
+
+
+def _apart(found: Estimate | None) -> str:
+    """Whether a ratio of times is another one than 1."""
+    if found is None or found.low <= 1.0 <= found.high:
+        return "not told apart"
+    word = "shorter" if found.high < 1.0 else "longer"
+    return f"{word}, uncertain" if found.is_range else word
+
+
+def _costs(records: list[Record], experiment: Experiment, point: str) -> dict[tuple[int, str], float]:
+    """What OptiSCI says of each run; others do not disturb what a program reads and writes."""
+    mine = [one for one in records if (one.experiment, one.point) == (experiment.name, point)]
+    return {(one.round, one.participant): one.cost_ms for one in mine if one.cost_ms is not None}
+
+
+def mappings(records: list[Record], experiment: Experiment) -> list[str]:
+    """How the mappings of the scheduler compare with the first one: priced on the paper's machine, and in time on this one."""
+    first, *others = experiment.points
+    lines, priced = [], {}
+    for point in others:
+        costs, first_costs = _costs(records, experiment, point), _costs(records, experiment, first)
+        if both := [cost / first_costs[run] for run, cost in costs.items() if run in first_costs]:
+            priced[point] = median(both)
+    if len(priced) == len(others):
+        measured, simulated = ({point: TABLE_1[point][which] / TABLE_1[first][which] for point in others} for which in (0, 1))
+        proportions = [1.0, *priced.values()]
+        is_falling = all(one > next_one for one, next_one in zip(proportions, proportions[1:], strict=False))
+        is_near = all(abs(found - measured[point]) < MARGIN for point, found in priced.items())
+        told = ", ".join(
+            f"{point} costs {found:.3f} of {first} (its simulator {simulated[point]:.3f}, its cluster {measured[point]:.3f})"
+            for point, found in priced.items()
+        )
+        word = "as in the paper" if is_falling and is_near else "**not as in the paper**"
+        lines.append(f"what the runs read and wrote, priced by OptiSCI on the paper's ring: {told}: {word}")
+    for participant in experiment.participants:
+        own = {point: times(records, experiment, participant, point) for point in experiment.points}
+        ratios = {point: ratio(own[point], own[first]) for point in others}
+        if any(ratios.values()):
+            told = "; ".join(f"{point} takes {shown(found)} of {first}, {_apart(found)}" for point, found in ratios.items())
+            lines.append(f"{participant}, in time: {told}")
     return lines
