@@ -12,7 +12,7 @@ from experiments.building import RELEASE, ROOT
 from experiments.results import Wrong
 
 PLACEMENTS = ROOT / "examples/placement"
-# Tasks of each producer, and of each six how many go into which queue: the paper's.
+# Tasks of each producer, and of each six how many go into which queue, in the paper.
 TASKS = 600
 SHARES = (3, 2, 1)
 PRODUCERS = 2
@@ -28,7 +28,7 @@ def homes(mapping: str) -> tuple[int, ...]:
     return tuple(placed[f"queue {queue}"] for queue in range(len(SHARES)))
 
 
-def wanted(tasks: int = TASKS) -> Schedule:
+def wanted(tasks: int) -> Schedule:
     """Every task of every producer, in its queue."""
     round_of_queues = [queue for queue, share in enumerate(SHARES) for _ in range(share)]
     each = ((producer, task) for producer in range(PRODUCERS) for task in range(tasks))

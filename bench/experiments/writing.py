@@ -50,8 +50,8 @@ def write(folder: Path, records: list[Record], described: dict[str, str]) -> Pat
         lines += ["", f"## {experiment.name}", ""]
         lines += [f"*The papers*: {'; '.join(experiment.claims)}.", ""]
         lines += [f"Points are {experiment.what_points_are}. {rounds} rounds; medians of seconds; ratios within a round, their median"]
-        lines += ["and its 95 % interval (or their range, with fewer than six). Left out are"]
-        lines += [f"{disturbed} of {len(mine)} runs, in which others took more than {QUIET:.0%} of the machine.", ""]
+        lines += [f"and its 95 % interval (or their range, with fewer than six). In {disturbed} of {len(mine)} runs others took more than"]
+        lines += [f"{QUIET:.0%} of the machine: they are left out, but where fewer than six rounds remain (*disturbed*).", ""]
         lines += _table(records, experiment)
         if experiment.name == "mandelbrot":
             lines += ["", "Shape over slices:", "", *(f"* {line}" for line in judging.shape(records, experiment))]

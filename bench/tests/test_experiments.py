@@ -5,8 +5,10 @@ import sys
 import tempfile
 import unittest
 from contextlib import redirect_stderr
+from dataclasses import replace
 from io import StringIO
 from pathlib import Path
+from unittest.mock import Mock, patch
 
 from experiments import judging, running, writing
 from experiments.libraries import Library
@@ -43,6 +45,13 @@ class Experiments(unittest.TestCase):
         _, ratio, _ = next(iter(judging.versus(found + disturbed, MANDELBROT)))
         self.assertEqual((ratio.high, ratio.count), (1.0, 9))
 
+    def test_where_everybody_was_disturbed_that_is_said(self) -> None:
+        steady = records({(DECK, "16"): 1.0, (MPI, "16"): 2.0})
+        disturbed = [replace(record, others=0.5) for record in steady]
+        for found, wanted in ((disturbed, "reached, disturbed"), (steady[:5] + disturbed[5:], "reached, disturbed"), (steady, "reached")):
+            _, ratio, verdict = next(iter(judging.versus(found, MANDELBROT)))
+            self.assertEqual((ratio.median, ratio.count, verdict), (0.5, 9, wanted))
+
     def test_too_slow_is_missed_and_what_was_not_measured_is_no_verdict(self) -> None:
         found = records({(DECK, "16"): 1.03, (MPI, "16"): 1.0})
         verdicts = {point: verdict for point, _, verdict in judging.versus(found, MANDELBROT)}
@@ -65,7 +74,7 @@ class Mappings(unittest.TestCase):
     def _lines(self, times: dict[str, float], costs: dict[str, float], rounds: int = 9) -> list[str]:
         records = [
             Record("scheduler", point, number, participant, times[point] * (1 + number), 0.0, costs[point])
-            for point in SCHEDULER.points
+            for point in judging.TABLE_1
             for number in range(rounds)
             for participant in (DECK, MPI)
         ]
@@ -92,12 +101,12 @@ class Mappings(unittest.TestCase):
 
     def test_what_was_priced_counts_though_somebody_disturbed_the_times(self) -> None:
         records = [Record("scheduler", point, 0, DECK, 1.0, 0.9, cost) for point, cost in (("a", 494.0), ("b", 453.0), ("c", 426.0))]
-        (priced,) = judging.mappings(records, SCHEDULER)
+        priced, *_ = judging.mappings(records, SCHEDULER)
         self.assertTrue(priced.endswith(": as in the paper"), priced)
 
     def test_the_report_says_why_one_memory_shows_no_order(self) -> None:
         with tempfile.TemporaryDirectory() as place:
-            records = [Record("scheduler", point, 0, DECK, 0.00612, 0.0, 1.0) for point in SCHEDULER.points]
+            records = [Record("scheduler", point, 0, DECK, 0.00612, 0.0, 1.0) for point in judging.TABLE_1]
             one = writing.write(Path(place), records, {"NUMA nodes": "1"}).read_text()
             several = writing.write(Path(place), records, {"NUMA nodes": "4"}).read_text()
         self.assertIn("times cannot show the paper's order here", one)
@@ -105,17 +114,29 @@ class Mappings(unittest.TestCase):
         self.assertIn("| a | 0.00612 |", one)
 
 
+@patch("os.sched_getaffinity", return_value={0, 1, 2, 3})
 class Commands(unittest.TestCase):
-    def test_everybody_puts_the_queues_where_the_mapping_says(self) -> None:
+    def test_everybody_puts_the_queues_where_the_mapping_says(self, _cores: Mock) -> None:
         for participant in SCHEDULER.participants:
             command = SCHEDULER.trial(participant, "b", SWITCHED).command
             self.assertEqual(command[command.index("--place") + 1], "q0=2,q1=0,q2=1")
             self.assertEqual(command[command.index("-n") + 1], "4")
-        ways = {one: SCHEDULER.trial(one, "a", SWITCHED).command for one in (MPI, YIELDING, SLEEPING)}
-        self.assertEqual([command[-1] for command in ways.values()], ["poll", "yield", "sleep"])
-        self.assertEqual(["--yield" in command for command in ways.values()], [False, True, False])
+        ways = [SCHEDULER.trial(one, "a", SWITCHED).command for one in (MPI, YIELDING, SLEEPING)]
+        self.assertEqual([command[-1] for command in ways], ["poll", "yield", "sleep"])
+        self.assertEqual(["--yield" in command for command in ways], [False, True, False])
 
-    def test_a_library_without_a_switch_to_yield_takes_no_part_where_the_twin_cannot_yield_itself(self) -> None:
+    def test_a_point_may_say_how_many_tasks_there_are(self, _cores: Mock) -> None:
+        for point, tasks in (("a", "600"), ("c x 60000", "60000")):
+            command = SCHEDULER.trial(DECK, point, PLAIN).command
+            self.assertEqual(command[command.index("--tasks") + 1], tasks)
+            _, wanted = SCHEDULER.outcome.wanted(point)
+            self.assertEqual(len(wanted), 2 * int(tasks))
+
+    def test_with_fewer_cores_than_processes_nobody_looks_again_at_once(self, cores: Mock) -> None:
+        cores.return_value = {0, 1}
+        self.assertEqual(Runs(SCHEDULER, PLAIN).participants, (DECK, YIELDING, SLEEPING))
+
+    def test_a_library_without_a_switch_to_yield_takes_no_part_where_the_twin_cannot_yield_itself(self, _cores: Mock) -> None:
         self.assertEqual(Runs(LAPLACE, PLAIN).participants, (DECK, MPI))
         self.assertEqual(Runs(LAPLACE, SWITCHED).participants, LAPLACE.participants)
         for experiment in (MANDELBROT, FARM, SCHEDULER):
