@@ -112,6 +112,7 @@ class Mappings(unittest.TestCase):
         self.assertIn("times cannot show the paper's order here", one)
         self.assertNotIn("times cannot show", several)
         self.assertIn("| a | 0.00612 |", one)
+        self.assertIn("| point | DECK, s | DECK over best MPI |", one)
 
 
 @patch("os.sched_getaffinity", return_value={0, 1, 2, 3})
