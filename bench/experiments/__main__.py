@@ -6,7 +6,7 @@ from pathlib import Path
 
 from comparison import machine
 
-from experiments import building, running, writing
+from experiments import building, libraries, running, writing
 from experiments.trials import EXPERIMENTS
 
 
@@ -16,11 +16,17 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="bench/papers",
         description="Runs the papers' applications beside their MPI twins, in turn, and checks what the papers saw.",
-        epilog=f"Experiments:\n{claims}\n\nbench/README.md tells how they are run.",
+        epilog=f"Experiments:\n{claims}\n\nbench/experiments/README.md tells how they are run.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--only", action="append", choices=names, metavar="EXPERIMENT", help="only this one; may be repeated")
     parser.add_argument("--rounds", type=int, default=9, metavar="N", help="rounds (9); 6 is the least for an interval")
+    parser.add_argument(
+        "--mpi",
+        choices=libraries.NAMES,
+        default=libraries.default(),
+        help="the twins' MPI: the system's, or one that is fetched into bench/.peers (%(default)s)",
+    )
     parser.add_argument("--out", type=Path, metavar="FOLDER", help="where results go, or go on (bench/runs/<date>-<machine>-papers)")
     parser.add_argument("--report", action="store_true", help="write the report of what is there again, run nothing")
     options = parser.parse_args()
@@ -33,15 +39,19 @@ def main() -> None:
     options = _arguments()
     described = machine.describe()
     described["command"] = " ".join(["bench/papers", *sys.argv[1:]])
-    folder = options.out or building.BENCH / "runs" / f"{described['date']}-{machine.name(described)}-papers"
+    # Times of several libraries do not belong together.
+    which = "" if options.mpi == libraries.default() else f"-{options.mpi}"
+    folder = options.out or building.BENCH / "runs" / f"{described['date']}-{machine.name(described)}-papers{which}"
     chosen = [one for one in EXPERIMENTS if not options.only or one.name in options.only]
     if not options.report:
-        building.build()
-        described["MPI"] = building.mpi_version()
+        library = libraries.find(options.mpi)
+        building.build(library)
+        described["MPI"] = library.version
         try:
             for experiment in chosen:
-                running.check_results(experiment)
-                running.run(experiment, options.rounds, folder)
+                runs = running.Runs(experiment, library)
+                runs.check()
+                runs.add(options.rounds, folder)
         except KeyboardInterrupt:
             print("\npapers: interrupted; writing what there is", file=sys.stderr)
     records = running.read(folder)

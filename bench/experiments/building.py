@@ -10,13 +10,20 @@ import subprocess
 import sys
 from pathlib import Path
 
+from experiments.libraries import Library
+
 BENCH = Path(__file__).resolve().parents[1]
 ROOT = BENCH.parent
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
 RELEASE = TARGET / "release"
 TWINS = TARGET / "twins"
-APPLICATIONS = ("mandelbrot", "laplace", "povray-farm")
+APPLICATIONS = ("mandelbrot", "laplace", "povray-farm", "scheduler")
 COMPILE = ("-std=gnu11", "-O3", "-Wall", "-Wextra")
+
+
+def twin(library: Library, name: str) -> Path:
+    """The twin of an application."""
+    return TWINS / library.name / name
 
 
 def _run(*command: str | Path, **environment: str) -> None:
@@ -25,20 +32,16 @@ def _run(*command: str | Path, **environment: str) -> None:
         sys.exit(f"papers: this failed: {' '.join(map(str, command))}")
 
 
-def build() -> None:
+def build(library: Library) -> None:
     """Everything that is not up to date."""
-    for tool, package in (("mpicc", "libopenmpi-dev"), ("mpirun", "openmpi-bin"), ("povray", "povray povray-includes")):
-        if shutil.which(tool) is None:
-            sys.exit(f"papers: {tool} is missing: apt-get install {package}")
+    if shutil.which("povray") is None:
+        sys.exit("papers: povray is missing: apt-get install povray povray-includes povray-examples")
     packages = [word for name in ("deck-cli", *APPLICATIONS) for word in ("-p", name)]
     _run("cargo", "build", "--quiet", "--release", "--manifest-path", ROOT / "Cargo.toml", *packages)
     kernels = BENCH / "twins/kernels/Cargo.toml"
     _run("cargo", "build", "--quiet", "--release", "--manifest-path", kernels, CARGO_TARGET_DIR=str(TWINS))
+    twin(library, "").mkdir(parents=True, exist_ok=True)
     for name in APPLICATIONS:
-        twin = BENCH / "twins" / f"{name.replace('-', '_')}.c"
-        _run("mpicc", *COMPILE, twin, TWINS / "release/libtwins_kernels.a", "-lm", "-o", TWINS / name)
-
-
-def mpi_version() -> str:
-    """As `mpirun` tells it."""
-    return subprocess.run(["mpirun", "--version"], capture_output=True, text=True, check=False).stdout.splitlines()[0]
+        source = BENCH / "twins" / f"{name.replace('-', '_')}.c"
+        inner_loops = TWINS / "release/libtwins_kernels.a"
+        _run(*library.compiler, *COMPILE, source, inner_loops, "-lm", "-o", twin(library, name), **library.environment)

@@ -11,6 +11,8 @@ import tempfile
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from experiments.libraries import Library
+from experiments.results import Results, Wrong
 from experiments.trials import Experiment
 
 LIMIT_SECONDS = 600
@@ -29,6 +31,8 @@ class Record:
     seconds: float
     # Processor time that everybody else on the machine took meanwhile, as a share of all.
     others: float
+    # What OptiSCI says that its accesses cost on the paper's machine.
+    cost_ms: float | None = None
 
     @property
     def is_steady(self) -> bool:
@@ -62,66 +66,77 @@ def _bury_orphans() -> None:
             os.waitpid(-1, 0)
 
 
-def _seconds(command: list[str]) -> tuple[float, float]:
+def _seconds(command: list[str], environment: dict[str, str]) -> tuple[float, float]:
     """The time that the program tells, and how much of the machine others took meanwhile."""
-    # Open MPI refuses to run as root unless it is told twice that this is meant.
-    environment = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
     _adopt_orphans()
     own, all_busy, clock = os.times(), _busy(), os.times().elapsed
-    ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=LIMIT_SECONDS)
+    ended = subprocess.run(
+        command, env={**os.environ, **environment}, capture_output=True, text=True, check=False, timeout=LIMIT_SECONDS
+    )
     if ended.returncode != 0:
         sys.exit(f"papers: this failed: {' '.join(command)}\n{ended.stderr}")
     _bury_orphans()
     spent, elapsed = os.times(), os.times().elapsed - clock
     mine = spent.children_user - own.children_user + spent.children_system - own.children_system
     others = max(_busy() - all_busy - mine, 0.0) / (elapsed * (os.cpu_count() or 1))
-    told = re.search(r"([0-9.]+) s\b", ended.stdout)
+    told = re.search(r"([0-9.]+) (m?)s\b", ended.stdout)
     if told is None:
         sys.exit(f"papers: no time in what this printed: {' '.join(command)}\n{ended.stdout}")
-    return float(told.group(1)), others
+    return float(told[1]) / (1000 if told[2] else 1), others
 
 
-def _steady_rounds(experiment: Experiment, point: str, records: list[Record]) -> int:
-    """Rounds in which nobody disturbed any participant at this point."""
-    mine = [record for record in records if (record.experiment, record.point) == (experiment.name, point) and record.is_steady]
-    participants = len(experiment.participants)
-    return sum(sum(one.round == number for one in mine) == participants for number in {record.round for record in mine})
+class Runs:
+    """Runs of one experiment with one MPI library, whose results are looked at."""
 
+    def __init__(self, experiment: Experiment, library: Library) -> None:
+        self._experiment = experiment
+        self._library = library
+        self._results = Results(experiment.outcome)
+        first = experiment.points[0]
+        self.participants = tuple(one for one in experiment.participants if experiment.trial(one, first, library))
 
-def run(experiment: Experiment, rounds: int, folder: Path) -> None:
-    """Adds rounds until there are so many steady ones, or twice as many in all. In each round every point is run by every
-    participant, one after the other, and each round begins with another participant."""
-    folder.mkdir(parents=True, exist_ok=True)
-    done = {(record.point, record.round, record.participant) for record in read(folder) if record.experiment == experiment.name}
-    for number in range(2 * rounds):
-        for point in experiment.points:
-            if _steady_rounds(experiment, point, read(folder)) >= rounds:
-                continue
-            turn = number % len(experiment.participants)
-            for participant in experiment.participants[turn:] + experiment.participants[:turn]:
-                if (point, number, participant) in done:
+    def run(self, participant: str, point: str, number: int) -> Record:
+        """One run. Ends the program if it has not come to what it should have."""
+        trial = self._experiment.trial(participant, point, self._library)
+        assert trial, "only those that the library can be take part"
+        with tempfile.TemporaryDirectory() as place:
+            files = [Path(place) / f"result-{index}" for index, _ in enumerate(trial.result_options)]
+            named = [word for option, file in zip(trial.result_options, files, strict=True) for word in (option, str(file))]
+            seconds, others = _seconds([*trial.command, *named], self._library.environment)
+            try:
+                self._results.look_at(participant, point, files)
+                cost_ms = self._experiment.cost_ms(files) if self._experiment.cost_ms else None
+            except Wrong as wrong:
+                sys.exit(f"papers: wrong result of {self._experiment.name}: {wrong}\npapers: repeat with: {' '.join(trial.command)}")
+        return Record(self._experiment.name, point, number, participant, seconds, round(others, 3), cost_ms)
+
+    def check(self) -> None:
+        """Before anything is timed: does everybody come to the right result?"""
+        for participant in self.participants:
+            self.run(participant, self._experiment.points[0], 0)
+        print(f"{self._experiment.name}: all come to the same result", file=sys.stderr)
+
+    def _steady_rounds(self, point: str, records: list[Record]) -> int:
+        """Rounds in which nobody disturbed any participant at this point."""
+        mine = [one for one in records if (one.experiment, one.point) == (self._experiment.name, point) and one.is_steady]
+        rounds = {one.round for one in mine}
+        return sum(sum(one.round == number for one in mine) == len(self.participants) for number in rounds)
+
+    def add(self, rounds: int, folder: Path) -> None:
+        """Adds rounds until there are so many steady ones, or twice as many in all. In each round every point is run by every
+        participant, one after the other, and each round begins with another participant."""
+        folder.mkdir(parents=True, exist_ok=True)
+        name = self._experiment.name
+        done = {(record.point, record.round, record.participant) for record in read(folder) if record.experiment == name}
+        for number in range(2 * rounds):
+            for point in self._experiment.points:
+                if self._steady_rounds(point, read(folder)) >= rounds:
                     continue
-                print(f"{experiment.name} {point}, round {number + 1}: {participant}", file=sys.stderr, flush=True)
-                with tempfile.TemporaryDirectory() as place:
-                    trial = experiment.trial(participant, point)
-                    result = Path(place) / "result.bin"
-                    seconds, others = _seconds([*trial.command, trial.result_option, str(result)])
-                record = Record(experiment.name, point, number, participant, seconds, round(others, 3))
-                with (folder / RAW).open("a") as raw:
-                    raw.write(json.dumps(asdict(record)) + "\n")
-
-
-def check_results(experiment: Experiment) -> None:
-    """Ends the program if participants do not come to the same result, bit for bit."""
-    if not experiment.is_compared:
-        return
-    with tempfile.TemporaryDirectory() as place:
-        results = {}
-        for participant in experiment.participants:
-            trial, result = experiment.trial(participant, experiment.points[0]), Path(place) / "result.bin"
-            _seconds([*trial.command, trial.result_option, str(result)])
-            results[participant] = result.read_bytes()
-        first, *rest = results.values()
-        if any(other != first for other in rest):
-            sys.exit(f"papers: {experiment.name}: results differ")
-        print(f"{experiment.name}: all come to the same {len(first)} bytes", file=sys.stderr)
+                turn = number % len(self.participants)
+                for participant in self.participants[turn:] + self.participants[:turn]:
+                    if (point, number, participant) in done:
+                        continue
+                    print(f"{name} {point}, round {number + 1}: {participant}", file=sys.stderr, flush=True)
+                    record = self.run(participant, point, number)
+                    with (folder / RAW).open("a") as raw:
+                        raw.write(json.dumps(asdict(record)) + "\n")

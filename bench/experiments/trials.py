@@ -1,29 +1,36 @@
 """What is run: experiments, their points, and the command of each participant.
 
-Everybody computes with two processes, one for each core, and a manager beside them where the papers have one: a thread of node 0 in
-DECK, a process in MPI.
+Where work is handed out or edges are exchanged everybody computes with two processes, one for each core, and a manager beside them where
+the papers have one: a thread of node 0 in DECK, a process in MPI. The scheduler has four processes, as in its paper.
 """
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
-from experiments.building import RELEASE, TWINS
+from experiments import pictures, schedules
+from experiments.building import RELEASE, twin
+from experiments.libraries import Library
+from experiments.results import SAME_BYTES, Outcome
 
 K = 1 << 10
 # The largest message that DECK copies instead of handing its buffer over (docs/design/016).
 ZERO_COPY_FROM = 1024
 SCENE = Path("/usr/share/doc/povray/examples/advanced/biscuit.pov")
 
-DECK, MPI, PATIENT, YIELDING = "DECK", "MPI", "MPI, manager sleeps", "MPI, yields"
+FARM = (320, 512)
+
+DECK, MPI, PATIENT, YIELDING, SLEEPING = "DECK", "MPI", "MPI, manager sleeps", "MPI, yields", "MPI, sleeps"
 
 
 @dataclass(frozen=True)
 class Trial:
-    """One point of an experiment for one participant: a command, and the option and place of its result file."""
+    """One point of an experiment for one participant: a command, and the options that name its result files."""
 
     command: tuple[str, ...]
-    result_option: str
+    result_options: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -34,47 +41,77 @@ class Experiment:
     what_points_are: str
     points: tuple[str, ...]
     participants: tuple[str, ...]
-    trial: Callable[[str, str], Trial]
-    # Whether result files of all participants must be the same, bit for bit.
-    is_compared: bool = True
+    # None where an MPI library cannot be this participant.
+    trial: Callable[[str, str, Library], Trial | None]
+    # What runs have to come to.
+    outcome: Outcome = SAME_BYTES
+    # What OptiSCI says that a run cost on the paper's machine, by its result files.
+    cost_ms: Callable[[list[Path]], float] | None = None
 
 
-def _deck(name: str, *options: str) -> tuple[str, ...]:
-    return (str(RELEASE / "deck"), "run", "-n", "2", "--", str(RELEASE / name), "--threads", "1", *options)
+def _deck(name: str, nodes: int, *options: str) -> tuple[str, ...]:
+    return (str(RELEASE / "deck"), "run", "-n", str(nodes), "--", str(RELEASE / name), *options)
 
 
-def _mpi(name: str, processes: int, *options: str) -> tuple[str, ...]:
+def _mpi(library: Library, name: str, processes: int, *options: str, is_yielding: bool = False) -> tuple[str, ...]:
     # With more processes than cores Open MPI yields while it polls, by itself.
-    return ("mpirun", "--oversubscribe", "--bind-to", "none", "-n", str(processes), str(TWINS / name), *options)
+    launch = library.launch + (library.to_yield if is_yielding else ())
+    return (*launch, "-n", str(processes), str(twin(library, name)), *options)
 
 
-def _managed(name: str, participant: str, *options: str) -> tuple[str, ...]:
-    """With a manager, who waits as MPI does or sleeps between looks."""
+def _managed(library: Library, name: str, participant: str, *options: str) -> tuple[str, ...]:
+    """MPI with a manager, who waits as MPI does or sleeps between looks."""
+    return _mpi(library, name, 3, *options, *(("--patient", "1") if participant == PATIENT else ()))
+
+
+def _mandelbrot(participant: str, point: str, library: Library) -> Trial:
+    options = ("--slices", point)
     if participant == DECK:
-        return _deck(name, *options)
-    return _mpi(name, 3, *options, *(("--patient", "1") if participant == PATIENT else ()))
+        return Trial(_deck("mandelbrot", 2, "--threads", "1", *options), ("--counts",))
+    return Trial(_managed(library, "mandelbrot", participant, *options), ("--counts",))
 
 
-def _mandelbrot(participant: str, point: str) -> Trial:
-    return Trial(_managed("mandelbrot", participant, "--slices", point), "--counts")
-
-
-def _laplace(participant: str, point: str) -> Trial:
+def _laplace(participant: str, point: str, library: Library) -> Trial | None:
     size, _, sweeps = point.partition(" x ")
     options = ("--size", size, *(("--max-sweeps", sweeps, "--tolerance", "1e-300") if sweeps else ()))
     if participant == DECK:
-        return Trial(_deck("laplace", *options), "--temperatures")
-    command = _mpi("laplace", 2, *options)
-    if participant == YIELDING:
-        command = (command[0], "--mca", "mpi_yield_when_idle", "1", *command[1:])
-    return Trial(command, "--temperatures")
+        return Trial(_deck("laplace", 2, "--threads", "1", *options), ("--temperatures",))
+    is_yielding = participant == YIELDING
+    if is_yielding and not library.to_yield:
+        return None
+    return Trial(_mpi(library, "laplace", 2, *options, is_yielding=is_yielding), ("--temperatures",))
 
 
-def _farm(participant: str, point: str) -> Trial:
-    options = ("--size", "320x512", "--slices", point)
+def _farm(participant: str, point: str, library: Library) -> Trial:
+    width, height = FARM
+    options = ("--size", f"{width}x{height}", "--slices", point)
     if participant == DECK:
-        return Trial(_managed("povray-farm", participant, str(SCENE), *options), "--out")
-    return Trial(_managed("povray-farm", participant, "--scene", str(SCENE), *options), "--pixels")
+        return Trial(_deck("povray-farm", 2, "--threads", "1", str(SCENE), *options), ("--out",))
+    return Trial(_managed(library, "povray-farm", participant, "--scene", str(SCENE), *options), ("--pixels",))
+
+
+@cache
+def _whole_render() -> pictures.Picture:
+    return pictures.whole_render(SCENE, FARM)
+
+
+def _tasks(point: str) -> int:
+    """How many tasks each producer has."""
+    _, _, tasks = point.partition(" x ")
+    return int(tasks or schedules.TASKS)
+
+
+def _scheduler(participant: str, point: str, library: Library) -> Trial | None:
+    mapping, _, _ = point.partition(" x ")
+    place = ",".join(f"q{queue}={home}" for queue, home in enumerate(schedules.homes(mapping)))
+    options, files = ("--place", place, "--tasks", str(_tasks(point))), ("--history", "--record")
+    if participant == DECK:
+        return Trial(_deck("scheduler", 4, *options), files)
+    if participant == MPI and len(os.sched_getaffinity(0)) < 4:
+        # Whoever looks again at once keeps the core from whom it waits for: that takes seconds, and proves nothing.
+        return None
+    way = {MPI: "poll", YIELDING: "yield", SLEEPING: "sleep"}[participant]
+    return Trial(_mpi(library, "scheduler", 4, *options, "--wait", way, is_yielding=participant == YIELDING), files)
 
 
 def halo_bytes(point: str) -> int:
@@ -107,6 +144,24 @@ EXPERIMENTS = (
         ("4", "8", "16"),
         (DECK, MPI, PATIENT),
         _farm,
-        is_compared=False,
+        Outcome(
+            lambda files: pictures.read(files[0], FARM),
+            pictures.difference,
+            lambda _point: ("one whole render by POV-Ray", _whole_render()),
+        ),
+    ),
+    Experiment(
+        "scheduler",
+        ("mapping b takes 0.89 and c 0.78 of the time of a, on a ring where memory of other nodes is far",),
+        "the paper's mappings, and how many tasks each producer has where it is not 600",
+        ("a", "b", "c", "c x 60000"),
+        (DECK, MPI, YIELDING, SLEEPING),
+        _scheduler,
+        Outcome(
+            lambda files: schedules.read(files[0]),
+            schedules.difference,
+            lambda point: ("every task once, in its queue", schedules.wanted(_tasks(point))),
+        ),
+        lambda files: schedules.cost_ms(files[1]),
     ),
 )

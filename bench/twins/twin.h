@@ -25,6 +25,10 @@ void povray_news(povray_lines *lines, void (*tell)(uint32_t first, uint32_t last
 void povray_forget(povray_lines *lines);
 bool povray_rows(const char *picture, uint32_t width, uint32_t height, uint32_t first, uint32_t last, uint8_t *pixels);
 
+uint32_t scheduler_priority(uint32_t producer, uint32_t number);
+void scheduler_task(uint32_t producer, uint32_t number, uint8_t *bytes);
+bool scheduler_run(const uint8_t *bytes, uint32_t *producer, uint32_t *number);
+
 /* The value after an option, or the default. */
 static inline const char *option(int argc, char **argv, const char *name, const char *otherwise) {
     for (int i = 1; i + 1 < argc; i++)

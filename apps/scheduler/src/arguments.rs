@@ -13,7 +13,7 @@ use crate::task::{QUEUES, ROUND};
 /// q0, q1 and q2 lie in shared segments. Each producer puts its tasks of 2 KB into them, half into q0, a third into q1, a
 /// sixth into q2; consumers take three, two and one of them in a round. Node 0 checks that every task ran once and in the
 /// order of its queue, and writes what each process read and wrote where as an access record, from which `deck place import
-/// record` makes a placement model. Only its options --place, --tasks, --slots and --record count.
+/// record` makes a placement model. Only its options --place, --tasks, --slots, --record and --history count.
 #[derive(Parser, Debug)]
 #[command(name = "scheduler", version, after_help = EXAMPLES)]
 pub struct Arguments {
@@ -32,6 +32,9 @@ pub struct Arguments {
     /// Access record to write
     #[arg(long, value_name = "FILE.json", default_value = "scheduler-record.json")]
     record: PathBuf,
+    /// Table of what each process put in and took out, in its order: process, queue, place, producer and task
+    #[arg(long, value_name = "FILE.csv")]
+    history: Option<PathBuf>,
 }
 
 const EXAMPLES: &str = "Examples:
@@ -52,6 +55,8 @@ pub struct Orders {
     pub nodes: Option<u32>,
     /// Where node 0 writes the record.
     pub record: PathBuf,
+    /// Where it writes what each process did, if anybody wants to know.
+    pub history: Option<PathBuf>,
 }
 
 /// Reads a command line, the program's name first.
@@ -59,8 +64,8 @@ pub struct Orders {
 /// # Errors
 /// A [`Refusal`], when there is nothing to do.
 pub fn parse(line: impl IntoIterator<Item = impl Into<std::ffi::OsString> + Clone>) -> Result<Orders, Refusal> {
-    let Arguments { place, tasks, slots, nodes, record } = command_line::parse(line)?;
-    Ok(Orders { place, tasks, slots, nodes, record })
+    let Arguments { place, tasks, slots, nodes, record, history } = command_line::parse(line)?;
+    Ok(Orders { place, tasks, slots, nodes, record, history })
 }
 
 fn place(text: &str) -> Result<[u32; QUEUES], String> {
@@ -99,7 +104,7 @@ mod tests {
     fn the_defaults_are_the_program_of_the_paper() {
         let orders = read("").unwrap();
         assert_eq!((orders.place, orders.tasks, orders.nodes), ([0, 0, 0], 600, None));
-        assert_eq!(orders.record.to_str(), Some("scheduler-record.json"));
+        assert_eq!((orders.record.to_str(), orders.history), (Some("scheduler-record.json"), None));
         let orders = read("--place q0=0,q1=0,q2=3 --tasks 12 --slots 1 --nodes 4 --record a.json").unwrap();
         assert_eq!((orders.place, orders.tasks, orders.slots, orders.nodes), ([0, 0, 3], 12, 1, Some(4)));
         assert_eq!(read("--place q2=1,q0=2,q1=3").unwrap().place, [2, 3, 1]);

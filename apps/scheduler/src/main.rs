@@ -92,7 +92,9 @@ fn follow(shop: &Arc<Shop>) -> Result<()> {
 fn lead(shop: &Arc<Shop>, orders: &Orders) -> Result<()> {
     let node = shop.node();
     check_places(orders, shop.nodes)?;
-    files::check_writable(&orders.record)?;
+    for path in orders.history.iter().chain([&orders.record]) {
+        files::check_writable(path)?;
+    }
     let reports = node.mailbox(REPORTS)?;
     shop.set_tasks(orders.tasks)?;
     shop.meeting.wait(PATIENCE)?;
@@ -105,6 +107,9 @@ fn lead(shop: &Arc<Shop>, orders: &Orders) -> Result<()> {
     report::check(&collected, orders.tasks)?;
     let record = record::record(&collected, shop.nodes, orders.slots, orders.place);
     files::save(&orders.record, |file| writeln!(file, "{record:#}"))?;
+    if let Some(history) = &orders.history {
+        files::save(history, |file| report::write_history(&collected, file))?;
+    }
     shop.ended.add(1)?;
     command_line::say(&summary(&collected, shop.nodes, orders));
     Ok(())

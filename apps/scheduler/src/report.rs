@@ -1,5 +1,6 @@
 //! What a process did, and whether all of them together did what they should.
 
+use std::io::{self, Write};
 use std::time::Duration;
 
 use deck::{Error, ErrorKind, Message, Result};
@@ -73,6 +74,19 @@ impl Report {
             done: done.collect::<Option<_>>().ok_or_else(corrupt)?,
         })
     }
+}
+
+/// Writes what each process did, a line for each task: so others can check it too.
+///
+/// # Errors
+/// Those of `file`.
+pub fn write_history(reports: &[Report], file: &mut dyn Write) -> io::Result<()> {
+    writeln!(file, "process,queue,place,producer,task")?;
+    reports.iter().try_for_each(|report| {
+        report.done.iter().try_for_each(|Done { queue, place, task: Task { producer, number } }| {
+            writeln!(file, "{},{queue},{place},{producer},{number}", report.process)
+        })
+    })
 }
 
 /// Checks that every task of every producer ran once, and that each queue gave out in the order in which it took in.

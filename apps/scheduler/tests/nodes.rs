@@ -119,6 +119,70 @@ fn the_mappings_of_the_paper_and_others_run_every_task_once() {
     }
 }
 
+#[test]
+fn the_history_tells_every_task_twice_and_agrees_with_the_record() {
+    let folder = Folder::new("scheduler-history");
+    let path = folder.0.join("history.csv");
+    expect_success(&[scheduler(&folder, &format!("--tasks 60 --history {}", path.display())).output().unwrap()]);
+    let (history, record) = (fs::read_to_string(&path).unwrap(), record(&folder));
+    let mut lines = history.lines();
+    assert_eq!(lines.next(), Some("process,queue,place,producer,task"));
+    let lines: Vec<Vec<&str>> = lines.map(|line| line.split(',').collect()).collect();
+    assert_eq!(lines.len(), 2 * 120, "each task goes in and comes out");
+    for process in ["consumer 0", "consumer 1", "producer 0", "producer 1"] {
+        for queue in ["0", "1", "2"] {
+            let told = lines.iter().filter(|line| line[0] == process && line[1] == queue).count() as u64;
+            let op = if process.starts_with("producer") { "write" } else { "read" };
+            assert_eq!(told, counted(&record, process, &format!("q{queue}"), op), "{process}, q{queue}");
+        }
+    }
+    // The same tasks in the same places, whoever tells it.
+    let sorted = |kind: &str| {
+        let mut told: Vec<_> = lines.iter().filter(|line| line[0].starts_with(kind)).map(|line| &line[1..]).collect();
+        told.sort_unstable();
+        told
+    };
+    assert_eq!(sorted("producer"), sorted("consumer"));
+    let producer_0: Vec<_> = lines.iter().filter(|line| line[0] == "producer 0").map(|line| line[4].parse()).collect();
+    assert_eq!(producer_0, (0..60).map(Ok).collect::<Vec<Result<u32, _>>>(), "in its order");
+}
+
+#[test]
+fn the_readme_shows_what_is_printed() {
+    let readme = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/README.md")).unwrap();
+    let (_, shown) = readme.split_once("$ deck run -n 4 scheduler ").unwrap();
+    let (options, shown) = shown.split_once('\n').unwrap();
+    let (shown, _) = shown.split_once("\n```").unwrap();
+    let folder = Folder::new("scheduler-readme");
+    let printed = expect_success(&run(&folder, "readme", 4, options, None));
+    assert_eq!(what_never_changes(&printed), what_never_changes(shown));
+}
+
+/// What is printed in every run: without the time, the folder of the record, and how consumers shared the tasks of a queue.
+fn what_never_changes(printed: &str) -> Vec<String> {
+    let mut taken = [0; 3];
+    let mut lines = Vec::new();
+    for line in printed.lines() {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        lines.push(match words[..] {
+            ["consumer", number, node, .., first, second, third] => {
+                let counts = [first, second, third].map(|count| count.parse::<u32>().unwrap());
+                std::iter::zip(&mut taken, counts).for_each(|(sum, count)| *sum += count);
+                format!("consumer {number} on {node}, {} characters", line.len())
+            }
+            [.., "in", time, unit, "each", "ran", "once,", "in", "the", "order", "of", "its", "queue"] => {
+                let number_of_two_decimals = time.split_once('.').map(|(_, decimals)| decimals.len());
+                assert_eq!((number_of_two_decimals, unit.trim_start_matches('m')), (Some(2), "s:"), "{line}");
+                line.replacen(&format!("{time} {unit}"), "some time:", 1)
+            }
+            ["what", "was", .., path] => line.replace(path, "a file"),
+            _ => line.to_owned(),
+        });
+    }
+    lines.push(format!("consumers took {taken:?}"));
+    lines
+}
+
 #[cfg(debug_assertions)]
 #[test]
 fn when_a_node_dies_the_others_end_with_an_error_that_names_one_and_there_is_no_record() {

