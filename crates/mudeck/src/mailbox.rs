@@ -549,6 +549,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "sockets")]
     fn a_message_whose_bell_was_lost_is_found_by_whoever_sleeps() {
         let node = Node::join_by(Door::Named(format!("lost-bell-{}", std::process::id()))).unwrap();
         let mailbox = node.mailbox("box").unwrap();
