@@ -162,14 +162,8 @@ fn loads(instance: &Instance<'_>, segment: usize, copies: &[u32], node: &[u32], 
         match entry.op {
             Op::Write => copies.iter().for_each(|&v| pay(v as usize, instance.use_cost(entry, a, v as usize))),
             Op::Read => {
-                let (mut best, mut at) = (f64::INFINITY, 0);
-                for &v in copies {
-                    let cost = instance.use_cost(entry, a, v as usize);
-                    if cost < best {
-                        (best, at) = (cost, v as usize);
-                    }
-                }
-                pay(at, best);
+                let v = instance.nearest(entry, copies, a);
+                pay(v, instance.use_cost(entry, a, v));
             }
         }
     }
