@@ -76,3 +76,19 @@ fn a_copy_that_is_nearer_by_the_last_bit_of_one_access_is_the_one_that_is_read()
     });
     assert_eq!(proved(&model).cost, Some(10.0));
 }
+
+/// 2^53 bytes and one and one more are two more than 2^53, but not for an `f64`.
+#[test]
+fn room_for_the_last_byte_is_seen_however_many_bytes_there_are() {
+    let model = json!({
+        "topology": {"kind": "torus", "dims": [3], "directed": true},
+        "cost_model": {"kind": "hop_bytes", "ns_per_byte_hop": 1},
+        "processes": [{"id": "p0", "pin": 0}],
+        // The first of the small ones takes the better node, as nothing tells where else.
+        "segments": [{"id": "s0", "bytes": 1u64 << 53}, {"id": "s1", "bytes": 1}, {"id": "s2", "bytes": 1}],
+        "accesses": [{"process": "p0", "segment": "s2", "op": "write", "count": 1, "size": 1}],
+        "memory_bytes": [1u64 << 53, 1, 1],
+        "objective": "makespan",
+    });
+    assert_eq!(proved(&model).cost, Some(1.0));
+}

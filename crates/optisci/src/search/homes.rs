@@ -5,7 +5,7 @@ use super::instance::Instance;
 use super::rounding::Rounding;
 use super::separable;
 use crate::Placement;
-use crate::model::{Objective, Op, UNLIMITED};
+use crate::model::{Objective, Op};
 use crate::placement::Home;
 
 /// Homes that a search may choose from are listed as long as there are at most this many.
@@ -56,10 +56,7 @@ impl Rest {
                 }
             }
         }
-        let limit = |limits: &[u64]| -> Vec<f64> {
-            limits.iter().map(|&limit| if limit == UNLIMITED { f64::INFINITY } else { limit as f64 }).collect()
-        };
-        let mut choice = Choice::new(base, limit(&instance.segment_slots), limit(&instance.memory));
+        let mut choice = Choice::new(base, instance.segment_slots.clone(), instance.memory.clone());
         let mut adds = Vec::new();
         let mut total = choice.base.iter().sum::<f64>();
         for segment in 0..instance.segments() {
@@ -85,7 +82,7 @@ impl Rest {
                     }
                 }
             }
-            choice.item(bytes as f64);
+            choice.item(bytes);
             total += most;
         }
         let whole =

@@ -20,7 +20,7 @@ use super::symmetry::Symmetry;
 use super::tabu::Quadratic;
 use super::watch::{PROVED, Watch};
 use super::weights::Weights;
-use super::{both, bounds, dominance, embedding, factors, pairs, parallel, rearrangement, transport};
+use super::{both, bounds, dominance, embedding, factors, lagrangian, pairs, parallel, rearrangement, transport};
 use crate::Placement;
 use crate::model::Objective;
 use crate::placement::Home;
@@ -112,7 +112,7 @@ fn capacitated(instance: &Instance<'_>, nodes: &[u32], watch: &mut Watch<'_>, se
     let problem = Capacitated::new(instance, nodes);
     let place =
         |at: &[u32]| Placement { processes: nodes.to_vec(), segments: at.iter().map(|&at| Home::One(at)).collect() };
-    if let Some(room) = problem.units()
+    if let Some(room) = lagrangian::units(instance)
         && instance.nodes <= 512
     {
         watch.method("transportation");
