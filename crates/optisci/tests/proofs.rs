@@ -77,6 +77,27 @@ fn a_copy_that_is_nearer_by_the_last_bit_of_one_access_is_the_one_that_is_read()
     assert_eq!(proved(&model).cost, Some(10.0));
 }
 
+/// In parts of the dearest home all others cost nothing.
+#[test]
+fn beside_a_home_that_stands_for_never_the_others_are_told_apart() {
+    let model = json!({
+        "topology": {"kind": "torus", "dims": [3]},
+        "cost_model": {
+            "kind": "matrix",
+            "read_ns": [[0, 0, 0], [0, 0, 0], [100, 200, 0]],
+            "read_ns_per_byte": [[0, 0, 0], [0, 0, 0], [0, 0, 1e15]],
+            "write_ns": [[0, 0, 0], [0, 0, 0], [0, 0, 0]],
+            "write_ns_per_byte": [[0, 0, 0], [0, 0, 0], [0, 0, 0]],
+        },
+        "processes": [{"id": "p0", "pin": 2}],
+        // The first takes the better node, as nothing tells where else.
+        "segments": [{"id": "s0", "bytes": 1}, {"id": "s1", "bytes": 1, "replicable": true}],
+        "accesses": [{"process": "p0", "segment": "s1", "op": "read", "count": 1, "size": 1000}],
+        "segment_slots": [1, 1, 1],
+    });
+    assert_eq!(proved(&model).cost, Some(100.0));
+}
+
 /// 2^53 bytes and one and one more are two more than 2^53, but not for an `f64`.
 #[test]
 fn room_for_the_last_byte_is_seen_however_many_bytes_there_are() {
