@@ -111,7 +111,8 @@ fn pinned(model: &Model, placement: &Placement) -> Model {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+    // Searches take longer than what other properties look at: a fifth of the usual number, however many that is.
+    #![proptest_config(ProptestConfig { cases: ProptestConfig::default().cases.div_ceil(5), ..ProptestConfig::default() })]
 
     #[test]
     fn a_rotated_ring_has_the_same_best(model in models(), objective in objectives(), process in 0usize..3, node in 0u32..4, by in 1u32..4) {
