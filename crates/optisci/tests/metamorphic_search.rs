@@ -111,13 +111,19 @@ fn pinned(model: &Model, placement: &Placement) -> Model {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+    // Searches take longer than what other properties look at: a fifth of the usual number, however many that is.
+    #![proptest_config(ProptestConfig { cases: ProptestConfig::default().cases.div_ceil(5), ..ProptestConfig::default() })]
 
     #[test]
     fn a_rotated_ring_has_the_same_best(model in models(), objective in objectives(), process in 0usize..3, node in 0u32..4, by in 1u32..4) {
         let Topology::Torus(torus) = &model.topology else { return Ok(()) };
         let size = torus.dims[0];
-        let (mut here, mut there) = (model.clone(), model.clone());
+        let mut here = model.clone();
+        if objective == Objective::MaxLink {
+            // Of equally near copies the lowest node is read, which a rotation changes, and with it what links carry.
+            here.segments.iter_mut().for_each(|segment| segment.replicable = false);
+        }
+        let mut there = here.clone();
         here.processes[process].pin = Some(node % size);
         there.processes[process].pin = Some((node + by) % size);
         let (here, there) = (search(&here, objective), search(&there, objective));

@@ -127,13 +127,7 @@ impl<'a> Annealing<'a> {
             }
             return;
         }
-        let (mut best, mut at) = (f64::INFINITY, 0);
-        for &v in &self.copies[entry.segment as usize] {
-            let cost = instance.use_cost(entry, a, v as usize);
-            if cost < best || cost == best && (v as usize) < at {
-                (best, at) = (cost, v as usize);
-            }
-        }
+        let at = instance.nearest(entry, &self.copies[entry.segment as usize], a);
         self.pay(number, a, at, sign);
     }
 

@@ -6,7 +6,7 @@ use super::instance::Instance;
 use super::pairs::Pairs;
 use super::rounding::Rounding;
 use super::symmetry::Symmetry;
-use super::watch::Watch;
+use super::watch::{PROVED, Watch};
 use super::weights::Weights;
 
 /// Visits under one complete assignment of processes before the rest is left to a bound.
@@ -17,6 +17,9 @@ struct Leaves<'s, 'w, 'c> {
     watch: &'w mut Watch<'c>,
     rounding: Rounding,
     separable: bool,
+    /// What homes cost at least that may be cheaper than the best when they were looked for: by their own rounding, which is
+    /// finer than that of all processes and segments.
+    least: f64,
     work: u64,
     most_work: u64,
 }
@@ -24,23 +27,21 @@ struct Leaves<'s, 'w, 'c> {
 impl Below for Leaves<'_, '_, '_> {
     fn finish(&mut self, node: &[u32], bound: f64, _enough: f64) -> Finished {
         let before = self.watch.cost();
-        let open = if self.separable {
-            let (placement, _) = homes::separate(self.instance, node);
+        let mut open = f64::INFINITY;
+        if self.separable {
+            let (placement, least) = homes::separate(self.instance, node);
             self.watch.offer(self.instance, placement);
-            f64::INFINITY
-        } else {
-            match Rest::new(self.instance, node) {
-                Some(rest) => {
-                    let watch = &mut *self.watch;
-                    let (placement, open) = rest.solve(node, before, 60, MOST_VISITS, &mut || watch.go_on());
-                    if let Some(placement) = placement {
-                        self.watch.offer(self.instance, placement);
-                    }
-                    if open == f64::INFINITY { open } else { self.rounding.whole(open).max(bound) }
-                }
-                None => bound,
+            // Many copies on a large machine are a search of their own, which may have given up.
+            if least < self.watch.cost() * (1.0 - PROVED) {
+                self.least = self.least.min(least);
             }
-        };
+        } else if let Some((_, least)) = homes::search(self.instance, self.watch, node, (60, MOST_VISITS), |known| {
+            Rest::new(self.instance, node, known)
+        }) {
+            self.least = self.least.min(least.max(self.rounding.bound(bound)));
+        } else {
+            open = bound;
+        }
         let after = self.watch.cost();
         Finished { found: (after < before).then(|| self.rounding.enough(after)), open }
     }
@@ -60,12 +61,12 @@ pub fn search(
     root_rounds: usize,
     most_work: u64,
 ) {
-    let Pairs { shape, costs, rounding } = Pairs::new(instance, weights);
+    let Pairs { shape, costs, rounding } = Pairs::new(instance, weights, watch.cost());
     let enough = rounding.enough(watch.cost());
     let separable = homes::are_separable(instance);
-    let mut leaves = Leaves { instance, watch, rounding, separable, work: 0, most_work };
+    let mut leaves = Leaves { instance, watch, rounding, separable, least: f64::INFINITY, work: 0, most_work };
     let mut search = BranchAndBound::new(&shape, symmetry, &mut leaves, costs, enough);
-    let open = search.run(root_rounds);
-    let bound = rounding.bound(open.min(rounding.enough(watch.cost())));
-    watch.raise(instance, if open == f64::INFINITY { watch.cost() } else { bound });
+    let open = rounding.bound(search.run(root_rounds));
+    let least = leaves.least;
+    watch.raise(instance, open.min(least).min(watch.cost()));
 }

@@ -7,13 +7,16 @@
 //! Lagrangian relaxation method for solving integer programming problems", 1981; M. Held, P. Wolfe, H. Crowder,
 //! "Validation of subgradient optimization", 1974; A. Geoffrion 1974 for fixing by reduced costs.
 
+use super::limits::room;
+use crate::model::UNLIMITED;
+
 /// Items and options.
 #[derive(Clone, Debug, Default)]
 pub struct Choice {
     /// First option of each item, and the end.
     pub start: Vec<u32>,
     /// Bytes that each copy of an item uses.
-    pub bytes: Vec<f64>,
+    pub bytes: Vec<u64>,
     /// Rows and what each option adds to them.
     pub adds: Vec<(u32, f64)>,
     add_start: Vec<u32>,
@@ -22,10 +25,10 @@ pub struct Choice {
     node_start: Vec<u32>,
     /// What the rows hold before any option was chosen.
     pub base: Vec<f64>,
-    /// Copies that each node can take; infinite: any.
-    pub slots: Vec<f64>,
-    /// Bytes that each node can take; infinite: any.
-    pub memory: Vec<f64>,
+    /// Copies that each node can take, or [`UNLIMITED`].
+    pub slots: Vec<u64>,
+    /// Bytes that each node can take, or [`UNLIMITED`].
+    pub memory: Vec<u64>,
 }
 
 /// What is paid for limits, and what rows weigh.
@@ -41,7 +44,7 @@ pub struct Prices {
 
 impl Choice {
     /// No items yet.
-    pub fn new(base: Vec<f64>, slots: Vec<f64>, memory: Vec<f64>) -> Choice {
+    pub fn new(base: Vec<f64>, slots: Vec<u64>, memory: Vec<u64>) -> Choice {
         Choice { start: vec![0], add_start: vec![0], node_start: vec![0], base, slots, memory, ..Choice::default() }
     }
 
@@ -54,7 +57,7 @@ impl Choice {
     }
 
     /// Ends the item that is being built.
-    pub fn item(&mut self, bytes: f64) {
+    pub fn item(&mut self, bytes: u64) {
         self.start.push(self.add_start.len() as u32 - 1);
         self.bytes.push(bytes);
     }
@@ -87,7 +90,7 @@ impl Choice {
             1 => self.adds_of(option).iter().map(|&(_, add)| add).sum(),
             _ => self.adds_of(option).iter().map(|&(row, add)| prices.row[row as usize] * add).sum(),
         };
-        let copy = |&node: &u32| prices.slot[node as usize] + prices.byte[node as usize] * self.bytes[item];
+        let copy = |&node: &u32| prices.slot[node as usize] + prices.byte[node as usize] * self.bytes[item] as f64;
         let limits: f64 = self.nodes_of(option).iter().map(copy).sum();
         match self.base.len() {
             1 => rows + (limits * (1.0 - 1e-12)).floor(),
@@ -101,8 +104,8 @@ impl Choice {
             1 => self.base[0],
             _ => (self.base.iter().zip(&prices.row).map(|(base, row)| base * row).sum::<f64>() * (1.0 - 1e-12)).floor(),
         };
-        let of = |limits: &[f64], prices: &[f64]| -> f64 {
-            limits.iter().zip(prices).map(|(limit, price)| if *price > 0.0 { limit * price } else { 0.0 }).sum()
+        let of = |limits: &[u64], prices: &[f64]| -> f64 {
+            limits.iter().zip(prices).map(|(&limit, price)| if *price > 0.0 { limit as f64 * price } else { 0.0 }).sum()
         };
         rows - ((of(&self.slots, &prices.slot) + of(&self.memory, &prices.byte)) * (1.0 + 1e-12)).ceil()
     }
@@ -112,7 +115,7 @@ impl Choice {
         let (rows, nodes) = (self.base.len(), self.slots.len());
         let mut now = Prices { row: vec![1.0 / rows as f64; rows], slot: vec![0.0; nodes], byte: vec![0.0; nodes] };
         let mut best = (now.clone(), f64::NEG_INFINITY);
-        let limited = self.slots.iter().chain(&self.memory).any(|limit| limit.is_finite());
+        let limited = self.slots.iter().chain(&self.memory).any(|&limit| limit != UNLIMITED);
         if rows == 1 && !limited {
             let bound = self.bound(&now);
             return (now, bound);
@@ -140,7 +143,7 @@ impl Choice {
                 self.adds_of(least.1).iter().for_each(|&(row, add)| load[row as usize] += add);
                 for &node in self.nodes_of(least.1) {
                     used[node as usize] += 1.0;
-                    held[node as usize] += self.bytes[item];
+                    held[node as usize] += self.bytes[item] as f64;
                 }
             }
             if value > best.1 + 1e-9 * value.abs() {
@@ -157,17 +160,19 @@ impl Choice {
             }
             let goal = if target.is_finite() { target } else { value.abs() * 1.05 + 1.0 };
             let mean = load.iter().zip(&now.row).map(|(load, row)| load * row).sum::<f64>();
-            let byte_scale = |node: usize| if self.memory[node] > 0.0 { 1.0 / self.memory[node] } else { 0.0 };
+            let over_slots = |node: usize, used: &[f64]| used[node] - self.slots[node] as f64;
+            let over_memory = |node: usize, held: &[f64]| held[node] - self.memory[node] as f64;
+            let byte_scale = |node: usize| if self.memory[node] > 0 { 1.0 / self.memory[node] as f64 } else { 0.0 };
             let mut norm = 0.0;
             if rows > 1 {
                 norm += load.iter().map(|load| (load - mean) * (load - mean)).sum::<f64>() / rows as f64;
             }
             for node in 0..nodes {
-                if self.slots[node].is_finite() {
-                    norm += (used[node] - self.slots[node]).powi(2);
+                if self.slots[node] != UNLIMITED {
+                    norm += over_slots(node, &used).powi(2);
                 }
-                if self.memory[node].is_finite() {
-                    norm += ((held[node] - self.memory[node]) * byte_scale(node)).powi(2);
+                if self.memory[node] != UNLIMITED {
+                    norm += (over_memory(node, &held) * byte_scale(node)).powi(2);
                 }
             }
             if norm == 0.0 {
@@ -187,12 +192,12 @@ impl Choice {
                 }
             }
             for node in 0..nodes {
-                if self.slots[node].is_finite() {
-                    now.slot[node] = (now.slot[node] + step * (used[node] - self.slots[node])).max(0.0);
+                if self.slots[node] != UNLIMITED {
+                    now.slot[node] = (now.slot[node] + step * over_slots(node, &used)).max(0.0);
                 }
-                if self.memory[node].is_finite() {
+                if self.memory[node] != UNLIMITED {
                     let scale = byte_scale(node);
-                    let over = (held[node] - self.memory[node]) * scale;
+                    let over = over_memory(node, &held) * scale;
                     now.byte[node] = (now.byte[node] + step * over * scale).max(0.0);
                 }
             }
@@ -215,10 +220,11 @@ pub struct Chooser<'a> {
     reduced: Vec<f64>,
     order: Vec<u32>,
     tail: Vec<f64>,
-    tail_bytes: Vec<f64>,
+    tail_bytes: Vec<u128>,
     row: Vec<f64>,
-    slots: Vec<f64>,
-    memory: Vec<f64>,
+    // What limits still allow. Whole numbers: one byte decides, and an `f64` does not count them above 2^53.
+    slots: Vec<u64>,
+    memory: Vec<u64>,
     chosen: Vec<u32>,
     enough: f64,
     found: Option<Vec<u32>>,
@@ -263,18 +269,17 @@ impl<'a> Chooser<'a> {
         };
         let regrets: Vec<f64> = (0..items).map(regret).collect();
         let mut order: Vec<u32> = (0..items as u32).collect();
-        let limited = choice.memory.iter().any(|limit| limit.is_finite());
+        let limited = choice.memory.iter().any(|&limit| limit != UNLIMITED);
         order.sort_by(|&x, &y| {
             let (x, y) = (x as usize, y as usize);
-            let by_bytes =
-                if limited { choice.bytes[y].total_cmp(&choice.bytes[x]) } else { std::cmp::Ordering::Equal };
+            let by_bytes = if limited { choice.bytes[y].cmp(&choice.bytes[x]) } else { std::cmp::Ordering::Equal };
             let sure = |item: usize| regrets[item] == f64::INFINITY;
             sure(y).cmp(&sure(x)).then(regrets[y].total_cmp(&regrets[x])).then(by_bytes).then(x.cmp(&y))
         });
-        let (mut tail, mut tail_bytes) = (vec![0.0; items + 1], vec![0.0; items + 1]);
+        let (mut tail, mut tail_bytes) = (vec![0.0; items + 1], vec![0u128; items + 1]);
         for depth in (0..items).rev() {
             tail[depth] = tail[depth + 1] + least[order[depth] as usize];
-            tail_bytes[depth] = tail_bytes[depth + 1] + choice.bytes[order[depth] as usize];
+            tail_bytes[depth] = tail_bytes[depth + 1] + u128::from(choice.bytes[order[depth] as usize]);
         }
         let mut chooser = Chooser {
             choice,
@@ -292,7 +297,7 @@ impl<'a> Chooser<'a> {
             most_visits,
             open: f64::INFINITY,
             dynamic: choice.add_start.len() <= 4000
-                && choice.slots.iter().chain(&choice.memory).any(|limit| limit.is_finite()),
+                && choice.slots.iter().chain(&choice.memory).any(|&limit| limit != UNLIMITED),
             go_on,
             stopped: false,
         };
@@ -307,7 +312,7 @@ impl<'a> Chooser<'a> {
         self.choice
             .nodes_of(option)
             .iter()
-            .all(|&node| self.slots[node as usize] >= 1.0 && self.memory[node as usize] >= bytes)
+            .all(|&node| self.slots[node as usize] >= 1 && self.memory[node as usize] >= bytes)
     }
 
     fn explore(&mut self, depth: usize, spent: f64) {
@@ -342,19 +347,28 @@ impl<'a> Chooser<'a> {
             if next + tail >= self.enough {
                 break;
             }
-            self.apply(item, option, 1.0);
+            self.take(item, option);
             self.chosen[item] = option as u32;
             self.explore(depth + 1, next);
-            self.apply(item, option, -1.0);
+            self.give_back(item, option);
         }
     }
 
-    fn apply(&mut self, item: usize, option: usize, sign: f64) {
+    fn take(&mut self, item: usize, option: usize) {
         let choice = self.choice;
-        choice.adds_of(option).iter().for_each(|&(row, add)| self.row[row as usize] += sign * add);
-        for &node in choice.nodes_of(option) {
-            self.slots[node as usize] -= sign;
-            self.memory[node as usize] -= sign * choice.bytes[item];
+        choice.adds_of(option).iter().for_each(|&(row, add)| self.row[row as usize] += add);
+        for node in choice.nodes_of(option).iter().map(|&node| node as usize) {
+            self.slots[node] -= u64::from(choice.slots[node] != UNLIMITED);
+            self.memory[node] -= if choice.memory[node] != UNLIMITED { choice.bytes[item] } else { 0 };
+        }
+    }
+
+    fn give_back(&mut self, item: usize, option: usize) {
+        let choice = self.choice;
+        choice.adds_of(option).iter().for_each(|&(row, add)| self.row[row as usize] -= add);
+        for node in choice.nodes_of(option).iter().map(|&node| node as usize) {
+            self.slots[node] += u64::from(choice.slots[node] != UNLIMITED);
+            self.memory[node] += if choice.memory[node] != UNLIMITED { choice.bytes[item] } else { 0 };
         }
     }
 
@@ -375,8 +389,6 @@ impl<'a> Chooser<'a> {
     }
 
     fn too_full(&self, depth: usize) -> bool {
-        let slots: f64 = self.slots.iter().sum();
-        let memory: f64 = self.memory.iter().sum();
-        slots < (self.order.len() - depth) as f64 || memory < self.tail_bytes[depth]
+        room(&self.slots) < (self.order.len() - depth) as u128 || room(&self.memory) < self.tail_bytes[depth]
     }
 }

@@ -82,7 +82,7 @@ struct Search<'g, 'a> {
 /// Searches until everything was seen, the watch says stop or about `most_work` entries were looked at. Offers what it
 /// finds, and raises the watch's bound.
 pub fn search(instance: &Instance<'_>, watch: &mut Watch<'_>, symmetry: &Symmetry, most_work: u64) {
-    let pairs = Pairs::new(instance, &Weights::even(instance));
+    let pairs = Pairs::new(instance, &Weights::even(instance), watch.cost());
     let ground = Ground { instance, symmetry, rounding: pairs.rounding };
     let (mut open, mut work) = (f64::INFINITY, 0);
     let mut children = Vec::new();
@@ -96,7 +96,7 @@ pub fn search(instance: &Instance<'_>, watch: &mut Watch<'_>, symmetry: &Symmetr
     for &(process, at, bound) in &children {
         // What is left begins with this one: the most promising come first.
         let enough = ground.rounding.enough(watch.cost());
-        watch.raise(instance, ground.rounding.bound(bound.min(open).min(enough)));
+        watch.raise(instance, ground.rounding.bound(bound.min(open)).min(watch.cost()));
         if bound >= enough {
             break;
         }
@@ -127,7 +127,7 @@ pub fn search(instance: &Instance<'_>, watch: &mut Watch<'_>, symmetry: &Symmetr
             work += done;
         }
     }
-    watch.raise(instance, if open == f64::INFINITY { watch.cost() } else { ground.rounding.bound(open) });
+    watch.raise(instance, ground.rounding.bound(open).min(watch.cost()));
 }
 
 impl<'g, 'a> Search<'g, 'a> {

@@ -1,11 +1,15 @@
 //! The best homes of all segments once the nodes of all processes are given: for every objective and limit.
+//!
+//! What is searched for is cheaper than what is known. A home that by itself costs more is left out beforehand: costs are
+//! rounded to parts of all that is left, and beside a cost that stands for *never* everything else would be alike.
 
 use super::choice::{Choice, Chooser, Prices};
 use super::instance::Instance;
-use super::rounding::Rounding;
+use super::rounding::{RELATIVE, Rounding};
 use super::separable;
+use super::watch::Watch;
 use crate::Placement;
-use crate::model::{Objective, Op, UNLIMITED};
+use crate::model::{Objective, Op};
 use crate::placement::Home;
 
 /// Homes that a search may choose from are listed as long as there are at most this many.
@@ -23,13 +27,14 @@ pub struct Rest {
 }
 
 impl Rest {
-    /// The choice of homes with processes on these nodes; `None` when there would be too many to list.
-    pub fn new(instance: &Instance<'_>, node: &[u32]) -> Option<Rest> {
-        Rest::among(instance, node, |_| (0..instance.nodes as u32).collect())
+    /// The choice of homes with processes on these nodes that could cost less than `known`; `None` when there would be too
+    /// many to list.
+    pub fn new(instance: &Instance<'_>, node: &[u32], known: f64) -> Option<Rest> {
+        Rest::among(instance, node, known, |_| (0..instance.nodes as u32).collect())
     }
 
     /// As [`new`](Rest::new), where segments of one copy may only be on the nodes that `among` gives.
-    pub fn among(instance: &Instance<'_>, node: &[u32], among: impl Fn(usize) -> Vec<u32>) -> Option<Rest> {
+    pub fn among(instance: &Instance<'_>, node: &[u32], known: f64, among: impl Fn(usize) -> Vec<u32>) -> Option<Rest> {
         let nodes = instance.nodes;
         let sets = |segment: usize| match instance.may_have_copies(segment) {
             true if nodes <= MOST_NODES_IN_SETS => Some((1usize << nodes) - 1),
@@ -56,10 +61,7 @@ impl Rest {
                 }
             }
         }
-        let limit = |limits: &[u64]| -> Vec<f64> {
-            limits.iter().map(|&limit| if limit == UNLIMITED { f64::INFINITY } else { limit as f64 }).collect()
-        };
-        let mut choice = Choice::new(base, limit(&instance.segment_slots), limit(&instance.memory));
+        let mut choice = Choice::new(base, instance.segment_slots.clone(), instance.memory.clone());
         let mut adds = Vec::new();
         let mut total = choice.base.iter().sum::<f64>();
         for segment in 0..instance.segments() {
@@ -72,7 +74,11 @@ impl Rest {
                     return;
                 }
                 loads(instance, segment, copies, node, &mut adds);
-                most = most.max(adds.iter().map(|&(_, add)| add).fold(0.0, f64::max));
+                let largest = adds.iter().map(|&(_, add)| add).fold(0.0, f64::max);
+                if largest > known * (1.0 + RELATIVE) {
+                    return;
+                }
+                most = most.max(largest);
                 choice.option(copies, adds.iter().copied());
             };
             match (instance.segment_pin(segment), instance.may_have_copies(segment)) {
@@ -85,7 +91,7 @@ impl Rest {
                     }
                 }
             }
-            choice.item(bytes as f64);
+            choice.item(bytes);
             total += most;
         }
         let whole =
@@ -121,7 +127,8 @@ impl Rest {
         (prices, self.rounding.bound(bound))
     }
 
-    /// Homes of less than `enough`, the best there are, with their placement, and a bound on what was not seen.
+    /// Homes of less than `enough`, the best there are but for rounding, as a placement, and what all homes of less than
+    /// `enough` cost at least: infinite if there are none.
     pub fn solve(
         &self,
         node: &[u32],
@@ -136,8 +143,30 @@ impl Rest {
             return (None, f64::INFINITY);
         }
         let (found, open) = Chooser::solve(&self.choice, &prices, target, most_visits, go_on);
+        // Others may be as cheap in whole numbers, and cheaper by what was rounded off.
+        let least = found.as_ref().map_or(f64::INFINITY, |(cost, _)| *cost);
         let placement = found.map(|(_, chosen)| self.placement(node, &chosen));
-        (placement, self.rounding.bound(open.max(bound)))
+        (placement, self.rounding.bound(open.max(bound).min(least)))
+    }
+}
+
+/// Offers the best homes that cost less than what is known, if there are any. Gives the last choice that was looked at, and
+/// what homes that are still cheaper cost at least: infinite if there are none. `below` makes the choice for a cost.
+pub fn search(
+    instance: &Instance<'_>,
+    watch: &mut Watch<'_>,
+    node: &[u32],
+    (steps, most_visits): (usize, u64),
+    below: impl Fn(f64) -> Option<Rest>,
+) -> Option<(Rest, f64)> {
+    loop {
+        let rest = below(watch.cost())?;
+        let (placement, least) = rest.solve(node, watch.cost(), steps, most_visits, &mut || watch.go_on());
+        let better = placement.is_some_and(|placement| watch.offer(instance, placement));
+        // Beside a cost that was far too high, the costs of good homes were rounded to the same numbers. Now it is lower.
+        if !better || rest.rounding.tells_apart(watch.cost()) {
+            return Some((rest, least));
+        }
     }
 }
 
@@ -162,14 +191,8 @@ fn loads(instance: &Instance<'_>, segment: usize, copies: &[u32], node: &[u32], 
         match entry.op {
             Op::Write => copies.iter().for_each(|&v| pay(v as usize, instance.use_cost(entry, a, v as usize))),
             Op::Read => {
-                let (mut best, mut at) = (f64::INFINITY, 0);
-                for &v in copies {
-                    let cost = instance.use_cost(entry, a, v as usize);
-                    if cost < best {
-                        (best, at) = (cost, v as usize);
-                    }
-                }
-                pay(at, best);
+                let v = instance.nearest(entry, copies, a);
+                pay(v, instance.use_cost(entry, a, v));
             }
         }
     }

@@ -20,6 +20,8 @@ pub struct Use {
     pub segment: u32,
     /// Reading or writing.
     pub op: Op,
+    /// One of these accesses in the model, where their sizes matter: they are all the same then.
+    access: u32,
     tables: [u32; 2],
     factors: [f64; 2],
     /// Bytes that go over each link of the way.
@@ -147,7 +149,7 @@ impl<'a> Instance<'a> {
                     }
                     None => {
                         let (tables, factors) = ([first.0, second.0], [first.1, second.1]);
-                        uses.push(Use { process, segment: access.segment, op, tables, factors, bytes });
+                        uses.push(Use { process, segment: access.segment, op, access: number, tables, factors, bytes });
                     }
                 }
             }
@@ -232,6 +234,23 @@ impl<'a> Instance<'a> {
             0.0 => first,
             factor => first + factor * self.tables[entry.second().0 as usize].at(a, b),
         }
+    }
+
+    /// The copy that a process on `a` reads, to the last bit as [`Costs::nearest`] chooses it: by the cost of one access. The
+    /// cost of all of them is rounded otherwise, so that of two copies another one may look cheaper, or none; links would be
+    /// loaded that nobody uses.
+    #[inline]
+    pub fn nearest(&self, entry: &Use, copies: &[u32], a: usize) -> usize {
+        let [first, second] = entry.tables.map(|table| &self.tables[table as usize]);
+        let size = (entry.factors[1] != 0.0).then(|| self.model.accesses[entry.access as usize].size as f64);
+        let (mut best, mut at) = (f64::INFINITY, 0);
+        for v in copies.iter().map(|&v| v as usize) {
+            let cost = first.at(a, v) + size.map_or(0.0, |size| size * second.at(a, v));
+            if cost < best || cost == best && v < at {
+                (best, at) = (cost, v);
+            }
+        }
+        at
     }
 
     /// Adds what accesses cost from a process on `a` to a segment on each node.

@@ -342,20 +342,19 @@ impl Capacitated {
         };
         (0..self.segments()).map(of).collect()
     }
+}
 
-    /// How many segments each node can take, if they all use the same room.
-    pub fn units(&self) -> Option<Vec<u64>> {
-        let first = *self.bytes.first()?;
-        let alike = self.bytes.iter().all(|&bytes| bytes == first);
-        let limited_by_bytes = self.memory.iter().any(|memory| memory.is_finite());
-        if !alike && limited_by_bytes {
-            return None;
-        }
-        let of = |node: usize| {
-            let by_bytes =
-                if limited_by_bytes && first > 0.0 { (self.memory[node] / first).floor() } else { f64::INFINITY };
-            self.slots[node].min(by_bytes).min(self.segments() as f64) as u64
-        };
-        Some((0..self.nodes).map(of).collect())
+/// How many segments each node can take, if they all use the same room.
+pub fn units(instance: &Instance<'_>) -> Option<Vec<u64>> {
+    let mut bytes = instance.model.segments.iter().map(|segment| segment.bytes);
+    let first = bytes.next()?;
+    let limited_by_bytes = instance.memory.iter().any(|&memory| memory != UNLIMITED);
+    if limited_by_bytes && bytes.any(|bytes| bytes != first) {
+        return None;
     }
+    let of = |(&slots, &memory): (&u64, &u64)| {
+        let by_bytes = if memory != UNLIMITED { memory.checked_div(first) } else { None };
+        slots.min(by_bytes.unwrap_or(UNLIMITED)).min(instance.segments() as u64)
+    };
+    Some(instance.segment_slots.iter().zip(&instance.memory).map(of).collect())
 }

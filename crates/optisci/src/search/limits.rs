@@ -23,8 +23,14 @@ pub fn obstacle(instance: &Instance<'_>) -> Option<String> {
     processes(instance).or_else(|| slots(instance)).or_else(|| memory(instance))
 }
 
-fn sum(limits: impl IntoIterator<Item = u64>) -> u128 {
-    limits.into_iter().map(u128::from).sum()
+/// What all nodes together can take. A node that takes anything is more than a number that stands for it.
+pub fn room(limits: &[u64]) -> u128 {
+    let of = |&limit: &u64| if limit == UNLIMITED { None } else { Some(u128::from(limit)) };
+    limits.iter().map(of).sum::<Option<u128>>().unwrap_or(u128::MAX)
+}
+
+fn bytes(instance: &Instance<'_>) -> u128 {
+    instance.model.segments.iter().map(|entry| u128::from(entry.bytes)).sum()
 }
 
 fn processes(instance: &Instance<'_>) -> Option<String> {
@@ -39,7 +45,7 @@ fn processes(instance: &Instance<'_>) -> Option<String> {
             ));
         }
     }
-    let (wanted, there) = (instance.processes() as u128, sum(slots.iter().copied()));
+    let (wanted, there) = (instance.processes() as u128, room(slots));
     (wanted > there).then(|| {
         format!("process_slots: {wanted} processes, and {there} process slots on all nodes: {} too few", wanted - there)
     })
@@ -57,7 +63,7 @@ fn slots(instance: &Instance<'_>) -> Option<String> {
             ));
         }
     }
-    let (wanted, there) = (instance.segments() as u128, sum(slots.iter().copied()));
+    let (wanted, there) = (instance.segments() as u128, room(slots));
     (wanted > there).then(|| {
         format!("segment_slots: {wanted} segments, and {there} segment slots on all nodes: {} too few", wanted - there)
     })
@@ -72,14 +78,14 @@ fn memory(instance: &Instance<'_>) -> Option<String> {
         }
     }
     for (node, (&pinned, &memory)) in pinned.iter().zip(memory).enumerate() {
-        if pinned > u128::from(memory) {
+        if memory != UNLIMITED && pinned > u128::from(memory) {
             let missing = pinned - u128::from(memory);
             return Some(format!(
                 "memory_bytes: segments of {pinned} bytes are pinned to node {node}, which has {memory} bytes: {missing} missing"
             ));
         }
     }
-    let (wanted, there) = (sum(segments.iter().map(|entry| entry.bytes)), sum(memory.iter().copied()));
+    let (wanted, there) = (bytes(instance), room(memory));
     if wanted > there {
         return Some(format!(
             "memory_bytes: the segments have {wanted} bytes, all nodes together {there}: {} missing",
@@ -87,7 +93,8 @@ fn memory(instance: &Instance<'_>) -> Option<String> {
         ));
     }
     // Only so many segments of a size or more fit anywhere.
-    let free: Vec<u64> = (0..instance.nodes).map(|node| (u128::from(memory[node]) - pinned[node]) as u64).collect();
+    let left = |(&memory, &pinned): (&u64, &u128)| if memory == UNLIMITED { memory } else { memory - pinned as u64 };
+    let free: Vec<u64> = memory.iter().zip(&pinned).map(left).collect();
     let mut loose: Vec<(u64, usize)> =
         (0..segments.len()).filter(|&s| segments[s].pin.is_none()).map(|s| (segments[s].bytes, s)).collect();
     loose.sort_unstable_by_key(|&(bytes, segment)| (std::cmp::Reverse(bytes), segment));
@@ -197,10 +204,7 @@ fn exhaustively(instance: &Instance<'_>, go_on: &mut dyn FnMut() -> bool) -> Pac
     if instance.segments() * instance.nodes > 200_000 {
         return Packing::Unknown;
     }
-    let limit = |limits: &[u64]| -> Vec<f64> {
-        limits.iter().map(|&limit| if limit == UNLIMITED { f64::INFINITY } else { limit as f64 }).collect()
-    };
-    let mut choice = Choice::new(vec![0.0], limit(&instance.segment_slots), limit(&instance.memory));
+    let mut choice = Choice::new(vec![0.0], instance.segment_slots.clone(), instance.memory.clone());
     for segment in 0..instance.segments() {
         let bytes = instance.model.segments[segment].bytes;
         for at in 0..instance.nodes {
@@ -209,7 +213,7 @@ fn exhaustively(instance: &Instance<'_>, go_on: &mut dyn FnMut() -> bool) -> Pac
                 choice.option(&[at as u32], []);
             }
         }
-        choice.item(bytes as f64);
+        choice.item(bytes);
     }
     let nodes = instance.nodes;
     let prices = Prices { row: vec![1.0], slot: vec![0.0; nodes], byte: vec![0.0; nodes] };
@@ -219,9 +223,39 @@ fn exhaustively(instance: &Instance<'_>, go_on: &mut dyn FnMut() -> bool) -> Pac
         }
         (None, f64::INFINITY) => Packing::Cannot(format!(
             "memory_bytes: the segments have {} bytes and all nodes together {}, but however they are divided one is left over",
-            sum(instance.model.segments.iter().map(|entry| entry.bytes)),
-            sum(instance.memory.iter().copied())
+            bytes(instance),
+            room(&instance.memory)
         )),
         _ => Packing::Unknown,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::{Packing, exhaustively, obstacle};
+    use crate::Model;
+    use crate::model::Objective;
+    use crate::search::instance::Instance;
+
+    /// 2049 times 2^53 bytes are more than the number that stands for no limit.
+    #[test]
+    fn a_node_without_a_limit_takes_whatever_there_is() {
+        for (memory, pin) in [(json!([null, 1]), json!(null)), (json!([1, null]), json!(1)), (json!(null), json!(0))] {
+            let segment = |number| json!({"id": format!("s{number}"), "bytes": 1u64 << 53, "pin": pin});
+            let model = json!({
+                "topology": {"kind": "torus", "dims": [2]},
+                "cost_model": {"kind": "hop_bytes", "ns_per_byte_hop": 1},
+                "processes": [{"id": "p0"}],
+                "segments": (0..2049).map(segment).collect::<Vec<_>>(),
+                "accesses": [],
+                "memory_bytes": memory,
+            });
+            let model = Model::from_json(&model.to_string()).unwrap();
+            let instance = Instance::new(&model, Objective::Sum);
+            assert_eq!(obstacle(&instance), None);
+            assert!(matches!(exhaustively(&instance, &mut || true), Packing::Fits(_)));
+        }
     }
 }

@@ -10,6 +10,7 @@ use std::time::Duration;
 use highs::{Col, HighsModelStatus, HighsSolutionStatus, RowProblem, Sense};
 
 use super::choice::Choice;
+use crate::model::UNLIMITED;
 
 /// What HiGHS's bound may be off by, relatively.
 const TOLERANCE: f64 = 5e-10;
@@ -80,7 +81,7 @@ fn program(choice: &Choice, unit: f64) -> (RowProblem, Vec<Col>) {
             }
             for &node in choice.nodes_of(option) {
                 slots[node as usize].push((column, 1.0));
-                memory[node as usize].push((column, choice.bytes[item]));
+                memory[node as usize].push((column, choice.bytes[item] as f64));
             }
         }
         problem.add_row(1.0..=1.0, one);
@@ -92,10 +93,10 @@ fn program(choice: &Choice, unit: f64) -> (RowProblem, Vec<Col>) {
         }
     }
     for (rows, limits) in [(slots, &choice.slots), (memory, &choice.memory)] {
-        for (row, &limit) in rows.into_iter().zip(limits).filter(|(_, limit)| limit.is_finite()) {
+        for (row, &limit) in rows.into_iter().zip(limits).filter(|&(_, &limit)| limit != UNLIMITED) {
             // As parts of the limit: bytes are large numbers.
-            let part = limit.max(1.0);
-            problem.add_row(..=limit / part, row.into_iter().map(|(column, used)| (column, used / part)));
+            let part = limit.max(1) as f64;
+            problem.add_row(..=limit as f64 / part, row.into_iter().map(|(column, used)| (column, used / part)));
         }
     }
     (problem, options)
@@ -106,6 +107,7 @@ mod tests {
     use std::time::Duration;
 
     use super::solve;
+    use crate::model::UNLIMITED;
     use crate::search::choice::{Choice, Chooser};
     use crate::search::random::Random;
 
@@ -117,13 +119,13 @@ mod tests {
         for number in 0..60 {
             let (nodes, rows) = (3, if number % 2 == 0 { 1 } else { 3 });
             let base = (0..rows).map(|_| random.below(20) as f64).collect();
-            let mut choice = Choice::new(base, vec![3.0; nodes], vec![20.0, f64::INFINITY, 15.0]);
+            let mut choice = Choice::new(base, vec![3; nodes], vec![20, UNLIMITED, 15]);
             for _ in 0..7 {
                 for node in 0..nodes as u32 {
                     let adds = (0..rows as u32).map(|row| (row, random.below(50) as f64)).collect::<Vec<_>>();
                     choice.option(&[node], adds);
                 }
-                choice.item(1.0 + random.below(9) as f64);
+                choice.item(1 + random.below(9) as u64);
             }
             let (prices, _) = choice.prices(1e6, 50);
             let (best, _) = Chooser::solve(&choice, &prices, 1e6, u64::MAX, &mut || true);

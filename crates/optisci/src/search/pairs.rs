@@ -41,8 +41,8 @@ pub fn entries(instance: &Instance<'_>) -> usize {
 }
 
 impl Pairs {
-    /// The costs of a model as `weights` count them.
-    pub fn new(instance: &Instance<'_>, weights: &Weights) -> Pairs {
+    /// The costs of a model as `weights` count them, for a search below `known`.
+    pub fn new(instance: &Instance<'_>, weights: &Weights, known: f64) -> Pairs {
         let (nodes, processes, segments) = (instance.nodes, instance.processes(), instance.segments());
         let mut process = vec![0.0; processes * nodes];
         let mut segment = vec![0.0; segments * nodes];
@@ -167,20 +167,28 @@ impl Pairs {
                 tables.resize(pairs.len() * nodes * nodes, 0.0);
             }
         }
-        let rows =
-            process.chunks_exact(nodes).chain(segment.chunks_exact(nodes)).chain(tables.chunks_exact(nodes * nodes));
-        let largest = |row: &[f64]| row.iter().copied().filter(|cost| cost.is_finite()).fold(0.0, f64::max);
-        let total: f64 = rows.map(largest).sum();
-        let rounding = Rounding::new(total, pairs.len() + processes + segments, weights.are_whole(instance));
-        for cost in process.iter_mut().chain(&mut segment).chain(&mut tables) {
-            *cost = rounding.whole(*cost);
-        }
         let paid: f64 = (0..nodes)
             .map(|at| {
                 let of = |limit: u64, price: f64| if limit == UNLIMITED { 0.0 } else { limit as f64 * price };
                 of(instance.segment_slots[at], weights.slot[at]) + of(instance.memory[at], weights.byte[at])
             })
             .sum();
+        // More than what is known is too much, however much it is. Costs are rounded to parts of all of them together, and
+        // beside one that stands for *never* everything else would be alike.
+        let most = known + paid;
+        for cost in process.iter_mut().chain(&mut segment).chain(&mut tables).filter(|cost| cost.is_finite()) {
+            *cost = cost.min(most);
+        }
+        let rows =
+            process.chunks_exact(nodes).chain(segment.chunks_exact(nodes)).chain(tables.chunks_exact(nodes * nodes));
+        let largest = |row: &[f64]| row.iter().copied().filter(|cost| cost.is_finite()).fold(0.0, f64::max);
+        let total = paid + rows.map(largest).sum::<f64>();
+        // Prices of limits are no whole numbers.
+        let whole = paid == 0.0 && weights.are_whole(instance);
+        let rounding = Rounding::new(total, pairs.len() + processes + segments, whole);
+        for cost in process.iter_mut().chain(&mut segment).chain(&mut tables) {
+            *cost = rounding.whole(*cost);
+        }
         let mut costs = Costs {
             bound: -(rounding.whole(paid * (1.0 + 1e-12)) + 1.0),
             node: vec![FREE; processes],

@@ -5,6 +5,8 @@
 //! rounding of each term can make out is known beforehand, and the bound that is told is lower by that much. Models of
 //! whole numbers (bytes times hops) need no rounding: their bounds are exact.
 
+use super::watch::PROVED;
+
 /// Costs together stay below this.
 const MOST: f64 = (1u64 << 50) as f64;
 
@@ -31,7 +33,7 @@ impl Rounding {
         }
         let exact = whole && factor >= 1.0;
         let error = if exact { 0.0 } else { 0.5 * terms as f64 / factor };
-        Rounding { factor, error, relative: if exact { 0.0 } else { 1e-14 } }
+        Rounding { factor, error, relative: if exact { 0.0 } else { RELATIVE } }
     }
 
     /// The whole number of one term.
@@ -46,6 +48,11 @@ impl Rounding {
             return value;
         }
         (value / self.factor * (1.0 - self.relative) - self.error).max(0.0)
+    }
+
+    /// Whether two costs of about this size that differ by more than counts ([`PROVED`]) are two whole numbers.
+    pub fn tells_apart(&self, cost: f64) -> bool {
+        2.0 * self.error <= PROVED * cost
     }
 
     /// What a whole number stands for, but for rounding.

@@ -20,7 +20,7 @@ use super::symmetry::Symmetry;
 use super::tabu::Quadratic;
 use super::watch::{PROVED, Watch};
 use super::weights::Weights;
-use super::{both, bounds, dominance, embedding, factors, pairs, parallel, rearrangement, transport};
+use super::{both, bounds, dominance, embedding, factors, lagrangian, pairs, parallel, rearrangement, transport};
 use crate::Placement;
 use crate::model::Objective;
 use crate::placement::Home;
@@ -112,7 +112,7 @@ fn capacitated(instance: &Instance<'_>, nodes: &[u32], watch: &mut Watch<'_>, se
     let problem = Capacitated::new(instance, nodes);
     let place =
         |at: &[u32]| Placement { processes: nodes.to_vec(), segments: at.iter().map(|&at| Home::One(at)).collect() };
-    if let Some(room) = problem.units()
+    if let Some(room) = lagrangian::units(instance)
         && instance.nodes <= 512
     {
         watch.method("transportation");
@@ -144,28 +144,31 @@ fn capacitated(instance: &Instance<'_>, nodes: &[u32], watch: &mut Watch<'_>, se
     // What the prices leave open, exhaustively.
     watch.method("branch and bound");
     let survivors = problem.survivors(&prices, bound, watch.cost() - messages);
-    if let Some(rest) = Rest::among(instance, nodes, |segment| survivors[segment].clone()) {
-        let (placement, open) = rest.solve(nodes, watch.cost(), 400, 3_000_000, &mut || watch.go_on());
-        if let Some(placement) = placement {
-            watch.offer(instance, placement);
-        }
-        watch.raise(instance, open.min(watch.cost()));
-        finish(instance, nodes, &rest, watch);
-    }
+    let below = |known| Rest::among(instance, nodes, known, |segment| survivors[segment].clone());
+    exhaust(instance, nodes, watch, 3_000_000, below);
 }
 
 /// Processes fixed, every other objective, and copies under limits.
 fn homes_of_fixed(instance: &Instance<'_>, nodes: &[u32], start: &Placement, watch: &mut Watch<'_>, seed: u64) {
     anneal(instance, start, watch, seed, 0, 1);
-    if let Some(rest) = Rest::new(instance, nodes) {
+    if let Some(rest) = Rest::new(instance, nodes, watch.cost()) {
         watch.method("branch and bound");
         let (_, bound) = rest.prices(watch.cost(), 400);
         watch.raise(instance, bound.min(watch.cost()));
-        let (placement, open) = rest.solve(nodes, watch.cost(), 400, 20_000_000, &mut || watch.go_on());
-        if let Some(placement) = placement {
-            watch.offer(instance, placement);
-        }
-        watch.raise(instance, open.min(watch.cost()));
+        exhaust(instance, nodes, watch, 20_000_000, |known| Rest::new(instance, nodes, known));
+    }
+}
+
+/// The best of the homes that are left, and the proof.
+fn exhaust(
+    instance: &Instance<'_>,
+    nodes: &[u32],
+    watch: &mut Watch<'_>,
+    most_visits: u64,
+    below: impl Fn(f64) -> Option<Rest>,
+) {
+    if let Some((rest, least)) = homes::search(instance, watch, nodes, (400, most_visits), below) {
+        watch.raise(instance, least.min(watch.cost()));
         finish(instance, nodes, &rest, watch);
     }
 }
@@ -313,7 +316,7 @@ fn free(instance: &Instance<'_>, start: &Placement, watch: &mut Watch<'_>, seed:
     let mut weights = Weights::even(instance);
     if let Some(best) = watch.best()
         && !separable
-        && let Some(rest) = Rest::new(instance, &best.processes)
+        && let Some(rest) = Rest::new(instance, &best.processes, watch.cost())
     {
         // The weights and prices that show best why this placement of processes cannot be much better.
         let (prices, _) = rest.prices(watch.cost(), 200);

@@ -69,6 +69,7 @@ impl<'c> Watch<'c> {
         if !feasible || self.best.as_ref().is_some_and(|(best, _)| cost >= *best) {
             return false;
         }
+        debug_assert!(cost >= self.bound * (1.0 - PROVED), "{} found {cost}, bound {}", self.method, self.bound);
         self.best = Some((cost, placement));
         self.found_by = self.method;
         self.tell(instance);
@@ -77,6 +78,7 @@ impl<'c> Watch<'c> {
 
     /// Tells that no placement costs less than `bound`.
     pub fn raise(&mut self, instance: &Instance<'_>, bound: f64) {
+        debug_assert!(bound * (1.0 - PROVED) <= self.cost(), "{} proves {bound}, known {}", self.method, self.cost());
         if bound > self.bound {
             self.bound = bound;
             self.tell(instance);

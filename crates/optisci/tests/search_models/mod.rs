@@ -1,7 +1,10 @@
 //! Random small models of every kind, and the best placement of each by trying all.
 #![allow(dead_code)]
 
-use optisci::model::{Access, CostModel, HopBytes, Matrix, Message, Model, Objective, Op, Process, Scipos, Segment};
+use optisci::model::{
+    Access, Changing, CostModel, Counts, HopBytes, Insertion, Local, Matrix, Message, Model, Objective, Op, PassNode,
+    Passes, Process, Readings, ReturnPath, Scipos, Segment, Units,
+};
 use optisci::placement::Home;
 use optisci::search::{Control, Options, Outcome, Progress, solve};
 use optisci::topology::{FatTree, Topology, Torus};
@@ -55,6 +58,118 @@ pub struct Kind {
     pub copies: bool,
     pub pins: bool,
     pub objective: Objective,
+    pub numbers: Numbers,
+}
+
+/// What is hard about the numbers of a model.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Numbers {
+    /// Nothing.
+    #[default]
+    Plain,
+    /// Costs are decimal fractions of which many are equal but for the last bit.
+    NearlyEqual,
+    /// Some pairs of nodes cost so much that it stands for *never*.
+    Never,
+    /// Everything but home does.
+    OnlyHome,
+    /// Costs from next to nothing to more than a week.
+    Uneven,
+    /// Limits that a byte more or less decides about, together more than an `f64` can count.
+    ManyBytes,
+    /// Accesses so often that bytes are more than an `f64` can count.
+    ManyAccesses,
+    /// Clocks and readings of every kind.
+    Readings,
+}
+
+impl Numbers {
+    pub const ALL: [Numbers; 8] = [
+        Numbers::Plain,
+        Numbers::NearlyEqual,
+        Numbers::Never,
+        Numbers::OnlyHome,
+        Numbers::Uneven,
+        Numbers::ManyBytes,
+        Numbers::ManyAccesses,
+        Numbers::Readings,
+    ];
+
+    /// Puts them into a model.
+    fn put(self, model: &mut Model, dice: &mut Dice) {
+        let nodes = model.nodes();
+        let whole = |dice: &mut Dice, most: u64, unit: f64| dice.below(most) as f64 * unit;
+        match self {
+            Numbers::Plain => {}
+            Numbers::NearlyEqual => {
+                model.cost_model = matrix(nodes, dice, |dice, _| whole(dice, 4, 0.1));
+                model.accesses.iter_mut().for_each(|access| access.size = 1 + access.size % 3);
+                model.accesses.iter_mut().for_each(|access| access.count = 1 + 3 * access.count);
+            }
+            Numbers::Never => {
+                let cost = |dice: &mut Dice, _| if dice.chance(15) { 1e15 } else { whole(dice, 30, 1.0 / 7.0) };
+                model.cost_model = matrix(nodes, dice, cost);
+            }
+            Numbers::OnlyHome => {
+                let away = [1e15, 1e14, 3e14 / 7.0];
+                let cost = |dice: &mut Dice, home| match home {
+                    true => whole(dice, 30, 1.0 / 7.0),
+                    false => away[dice.below(3) as usize],
+                };
+                model.cost_model = matrix(nodes, dice, cost);
+            }
+            Numbers::Uneven => {
+                let costs = [0.0, 1e-3, 0.7, 1e3, 1e9, 1e15];
+                model.cost_model = matrix(nodes, dice, |dice, _| costs[dice.below(6) as usize]);
+                model.accesses.iter_mut().for_each(|access| access.count <<= dice.below(20));
+            }
+            Numbers::ManyBytes => {
+                // A file has numbers up to 2^53.
+                let mut many = |bytes: u64, spread: u64| ((bytes << 49) + dice.below(spread)).min(1 << 53);
+                model.segments.iter_mut().for_each(|segment| segment.bytes = many(segment.bytes, 4));
+                let memory = model.memory_bytes.iter_mut().flatten();
+                memory.for_each(|bytes| *bytes = many(*bytes, 8));
+            }
+            Numbers::ManyAccesses => {
+                let mut many = |count: &mut u64| *count = (*count << (30 + dice.below(18))) + dice.below(5);
+                model.accesses.iter_mut().for_each(|access| many(&mut access.count));
+                model.messages.iter_mut().for_each(|message| many(&mut message.count));
+            }
+            Numbers::Readings => {
+                let mut clock = || [100.0, 33.0, 1000.0, 0.3, 7.1][dice.below(5) as usize];
+                let [mem_mhz, pci_mhz, bridge_mhz, ring_mhz] = std::array::from_fn(|_| clock());
+                let readings = readings(dice);
+                model.cost_model = CostModel::Scipos(Scipos { mem_mhz, pci_mhz, bridge_mhz, ring_mhz, readings });
+                model.accesses.iter_mut().for_each(|access| access.size = dice.below(300));
+            }
+        }
+    }
+}
+
+/// Costs of every pair of nodes; whether it is one node.
+fn matrix(nodes: usize, dice: &mut Dice, cost: impl Fn(&mut Dice, bool) -> f64) -> CostModel {
+    let mut table = || (0..nodes * nodes).map(|at| cost(dice, at / nodes == at % nodes)).collect();
+    CostModel::Matrix(Box::new(Matrix {
+        read_ns: table(),
+        write_ns: table(),
+        read_ns_per_byte: table(),
+        write_ns_per_byte: table(),
+    }))
+}
+
+fn readings(dice: &mut Dice) -> Readings {
+    let mut one = || dice.chance(50);
+    Readings {
+        local: [Local::Memory, Local::Zero, Local::TwoMemories, Local::Remote]
+            [2 * usize::from(one()) + usize::from(one())],
+        pass_node: if one() { PassNode::Links } else { PassNode::Nodes },
+        passes: if one() { Passes::PerAccess } else { Passes::PerPacket },
+        changing: if one() { Changing::Turns } else { Changing::Always },
+        units: if one() { Units::Whole } else { Units::Fractions },
+        return_path: if one() { ReturnPath::Back } else { ReturnPath::AsPrinted },
+        insertion: if one() { Insertion::Once } else { Insertion::PerLink },
+        counts: if one() { Counts::Weighted } else { Counts::Once },
+    }
 }
 
 pub fn model(dice: &mut Dice, kind: Kind) -> Model {
@@ -131,7 +246,7 @@ pub fn model(dice: &mut Dice, kind: Kind) -> Model {
     } else {
         (if kind.free_processes { limit(1, 2) } else { None }, None, None)
     };
-    Model {
+    let mut model = Model {
         id: None,
         topology,
         cost_model,
@@ -143,7 +258,9 @@ pub fn model(dice: &mut Dice, kind: Kind) -> Model {
         segment_slots,
         memory_bytes: memory,
         objective: kind.objective,
-    }
+    };
+    kind.numbers.put(&mut model, dice);
+    model
 }
 
 /// The least cost of all placements that obey the limits; infinite if there is none.

@@ -2,6 +2,7 @@
 
 use super::classes::{Class, Member, classify};
 use crate::search::instance::Instance;
+use crate::search::rounding::RELATIVE;
 
 /// Marks a process that has no node yet.
 pub const FREE: u32 = u32::MAX;
@@ -29,6 +30,9 @@ pub struct Ground<'a> {
     pub message_floor: Vec<Vec<(usize, f64)>>,
     /// Whether sums are exact.
     pub exact: bool,
+    /// What sums may be off by, beside a part of what they are: a start below nothing is taken back later, and leaves behind
+    /// what was rounded beside it.
+    pub error: f64,
     /// Most users of a class that a segment has: so many nearest nodes are needed.
     pub depth: usize,
 }
@@ -104,9 +108,13 @@ impl<'a> Ground<'a> {
             segments_of,
             message_floor,
             exact: instance.is_whole() && exact_starts,
+            error: 0.0,
             depth,
         };
         ground.order = ground.order();
+        let below = |table: usize| ground.members[table].start.iter().fold(0.0, |least, &start| start.min(least));
+        let parts = ground.segments_of.iter().flatten().flat_map(|(_, parts)| parts);
+        ground.error = -RELATIVE * parts.map(|&(table, factor)| factor * below(table)).sum::<f64>();
         ground
     }
 
