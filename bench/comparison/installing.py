@@ -31,6 +31,7 @@ RING_VARIANTS = {
     "ring-prefetch": ("-DPREFETCH",),
     "ring-demote": ("-DDEMOTE",),
     "ring-both": ("-DPREFETCH", "-DDEMOTE"),
+    "ring-apart": ("-DAPART",),
     "ring-wide": ("-DWIDE", "-mavx512f", "-mavx512bw"),
     "ring-wide-both": ("-DWIDE", "-DPREFETCH", "-DDEMOTE", "-mavx512f", "-mavx512bw"),
 }

@@ -4,7 +4,8 @@
  * Built several times, since which tricks help depends on the processor:
  *   PREFETCH  the writer asks for the next slot for writing, before it is needed
  *   DEMOTE    the writer pushes the written line towards the shared cache
- *   WIDE      one 64-byte store instead of a copy and a flag (AVX-512) */
+ *   WIDE      one 64-byte store instead of a copy and a flag (AVX-512)
+ *   APART     slots with a free line between them, of which every eleventh is used (docs/design/018-slots-of-two-lines.md) */
 #include "peer.h"
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -12,10 +13,15 @@
 #include <immintrin.h>
 #endif
 
-enum { SLOTS = 64, SLOT_BYTES = 64, PAYLOAD_MAX = 62 };
+#ifdef APART
+enum { SLOTS = 32, PITCH = 128, STRIDE = 11 };
+#else
+enum { SLOTS = 64, PITCH = 64, STRIDE = 1 };
+#endif
+enum { SLOT_BYTES = 64, PAYLOAD_MAX = 62 };
 
 typedef struct {
-  unsigned char slots[SLOTS][SLOT_BYTES] __attribute__((aligned(4096)));
+  unsigned char slots[SLOTS][PITCH] __attribute__((aligned(4096)));
 } ring_t;
 
 static ring_t *sending, *receiving;
@@ -24,8 +30,10 @@ static uint64_t sent, received;
 /* Never 0, and never that of the lap before. */
 static inline unsigned char flag_of(uint64_t position) { return (unsigned char)((position / SLOTS) % 255 + 1); }
 
+static inline unsigned char *slot_of(ring_t *ring, uint64_t position) { return ring->slots[position * STRIDE % SLOTS]; }
+
 static inline void peer_send(const void *data, size_t bytes) {
-  unsigned char *slot = sending->slots[sent % SLOTS], flag = flag_of(sent);
+  unsigned char *slot = slot_of(sending, sent), flag = flag_of(sent);
   sent++;
 #ifdef WIDE
   __m512i line = _mm512_maskz_loadu_epi8(((__mmask64)1 << bytes) - 1, data);
@@ -40,12 +48,12 @@ static inline void peer_send(const void *data, size_t bytes) {
   __asm__ volatile("cldemote (%0)" ::"r"(slot) : "memory");
 #endif
 #ifdef PREFETCH
-  __asm__ volatile("prefetchw (%0)" ::"r"(sending->slots[sent % SLOTS]));
+  __asm__ volatile("prefetchw (%0)" ::"r"(slot_of(sending, sent)));
 #endif
 }
 
 static inline void peer_receive(void *data, size_t bytes) {
-  unsigned char *slot = receiving->slots[received % SLOTS], flag = flag_of(received);
+  unsigned char *slot = slot_of(receiving, received), flag = flag_of(received);
   received++;
   while (__atomic_load_n(&slot[SLOT_BYTES - 1], __ATOMIC_ACQUIRE) != flag) {
   }
