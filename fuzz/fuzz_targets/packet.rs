@@ -1,6 +1,7 @@
 //! A slot as another process wrote it: read or refused, and what is read says nothing impossible.
 #![no_main]
 
+use deck_segment::layout::SLOT_CONTENT;
 use deck_transport::segment::packed::MESSAGES;
 use deck_transport::segment::packet::{Packet, TYPED, needed};
 use libfuzzer_sys::fuzz_target;
@@ -13,6 +14,7 @@ fuzz_target!(|input: ([u64; 8], u32, u8)| {
     match &packet {
         Packet::Short { size, .. } => assert!(*size <= 62),
         Packet::Typed { label, .. } => assert!(needed(label) <= TYPED as u64),
+        Packet::Wide { label } => assert!(needed(label) <= SLOT_CONTENT as u64),
         Packet::HandOver { label, name } => assert!(needed(label) <= name.capacity),
         Packet::Packed { packed, .. } => {
             assert!((1..=MESSAGES).contains(&packed.count()));

@@ -6,8 +6,8 @@ use std::os::fd::AsFd;
 use std::sync::{Arc, LazyLock};
 
 use deck_segment::fabric::Host;
-use deck_segment::layout::DATA;
-use deck_segment::{HeapMemory, HeapOptions, Seat};
+use deck_segment::layout::{DATA, SLOT_WORDS};
+use deck_segment::{HeapMemory, HeapOptions, Seat, slot_offset};
 use deck_sync::atomic::Ordering;
 use deck_sync::{ErrorKind, NodeId};
 use deck_transport::segment::receiver::ReceiverParts;
@@ -37,17 +37,20 @@ static JOB: LazyLock<Job> = LazyLock::new(|| {
     Job { own, other: HeapMemory::adopt(fd, NodeId(0), Seat(0), Seat(1)).expect("a good segment") }
 });
 
-fuzz_target!(|input: ([[u64; 8]; 4], [u64; 32])| {
+fuzz_target!(|input: ([[u64; SLOT_WORDS]; 4], [u64; 32])| {
     let (mut slots, area) = input;
     let ring = JOB.own.region(SHAPE.ring_bytes()).expect("there is memory");
     let credit = JOB.own.region(SHAPE.credit_bytes()).expect("there is memory");
-    for (position, line) in (0u32..).zip(&mut slots) {
+    for (position, slot) in (0u32..).zip(&mut slots) {
         // Sequence and tag are right: without them nothing else is looked at.
-        let head = u64::from(position) | u64::from(tag(position, 4)) << 14 | (line[7] >> 56 & 63) << 8;
-        line[7] = line[7] << 16 >> 16 | head << 48;
+        let last = &mut slot[SLOT_WORDS - 1];
+        let head = u64::from(position) | u64::from(tag(position, 4)) << 14 | (*last >> 56 & 63) << 8;
+        *last = *last << 16 >> 16 | head << 48;
+        let place = slot_offset(position, 4) / 8;
+        (0..SLOT_WORDS).for_each(|word| ring.words().get(place + word).store(slot[word], Ordering::Relaxed));
     }
-    for (index, word) in slots.iter().flatten().chain(&area).enumerate() {
-        ring.words().get(index).store(*word, Ordering::Relaxed);
+    for (index, word) in area.iter().enumerate() {
+        ring.words().get(SHAPE.area() / 8 + index).store(*word, Ordering::Relaxed);
     }
     let mut receiver = Receiver::new(ReceiverParts {
         from: NodeId(0),

@@ -300,7 +300,7 @@ int deck_mbox_create(deck_mbox_t **b, const char *name);
    versions add members:  deck_mbox_options_t o = DECK_MBOX_OPTIONS_DEFAULT;  o.messages_per_node = 1024; */
 typedef struct {
   size_t size_of_struct;         /* sizeof(deck_mbox_options_t) of the program */
-  size_t messages_per_node;      /* messages that each sending node may have waiting, at least; 0: the default, 56 */
+  size_t messages_per_node;      /* messages that each sending node may have waiting, at least; 0: the default, 28 */
   size_t bytes_per_node;         /* bytes of the same; 0: the default, 64 MiB. If none waits, one of any size may */
 } deck_mbox_options_t;
 

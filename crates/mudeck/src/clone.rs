@@ -105,10 +105,7 @@ impl Poster {
         if let (Some(buffer), Some(peer)) = (foreign, &self.peer) {
             node.membership().introduce_heap(peer, buffer.heap()).map_err(Refusal::Failed)?;
         }
-        let posted = match self.sender.post_any(parcel) {
-            Err(Refusal::NeedsBuffer) => self.try_post_in_buffer(node, parcel),
-            posted => posted,
-        };
+        let posted = self.sender.post_any(parcel);
         if let Some(buffer) = foreign {
             // A buffer of another node is in flight from here.
             node.want_ticks();
@@ -119,12 +116,6 @@ impl Poster {
             }
         }
         posted
-    }
-
-    #[cold]
-    fn try_post_in_buffer(&self, node: &NodeShared, parcel: &Parcel) -> Result<Protocol, Refusal> {
-        let moved = parcel.in_buffer(node.heap()).map_err(Refusal::Failed)?;
-        self.sender.post_any(&moved)
     }
 
     /// Asks the receiver to tell credits at once, or no longer.
@@ -213,7 +204,7 @@ impl Poster {
                 Err(error) => error,
                 Ok(()) => Error::new(ErrorKind::Closed, doing).with_peer(self.id.owner),
             },
-            Refusal::Full | Refusal::NeedsBuffer => Error::new(ErrorKind::Timeout, format!("{doing}: it is full"))
+            Refusal::Full => Error::new(ErrorKind::Timeout, format!("{doing}: it is full"))
                 .with_peer(self.id.owner)
                 .with_remedy("wait longer, or give the mail box more room (messages and bytes per node)"),
             Refusal::Budget => {
@@ -392,7 +383,7 @@ impl MailboxClone {
         let since_ns = if deadline.is_now() { 0 } else { now_ns() };
         loop {
             let is_budget = match refusal {
-                Refusal::Full | Refusal::NeedsBuffer => false,
+                Refusal::Full => false,
                 Refusal::Budget => true,
                 other => return Err(poster.error(&self.node, other)),
             };

@@ -26,17 +26,17 @@ use crate::watcher::Watch;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MailboxOptions {
     /// Messages in flight from one node, at least: 1 to 57,344. A node may post up to an eighth more while the owner has not
-    /// given all credits back. With 56 and more, seven messages of up to 8 bytes can have the room of one, and each thread that contends
+    /// given all credits back. With 28 and more, seven messages of up to 8 bytes can have the room of one, and each thread that contends
     /// with others of its node gets as much room of its own.
     pub messages: u32,
-    /// Bytes in flight from one node, counted for messages over 62 bytes that are handed over; an empty ring takes one
+    /// Bytes in flight from one node, counted for messages that are handed over; an empty ring takes one
     /// message of any size within the sender's budget.
     pub bytes: u64,
 }
 
 impl Default for MailboxOptions {
     fn default() -> MailboxOptions {
-        MailboxOptions { messages: 56, bytes: 64 << 20 }
+        MailboxOptions { messages: 28, bytes: 64 << 20 }
     }
 }
 

@@ -2,6 +2,7 @@
 
 use deck_peers::observe::{NodeSight, Told};
 use deck_segment::layout::LINE;
+use deck_segment::slot_offset;
 use deck_transport::Shape;
 use deck_transport::segment::packed::Packed;
 use deck_transport::segment::packet::{Carries, Packet};
@@ -24,12 +25,12 @@ pub fn ring(poster: &NodeSight, owner: &NodeSight, notice: &Told) -> Option<Ring
     let shape = Shape::mapped(u32::try_from(messages).ok()?, bytes, u32::try_from(area_lines).ok()?);
     shape.check().ok()?;
     let slots = shape.slots();
-    let slot = |position: Position| place.checked_add(u64::from(position & (slots - 1)) * LINE as u64);
+    let line = |position: Position| place.checked_add((slot_offset(position, slots) + LINE) as u64);
     let [retired, _, head] = poster.words::<3>(credit)?;
     let (retired, head, taken) = (retired as u32, head as Position, (head >> 32) as u32);
     let messages_at = |ahead: u32| {
         let position = head.wrapping_add(ahead);
-        let last = slot(position).and_then(|at| owner.words::<8>(at))?[7];
+        let last = line(position).and_then(|at| owner.words::<8>(at))?[7];
         let count = if Carries::of(last) == Carries::Small { Packed::from_word(last).count() } else { 1 };
         Packet::has_arrived(last, position, slots).then_some(count)
     };

@@ -65,8 +65,8 @@ fn a_post_that_waits_for_budget_goes_on_when_another_mail_box_is_closed() {
         let (wanted, closing) = (here.mailbox("wanted").unwrap(), here.mailbox("closing").unwrap());
         let to_wanted = poster.clone_mailbox("wanted", SOON).unwrap();
         let to_closing = poster.clone_mailbox("closing", SOON).unwrap();
-        for _ in 0..50 {
-            to_closing.post(filled(&poster, 16 << 10, 1), TRY).unwrap();
+        for _ in 0..25 {
+            to_closing.post(filled(&poster, 32 << 10, 1), TRY).unwrap();
         }
         std::thread::scope(|scope| {
             let waiting = scope.spawn(|| to_wanted.post(filled(&poster, 900 << 10, 1), SOON).map_err(|it| it.error));

@@ -118,7 +118,7 @@ fn forward(owner: &Node, between: &Node, count: usize) {
 
 #[test]
 fn forwarded_messages_keep_their_content_when_the_forwarder_leaves_at_once() {
-    const COUNT: usize = 40;
+    const COUNT: usize = 24;
     for _ in 0..5 {
         let (_broker, [owner, between, last]) = job_of();
         let last_box = last.mailbox("last").unwrap();

@@ -12,7 +12,7 @@ mod host;
 #[cfg(not(loom))]
 pub use host::Host;
 
-use crate::Lines;
+use crate::MappedSlots;
 use crate::layout::LINE_WORDS;
 
 /// A 64-byte line: eight words.
@@ -49,16 +49,24 @@ pub trait Remote: Send + Sync + 'static {
     fn interrupt(&self, offset: usize);
 }
 
-/// The slots of a ring in a segment of another node. Positions come round: every one has its line.
+/// The slots of a ring in a segment of another node, of two lines each. Positions come round: every one has its slot.
 pub trait Slots: Send + Sync + 'static {
-    /// Writes the line of `position`. It lands as a whole: a reader that sees the last word (with acquire) sees the others.
+    /// Writes the second line of the slot of `position`. It lands as a whole: a reader that sees the last word (with acquire) sees
+    /// the others.
     fn write(&self, position: u32, line: &Line);
 
-    /// The line of `position` will be written soon: fetches it where that helps.
-    fn expect(&self, _position: u32) {}
+    /// Writes `bytes` bytes from the begin of the slot of `position` on, and then its last word: a reader that sees that (with acquire)
+    /// sees all of them.
+    ///
+    /// # Panics
+    /// If the slot has no room for so many.
+    ///
+    /// # Safety
+    /// `data` points to `bytes` readable bytes. (Not a slice: it may point into a segment.)
+    unsafe fn write_whole(&self, position: u32, data: *const u8, bytes: usize, last: u64);
 
-    /// The lines themselves, where a write is a store and words may be written one by one.
-    fn mapped(&self) -> Option<&Lines> {
+    /// The slots themselves, where a write is a store and words may be written one by one.
+    fn mapped(&self) -> Option<&MappedSlots> {
         None
     }
 }

@@ -5,12 +5,18 @@ use crate::Seat;
 /// `DECKNODE`, first word of a node's segment.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"DECKNODE");
 /// Changes with every change of any layout that two nodes share.
-pub const VERSION: u64 = 2;
+pub const VERSION: u64 = 3;
 
-/// Bytes of a cache line, of a slot, and of a descriptor.
+/// Bytes of a cache line, and of a descriptor.
 pub const LINE: usize = 64;
 /// Words of a cache line.
 pub const LINE_WORDS: usize = LINE / 8;
+/// Bytes of a slot of a ring: two lines.
+pub const SLOT: usize = 2 * LINE;
+/// Words of a slot.
+pub const SLOT_WORDS: usize = SLOT / 8;
+/// The most bytes of content that a slot has room for: all but its last word.
+pub const SLOT_CONTENT: usize = SLOT - 8;
 /// Bytes of a page.
 pub const PAGE: usize = 4096;
 

@@ -20,7 +20,6 @@ mod huge;
 pub mod layout;
 #[cfg_attr(miri, allow(dead_code, reason = "Miri's memory has no limits"))]
 mod limits;
-mod lines;
 #[cfg(not(miri))]
 mod memory;
 #[cfg(miri)]
@@ -30,6 +29,7 @@ mod numa;
 mod prefetch;
 mod region;
 mod rest;
+mod slots;
 mod words;
 
 pub use buffer::{Buffer, BufferName, Kept};
@@ -38,11 +38,11 @@ pub use fabric::Remote;
 pub use facts::MemoryFacts;
 pub use heap::{HeapMemory, HeapOptions, HeapUse, default_bytes};
 pub use huge::{HUGE, HugePages};
-pub use lines::Lines;
 pub use memory::Segment;
 pub use numa::{Numa, NumaChoice, NumaUse};
 pub use region::Region;
 pub use rest::Rest;
+pub use slots::{MappedSlots, slot_offset};
 pub use words::Words;
 
 /// A node's place among the live nodes of a host: dense and, unlike its number, used again after it is reclaimed.

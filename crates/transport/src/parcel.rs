@@ -21,9 +21,9 @@ use deck_sync::{Error, ErrorKind, Result};
 use crate::segment::packed;
 use crate::segment::packet::Label;
 
-/// The most bytes of content that need no buffer; what a slot can carry.
+/// The most bytes of content that need no buffer; what one line of a slot can carry.
 pub const INLINE: usize = 62;
-/// The most bytes that inline content and its runs may take, so that they fit into a slot with their types.
+/// The most bytes that inline content and its runs may take, so that they fit into a line with their types.
 const INLINE_MIXED: usize = 56;
 /// Element code of content with several types.
 pub const MIXED: u8 = 255;
@@ -447,21 +447,5 @@ impl Parcel {
         (target.size, target.element, target.runs) = (size, label.element, runs);
         *self = target;
         Ok(())
-    }
-
-    /// The same content in a buffer of this node, ready to be handed over.
-    ///
-    /// # Errors
-    /// [`ErrorKind::NoMemory`].
-    pub fn in_buffer(&self, heap: &Arc<HeapMemory>) -> Result<Parcel> {
-        let mut copy = Parcel { store: Store::Buffer(heap.allocate(INLINE + 1)?), ..Parcel::default() };
-        let mut from = 0;
-        for index in 0..self.run_count() {
-            let Some(run) = self.run(index) else { break };
-            // SAFETY: runs of a parcel that this node packed add up to its size.
-            unsafe { copy.append(run.element, self.data().as_ptr().add(from), run.bytes, heap)? };
-            from += run.bytes;
-        }
-        Ok(copy)
     }
 }

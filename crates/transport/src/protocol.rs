@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use deck_sync::atomic::{AtomicU64, Ordering};
 
-use crate::parcel::{BYTES, INLINE, Parcel};
+use crate::parcel::Parcel;
+use deck_segment::layout::SLOT_CONTENT;
 
 /// The three protocols of DECK-SCI (de Oliveira et al., section 3), as they are here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,21 +32,17 @@ impl Default for Thresholds {
     }
 }
 
-/// The most bytes of typed content (with its runs) that a slot carries.
-pub const SHORT_TYPED: usize = 56;
-
 /// Chooses the protocol for `parcel`.
 ///
-/// 1. What fits into a slot goes into the slot: up to 62 raw bytes, or 56 with types.
+/// 1. What fits into a slot goes into the slot: up to 120 bytes, and of those up to 62 raw ones, or 56 with types, in one of its lines.
 /// 2. What is small enough to be copied for less than a hand-over costs is copied, as long as the area has room for it
 ///    (`area_max` bytes at a time) so that it never waits for more than a slot.
 /// 3. All else is zero-copy.
 pub fn choose(parcel: &Parcel, thresholds: &Thresholds, area_max: usize) -> Protocol {
     let needed = Parcel::needed(parcel.size(), parcel.runs());
-    let in_slot = if parcel.element() == BYTES { INLINE } else { SHORT_TYPED };
-    if needed <= in_slot {
+    if needed <= SLOT_CONTENT {
         Protocol::Short
-    } else if needed <= thresholds.buffered_max.max(INLINE) && needed <= area_max {
+    } else if needed <= thresholds.buffered_max && needed <= area_max {
         Protocol::Buffered
     } else {
         Protocol::ZeroCopy

@@ -12,7 +12,7 @@ use deck_sync::atomic::pause;
 use deck_transport::{Parcel, Sender};
 use loom::thread;
 
-use loom_memory::{Ends, Memory, bounded, message, number, small};
+use loom_memory::{Ends, Memory, bounded, message, number, small, wide};
 
 /// Retrieves `count` messages, looking again and again.
 fn retrieve_all(ends: &mut Ends, count: usize) -> Vec<u64> {
@@ -49,6 +49,16 @@ fn post_over_laps((sender, mut ends): (Sender<Memory>, Ends), count: u64, make: 
 #[test]
 fn nothing_is_lost_doubled_reordered_or_torn_over_the_laps_of_a_ring() {
     bounded(3, || post_over_laps(loom_memory::ring(4), 6, message));
+}
+
+/// Messages over both lines of a slot, between such as have one.
+///
+/// Seen to fail: with a relaxed store or load of the last word (torn).
+#[test]
+fn content_over_both_lines_of_a_slot_is_not_torn() {
+    bounded(2, || {
+        post_over_laps(loom_memory::ring(4), 6, |value| if value % 2 == 0 { wide(value) } else { message(value) })
+    });
 }
 
 /// One credit: sender and receiver take turns, and the ring is full after every message.

@@ -77,7 +77,7 @@ fn a_loss_is_told_while_another_node_keeps_the_mail_box_busy() {
     victim.post("box", 0, 1, 48);
     victim.kill_and_wait();
     while owner.state(victim.number()) != "Lost" {}
-    const BACKLOG: usize = 56;
+    const BACKLOG: usize = 28;
     busy.post("box", 8, BACKLOG as u64, 48);
     let told = (0..BACKLOG).find_map(|_| owner.retrieve("box", SOON).err());
     expect_lost(&told.expect("the loss comes before the last of the backlog"), &victim);

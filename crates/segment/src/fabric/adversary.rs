@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use deck_sync::atomic::Ordering;
 
 use super::{Line, Remote, Slots};
-use crate::layout::{LINE, LINE_WORDS};
-use crate::{Segment, Words};
+use crate::layout::{LINE, LINE_WORDS, SLOT, SLOT_CONTENT};
+use crate::{Segment, Words, slot_offset};
 
 /// The segment of another node behind a fabric that reorders. Clones are the same connection.
 #[derive(Clone, Debug)]
@@ -100,9 +100,25 @@ pub struct Packets {
 
 impl Slots for Packets {
     fn write(&self, position: u32, line: &Line) {
-        let index = (position & (self.count - 1)) as usize;
-        self.adversary.send((self.offset + index * LINE) / 8, line);
+        self.adversary.send((self.offset + slot_offset(position, self.count) + LINE) / 8, line);
     }
+
+    unsafe fn write_whole(&self, position: u32, data: *const u8, bytes: usize, last: u64) {
+        assert!(bytes <= SLOT_CONTENT, "{bytes} bytes for a slot");
+        let mut slot = [0u8; SLOT];
+        // SAFETY: `data` is readable for `bytes` (caller), the array has so many.
+        unsafe { std::ptr::copy_nonoverlapping(data, slot.as_mut_ptr(), bytes) };
+        let (first, second) = slot.split_at(LINE);
+        self.adversary.send((self.offset + slot_offset(position, self.count)) / 8, &words_of(first));
+        self.adversary.flush();
+        let mut line: Line = words_of(second).try_into().expect("as many words as a line has");
+        line[LINE_WORDS - 1] = last;
+        self.write(position, &line);
+    }
+}
+
+fn words_of(bytes: &[u8]) -> Vec<u64> {
+    bytes.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word)).collect()
 }
 
 impl Remote for Adversary {
@@ -127,11 +143,7 @@ impl Remote for Adversary {
             let part = LINE.min(bytes - from);
             // SAFETY: `data` is readable for `bytes` bytes (caller), of which `from..from + part` is a part.
             unsafe { std::ptr::copy_nonoverlapping(data.add(from), line.as_mut_ptr(), part) };
-            let words: Vec<u64> = line[..part.next_multiple_of(8)]
-                .chunks_exact(8)
-                .map(|word| u64::from_le_bytes(word.try_into().expect("eight bytes")))
-                .collect();
-            self.send((offset + from) / 8, &words);
+            self.send((offset + from) / 8, &words_of(&line[..part.next_multiple_of(8)]));
         }
     }
 

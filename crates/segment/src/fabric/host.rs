@@ -7,8 +7,8 @@ use deck_sync::Event;
 use deck_sync::atomic::{AtomicU64, Ordering};
 
 use super::{Line, Remote};
-use crate::layout::LINE_WORDS;
-use crate::{Lines, Segment, Words};
+use crate::layout::SLOT_WORDS;
+use crate::{MappedSlots, Segment, Words};
 
 /// A mapped segment as a [`Remote`].
 #[derive(Clone, Debug)]
@@ -44,12 +44,12 @@ impl Host {
 impl Remote for Host {
     const IS_MAPPED: bool = true;
 
-    type Slots = Lines;
+    type Slots = MappedSlots;
 
-    fn slots(&self, offset: usize, count: u32) -> Lines {
+    fn slots(&self, offset: usize, count: u32) -> MappedSlots {
         assert!(offset.is_multiple_of(size_of::<Line>()), "offset {offset} is no multiple of a line");
-        let words = Words::in_segment(&self.segment, offset, count as usize * LINE_WORDS);
-        Lines::of(&words.expect("the slots lie outside of the segment"), count)
+        let words = Words::in_segment(&self.segment, offset, count as usize * SLOT_WORDS);
+        MappedSlots::of(&words.expect("the slots lie outside of the segment"), count)
     }
 
     #[inline]

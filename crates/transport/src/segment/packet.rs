@@ -1,4 +1,4 @@
-//! What is in a slot: 64 bytes that move data, length, order and arrival in one line.
+//! What is in a slot: nearly always a line of 64 bytes that moves data, length, order and arrival at once.
 //!
 //! ```text
 //! byte 0 .. 61   payload
@@ -6,20 +6,22 @@
 //! byte 63        bits 0-5 length of the payload (63: the payload is an announcement), bits 6-7 tag of the lap
 //! ```
 //!
-//! An announcement tells in bytes 56 and 57 of what kind and type it is. Everything in a slot is written by another process: [`Packet::read`]
-//! refuses what cannot be.
+//! An announcement tells in bytes 56 and 57 of what kind and type it is. The line before belongs to the slot too: content that is too
+//! long for one line begins there ([`Packet::Wide`]). Everything in a slot is written by another process: [`Packet::read`] refuses what
+//! cannot be.
 
 use deck_segment::BufferName;
 use deck_segment::fabric::Line;
+use deck_segment::layout::SLOT_CONTENT;
 use deck_sync::atomic::{AtomicU64, Ordering};
 
 use super::packed::{self, Packed};
 use super::ring::{Position, Stamp};
 use crate::parcel::{BYTES, MIXED, Parcel};
 
-/// Payload bytes of a slot.
+/// Payload bytes of a line.
 pub const PAYLOAD: usize = 62;
-/// Content bytes of a typed short message.
+/// Content bytes, with types, of one line.
 pub const TYPED: usize = 56;
 pub(super) const ANNOUNCEMENT: u8 = 63;
 /// The most runs a message may have; more is nonsense.
@@ -29,7 +31,7 @@ const SIZE_LIMIT: u64 = 1 << 48;
 
 // docs/layout/slot.md
 const _: () = assert!(PAYLOAD + 2 == deck_segment::layout::LINE && TYPED + 6 == PAYLOAD);
-const _: () = assert!(PAYLOAD == crate::parcel::INLINE && TYPED == crate::protocol::SHORT_TYPED);
+const _: () = assert!(PAYLOAD == crate::parcel::INLINE && SLOT_CONTENT == deck_segment::layout::LINE + TYPED);
 const _: () = assert!(ANNOUNCEMENT as usize > PAYLOAD && ANNOUNCEMENT < 1 << 6);
 
 pub(super) mod kind {
@@ -38,13 +40,16 @@ pub(super) mod kind {
     pub const HAND_OVER: u8 = 3;
     pub const REQUEST: u8 = 4;
     pub const PACKED: u8 = 5;
+    pub const WIDE: u8 = 6;
 }
 
 /// What kind of packet a slot has, told by its last word alone. The rest of it may be nonsense.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Carries {
-    /// All of one message.
+    /// All of one message, in one line.
     Line,
+    /// The end of one message that begins in the line before.
+    Wide,
     /// Small messages.
     Small,
     /// The place of a buffered message.
@@ -64,6 +69,7 @@ impl Carries {
         }
         match last as u8 {
             kind::TYPED => Carries::Line,
+            kind::WIDE => Carries::Wide,
             kind::PACKED => Carries::Small,
             kind::BUFFERED => Carries::Beside,
             kind::HAND_OVER => Carries::HandOver,
@@ -106,6 +112,11 @@ pub enum Packet {
         label: Label,
         /// Content and, at the next multiple of 8, runs.
         bytes: [u8; TYPED],
+    },
+    /// Content with its runs from the begin of the slot on, over both lines.
+    Wide {
+        /// Types and size.
+        label: Label,
     },
     /// Content in the area beside the slots.
     Buffered {
@@ -159,6 +170,7 @@ impl Packet {
                 content[..TYPED].copy_from_slice(bytes);
                 typed_line(&to_line(&content), label, stamp)
             }
+            Packet::Wide { label } => [0, 0, 0, 0, 0, 0, 0, wide_word(label, stamp)],
             Packet::Buffered { label, line, area_end } => buffered_line(label, *line, *area_end, stamp),
             Packet::HandOver { label, name } => hand_over_line(label, name, stamp),
             Packet::Request { label } => request_line(label, stamp),
@@ -199,13 +211,18 @@ impl Packet {
             }
             return Ok(Packet::Packed { packed: packed.content(), words: std::array::from_fn(|index| line[index]) });
         }
-        if kind == kind::TYPED {
+        if kind == kind::TYPED || kind == kind::WIDE {
             let label = Label { element, size: last >> 16 & 255, runs: (last >> 24) as u32 & 255 };
             check(&label)?;
-            if Parcel::needed(label.size as usize, label.runs as usize) > TYPED {
+            let is_wide = kind == kind::WIDE;
+            if needed(&label) > (if is_wide { SLOT_CONTENT } else { TYPED }) as u64 {
                 return Err(Nonsense("a short message is longer than a slot"));
             }
-            return Ok(Packet::Typed { label, bytes: array(&to_bytes(line)) });
+            return Ok(if is_wide {
+                Packet::Wide { label }
+            } else {
+                Packet::Typed { label, bytes: array(&to_bytes(line)) }
+            });
         }
         let label = Label { element, runs: (line[0] >> 32) as u32, size: line[1] };
         check(&label)?;
@@ -267,9 +284,21 @@ pub fn short_line(content: &Line, size: usize, stamp: Stamp) -> Line {
 #[inline]
 pub fn typed_line(content: &Line, label: &Label, stamp: Stamp) -> Line {
     let mut line = *content;
-    let kind = u64::from(kind::TYPED) | u64::from(label.element) << 8;
-    line[7] = kind | label.size << 16 | u64::from(label.runs as u8) << 24 | stamp.with(ANNOUNCEMENT);
+    line[7] = labelled_word(kind::TYPED, label, stamp);
     line
+}
+
+/// The last word of a [`Packet::Wide`].
+#[inline]
+pub fn wide_word(label: &Label, stamp: Stamp) -> u64 {
+    labelled_word(kind::WIDE, label, stamp)
+}
+
+/// A last word that has all of the label of short content.
+#[inline]
+fn labelled_word(kind: u8, label: &Label, stamp: Stamp) -> u64 {
+    let kind = u64::from(kind) | u64::from(label.element) << 8;
+    kind | label.size << 16 | u64::from(label.runs as u8) << 24 | stamp.with(ANNOUNCEMENT)
 }
 
 /// The line of what lies elsewhere: four words that tell where.
@@ -300,7 +329,7 @@ pub fn request_line(label: &Label, stamp: Stamp) -> Line {
     announcement_line(kind::REQUEST, label, [0; 4], stamp)
 }
 
-/// The line of content that is not as a slot has it: in a buffer, or with runs.
+/// The line of content that is not as a line has it: in a buffer, or with runs.
 #[cold]
 pub fn collected_line(parcel: &Parcel, stamp: Stamp) -> Line {
     let label = Label::of(parcel);
@@ -325,8 +354,21 @@ pub fn simple(last: u64, stamp: Stamp) -> Option<(usize, u8)> {
     if length != ANNOUNCEMENT {
         return Some((usize::from(length), BYTES));
     }
+    labelled(last, kind::TYPED, TYPED)
+}
+
+/// As [`simple`], of a line that is of [`Carries::Wide`].
+#[inline]
+pub fn wide(last: u64, stamp: Stamp) -> Option<Label> {
+    let (size, element) = stamp.is_next(last).then(|| labelled(last, kind::WIDE, SLOT_CONTENT))??;
+    Some(Label { element, size: size as u64, runs: 0 })
+}
+
+/// Size and element type that a last word tells, if all elements have it and the content is no longer than `most` bytes.
+#[inline]
+fn labelled(last: u64, kind: u8, most: usize) -> Option<(usize, u8)> {
     let (element, size, runs) = ((last >> 8) as u8, (last >> 16) as u8, (last >> 24) as u8);
-    let is_simple = last as u8 == kind::TYPED && runs == 0 && usize::from(size) <= TYPED;
+    let is_simple = last as u8 == kind && runs == 0 && usize::from(size) <= most;
     (is_simple && element != 0 && element != MIXED).then_some((usize::from(size), element))
 }
 
@@ -404,6 +446,8 @@ mod tests {
                 label: Label { element, size, runs: 0 },
                 bytes: [fill; TYPED]
             }),
+            (1u8..13, 0u64..=120).prop_map(|(element, size)| Packet::Wide { label: Label { element, size, runs: 0 } }),
+            (2u32..8, 16u64..=56).prop_map(|(runs, size)| Packet::Wide { label: Label { element: MIXED, size, runs } }),
             (label(), any::<u32>(), any::<u32>()).prop_map(|(label, line, area_end)| Packet::Buffered {
                 label,
                 line,
@@ -433,7 +477,7 @@ mod tests {
         }
 
         #[test]
-        fn the_hot_path_decodes_what_the_general_one_does(line: [u64; 8], position: u32, kind in 0u64..3, length in 61u64..64) {
+        fn the_hot_path_decodes_what_the_general_one_does(line: [u64; 8], position: u32, kind in 0u64..7, length in 61u64..64) {
             let mut line = line;
             line[7] = line[7] & !(255 << 56 | 255 << 48 | 255) | length << 56 | u64::from(position as u8) << 48 | kind;
             if let Some((size, element)) = simple(line[7], Stamp::of(position, 64)) {
@@ -444,6 +488,9 @@ mod tests {
                     }
                     other => prop_assert!(false, "{other:?}"),
                 }
+            }
+            if let Some(label) = wide(line[7], Stamp::of(position, 64)).filter(|_| length == 63) {
+                prop_assert_eq!(Packet::read(&line, position), Ok(Packet::Wide { label }));
             }
         }
 

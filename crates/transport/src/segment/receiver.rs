@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use deck_segment::fabric::Line;
 use deck_segment::layout::{LINE, LINE_WORDS};
-use deck_segment::{Buffer, HeapMemory, Lines, Region, Remote, Words};
+use deck_segment::{Buffer, HeapMemory, MappedSlots, Region, Remote, Words};
 use deck_sync::atomic::Ordering;
 use deck_sync::{Error, ErrorKind, NodeId, Result, barrier, point};
 
@@ -44,12 +44,23 @@ pub enum Glance {
     Unclear,
 }
 
+/// What is fetched while a receiver waits, beside the line that tells of a message: content lies where that of the last message lay.
+#[derive(Clone, Copy)]
+enum Expected {
+    /// Nothing.
+    Line,
+    /// The first line of the slot.
+    Slot,
+    /// So many lines of the area.
+    Beside(u32),
+}
+
 /// The receiving end of one ring.
 pub struct Receiver<R: Remote> {
     from: NodeId,
     shape: Shape,
     count: u32,
-    slots: Lines,
+    slots: MappedSlots,
     /// Offset of the area in the ring.
     beside: usize,
     /// What may be owed; computed once, as they are needed with every message.
@@ -83,8 +94,7 @@ pub struct Receiver<R: Remote> {
     is_hot: bool,
     /// Messages with a slot of their own since the last look that found none.
     in_a_row: u32,
-    /// Lines of the area to look at while waiting: as many as the last message had.
-    expected_lines: u32,
+    expected: Expected,
     /// The heap that the last buffer lay in.
     heap: Option<Arc<HeapMemory>>,
     /// Buffers that were taken over from a dead sender and are still to be retrieved.
@@ -117,7 +127,7 @@ impl<R: Remote> Receiver<R> {
         Receiver {
             from: parts.from,
             count: parts.shape.slots(),
-            slots: Lines::of(&parts.ring, parts.shape.slots()),
+            slots: MappedSlots::of(&parts.ring, parts.shape.slots()),
             beside: parts.shape.area(),
             slack: parts.shape.slack(),
             area_slack: parts.shape.area_slack(),
@@ -142,7 +152,7 @@ impl<R: Remote> Receiver<R> {
             bytes: 0,
             is_hot: false,
             in_a_row: 0,
-            expected_lines: 0,
+            expected: Expected::Line,
             heap: None,
             adopted: VecDeque::new(),
             promised: VecDeque::new(),
@@ -303,6 +313,7 @@ impl<R: Remote> Receiver<R> {
     fn take_here(&mut self, last: u64, into: &mut Parcel) -> Option<Protocol> {
         let (is_taken, protocol) = match Carries::of(last) {
             Carries::Line => (self.take_line(last, into), Protocol::Short),
+            Carries::Wide => (self.take_wide(last, into), Protocol::Short),
             Carries::Small => (self.take_small(Packed::from_word(last), into), Protocol::Short),
             Carries::Beside => (self.take_beside(last, into), Protocol::Buffered),
             Carries::HandOver => (self.take_over(last, into), Protocol::ZeroCopy),
@@ -317,8 +328,11 @@ impl<R: Remote> Receiver<R> {
         if !self.stamp.is_next(packed.word()) || !packed.is_possible() || packed.count() <= self.taken {
             return false;
         }
+        if self.known == 0 {
+            if packed.count() == packed::MESSAGES { self.note_whole_slot() } else { self.in_a_row = 0 }
+        }
         (self.packed, self.known) = (packed, packed.count());
-        self.expected_lines = 0;
+        self.expected = Expected::Line;
         self.take_known(into);
         true
     }
@@ -364,12 +378,26 @@ impl<R: Remote> Receiver<R> {
         true
     }
 
-    /// Takes the message that is all of the slot at `head`.
+    /// Takes the message that has both lines of the slot at `head`, if `into` has a buffer for it.
+    #[inline(never)]
+    fn take_wide(&mut self, last: u64, into: &mut Parcel) -> bool {
+        let Some(label) = packet::wide(last, self.stamp) else { return false };
+        // SAFETY: the slot is readable for what the label needs.
+        if !self.slots.with_content(self.head, |data| unsafe { into.copy_in_place(&label, data) }) {
+            return false;
+        }
+        self.expected = Expected::Slot;
+        self.leave_whole_slot();
+        self.count_short();
+        true
+    }
+
+    /// Takes the message that has one line of the slot at `head`.
     #[inline]
     fn take_line(&mut self, last: u64, into: &mut Parcel) -> bool {
         let Some((size, element)) = packet::simple(last, self.stamp) else { return false };
         into.set_words(self.slots.line(self.head), size, element);
-        self.expected_lines = 0;
+        self.expected = Expected::Line;
         self.leave_whole_slot();
         self.count_short();
         true
@@ -397,10 +425,16 @@ impl<R: Remote> Receiver<R> {
             Packet::Typed { label, bytes } => {
                 // SAFETY: `Packet::read` has checked that content and runs lie in `bytes`.
                 unsafe { into.copy_collected(&label, bytes.as_ptr(), heap)? };
-                self.expected_lines = 0;
+                self.expected = Expected::Line;
                 Protocol::Short
             }
             Packet::Short { .. } => unreachable!("that is simple"),
+            Packet::Wide { label } => {
+                // SAFETY: `Packet::read` has checked that content and runs lie in the slot.
+                self.slots.with_content(self.head, |data| unsafe { into.copy_collected(&label, data, heap) })?;
+                self.expected = Expected::Slot;
+                Protocol::Short
+            }
             Packet::Packed { .. } => return Err(self.nonsense("a slot has fewer small messages than before")),
             Packet::Buffered { label, line, area_end } => {
                 let Some(data) = self.beside(&label, line) else {
@@ -433,14 +467,20 @@ impl<R: Remote> Receiver<R> {
         Ok(Some(protocol))
     }
 
-    /// Nothing has arrived. If the last message lay in the area, the next one will lie behind it: its lines are fetched as soon
-    /// as they are written, beside the slot and not after it.
+    /// Nothing has arrived. The lines in which content is expected are fetched as soon as they are written, beside the one that tells of it
+    /// and not after that.
     #[inline]
     fn expect_content(&self) {
-        let mask = self.shape.area_lines - 1;
-        for ahead in 0..self.expected_lines {
-            let line = (self.area.wrapping_add(ahead) & mask) as usize;
-            self.ring.prefetch((self.beside + line * LINE) / 8);
+        match self.expected {
+            Expected::Line => {}
+            Expected::Slot => self.slots.prefetch_first(self.head),
+            Expected::Beside(lines) => {
+                let mask = self.shape.area_lines - 1;
+                for ahead in 0..lines {
+                    let line = (self.area.wrapping_add(ahead) & mask) as usize;
+                    self.ring.prefetch((self.beside + line * LINE) / 8);
+                }
+            }
         }
     }
 
@@ -451,10 +491,16 @@ impl<R: Remote> Receiver<R> {
         (self.taken, self.known, self.packed) = (0, 0, Packed::default());
     }
 
-    /// As [`Receiver::leave_slot`] if one message took all of it. Not for small ones: of their slots few are in use at a time.
+    /// As [`Receiver::leave_slot`], of a slot that had one message.
     #[inline]
     fn leave_whole_slot(&mut self) {
+        self.note_whole_slot();
         self.leave_slot();
+    }
+
+    /// Nothing more will be added to the slot at `head`, which has just been found.
+    #[inline]
+    fn note_whole_slot(&mut self) {
         self.in_a_row += 1;
         if self.in_a_row > BEHIND {
             self.slots.prefetch(self.head.wrapping_add(PREFETCH));
@@ -484,7 +530,7 @@ impl<R: Remote> Receiver<R> {
     #[inline]
     fn leave_area(&mut self, label: &Label, area_end: u32) {
         self.area = area_end;
-        self.expected_lines = (needed(label).div_ceil(LINE as u64) as u32).min(EXPECTED_LINES);
+        self.expected = Expected::Beside((needed(label).div_ceil(LINE as u64) as u32).min(EXPECTED_LINES));
     }
 
     /// Tells the sender how far the ring is free, unless that can wait until there is nothing to retrieve: the line that it is

@@ -4,7 +4,7 @@
 //! receiver's segment; its credits and everything else that the receiver writes lie in the sender's. So each side only
 //! ever *writes* across and *reads* at home.
 
-use deck_segment::layout::LINE;
+use deck_segment::layout::{LINE, SLOT};
 use deck_sync::{Error, ErrorKind, Result};
 
 /// How large a ring is. Both sides compute the same offsets from it.
@@ -24,7 +24,7 @@ pub struct Shape {
 
 /// A ring for fewer messages is meant to hold its posters back, and has a slot for each. Others count slots: they have room for
 /// several times as many small messages.
-const SHARED_FROM: u32 = 56;
+const SHARED_FROM: u32 = 28;
 
 /// The most messages a ring can be asked to hold.
 pub const MESSAGES_MAX: u32 = 57_344;
@@ -85,7 +85,7 @@ impl Shape {
 
     /// Offset of the area in the ring's memory at the receiver.
     pub fn area(&self) -> usize {
-        self.slots() as usize * LINE
+        self.slots() as usize * SLOT
     }
 
     /// Offset of the line in which the sender asks for credits.
@@ -219,14 +219,14 @@ impl Stamp {
 mod tests {
     use super::*;
 
-    const DEFAULT: Shape = Shape { messages: 56, bytes: 64 << 20, area_lines: 32, is_mapped: true, shares_slots: true };
+    const DEFAULT: Shape = Shape { messages: 28, bytes: 64 << 20, area_lines: 32, is_mapped: true, shares_slots: true };
 
     #[test]
     fn parts_lie_where_the_layout_page_says() {
         assert_eq!((DEFAULT.area(), DEFAULT.hungry(), DEFAULT.done()), (4096, 6144, 6208));
         assert_eq!((DEFAULT.ring_bytes(), DEFAULT.credit_bytes()), (6208, 128));
         let unmapped = Shape { is_mapped: false, ..DEFAULT };
-        assert_eq!((unmapped.ring_bytes(), unmapped.answers(), unmapped.credit_bytes()), (6208 + 512, 128, 128 + 1024));
+        assert_eq!((unmapped.ring_bytes(), unmapped.answers(), unmapped.credit_bytes()), (6208 + 256, 128, 128 + 512));
     }
 
     #[test]

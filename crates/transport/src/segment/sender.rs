@@ -11,8 +11,8 @@
 use std::sync::Arc;
 
 use deck_segment::fabric::{Line, Slots};
-use deck_segment::layout::{LINE, LINE_WORDS};
-use deck_segment::{Lines, Region, Remote, Words};
+use deck_segment::layout::{LINE, LINE_WORDS, SLOT_CONTENT};
+use deck_segment::{MappedSlots, Region, Remote, Words};
 use deck_sync::atomic::{AtomicU32, Ordering};
 use deck_sync::{Biased, Error, ErrorKind, Event, NodeId, barrier, point};
 
@@ -20,14 +20,12 @@ use super::packed::Packed;
 use super::packet::{self, Label};
 use super::ring::{Position, RingPlace, Shape, Stamp, credit};
 use crate::parcel::{BYTES, Parcel, Small};
-use crate::protocol::{Budget, Protocol, SHORT_TYPED, Thresholds, choose};
+use crate::protocol::{Budget, Protocol, Thresholds, choose};
 use crate::traffic::Traffic;
 use zero_copy::InFlight;
 
 mod zero_copy;
 
-/// How many slots ahead of the one that is written next a line is taken from the receiver's core.
-const EXPECT: u32 = 8;
 const AREA_MASK: u32 = (1 << 31) - 1;
 
 /// Why a message was not posted. It is still the caller's.
@@ -37,8 +35,6 @@ pub enum Refusal {
     Full,
     /// No room now: this node's budget, shared by all its rings.
     Budget,
-    /// No room to copy it, and it is in no buffer that could be handed over: post [`Parcel::in_buffer`] instead.
-    NeedsBuffer,
     /// The mail box was closed.
     Closed,
     /// Its node died.
@@ -239,7 +235,7 @@ impl<R: Remote> Sender<R> {
 
     /// Where small messages are added to slots.
     #[inline(always)]
-    fn shared_slots(&self) -> Option<&Lines> {
+    fn shared_slots(&self) -> Option<&MappedSlots> {
         // Where lines travel as packets, adding to one is sending another.
         self.slots.mapped().filter(|_| self.shape.shares_slots)
     }
@@ -249,21 +245,21 @@ impl<R: Remote> Sender<R> {
     #[inline]
     pub fn post_quickly(&self, parcel: &Parcel) -> Option<Protocol> {
         match (self.shared_slots(), parcel.small()) {
-            (Some(lines), Some(small)) => self.post_small_quickly(lines, &small),
+            (Some(slots), Some(small)) => self.post_small_quickly(slots, &small),
             _ => self.post_longer_quickly(parcel),
         }
     }
 
     #[inline(always)]
-    fn post_small_quickly(&self, lines: &Lines, small: &Small) -> Option<Protocol> {
-        self.posting.visit_as_favourite(|posting| self.post_at_once(posting, lines, small))?
+    fn post_small_quickly(&self, slots: &MappedSlots, small: &Small) -> Option<Protocol> {
+        self.posting.visit_as_favourite(|posting| self.post_at_once(posting, slots, small))?
     }
 
     /// Posts a small message if nothing else is to be done. Budget: two words of the slot, the second line of credits. No locked
     /// operation, no allocation, no system call.
     #[inline(always)]
-    fn post_at_once(&self, posting: &mut Posting, lines: &Lines, small: &Small) -> Option<Protocol> {
-        (!self.is_closed() && self.pack(posting, lines, small)).then_some(Protocol::Short)
+    fn post_at_once(&self, posting: &mut Posting, slots: &MappedSlots, small: &Small) -> Option<Protocol> {
+        (!self.is_closed() && self.pack(posting, slots, small)).then_some(Protocol::Short)
     }
 
     /// Not inlined: small messages would pay for it.
@@ -274,26 +270,38 @@ impl<R: Remote> Sender<R> {
         }
         let (posting, size) = (&self.posting, parcel.size());
         if let Some(line) = parcel.inline_line()
-            && (parcel.element() == BYTES || size <= SHORT_TYPED)
+            && (parcel.element() == BYTES || size <= packet::TYPED)
         {
             return posting.visit_as_favourite(|posting| self.post_line_at_once(posting, line, parcel))?;
         }
         match choose(parcel, &self.thresholds, self.shape.area_max()) {
+            Protocol::Short => posting.visit_as_favourite(|posting| self.post_wide_at_once(posting, parcel))?,
             Protocol::Buffered => posting.visit_as_favourite(|posting| self.post_beside_at_once(posting, parcel))?,
             Protocol::ZeroCopy if parcel.buffer().is_some_and(|buffer| buffer.heap().owner() == self.own) => {
                 posting.visit_as_favourite(|posting| self.post_zero_copy_at_once(posting, parcel))?
             }
-            _ => None,
+            Protocol::ZeroCopy => None,
         }
     }
 
     /// Posts what lies in a line already, if nothing else is to be done. Every instruction before the line is written is part of the
-    /// latency. Budget: all of the slot, and the one that will be written eight messages later is fetched; the second line of credits.
-    /// No locked operation, no allocation, no system call.
+    /// latency. Budget: the second line of the slot; the second line of credits. No locked operation, no allocation, no system call.
     #[inline(always)]
     fn post_line_at_once(&self, posting: &mut Posting, line: &Line, parcel: &Parcel) -> Option<Protocol> {
         self.has_room(posting).then(|| {
             self.publish(posting, &Self::line(line, parcel, posting.stamp));
+            self.traffic.count(Protocol::Short, parcel.size());
+            Protocol::Short
+        })
+    }
+
+    /// Posts content of one type that takes both lines of a slot, if nothing else is to be done. Budget: these; the second line of
+    /// credits. No locked operation, no allocation, no system call.
+    #[inline(always)]
+    fn post_wide_at_once(&self, posting: &mut Posting, parcel: &Parcel) -> Option<Protocol> {
+        self.has_room(posting).then(|| {
+            // SAFETY: a parcel's content is readable for its size.
+            unsafe { self.publish_wide(posting, &Label::of(parcel), parcel.data().as_ptr()) };
             self.traffic.count(Protocol::Short, parcel.size());
             Protocol::Short
         })
@@ -327,7 +335,7 @@ impl<R: Remote> Sender<R> {
         posting.room != 0 && !self.is_closed()
     }
 
-    /// The slot of inline content of one type.
+    /// The line of inline content of one type.
     #[inline]
     fn line(content: &Line, parcel: &Parcel, stamp: Stamp) -> Line {
         if parcel.element() == BYTES {
@@ -356,18 +364,26 @@ impl<R: Remote> Sender<R> {
     }
 
     fn post_short(&self, posting: &mut Posting, parcel: &Parcel) -> Result<Protocol, Refusal> {
-        if let (Some(lines), Some(small)) = (self.shared_slots(), parcel.small()) {
-            while self.post_at_once(posting, lines, &small).is_none() {
+        if let (Some(slots), Some(small)) = (self.shared_slots(), parcel.small()) {
+            while self.post_at_once(posting, slots, &small).is_none() {
                 self.check_slot(posting)?;
             }
             return Ok(Protocol::Short);
         }
         self.check_slot(posting)?;
-        let line = match parcel.inline_line().filter(|_| parcel.runs() == 0) {
-            Some(line) => Self::line(line, parcel, posting.stamp),
-            None => packet::collected_line(parcel, posting.stamp),
-        };
-        self.publish(posting, &line);
+        let in_a_line = if parcel.element() == BYTES { packet::PAYLOAD } else { packet::TYPED };
+        if Parcel::needed(parcel.size(), parcel.runs()) > in_a_line {
+            let mut collected = [0u8; SLOT_CONTENT];
+            parcel.collect(&mut collected);
+            // SAFETY: the protocol is chosen by what the label needs, which the array has room for.
+            unsafe { self.publish_wide(posting, &Label::of(parcel), collected.as_ptr()) };
+        } else {
+            let line = match parcel.inline_line().filter(|_| parcel.runs() == 0) {
+                Some(line) => Self::line(line, parcel, posting.stamp),
+                None => packet::collected_line(parcel, posting.stamp),
+            };
+            self.publish(posting, &line);
+        }
         self.traffic.count(Protocol::Short, parcel.size());
         Ok(Protocol::Short)
     }
@@ -452,7 +468,6 @@ impl<R: Remote> Sender<R> {
             return Err(Refusal::Failed(Error::new(ErrorKind::Corrupt, what).with_peer(self.receiver)));
         }
         posting.room = self.limit - used;
-        (0..EXPECT).for_each(|ahead| self.expect(posting, ahead));
         if used == self.limit { Err(self.closed_or(Refusal::Full)) } else { Ok(()) }
     }
 
@@ -490,6 +505,26 @@ impl<R: Remote> Sender<R> {
         point("post/reserved");
         // Release (in the fabric): pairs with: ring/slot.
         self.slots.write(posting.position, line);
+        self.leave_slot(posting);
+    }
+
+    /// As [`Sender::publish`], for content with its runs that is too long for a line.
+    ///
+    /// # Safety
+    /// `data` is readable for what the label needs.
+    #[inline(always)]
+    unsafe fn publish_wide(&self, posting: &mut Posting, label: &Label, data: *const u8) {
+        point("post/reserved");
+        let last = packet::wide_word(label, posting.stamp);
+        // Release (in the fabric): pairs with: ring/slot.
+        // SAFETY: `data` is readable for what the label needs (caller).
+        unsafe { self.slots.write_whole(posting.position, data, packet::needed(label) as usize, last) };
+        self.leave_slot(posting);
+    }
+
+    /// All of a slot was written.
+    #[inline(always)]
+    fn leave_slot(&self, posting: &mut Posting) {
         posting.open = Packed::NONE;
         self.next_slot(posting);
         self.announce();
@@ -497,7 +532,7 @@ impl<R: Remote> Sender<R> {
 
     /// Adds a small message to the slot before, or begins another one with it. False if there is none.
     #[inline(always)]
-    fn pack(&self, posting: &mut Posting, lines: &Lines, small: &Small) -> bool {
+    fn pack(&self, posting: &mut Posting, slots: &MappedSlots, small: &Small) -> bool {
         point("post/reserved");
         let (position, packed) = match posting.open.and(small.size, small.element) {
             Some(added) => (posting.position.wrapping_sub(1), added),
@@ -509,7 +544,7 @@ impl<R: Remote> Sender<R> {
             }
         };
         posting.open = packed;
-        let line = lines.line(position);
+        let line = slots.line(position);
         // Relaxed: ordered by the release of the last word.
         line[packed.last()].store(small.word, Ordering::Relaxed);
         // Release: pairs with: ring/slot.
@@ -524,7 +559,6 @@ impl<R: Remote> Sender<R> {
         posting.position = posting.position.wrapping_add(1);
         posting.stamp = Stamp::of(posting.position, self.count);
         posting.room -= 1;
-        self.expect(posting, EXPECT - 1);
     }
 
     /// A message is in the ring.
@@ -538,14 +572,6 @@ impl<R: Remote> Sender<R> {
         barrier::light();
         if self.credit.get(credit::HOT).load(Ordering::Relaxed) == 0 {
             self.ring_bell();
-        }
-    }
-
-    /// Fetches the line of a slot that will be written soon, unless the receiver may still have to read it.
-    #[inline]
-    fn expect(&self, posting: &Posting, ahead: u32) {
-        if ahead < posting.room {
-            self.slots.expect(posting.position.wrapping_add(ahead));
         }
     }
 

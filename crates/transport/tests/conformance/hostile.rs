@@ -10,7 +10,7 @@ use deck_transport::{Parcel, Refusal};
 
 use crate::world::{Fabric, Node, Ring, job, pattern};
 
-/// Writes a line into the slot of `position`, as the sender could.
+/// Writes the line of `position` that tells of a message, as the sender could.
 fn write<F: Fabric>(ring: &Ring<F>, position: u32, line: [u64; 8]) {
     for (word, value) in line.into_iter().enumerate() {
         ring.words.get(ring.slot_word(position, word)).store(value, Ordering::Release);
@@ -83,6 +83,28 @@ pub fn small_messages_that_cannot_be_are_corrupt<F: Fabric>(seed: u64) {
     expect_corrupt(ring.try_take(&nodes[1]));
 }
 
+pub fn content_that_is_too_long_for_a_slot_is_corrupt<F: Fabric>(seed: u64) {
+    let nodes = job::<2>();
+    // As docs/layout/slot.md has it: kind, element code, bytes of content, runs.
+    let label = |element: u64, bytes: u64, runs: u64| 6 | element << 8 | bytes << 16 | runs << 24 | 63 << 56 | 1 << 62;
+    for (what, last) in [
+        ("a byte too many", label(1, 121, 0)),
+        ("the most that can be said", label(1, 255, 0)),
+        ("no room for the runs", label(255, 105, 2)),
+        ("no element type", label(0, 64, 0)),
+        ("several element types without runs", label(255, 64, 0)),
+        ("runs of one element type", label(1, 64, 2)),
+        ("another sequence", label(1, 64, 0) | 1 << 48),
+    ] {
+        let mut ring = ring_with::<F>(&nodes, seed, [1, 2, 3, 4, 5, 6, 7, last]);
+        assert!(ring.receiver.has_next(), "{what}");
+        expect_corrupt(ring.try_take(&nodes[1]));
+    }
+    let mut ring = ring_with::<F>(&nodes, seed, [1, 2, 3, 4, 5, 6, 7, label(1, 120, 0)]);
+    let taken = ring.take(&nodes[1]);
+    assert_eq!((taken.size(), &taken.bytes()[112..]), (120, &7u64.to_le_bytes()[..]));
+}
+
 /// Random numbers (splitmix64, Steele et al. 2014).
 struct Random(u64);
 
@@ -109,7 +131,7 @@ pub fn random_slots_are_read_or_refused<F: Fabric>(seed: u64) {
             Packet::Request { label: Label { element: 1, size: 1, runs: 0 } }.write(position, ring.shape.slots());
         // Sequence, tag and length are right more often than chance would have it, and so are kinds and small numbers.
         line[7] = (line[7] & !(0xffff << 48)) | (good[7] & (0xffff << 48));
-        line[7] = (line[7] & !0xffff) | (random.next() % 6) | (random.next() % 14) << 8;
+        line[7] = (line[7] & !0xffff) | (random.next() % 7) | (random.next() % 14) << 8;
         for word in &mut line[..6] {
             match random.next() % 4 {
                 0 => *word &= 0xffff,

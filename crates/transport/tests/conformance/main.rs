@@ -102,6 +102,7 @@ conformance! {
         a_slot_with_another_sequence_is_corrupt,
         a_tag_that_does_not_exist_is_corrupt,
         small_messages_that_cannot_be_are_corrupt,
+        content_that_is_too_long_for_a_slot_is_corrupt,
         random_slots_are_read_or_refused,
         impossible_lengths_places_and_names_are_corrupt,
         a_slot_that_changes_after_it_was_answered_is_corrupt,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use deck_segment::fabric::Host;
 use deck_segment::fabric::adversary::Adversary;
 use deck_segment::layout::{DATA, LINE};
-use deck_segment::{HeapMemory, HeapOptions, Remote, Rest, Seat, Segment, Words};
+use deck_segment::{HeapMemory, HeapOptions, Remote, Rest, Seat, Segment, Words, slot_offset};
 use deck_sync::{Error, NodeId};
 use deck_transport::segment::receiver::ReceiverParts;
 use deck_transport::segment::sender::SenderParts;
@@ -270,9 +270,9 @@ impl<F: Fabric> Ring<F> {
         assert!(!self.sender.reap(), "something is still in flight");
     }
 
-    /// Word `word` of the slot of `position`.
+    /// Word `word` of the line of `position` that tells of a message.
     pub fn slot_word(&self, position: u32, word: usize) -> usize {
-        (position & (self.shape.slots() - 1)) as usize * (LINE / 8) + word
+        (slot_offset(position, self.shape.slots()) + LINE) / 8 + word
     }
 }
 

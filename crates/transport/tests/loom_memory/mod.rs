@@ -3,12 +3,17 @@
 
 use std::sync::Arc;
 
-use deck_segment::{HeapMemory, Lines, Remote, Seat, Words};
+use deck_segment::{HeapMemory, MappedSlots, Remote, Seat, Words};
 use deck_sync::NodeId;
 use deck_sync::atomic::Ordering;
 use deck_transport::segment::receiver::ReceiverParts;
 use deck_transport::segment::sender::SenderParts;
 use deck_transport::{Budget, Heaps, Parcel, Receiver, RingPlace, Sender, Shape, Thresholds};
+
+const BYTE: u8 = 1;
+const INT32: u8 = 5;
+/// Bytes of a [`wide`] message: no buffer is needed for it, which a model has not.
+const WIDE: usize = 60;
 
 /// Another node's memory: stores as in `fabric::Host`.
 pub struct Memory(pub Words);
@@ -16,11 +21,11 @@ pub struct Memory(pub Words);
 impl Remote for Memory {
     const IS_MAPPED: bool = true;
 
-    type Slots = Lines;
+    type Slots = MappedSlots;
 
-    fn slots(&self, offset: usize, count: u32) -> Lines {
+    fn slots(&self, offset: usize, count: u32) -> MappedSlots {
         assert_eq!(offset, 0, "a model has nothing but the ring");
-        Lines::of(&self.0, count)
+        MappedSlots::of(&self.0, count)
     }
 
     fn write_word(&self, offset: usize, value: u64) {
@@ -110,27 +115,36 @@ pub fn message(value: u64) -> Parcel {
     content[..8].copy_from_slice(&value.to_le_bytes());
     content[48..56].copy_from_slice(&(!value).to_le_bytes());
     content[56..].fill(value as u8);
-    parcel(&content)
+    parcel(BYTE, &content)
+}
+
+/// Content that begins in the line before the one that tells of it, as it has a type and is too long for that: a number in every word.
+pub fn wide(value: u64) -> Parcel {
+    parcel(INT32, &[value.to_le_bytes(); 8].concat()[..WIDE])
 }
 
 /// Content that shares its slot with others: the number alone.
 pub fn small(value: u64) -> Parcel {
-    parcel(&value.to_le_bytes())
+    parcel(BYTE, &value.to_le_bytes())
 }
 
-fn parcel(content: &[u8]) -> Parcel {
+fn parcel(element: u8, content: &[u8]) -> Parcel {
     let heap = HeapMemory::model(NodeId(0), Seat(0)).expect("a page of memory");
     let mut parcel = Parcel::default();
     // SAFETY: the slice is readable for its length.
-    unsafe { parcel.append(1, content.as_ptr(), content.len(), &heap) }.expect("it fits inline");
+    unsafe { parcel.append(element, content.as_ptr(), content.len(), &heap) }.expect("it fits inline");
     parcel
 }
 
-/// What [`message`] or [`small`] put in.
+/// What [`message`], [`small`] or [`wide`] put in.
 pub fn number(parcel: &Parcel) -> u64 {
     let word = |at: usize| u64::from_le_bytes(parcel.bytes()[at..at + 8].try_into().expect("eight bytes"));
     let value = word(0);
     if parcel.size() == 8 {
+        return value;
+    }
+    if parcel.size() == WIDE {
+        assert!((0..WIDE - 8).step_by(8).all(|at| word(at) == value), "a torn slot");
         return value;
     }
     assert_eq!(word(48), !value, "a torn line");

@@ -9,7 +9,7 @@ use deck_sync::{NodeId, Result};
 
 use super::super::packet::{self, Label, Packet, needed};
 use super::super::ring::{Position, tag};
-use super::{Heaps, Receiver};
+use super::{Expected, Heaps, Receiver};
 use crate::parcel::Parcel;
 use crate::protocol::Protocol;
 
@@ -44,7 +44,7 @@ impl<R: Remote> Receiver<R> {
     #[inline]
     fn leave_buffer(&mut self, label: &Label) {
         self.bytes = self.bytes.wrapping_add(needed(label));
-        self.expected_lines = 0;
+        self.expected = Expected::Line;
     }
 
     pub(super) fn take_hand_over(

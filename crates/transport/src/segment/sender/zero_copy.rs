@@ -27,7 +27,7 @@ impl<R: Remote> Sender<R> {
     /// operations, and one for the node's budget unless as much is left here. The line of credits is looked at when the message is on
     /// its way. No allocation, no system call.
     pub(super) fn post_zero_copy(&self, posting: &mut Posting, parcel: &Parcel) -> Result<Protocol, Refusal> {
-        let Some(buffer) = parcel.buffer() else { return Err(Refusal::NeedsBuffer) };
+        let buffer = parcel.buffer().expect("what is too long for a slot lies in a buffer");
         let label = Label::of(parcel);
         let bytes = Parcel::needed(parcel.size(), parcel.runs()) as u64;
         if bytes > self.budget.limit() {
