@@ -99,7 +99,7 @@ FUZZ_INPUTS := $(FUZZ_FOLDER)/inputs
 fuzz: ## build the fuzz targets and give each 2,000 random inputs
 	CARGO_TARGET_DIR=$(FUZZ_FOLDER) $(CARGO) build --manifest-path fuzz/Cargo.toml $(LOCKED)
 	@rm -rf $(FUZZ_INPUTS) && mkdir -p $(FUZZ_INPUTS)
-	@head -c 1024000 /dev/urandom | split -a 4 -b 512 - $(FUZZ_INPUTS)/
+	@head -c 1536000 /dev/urandom | split -a 4 -b 768 - $(FUZZ_INPUTS)/
 	@for target in $(FUZZ_TARGETS); do \
 		echo "$$target: $$(ls $(FUZZ_INPUTS) | wc -l) random inputs"; \
 		$(FUZZ_FOLDER)/debug/$$target -artifact_prefix=$(FUZZ_FOLDER)/ $(FUZZ_INPUTS)/* > $(FUZZ_FOLDER)/log 2>&1 || { \

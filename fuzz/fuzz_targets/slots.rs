@@ -15,7 +15,8 @@ use deck_transport::segment::ring::tag;
 use deck_transport::{Heaps, Parcel, Receiver, Shape};
 use libfuzzer_sys::fuzz_target;
 
-const SHAPE: Shape = Shape { messages: 4, bytes: 1 << 20, area_lines: 4, is_mapped: true, shares_slots: true };
+/// Four slots.
+const SHAPE: Shape = Shape { messages: 3, bytes: 1 << 20, area_lines: 4, is_mapped: true, shares_slots: true };
 
 /// The receiver's own heap and that of the sender as the receiver sees it. Made once: a segment costs system calls.
 struct Job {
@@ -39,14 +40,15 @@ static JOB: LazyLock<Job> = LazyLock::new(|| {
 
 fuzz_target!(|input: ([[u64; SLOT_WORDS]; 4], [u64; 32])| {
     let (mut slots, area) = input;
+    assert_eq!(SHAPE.slots() as usize, slots.len());
     let ring = JOB.own.region(SHAPE.ring_bytes()).expect("there is memory");
     let credit = JOB.own.region(SHAPE.credit_bytes()).expect("there is memory");
     for (position, slot) in (0u32..).zip(&mut slots) {
         // Sequence and tag are right: without them nothing else is looked at.
         let last = &mut slot[SLOT_WORDS - 1];
-        let head = u64::from(position) | u64::from(tag(position, 4)) << 14 | (*last >> 56 & 63) << 8;
+        let head = u64::from(position) | u64::from(tag(position, SHAPE.slots())) << 14 | (*last >> 56 & 63) << 8;
         *last = *last << 16 >> 16 | head << 48;
-        let place = slot_offset(position, 4) / 8;
+        let place = slot_offset(position, SHAPE.slots()) / 8;
         (0..SLOT_WORDS).for_each(|word| ring.words().get(place + word).store(slot[word], Ordering::Relaxed));
     }
     for (index, word) in area.iter().enumerate() {

@@ -8,8 +8,8 @@ use deck_mudeck::{ErrorKind, Mailbox, MailboxClone, MailboxOptions, Message, Nod
 use job::{SOON, job_of, wait_until};
 
 const THREADS: u64 = 4;
-/// Sizes of messages that travel in a word, in a slot, beside it, and in a buffer that is handed over.
-const SIZES: [usize; 4] = [8, 62, 300, 5000];
+/// Sizes of messages that travel in a word, in one line of a slot, in both, beside it, and in a buffer that is handed over.
+const SIZES: [usize; 5] = [8, 62, 100, 300, 5000];
 
 /// Numbered messages of one thread.
 struct Stream<'a> {

@@ -29,7 +29,7 @@ pub trait Remote: Send + Sync + 'static {
     /// Slots of a ring in that segment.
     type Slots: Slots;
 
-    /// The `count` slots, a power of two, that begin at `offset`, a multiple of 64.
+    /// The `count` slots, a power of two, that begin at `offset`, a multiple of [`SLOT`](crate::layout::SLOT).
     fn slots(&self, offset: usize, count: u32) -> Self::Slots;
 
     /// Writes one word at a multiple of 8; on host memory with release.
@@ -56,7 +56,7 @@ pub trait Slots: Send + Sync + 'static {
     fn write(&self, position: u32, line: &Line);
 
     /// Writes `bytes` bytes from the begin of the slot of `position` on, and then its last word: a reader that sees that (with acquire)
-    /// sees all of them.
+    /// sees all of them. What is between them is anything.
     ///
     /// # Panics
     /// If the slot has no room for so many.

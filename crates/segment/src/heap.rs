@@ -15,7 +15,7 @@ use crate::blocks::Blocks;
 use crate::buffer::{Buffer, BufferName};
 use crate::holders::{self, Holder};
 use crate::huge::HugePages;
-use crate::layout::{self, BUFFERS, DATA, LINE, LINE_WORDS, header, holder};
+use crate::layout::{self, BUFFERS, DATA, LINE, LINE_WORDS, SLOT, header, holder};
 use crate::rest::Rest;
 use crate::{MemoryFacts, Numa, NumaChoice, Region, Seat, Segment, Words, limits, prefetch};
 
@@ -428,7 +428,7 @@ impl HeapMemory {
         }
     }
 
-    /// A zeroed region of `bytes` for a ring or a mail box, 64-byte aligned, near to the calling thread. Only in the owner.
+    /// A zeroed region of `bytes` for a ring or a mail box, at a multiple of [`SLOT`], near to the calling thread. Only in the owner.
     ///
     /// # Errors
     /// [`ErrorKind::NoMemory`] with the remedy.
@@ -448,7 +448,10 @@ impl HeapMemory {
         self.check_size(bytes)?;
         let bytes = bytes.next_multiple_of(LINE);
         let (own, mut blocks) = self.blocks()?;
-        let (offset, part) = blocks.take_range(bytes, part, &|index| self.claim_free(own, index))?;
+        // Two lines that a processor fetches together are to be one slot.
+        let (taken, part) = blocks.take_range(bytes + LINE, part, &|index| self.claim_free(own, index))?;
+        let offset = taken.next_multiple_of(SLOT);
+        blocks.give_range(if offset == taken { offset + bytes } else { taken }, LINE, part);
         drop(blocks);
         let region = Region::taken(self.clone(), offset, bytes, part);
         let words = region.words();

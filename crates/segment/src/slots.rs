@@ -21,6 +21,7 @@ const STRIDE: u32 = 11;
 /// Where the slot of `position` lies, in bytes from the first of `count` slots.
 #[inline]
 pub fn slot_offset(position: u32, count: u32) -> usize {
+    debug_assert!(count.is_power_of_two(), "{count} slots");
     index(position, count - 1) * SLOT
 }
 
@@ -80,7 +81,7 @@ impl MappedSlots {
         self.words.line(index(position, self.mask) * SLOT_WORDS + LINE_WORDS)
     }
 
-    /// Calls `read` with the address of the first [`SLOT_CONTENT`] bytes of the slot of `position`, readable while it runs. Another
+    /// Calls `read` (a model has no address, and makes a copy for it) with the address of the first [`SLOT_CONTENT`] bytes of the slot of `position`, readable while it runs. Another
     /// process may write them meanwhile: they are to be copied, never borrowed.
     #[inline]
     pub fn with_content<R>(&self, position: u32, read: impl FnOnce(*const u8) -> R) -> R {

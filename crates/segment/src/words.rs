@@ -80,7 +80,7 @@ impl Words {
         &self.words.0[index]
     }
 
-    /// The line that begins with word `index`, for a model's [`crate::Lines`].
+    /// The line that begins with word `index`, for a model's [`crate::MappedSlots`].
     #[cfg(loom)]
     pub(crate) fn line(&self, index: usize) -> &[AtomicU64; LINE_WORDS] {
         self.words.0[index..index + LINE_WORDS].try_into().expect("as many as a line has")

@@ -1,7 +1,7 @@
 //! One message to one node.
 //!
 //! A [`Parcel`] is a message's content with its element types. Over memory that the receiver's node lends
-//! ([`segment`]) it travels by one of three protocols, all announced through one ring of 64-byte slots, so that order
+//! ([`segment`]) it travels by one of three protocols, all announced through one ring of slots, so that order
 //! across protocols costs nothing: *short* (the content is in the slot), *buffered* (copied beside the ring) and
 //! *zero-copy* (the buffer itself is handed over, or written straight to where the receiver wants it). Which one is chosen
 //! by one function, [`protocol::choose`].

@@ -391,19 +391,22 @@ impl Parcel {
         }
     }
 
-    /// Copies content of one type into the buffer that is here, if it has room and nobody shares it.
+    /// Copies content of one type into the memory that is here, if it has room and nobody shares it.
     ///
     /// # Safety
     /// `data` points to as many readable bytes as the label says.
     #[inline]
     pub(crate) unsafe fn copy_in_place(&mut self, label: &Label, data: *const u8) -> bool {
-        let Store::Buffer(buffer) = &self.store else { return false };
         let size = label.size as usize;
-        if label.runs != 0 || size > buffer.capacity() || buffer.is_shared() {
+        let fits = match &self.store {
+            Store::Inline(_) => size <= INLINE,
+            Store::Buffer(buffer) => size <= buffer.capacity() && !buffer.is_shared(),
+        };
+        if label.runs != 0 || !fits {
             return false;
         }
-        // SAFETY: the buffer has room for `size` bytes and is nobody else's; `data` is readable (caller) and other memory.
-        unsafe { std::ptr::copy_nonoverlapping(data, buffer.data().as_ptr(), size) };
+        // SAFETY: the memory has room for `size` bytes and is nobody else's; `data` is readable (caller) and other memory.
+        unsafe { std::ptr::copy_nonoverlapping(data, self.data_mut().as_ptr(), size) };
         (self.size, self.element, self.runs) = (size, label.element, 0);
         true
     }

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
+use deck_segment::layout::SLOT_CONTENT;
 use deck_sync::atomic::{AtomicU64, Ordering};
 
 use crate::parcel::Parcel;
-use deck_segment::layout::SLOT_CONTENT;
 
 /// The three protocols of DECK-SCI (de Oliveira et al., section 3), as they are here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

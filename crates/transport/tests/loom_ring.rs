@@ -51,11 +51,11 @@ fn nothing_is_lost_doubled_reordered_or_torn_over_the_laps_of_a_ring() {
     bounded(3, || post_over_laps(loom_memory::ring(4), 6, message));
 }
 
-/// Messages over both lines of a slot, between such as have one.
+/// Messages whose content lies in the first line of their slots, between such as have one line only.
 ///
 /// Seen to fail: with a relaxed store or load of the last word (torn).
 #[test]
-fn content_over_both_lines_of_a_slot_is_not_torn() {
+fn content_in_the_first_line_of_a_slot_is_not_torn() {
     bounded(2, || {
         post_over_laps(loom_memory::ring(4), 6, |value| if value % 2 == 0 { wide(value) } else { message(value) })
     });

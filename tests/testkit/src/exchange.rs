@@ -29,7 +29,8 @@ use crate::program::{Words, lock, message};
 const HANG: Duration = Duration::from_secs(20);
 /// How often a waiting thread looks whether the exchange is over.
 const LOOK: Duration = Duration::from_millis(100);
-const MESSAGES: u32 = 32;
+/// So few that posters are held back, and each message has a slot of its own.
+const MESSAGES: u32 = 16;
 
 /// What the threads have found out.
 #[derive(Default)]

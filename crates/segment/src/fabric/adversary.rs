@@ -90,7 +90,7 @@ impl Flight {
     }
 }
 
-/// The slots of a ring behind the fabric: each is written with a packet.
+/// The slots of a ring behind the fabric: each line is written with a packet.
 #[derive(Clone, Debug)]
 pub struct Packets {
     adversary: Adversary,
@@ -127,7 +127,7 @@ impl Remote for Adversary {
     type Slots = Packets;
 
     fn slots(&self, offset: usize, count: u32) -> Packets {
-        assert!(offset.is_multiple_of(LINE) && count.is_power_of_two());
+        assert!(offset.is_multiple_of(SLOT) && count.is_power_of_two());
         Packets { adversary: self.clone(), offset, count }
     }
 

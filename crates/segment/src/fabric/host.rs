@@ -7,7 +7,7 @@ use deck_sync::Event;
 use deck_sync::atomic::{AtomicU64, Ordering};
 
 use super::{Line, Remote};
-use crate::layout::SLOT_WORDS;
+use crate::layout::{SLOT, SLOT_WORDS};
 use crate::{MappedSlots, Segment, Words};
 
 /// A mapped segment as a [`Remote`].
@@ -47,7 +47,7 @@ impl Remote for Host {
     type Slots = MappedSlots;
 
     fn slots(&self, offset: usize, count: u32) -> MappedSlots {
-        assert!(offset.is_multiple_of(size_of::<Line>()), "offset {offset} is no multiple of a line");
+        assert!(offset.is_multiple_of(SLOT), "offset {offset} is no multiple of a slot");
         let words = Words::in_segment(&self.segment, offset, count as usize * SLOT_WORDS);
         MappedSlots::of(&words.expect("the slots lie outside of the segment"), count)
     }

@@ -96,6 +96,12 @@ impl Label {
     }
 }
 
+/// Whether a message needs no more than one line of its slot.
+#[inline]
+pub fn fits_a_line(parcel: &Parcel) -> bool {
+    Parcel::needed(parcel.size(), parcel.runs()) <= if parcel.element() == BYTES { PAYLOAD } else { TYPED }
+}
+
 /// What a slot says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Packet {
@@ -216,7 +222,7 @@ impl Packet {
             check(&label)?;
             let is_wide = kind == kind::WIDE;
             if needed(&label) > (if is_wide { SLOT_CONTENT } else { TYPED }) as u64 {
-                return Err(Nonsense("a short message is longer than a slot"));
+                return Err(Nonsense("a short message is longer than its place"));
             }
             return Ok(if is_wide {
                 Packet::Wide { label }
@@ -330,7 +336,7 @@ pub fn request_line(label: &Label, stamp: Stamp) -> Line {
 }
 
 /// The line of content that is not as a line has it: in a buffer, or with runs.
-#[cold]
+#[inline(never)]
 pub fn collected_line(parcel: &Parcel, stamp: Stamp) -> Line {
     let label = Label::of(parcel);
     if label.element == BYTES {

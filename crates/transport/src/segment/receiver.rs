@@ -26,7 +26,7 @@ pub trait Heaps {
     fn heap_of(&self, owner: NodeId) -> Option<Arc<HeapMemory>>;
 }
 
-/// A receiver that found a message at so many looks in a row is behind, and then fetches slots early: so many ahead. Fetching a
+/// A receiver that found so many whole slots in a row is behind, and then fetches slots early: so many ahead. Fetching a
 /// slot before it is written would take its line away from the sender.
 const BEHIND: u32 = 4;
 const PREFETCH: u32 = 8;
@@ -92,7 +92,7 @@ pub struct Receiver<R: Remote> {
     area: u32,
     bytes: u64,
     is_hot: bool,
-    /// Messages with a slot of their own since the last look that found none.
+    /// Slots found whole, one look after the other.
     in_a_row: u32,
     expected: Expected,
     /// The heap that the last buffer lay in.
@@ -503,7 +503,11 @@ impl<R: Remote> Receiver<R> {
     fn note_whole_slot(&mut self) {
         self.in_a_row += 1;
         if self.in_a_row > BEHIND {
-            self.slots.prefetch(self.head.wrapping_add(PREFETCH));
+            let ahead = self.head.wrapping_add(PREFETCH);
+            self.slots.prefetch(ahead);
+            if matches!(self.expected, Expected::Slot) {
+                self.slots.prefetch_first(ahead);
+            }
         }
     }
 

@@ -159,7 +159,7 @@ impl RingPlace {
     /// [`ErrorKind::Corrupt`] if anything lies outside or is not aligned.
     pub fn check(&self, shape: &Shape, segment_bytes: usize) -> Result<()> {
         let inside = |offset: usize, bytes: usize| offset.checked_add(bytes).is_some_and(|end| end <= segment_bytes);
-        let possible = self.ring.is_multiple_of(LINE)
+        let possible = self.ring.is_multiple_of(SLOT)
             && inside(self.ring, shape.ring_bytes())
             && self.bell.is_multiple_of(8)
             && inside(self.bell, 8)
@@ -251,10 +251,11 @@ mod tests {
             assert!(Shape { messages, ..DEFAULT }.check().is_err());
         }
         assert!(Shape { area_lines: 33, ..DEFAULT }.check().is_err());
-        let place = RingPlace { ring: 64, bell: 8, event: 16 };
+        let place = RingPlace { ring: 128, bell: 8, event: 16 };
         assert!(place.check(&DEFAULT, 1 << 20).is_ok());
         assert!(place.check(&DEFAULT, 4096).is_err());
         assert!(RingPlace { ring: usize::MAX - 63, ..place }.check(&DEFAULT, 1 << 20).is_err());
+        assert!(RingPlace { ring: 64, ..place }.check(&DEFAULT, 1 << 20).is_err());
         assert!(RingPlace { bell: 9, ..place }.check(&DEFAULT, 1 << 20).is_err());
     }
 }

@@ -268,11 +268,9 @@ impl<R: Remote> Sender<R> {
         if parcel.runs() != 0 {
             return None;
         }
-        let (posting, size) = (&self.posting, parcel.size());
-        if let Some(line) = parcel.inline_line()
-            && (parcel.element() == BYTES || size <= packet::TYPED)
-        {
-            return posting.visit_as_favourite(|posting| self.post_line_at_once(posting, line, parcel))?;
+        let posting = &self.posting;
+        if packet::fits_a_line(parcel) {
+            return posting.visit_as_favourite(|posting| self.post_line_at_once(posting, parcel))?;
         }
         match choose(parcel, &self.thresholds, self.shape.area_max()) {
             Protocol::Short => posting.visit_as_favourite(|posting| self.post_wide_at_once(posting, parcel))?,
@@ -284,12 +282,12 @@ impl<R: Remote> Sender<R> {
         }
     }
 
-    /// Posts what lies in a line already, if nothing else is to be done. Every instruction before the line is written is part of the
+    /// Posts what fits into a line, if nothing else is to be done. Every instruction before the line is written is part of the
     /// latency. Budget: the second line of the slot; the second line of credits. No locked operation, no allocation, no system call.
     #[inline(always)]
-    fn post_line_at_once(&self, posting: &mut Posting, line: &Line, parcel: &Parcel) -> Option<Protocol> {
+    fn post_line_at_once(&self, posting: &mut Posting, parcel: &Parcel) -> Option<Protocol> {
         self.has_room(posting).then(|| {
-            self.publish(posting, &Self::line(line, parcel, posting.stamp));
+            self.publish(posting, &Self::line(parcel, posting.stamp));
             self.traffic.count(Protocol::Short, parcel.size());
             Protocol::Short
         })
@@ -335,13 +333,13 @@ impl<R: Remote> Sender<R> {
         posting.room != 0 && !self.is_closed()
     }
 
-    /// The line of inline content of one type.
+    /// The line of content that fits into one.
     #[inline]
-    fn line(content: &Line, parcel: &Parcel, stamp: Stamp) -> Line {
-        if parcel.element() == BYTES {
-            packet::short_line(content, parcel.size(), stamp)
-        } else {
-            packet::typed_line(content, &Label::of(parcel), stamp)
+    fn line(parcel: &Parcel, stamp: Stamp) -> Line {
+        match parcel.inline_line().filter(|_| parcel.runs() == 0) {
+            Some(content) if parcel.element() == BYTES => packet::short_line(content, parcel.size(), stamp),
+            Some(content) => packet::typed_line(content, &Label::of(parcel), stamp),
+            None => packet::collected_line(parcel, stamp),
         }
     }
 
@@ -371,18 +369,18 @@ impl<R: Remote> Sender<R> {
             return Ok(Protocol::Short);
         }
         self.check_slot(posting)?;
-        let in_a_line = if parcel.element() == BYTES { packet::PAYLOAD } else { packet::TYPED };
-        if Parcel::needed(parcel.size(), parcel.runs()) > in_a_line {
-            let mut collected = [0u8; SLOT_CONTENT];
-            parcel.collect(&mut collected);
-            // SAFETY: the protocol is chosen by what the label needs, which the array has room for.
-            unsafe { self.publish_wide(posting, &Label::of(parcel), collected.as_ptr()) };
+        if packet::fits_a_line(parcel) {
+            self.publish(posting, &Self::line(parcel, posting.stamp));
         } else {
-            let line = match parcel.inline_line().filter(|_| parcel.runs() == 0) {
-                Some(line) => Self::line(line, parcel, posting.stamp),
-                None => packet::collected_line(parcel, posting.stamp),
+            let mut collected = [0u8; SLOT_CONTENT];
+            let data = if parcel.runs() == 0 {
+                parcel.data().as_ptr().cast_const()
+            } else {
+                parcel.collect(&mut collected);
+                collected.as_ptr()
             };
-            self.publish(posting, &line);
+            // SAFETY: a parcel's content is readable for its size, and the array has room for what goes into a slot.
+            unsafe { self.publish_wide(posting, &Label::of(parcel), data) };
         }
         self.traffic.count(Protocol::Short, parcel.size());
         Ok(Protocol::Short)

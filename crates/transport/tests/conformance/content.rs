@@ -1,6 +1,8 @@
 //! Content, types and order.
 
-use deck_transport::{Protocol, Shape};
+use deck_sync::atomic::Ordering;
+use deck_transport::segment::packet::Carries;
+use deck_transport::{Parcel, Protocol, Shape};
 
 use crate::world::{Fabric, Ring, SHAPE, assert_same, job, pattern};
 
@@ -22,6 +24,34 @@ pub fn every_size_arrives_intact_and_with_its_type<F: Fabric>(seed: u64) {
     ring.expect_nothing(&b);
 }
 
+/// Content that has become short in a buffer that it has had for longer.
+pub fn short_content_takes_one_line_wherever_it_lies<F: Fabric>(seed: u64) {
+    let [a, b] = job();
+    // Without slots that small messages share, each message has a position.
+    let mut ring = Ring::<F>::shaped(&a, &b, seed, Shape { shares_slots: false, ..SHAPE });
+    let mut position = 0;
+    for (size, carries) in
+        [(0, Carries::Line), (8, Carries::Line), (62, Carries::Line), (63, Carries::Wide), (120, Carries::Wide)]
+    {
+        let mut posted = Parcel::with_capacity(1000, &a.heap).unwrap();
+        posted.resize(size, &a.heap).unwrap();
+        posted.edit(&a.heap).unwrap().copy_from_slice(&pattern(size, size));
+        assert!(posted.buffer().is_some());
+        let (mut inline, mut buffered) = (Parcel::default(), Parcel::with_capacity(1000, &b.heap).unwrap());
+        // By the long way and by the short one, into what has a buffer and what has none.
+        for _ in 0..3 {
+            for into in [&mut inline, &mut buffered] {
+                assert_eq!(ring.must_post(&posted), Protocol::Short);
+                ring.take_into(into, &b);
+                assert_same(into, &posted);
+                let last = ring.words.get(ring.slot_word(position, 7)).load(Ordering::Acquire);
+                assert_eq!(Carries::of(last), carries, "{size} bytes");
+                position += 1;
+            }
+        }
+    }
+}
+
 pub fn large_messages_arrive_intact<F: Fabric>(seed: u64) {
     // The largest one on few seeds only: the test fabric moves it packet by packet.
     let sizes: &[usize] = if seed < 2 { &[100_000, 1 << 20, 300_001] } else { &[30_001] };
@@ -38,9 +68,18 @@ pub fn content_of_several_types_arrives_with_its_runs<F: Fabric>(seed: u64) {
     let [a, b] = job();
     let mut ring = Ring::<F>::new(&a, &b, seed);
     let (long, short) = (pattern(1, 3000), pattern(2, 24));
-    for (first, second, third) in
-        [(1, 4, 8), (8, 8, 8), (3, 16, 24), (61, 4, 24), (200, 24, 8), (3000, 24, 8), (1001, 3, 8)]
-    {
+    for (first, second, third) in [
+        (1, 4, 8),
+        (8, 8, 8),
+        (3, 16, 24),
+        (61, 4, 24),
+        (24, 8, 16),
+        (80, 8, 8),
+        (81, 8, 8),
+        (200, 24, 8),
+        (3000, 24, 8),
+        (1001, 3, 8),
+    ] {
         let parts: [(u8, &[u8]); 4] =
             [(BYTE, &long[..first]), (INT32, &short[..second]), (DOUBLE, &short[..third]), (INT32, &short[..4])];
         for count in 2..=4 {
@@ -55,7 +94,7 @@ pub fn content_of_several_types_arrives_with_its_runs<F: Fabric>(seed: u64) {
 pub fn messages_arrive_in_the_order_posted_across_protocols<F: Fabric>(seed: u64) {
     let [a, b] = job();
     let mut ring = Ring::<F>::new(&a, &b, seed);
-    let sizes = [3, 5000, 300, 0, 62, 63, 900, 10, 512, 2000];
+    let sizes = [3, 5000, 300, 0, 62, 63, 120, 121, 900, 10, 512, 2000];
     let mut protocols = Vec::new();
     for round in 0..20 {
         let posted: Vec<_> =
@@ -70,7 +109,7 @@ pub fn messages_arrive_in_the_order_posted_across_protocols<F: Fabric>(seed: u64
 
 fn run_through<F: Fabric>(ring: &mut Ring<F>, nodes: &[crate::world::Node; 2], count: usize) {
     let [a, b] = nodes;
-    let sizes = [8, 200, 62, 5, 400, 70, 1500];
+    let sizes = [8, 200, 62, 5, 400, 70, 120, 1500];
     let (mut posted, mut taken) = (0, 0);
     while taken < count {
         let parcel = a.parcel(BYTE, &pattern(posted, sizes[posted % sizes.len()]));

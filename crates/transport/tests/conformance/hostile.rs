@@ -1,6 +1,6 @@
 //! Bytes that a corrupt peer wrote: an error that names it, never a panic, never memory outside.
 
-use deck_segment::layout::{BUFFERS, DATA};
+use deck_segment::layout::{BUFFERS, DATA, LINE_WORDS};
 use deck_segment::{BufferName, Remote};
 use deck_sync::atomic::Ordering;
 use deck_sync::{Error, ErrorKind};
@@ -100,9 +100,12 @@ pub fn content_that_is_too_long_for_a_slot_is_corrupt<F: Fabric>(seed: u64) {
         assert!(ring.receiver.has_next(), "{what}");
         expect_corrupt(ring.try_take(&nodes[1]));
     }
-    let mut ring = ring_with::<F>(&nodes, seed, [1, 2, 3, 4, 5, 6, 7, label(1, 120, 0)]);
-    let taken = ring.take(&nodes[1]);
-    assert_eq!((taken.size(), &taken.bytes()[112..]), (120, &7u64.to_le_bytes()[..]));
+    let mut ring = Ring::<F>::new(&nodes[0], &nodes[1], seed);
+    let first_line = ring.slot_word(0, 0) - LINE_WORDS;
+    (0..8u64).for_each(|word| ring.words.get(first_line + word as usize).store(100 + word, Ordering::Release));
+    write(&ring, 0, [108, 109, 110, 111, 112, 113, 114, label(1, 120, 0)]);
+    let wanted: Vec<u8> = (100..115u64).flat_map(u64::to_le_bytes).collect();
+    assert_eq!(ring.take(&nodes[1]).bytes(), wanted);
 }
 
 /// Random numbers (splitmix64, Steele et al. 2014).
