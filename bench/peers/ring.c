@@ -14,9 +14,9 @@
 #endif
 
 #ifdef APART
-enum { SLOTS = 32, PITCH = 128, STRIDE = 11 };
+enum { SLOTS = 32, PITCH = 128, NEXT = 11 };
 #else
-enum { SLOTS = 64, PITCH = 64, STRIDE = 1 };
+enum { SLOTS = 64, PITCH = 64, NEXT = 1 };
 #endif
 enum { SLOT_BYTES = 64, PAYLOAD_MAX = 62 };
 
@@ -30,7 +30,7 @@ static uint64_t sent, received;
 /* Never 0, and never that of the lap before. */
 static inline unsigned char flag_of(uint64_t position) { return (unsigned char)((position / SLOTS) % 255 + 1); }
 
-static inline unsigned char *slot_of(ring_t *ring, uint64_t position) { return ring->slots[position * STRIDE % SLOTS]; }
+static inline unsigned char *slot_of(ring_t *ring, uint64_t position) { return ring->slots[position * NEXT % SLOTS]; }
 
 static inline void peer_send(const void *data, size_t bytes) {
   unsigned char *slot = slot_of(sending, sent), flag = flag_of(sent);
