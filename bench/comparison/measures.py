@@ -9,9 +9,9 @@ from dataclasses import dataclass
 K, M = 1 << 10, 1 << 20
 
 RINGS = ("ring", "ring-prefetch", "ring-demote", "ring-both", "ring-wide", "ring-wide-both")
-MPI = ("openmpi", "intelmpi", "mpich")
 # Laid out as DECK's rings are: what is left to gain, beside the goal.
 RING_APART = ("ring-apart",)
+MPI = ("openmpi", "intelmpi", "mpich")
 UCX = ("ucx-tag", "ucx-am")
 # Channels whose receivers wait as DECK's do; and two whose receivers only ever poll.
 BLOCKING = ("std", "crossbeam", "kanal", "flume")

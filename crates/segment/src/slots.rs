@@ -81,8 +81,8 @@ impl MappedSlots {
         self.words.line(index(position, self.mask) * SLOT_WORDS + LINE_WORDS)
     }
 
-    /// Calls `read` (a model has no address, and makes a copy for it) with the address of the first [`SLOT_CONTENT`] bytes of the slot of `position`, readable while it runs. Another
-    /// process may write them meanwhile: they are to be copied, never borrowed.
+    /// Calls `read` with the address of the first [`SLOT_CONTENT`] bytes of the slot of `position`, readable while it runs: a model has
+    /// no address, and makes a copy for it. Another process may write them meanwhile: they are to be copied, never borrowed.
     #[inline]
     pub fn with_content<R>(&self, position: u32, read: impl FnOnce(*const u8) -> R) -> R {
         #[cfg(not(loom))]

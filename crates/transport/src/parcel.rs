@@ -391,6 +391,16 @@ impl Parcel {
         }
     }
 
+    /// Where content and runs lie in the order in which they travel: where they are if there are no runs, otherwise in `memory`, into
+    /// which they are written and which has room for them.
+    pub(crate) fn collected(&self, memory: &mut [u8]) -> *const u8 {
+        if self.runs == 0 {
+            return self.data().as_ptr();
+        }
+        self.collect(memory);
+        memory.as_ptr()
+    }
+
     /// Copies content of one type into the memory that is here, if it has room and nobody shares it.
     ///
     /// # Safety

@@ -378,7 +378,7 @@ impl<R: Remote> Receiver<R> {
         true
     }
 
-    /// Takes the message that has both lines of the slot at `head`, if `into` has a buffer for it.
+    /// Takes the message that has both lines of the slot at `head`, if `into` has room for it.
     #[inline(never)]
     fn take_wide(&mut self, last: u64, into: &mut Parcel) -> bool {
         let Some(label) = packet::wide(last, self.stamp) else { return false };

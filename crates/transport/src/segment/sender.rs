@@ -5,8 +5,8 @@
 //! arrive in the order posted.
 //!
 //! Hot path of a short message: what is known of the credits (a look at the credit line only when they run out), one
-//! 64-byte line written, or two words of one ([`super::packed`]), one load of `HOT`, which changes seldom. No locked operation, no
-//! allocation, no system call.
+//! 64-byte line of the slot written, or both, or two words of one ([`super::packed`]), one load of `HOT`, which changes seldom. No
+//! locked operation, no allocation, no system call.
 
 use std::sync::Arc;
 
@@ -372,14 +372,9 @@ impl<R: Remote> Sender<R> {
         if packet::fits_a_line(parcel) {
             self.publish(posting, &Self::line(parcel, posting.stamp));
         } else {
-            let mut collected = [0u8; SLOT_CONTENT];
-            let data = if parcel.runs() == 0 {
-                parcel.data().as_ptr().cast_const()
-            } else {
-                parcel.collect(&mut collected);
-                collected.as_ptr()
-            };
-            // SAFETY: a parcel's content is readable for its size, and the array has room for what goes into a slot.
+            let mut memory = [0u8; SLOT_CONTENT];
+            let data = parcel.collected(&mut memory);
+            // SAFETY: content and runs are readable there, as long as parcel and memory live.
             unsafe { self.publish_wide(posting, &Label::of(parcel), data) };
         }
         self.traffic.count(Protocol::Short, parcel.size());
@@ -393,15 +388,9 @@ impl<R: Remote> Sender<R> {
         let Some(place) = self.find_area(posting, needed.div_ceil(LINE) as u32) else {
             return self.post_zero_copy(posting, parcel);
         };
-        let mut collected = Vec::new();
-        let data = if parcel.runs() == 0 {
-            parcel.data().as_ptr().cast_const()
-        } else {
-            collected.resize(needed, 0u8);
-            parcel.collect(&mut collected);
-            collected.as_ptr()
-        };
-        // SAFETY: a parcel's content is readable for its size, a vector for its length.
+        let mut memory = vec![0u8; if parcel.runs() == 0 { 0 } else { needed }];
+        let data = parcel.collected(&mut memory);
+        // SAFETY: content and runs are readable there, as long as parcel and memory live.
         unsafe { self.publish_beside(posting, &label, place, data) };
         Ok(Protocol::Buffered)
     }

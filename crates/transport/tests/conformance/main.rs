@@ -43,8 +43,8 @@ conformance! {
     content {
         #[cfg_attr(miri, ignore = "minutes")]
         every_size_arrives_intact_and_with_its_type,
-        #[cfg_attr(miri, ignore = "minutes")]
         short_content_takes_one_line_wherever_it_lies,
+        #[cfg_attr(miri, ignore = "minutes")]
         large_messages_arrive_intact,
         content_of_several_types_arrives_with_its_runs,
         #[cfg_attr(miri, ignore = "minutes")]
