@@ -182,7 +182,7 @@ impl NodeShared {
         receiver: NodeId,
     ) -> Sender<Host> {
         Sender::new(SenderParts {
-            remote: Host::new(heap.segment().clone()),
+            remote: Host::in_crowd(heap.segment().clone(), self.membership.crowd()),
             place: place(granted),
             shape,
             own: self.number(),

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use deck_segment::fabric::Host;
 use deck_segment::{HeapMemory, Region, Words};
 use deck_sync::atomic::Ordering;
-use deck_sync::{Error, ErrorKind, Event, NodeId, Result, barrier};
+use deck_sync::{Error, ErrorKind, Event, NodeId, Result, Spot, barrier};
 use deck_transport::{Glance, Heaps, Parcel, Protocol, Receiver, Traffic};
 
 /// Rings of a mail box at a time: one for each node that may post to it, and lanes.
@@ -136,6 +136,17 @@ impl Inbox {
 
     pub fn event(&self) -> &Event {
         self.words.event(0)
+    }
+
+    /// Has posters call at `spot` whoever waits here, from now on until the rings are cold.
+    pub fn be_called_at(&mut self, spot: Spot) {
+        for index in &self.hot.rings {
+            if let Some(ring) = &mut self.rings[*index]
+                && ring.ended.is_none()
+            {
+                ring.receiver.set_spot(spot);
+            }
+        }
     }
 
     /// Keeps the event and the bells allocated.

@@ -10,7 +10,7 @@ use std::time::Duration;
 use deck_peers::{Granted, MailboxId, Notice, Notices, Refused, Subject};
 use deck_segment::Region;
 use deck_sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use deck_sync::{About, Biased, Deadline, Error, ErrorKind, Event, Goal, Interrupted, NodeId, Result, Waiting};
+use deck_sync::{About, Biased, Deadline, Error, ErrorKind, Event, Goal, Interrupted, NodeId, Result, Spot, Waiting};
 use deck_transport::segment::ring::MESSAGES_MAX;
 use deck_transport::{Heaps, Parcel, Shape, Traffic};
 
@@ -226,6 +226,11 @@ impl Waiting for Retrieving<'_> {
     fn arm(&mut self) {
         self.core.waits.fetch_add(1, Ordering::Relaxed);
         self.core.arm();
+    }
+
+    fn is_called_at(&mut self, spot: Spot) -> bool {
+        self.core.inbox.lock().be_called_at(spot);
+        true
     }
 
     fn about(&self) -> Option<About<'_>> {
@@ -503,6 +508,11 @@ impl Waiting for Selecting<'_, '_> {
 
     fn arm(&mut self) {
         self.0.iter().for_each(|mailbox| mailbox.core.arm());
+    }
+
+    fn is_called_at(&mut self, spot: Spot) -> bool {
+        self.0.iter().for_each(|mailbox| mailbox.core.inbox.lock().be_called_at(spot));
+        true
     }
 
     fn about(&self) -> Option<About<'_>> {

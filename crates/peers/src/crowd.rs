@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use deck_segment::Seat;
 use deck_sync::atomic::{AtomicU64, Ordering};
-use deck_sync::{About, Crowd, NodeId, Spread, core_mask, cores_in_quota, current_core, locker_number};
+use deck_sync::{About, Crowd, NodeId, Spot, Spread, core_mask, cores_in_quota, current_core, locker_number};
 
 use crate::notices::{Content, Notices, Subject};
 use crate::table::Table;
@@ -29,6 +29,8 @@ pub struct JobCrowd {
     neighbours: Mutex<Neighbours>,
     /// The last answer.
     is_crowded: AtomicU64,
+    /// The seats of neighbours are before this one.
+    seats: AtomicU64,
     notices: Arc<Notices>,
 }
 
@@ -59,6 +61,7 @@ impl JobCrowd {
             known: AtomicU64::new(u64::MAX),
             neighbours,
             is_crowded: AtomicU64::new(0),
+            seats: AtomicU64::new(0),
             notices,
         }
     }
@@ -78,6 +81,14 @@ impl JobCrowd {
                 neighbours.push(other);
             }
         }
+        let last = neighbours.iter().map(|Seat(index)| u64::from(*index)).max().unwrap_or(0);
+        self.seats.store(last + 1, Ordering::Relaxed);
+    }
+
+    /// The neighbours but for this node. Relaxed, here and where calls are read or written: advice.
+    fn others(&self) -> impl Iterator<Item = Seat> {
+        let own = self.seat;
+        (0..self.seats.load(Ordering::Relaxed) as u16).map(Seat).filter(move |seat| *seat != own)
     }
 
     /// Tells where this thread is, and sees to it that neighbours with one thread each are spread evenly over the cores.
@@ -112,9 +123,39 @@ impl Crowd for JobCrowd {
     }
 
     fn rest(&self) {
-        if self.is_ours() {
-            self.table.runnable(self.seat).fetch_sub(1, Ordering::Relaxed);
+        if self.is_ours() && self.table.runnable(self.seat).fetch_sub(1, Ordering::Relaxed) == 1 {
+            self.table.called(self.seat).store(0, Ordering::Relaxed);
         }
+    }
+
+    fn spot(&self, core: u32) -> Option<Spot> {
+        let spot = Spot { core, place: self.seat.0 };
+        if self.table.runnable(self.seat).load(Ordering::Relaxed) > 1 {
+            self.call(spot);
+            return None;
+        }
+        Some(spot)
+    }
+
+    /// Budget: a store.
+    fn call(&self, Spot { core, place }: Spot) {
+        self.table.called(Seat(place)).store(u64::from(core) + 1, Ordering::Relaxed);
+    }
+
+    fn answer(&self, Spot { place, .. }: Spot) {
+        let called = self.table.called(Seat(place));
+        if called.load(Ordering::Relaxed) != 0 {
+            called.store(0, Ordering::Relaxed);
+        }
+    }
+
+    /// Budget: a line for each neighbour.
+    fn is_wanted(&self, Spot { core, .. }: Spot) -> bool {
+        self.others().any(|seat| self.table.called(seat).load(Ordering::Relaxed) == u64::from(core) + 1)
+    }
+
+    fn forget_calls(&self, _spot: Spot) {
+        self.others().for_each(|seat| self.table.called(seat).store(0, Ordering::Relaxed));
     }
 
     /// Budget: four locked operations, of lines that only this node writes; a line for each neighbour, of up to
@@ -162,5 +203,60 @@ impl Crowd for JobCrowd {
 
     fn forget(&self, note: u32) {
         self.notices.take_back(note);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CORE: u32 = 3;
+
+    fn crowds() -> (Table, [JobCrowd; 2]) {
+        let table = Table::create("test", 2).unwrap();
+        let crowds = [(); 2].map(|()| {
+            let (node, seat) = table.seat_node(1, false).unwrap();
+            let notices = Notices::create(node, table.segment(), table.segment()).unwrap();
+            JobCrowd::new(&table, node, seat, notices)
+        });
+        crowds.iter().for_each(|crowd| assert!(!crowd.is_crowded()));
+        (table, crowds)
+    }
+
+    #[test]
+    fn who_is_called_is_wanted_by_others_on_that_core_until_it_answers() {
+        let (_, [one, other]) = crowds();
+        let [spot, there] = [&one, &other].map(|crowd| crowd.spot(CORE).expect("one thread or none"));
+        one.call(there);
+        assert!(one.is_wanted(spot) && !other.is_wanted(there), "nobody gives way to itself");
+        assert!(!one.is_wanted(Spot { core: CORE + 1, ..spot }), "on that core only");
+        other.answer(there);
+        assert!(!one.is_wanted(spot));
+        one.call(there);
+        one.forget_calls(spot);
+        assert!(!one.is_wanted(spot));
+    }
+
+    #[test]
+    fn several_threads_of_a_node_are_taken_to_have_something_to_do_until_all_rest() {
+        let (_, [one, other]) = crowds();
+        let spot = one.spot(CORE).unwrap();
+        (0..2).for_each(|_| other.resume());
+        assert_eq!(other.spot(CORE), None);
+        assert!(one.is_wanted(spot));
+        other.rest();
+        assert!(one.is_wanted(spot));
+        other.rest();
+        assert!(!one.is_wanted(spot));
+    }
+
+    #[test]
+    fn nobody_gives_way_to_the_dead_and_what_another_process_wrote_may_be_anything() {
+        let (table, [one, other]) = crowds();
+        let spot = one.spot(CORE).unwrap();
+        one.call(other.spot(CORE).unwrap());
+        assert!(table.set_gone(other.node, true) && !one.is_wanted(spot));
+        one.call(Spot::of_word(u64::MAX));
+        assert!(!one.is_wanted(spot));
     }
 }

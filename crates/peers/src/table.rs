@@ -13,7 +13,7 @@ use deck_sync::{Error, ErrorKind, Event, NodeId, Result};
 /// `DECK JOB`, first word of a job's table.
 const MAGIC: u64 = u64::from_le_bytes(*b"DECK JOB");
 /// Changes with every change of the table's layout.
-const VERSION: u64 = 4;
+const VERSION: u64 = 5;
 
 mod header {
     pub const MAGIC: usize = 0;
@@ -30,7 +30,8 @@ mod header {
 /// The most bytes of a job's name.
 pub const JOB_BYTES_MAX: usize = 63;
 
-/// Words of a seat: node, process and state on the first line, runnable threads and their core on the second, core mask on the others.
+/// Words of a seat: node, process and state on the first line, runnable threads, their core and where they are called on the second, core
+/// mask on the others.
 const SEAT_WORDS: usize = 32;
 mod seat {
     pub const NODE: usize = 0;
@@ -38,6 +39,7 @@ mod seat {
     pub const KEEPS: usize = 2;
     pub const RUNNABLE: usize = 8;
     pub const CORE: usize = 9;
+    pub const CALLED: usize = 10;
     pub const MASK: usize = 16;
 }
 
@@ -201,6 +203,7 @@ impl Table {
         self.seat_word(place, seat::PID).store(pid, Ordering::Relaxed);
         self.seat_word(place, seat::RUNNABLE).store(0, Ordering::Relaxed);
         self.seat_word(place, seat::CORE).store(0, Ordering::Relaxed);
+        self.seat_word(place, seat::CALLED).store(0, Ordering::Relaxed);
         self.seat_word(place, seat::KEEPS).store(0, Ordering::Relaxed);
         (0..16).for_each(|word| self.seat_word(place, seat::MASK + word).store(0, Ordering::Relaxed));
         self.seat_word(place, seat::NODE).store(number + 1, Ordering::Release);
@@ -274,6 +277,7 @@ impl Table {
             // Whoever is killed before this is one more who is gone, and that is counted again.
             self.words.get(header::GONE).fetch_add(1, Ordering::AcqRel);
             self.seat_word(place, seat::RUNNABLE).store(0, Ordering::Relaxed);
+            self.seat_word(place, seat::CALLED).store(0, Ordering::Relaxed);
             self.note_change();
         }
         is_first
@@ -323,6 +327,11 @@ impl Table {
     /// The core plus one on which a thread of `seat` was last that waited in a crowd; 0 if none has.
     pub fn core(&self, place: Seat) -> &deck_sync::atomic::AtomicU64 {
         self.seat_word(place, seat::CORE)
+    }
+
+    /// The core plus one to which a thread of `seat` is called that gave it away; 0 if none is.
+    pub fn called(&self, place: Seat) -> &deck_sync::atomic::AtomicU64 {
+        self.seat_word(place, seat::CALLED)
     }
 }
 

@@ -12,6 +12,8 @@ mod host;
 #[cfg(not(loom))]
 pub use host::Host;
 
+use deck_sync::Spot;
+
 use crate::MappedSlots;
 use crate::layout::LINE_WORDS;
 
@@ -47,6 +49,9 @@ pub trait Remote: Send + Sync + 'static {
 
     /// Notifies the [`deck_sync::Event`] at `offset`, after everything written before has landed.
     fn interrupt(&self, offset: usize);
+
+    /// Calls a thread of the other node that gave its core away. Nothing happens where the other node has cores of its own.
+    fn call(&self, _spot: Spot) {}
 }
 
 /// The slots of a ring in a segment of another node, of two lines each. Positions come round: every one has its slot.

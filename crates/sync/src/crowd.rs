@@ -11,6 +11,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use crate::About;
+use crate::spot::Spot;
 
 /// The runnable threads of a job on one host. Counts are shared between processes by the implementation.
 pub trait Crowd: Send + Sync {
@@ -20,6 +21,21 @@ pub trait Crowd: Send + Sync {
     fn rest(&self);
     /// True if more threads want to run than there are cores for them.
     fn is_crowded(&self) -> bool;
+    /// Where the calling thread is called when it gives `core` away, and others are whose core it is, too. `None` where nobody is called, or
+    /// several threads of this node want to run: then they are always taken to have something to do.
+    fn spot(&self, _core: u32) -> Option<Spot> {
+        None
+    }
+    /// A thread that is called at `spot` has something to do.
+    fn call(&self, _spot: Spot) {}
+    /// The calling thread, which is called at `spot`, has nothing to do until it is called again.
+    fn answer(&self, _spot: Spot) {}
+    /// True if another thread is called at the core of `spot`.
+    fn is_wanted(&self, _spot: Spot) -> bool {
+        false
+    }
+    /// Whoever is called at the core of `spot` does not come: killed, or on another core by now.
+    fn forget_calls(&self, _spot: Spot) {}
     /// The calling thread goes to sleep: notes for others to read what it waits for, and until when. `None` where nobody reads.
     fn note(&self, _about: &About<'_>, _since_ns: u64, _until_ns: u64) -> Option<u32> {
         None

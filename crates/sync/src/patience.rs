@@ -17,6 +17,9 @@
 //! Without a crowd, nobody is held up by a thread that looks. So a wait begins with a few looks that nothing comes before: not even the
 //! clock is read, as long as such looks find what they look for.
 //!
+//! Where threads are called that gave their core away ([`Spot`]), a thread that is back and has looked in vain goes on until another one is called
+//! to this core: giving it away earlier brings nobody anything. But not for long, as there may be threads that nobody calls.
+//!
 //! It also gives its core away when it had it for long: threads that answer one another fast enough would never do so, and
 //! others would wait for the end of their time slices. Whoever comes back after such a turn of the others takes it that its
 //! partner does so at the same time.
@@ -24,6 +27,8 @@
 use std::cell::Cell;
 use std::time::Duration;
 
+use crate::crowd::Crowd;
+use crate::spot::Spot;
 use crate::wait::{Waiting, Whereabouts};
 
 /// How many nanoseconds a thread looks if the others seem to run: before it gives its core away, and each time it is back. Time and not a
@@ -33,6 +38,10 @@ const LONG: u64 = 1500;
 const SHORT: u64 = 300;
 /// If the others are known to be on other cores: a few switches there.
 const ELSEWHERE: u64 = 4500;
+/// Further, where others are called when their time has come. A thread that computes has the core for a hundred times as long.
+const UNTIL_CALLED: u64 = 20_000;
+/// So often in a row a core is given to those who were called; then they are taken to be gone.
+const CALLS_IN_VAIN: u32 = 256;
 /// From this doubt on a thread does not look that way.
 const CONVINCED: u32 = 3;
 const DOUBT_MAX: u32 = 5;
@@ -166,6 +175,13 @@ pub(crate) struct Patience {
     until_ns: u64,
     /// What is learnt from how this look ends.
     learns: Option<Looking>,
+    /// Where this thread is, if others are called there.
+    spot: Option<Spot>,
+}
+
+thread_local! {
+    /// Times in a row that the calling thread gave its core to those who were called.
+    static GAVE_TO_CALLED: Cell<u32> = const { Cell::new(0) };
 }
 
 impl Patience {
@@ -174,7 +190,7 @@ impl Patience {
         // Whoever looks without a clock does not know when its turn is over.
         AT_ONCE.set(WAITS_AT_ONCE);
         let mut habit = HABIT.get();
-        let mut patience = Patience { until_ns: now_ns, learns: None };
+        let mut patience = Patience { until_ns: now_ns, learns: None, spot: None };
         if now_ns.saturating_sub(habit.turn_began) > TURN.as_nanos() as u64 {
             habit.turn_began = now_ns;
         } else {
@@ -189,7 +205,10 @@ impl Patience {
     }
 
     fn look(&mut self, now_ns: u64, looking: Looking) {
-        let time = if matches!(looking, Looking::Short) { SHORT } else { LONG };
+        let time = match looking {
+            Looking::Short => SHORT,
+            Looking::Long | Looking::Again => LONG,
+        };
         (self.until_ns, self.learns) = (now_ns + time, Some(looking));
     }
 
@@ -205,17 +224,31 @@ impl Patience {
 
     /// True if it ends now: the core is given away.
     #[inline]
-    pub fn ends_at(&self, now_ns: u64) -> bool {
-        now_ns >= self.until_ns
+    pub fn ends_at(&mut self, now_ns: u64, crowd: &dyn Crowd) -> bool {
+        let is_over = now_ns >= self.until_ns;
+        match self.spot {
+            Some(spot) if is_over => {
+                self.look_in_vain();
+                now_ns >= self.until_ns + UNTIL_CALLED || is_wanted(crowd, spot)
+            }
+            _ => is_over,
+        }
     }
 
-    /// The core was given away and is back after `away_ns`; now those it waits for are there.
-    pub fn came_back(&mut self, now_ns: u64, away_ns: u64, whereabouts: Whereabouts) {
+    fn look_in_vain(&mut self) {
+        if let Some(looking) = self.learns.take() {
+            let mut habit = HABIT.get();
+            habit.was_in_vain(looking);
+            HABIT.set(habit);
+        }
+    }
+
+    /// The core was given away and is back after `away_ns`; now those it waits for are there, and the thread at `spot`, if others are called there.
+    pub fn came_back(&mut self, now_ns: u64, away_ns: u64, whereabouts: Whereabouts, spot: Option<Spot>) {
+        self.look_in_vain();
+        self.spot = spot;
         let mut habit = HABIT.get();
         habit.turn_began = now_ns;
-        if let Some(looking) = self.learns.take() {
-            habit.was_in_vain(looking);
-        }
         self.until_ns = now_ns;
         if away_ns > TURN.as_nanos() as u64 / 2 {
             habit.long = Doubt::NONE;
@@ -228,7 +261,10 @@ impl Patience {
     }
 
     /// What was waited for is there.
-    pub fn succeed(self) {
+    pub fn succeed(self, crowd: &dyn Crowd) {
+        if let Some(spot) = self.spot {
+            crowd.answer(spot);
+        }
         if let Some(looking) = self.learns {
             let mut habit = HABIT.get();
             habit.was_right(looking);
@@ -237,9 +273,47 @@ impl Patience {
     }
 }
 
+/// True if somebody else is called to the core of `spot`, where the calling thread is.
+fn is_wanted(crowd: &dyn Crowd, spot: Spot) -> bool {
+    let is_wanted = crowd.is_wanted(spot);
+    let times = if is_wanted { GAVE_TO_CALLED.get() + 1 } else { 0 };
+    GAVE_TO_CALLED.set(times % CALLS_IN_VAIN);
+    if times == CALLS_IN_VAIN {
+        crowd.forget_calls(spot);
+    }
+    is_wanted
+}
+
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use crate::atomic::{AtomicBool, AtomicU32, Ordering};
+
+    /// Others on the core of the only thread, if there are.
+    struct Others {
+        are_called: AtomicBool,
+        answers: AtomicU32,
+    }
+
+    static NOBODY: Others = Others { are_called: AtomicBool::new(false), answers: AtomicU32::new(0) };
+    const HERE: Spot = Spot { core: 0, place: 0 };
+
+    impl Crowd for Others {
+        fn resume(&self) {}
+        fn rest(&self) {}
+        fn is_crowded(&self) -> bool {
+            true
+        }
+        fn answer(&self, _spot: Spot) {
+            self.answers.fetch_add(1, Ordering::Relaxed);
+        }
+        fn is_wanted(&self, _spot: Spot) -> bool {
+            self.are_called.load(Ordering::Relaxed)
+        }
+        fn forget_calls(&self, _spot: Spot) {
+            self.are_called.store(false, Ordering::Relaxed);
+        }
+    }
 
     const TURN_NS: u64 = TURN.as_nanos() as u64;
 
@@ -250,7 +324,7 @@ mod tests {
     /// A wait that gives its core away once, at `now`, and is not over then. How long it looks after that.
     fn is_in_vain(now: u64) -> u64 {
         let mut patience = Patience::at(now, Whereabouts::Unknown);
-        patience.came_back(now, 0, Whereabouts::Unknown);
+        patience.came_back(now, 0, Whereabouts::Unknown, None);
         patience.until_ns - now
     }
 
@@ -273,7 +347,7 @@ mod tests {
             let tried = (0..TRY_AGAIN)
                 .map(|_| Patience::at(now, Whereabouts::Unknown))
                 .find(|patience| patience.until_ns == now + LONG);
-            tried.expect("one tries again").succeed();
+            tried.expect("one tries again").succeed(&NOBODY);
             assert!((1..TRY_AGAIN).all(|_| looking(now) >= SHORT), "an answer that came while it looked");
         }
         assert!((0..TRY_AGAIN).all(|_| looking(now) == LONG));
@@ -284,13 +358,13 @@ mod tests {
         let now = TURN_NS / 2;
         let back = || {
             let mut patience = Patience::at(now, Whereabouts::Unknown);
-            patience.came_back(now, 0, Whereabouts::Unknown);
+            patience.came_back(now, 0, Whereabouts::Unknown, None);
             patience
         };
-        (0..DOUBT_MAX).for_each(|_| back().succeed());
+        (0..DOUBT_MAX).for_each(|_| back().succeed(&NOBODY));
         assert!((0..TRY_AGAIN).all(|_| back().until_ns == now + LONG));
         let mut patience = back();
-        (0..DOUBT_MAX).for_each(|_| patience.came_back(now, 0, Whereabouts::Unknown));
+        (0..DOUBT_MAX).for_each(|_| patience.came_back(now, 0, Whereabouts::Unknown, None));
         let looks = (0..2 * TRY_AGAIN).filter(|_| back().until_ns > now).count();
         assert_eq!(looks, 2, "one in {TRY_AGAIN} tries again");
     }
@@ -301,7 +375,7 @@ mod tests {
         assert_eq!(looking(TURN_NS + 1), 0);
         assert_eq!(looking(TURN_NS + 2), LONG);
         // Giving it away for another reason begins a new turn, too.
-        Patience::at(TURN_NS + 3, Whereabouts::Unknown).came_back(2 * TURN_NS, 0, Whereabouts::Unknown);
+        Patience::at(TURN_NS + 3, Whereabouts::Unknown).came_back(2 * TURN_NS, 0, Whereabouts::Unknown, None);
         assert_eq!(looking(2 * TURN_NS + 3), LONG);
     }
 
@@ -309,15 +383,44 @@ mod tests {
     fn who_knows_where_the_others_are_goes_by_that_and_learns_nothing() {
         let now = TURN_NS / 2;
         let mut patience = Patience::at(now, Whereabouts::Here);
-        assert!(patience.ends_at(now));
-        patience.came_back(now, 0, Whereabouts::Elsewhere);
-        assert!(!patience.ends_at(now + ELSEWHERE - 1) && patience.ends_at(now + ELSEWHERE));
-        patience.came_back(now + ELSEWHERE, 0, Whereabouts::Here);
-        assert!(patience.ends_at(now + ELSEWHERE));
-        patience.succeed();
+        assert!(patience.ends_at(now, &NOBODY));
+        patience.came_back(now, 0, Whereabouts::Elsewhere, None);
+        assert!(!patience.ends_at(now + ELSEWHERE - 1, &NOBODY) && patience.ends_at(now + ELSEWHERE, &NOBODY));
+        patience.came_back(now + ELSEWHERE, 0, Whereabouts::Here, None);
+        assert!(patience.ends_at(now + ELSEWHERE, &NOBODY));
+        patience.succeed(&NOBODY);
         assert_eq!(looking(now), LONG);
         // Its turn is over, wherever they are.
-        assert!(Patience::at(2 * TURN_NS, Whereabouts::Elsewhere).ends_at(2 * TURN_NS));
+        assert!(Patience::at(2 * TURN_NS, Whereabouts::Elsewhere).ends_at(2 * TURN_NS, &NOBODY));
+    }
+
+    #[test]
+    fn who_is_back_and_has_looked_in_vain_stays_until_another_is_called_but_not_for_ever() {
+        let now = TURN_NS / 2;
+        let others = Others { are_called: AtomicBool::new(false), answers: AtomicU32::new(0) };
+        let back = |spot| {
+            let mut patience = Patience::at(now, Whereabouts::Unknown);
+            patience.came_back(now, 0, Whereabouts::Unknown, spot);
+            patience
+        };
+        let mut patience = back(Some(HERE));
+        let learnt = now + LONG;
+        assert!(!patience.ends_at(learnt, &others) && !patience.ends_at(learnt + UNTIL_CALLED - 1, &others));
+        assert!(patience.ends_at(learnt + UNTIL_CALLED, &others));
+        others.are_called.store(true, Ordering::Relaxed);
+        assert!(!patience.ends_at(learnt - 1, &others), "what it learns comes first");
+        assert!(patience.ends_at(learnt, &others));
+        assert!(back(None).ends_at(learnt, &NOBODY), "nobody is called where it is");
+        patience.succeed(&others);
+        assert_eq!(others.answers.load(Ordering::Relaxed), 1);
+    }
+
+    #[test]
+    fn those_who_are_called_again_and_again_and_do_not_come_are_forgotten() {
+        let others = Others { are_called: AtomicBool::new(true), answers: AtomicU32::new(0) };
+        GAVE_TO_CALLED.set(0);
+        let given = (0..2 * CALLS_IN_VAIN).take_while(|_| is_wanted(&others, HERE)).count();
+        assert_eq!(given as u32, CALLS_IN_VAIN);
     }
 
     /// Is there at the look with this number.
@@ -359,10 +462,11 @@ mod tests {
     #[test]
     fn who_comes_back_after_a_turn_of_the_others_looks_long() {
         let now = TURN_NS / 2;
-        (0..DOUBT_MAX).for_each(|_| Patience::at(now, Whereabouts::Unknown).came_back(now, 0, Whereabouts::Unknown));
-        let mut patience = Patience { until_ns: now + SHORT, learns: Some(Looking::Short) };
-        patience.came_back(now + SHORT, TURN_NS, Whereabouts::Unknown);
-        assert!(!patience.ends_at(now + SHORT + LONG - 1) && patience.ends_at(now + SHORT + LONG));
+        (0..DOUBT_MAX)
+            .for_each(|_| Patience::at(now, Whereabouts::Unknown).came_back(now, 0, Whereabouts::Unknown, None));
+        let mut patience = Patience { until_ns: now + SHORT, learns: Some(Looking::Short), spot: None };
+        patience.came_back(now + SHORT, TURN_NS, Whereabouts::Unknown, None);
+        assert!(!patience.ends_at(now + SHORT + LONG - 1, &NOBODY) && patience.ends_at(now + SHORT + LONG, &NOBODY));
         assert_eq!(looking(now), LONG);
     }
 }

@@ -18,10 +18,11 @@ use std::time::Duration;
 
 use crate::about::About;
 use crate::atomic::Ordering;
-use crate::crowd::{Crowd, Noted, is_crowded};
+use crate::crowd::{Crowd, Noted, current_core, is_crowded};
 use crate::deadline::{Deadline, now_ns};
 use crate::event::Event;
 use crate::patience::{self, Patience};
+use crate::spot::Spot;
 use crate::{atomic, barrier, futex, spin, thread};
 
 /// How many nanoseconds a wait yields in a crowd before it sleeps: a few time slices of short work by the others.
@@ -65,6 +66,12 @@ pub trait Waiting {
     /// Where those run who will make it true, if that is known. Called before the core may be given away.
     fn whereabouts(&self) -> Whereabouts {
         Whereabouts::Unknown
+    }
+
+    /// Asks those who make it true to call this thread at `spot` from now on. True if they do. Called each time before the core is given
+    /// away; to be cheap if it is the same spot as before.
+    fn is_called_at(&mut self, _spot: Spot) -> bool {
+        false
     }
 
     /// What it is about, for those who look on. Called when it goes to sleep; `None` for what is nobody's business.
@@ -158,12 +165,12 @@ fn stay_awake<W: Waiting>(
     let mut patience = is_crowded(crowd, start).then(|| Patience::at(start, waiting.whereabouts()));
     let mut looks = 0u32;
     loop {
-        let is_yielding = match &patience {
+        let is_yielding = match &mut patience {
             Some(patience) => {
                 if looks.is_multiple_of(LOOKS_PER_CLOCK_IN_A_CROWD) && looks > 0 {
                     now = now_ns();
                 }
-                patience.ends_at(now)
+                patience.ends_at(now, crowd)
             }
             // There are cores enough, but somebody else may keep them: then two that wait for each other share one.
             None => looks >= LOOKS_ALONE && is_time_to_look_around(looks) && waiting.whereabouts() == Whereabouts::Here,
@@ -173,17 +180,23 @@ fn stay_awake<W: Waiting>(
                 return None;
             }
             let before = now;
+            let spot = patience.is_some().then(|| leave_until_called(waiting, crowd)).flatten();
+            if spot.is_some()
+                && let Some(output) = waiting.look()
+            {
+                return Some(Ok(output));
+            }
             atomic::yield_now();
             now = now_ns();
             if let Some(patience) = &mut patience {
-                patience.came_back(now, now - before, waiting.whereabouts());
+                patience.came_back(now, now - before, waiting.whereabouts(), spot);
             }
         } else if looks >= LOOKS_WITHOUT_PAUSE {
             atomic::pause();
         }
         if let Some(output) = waiting.look() {
             if let Some(patience) = patience {
-                patience.succeed();
+                patience.succeed(crowd);
             }
             return Some(Ok(output));
         }
@@ -206,6 +219,19 @@ fn stay_awake<W: Waiting>(
                 patience = is_crowded.then(|| Patience::at(now, waiting.whereabouts()));
             }
         }
+    }
+}
+
+/// Before the core is given away in a crowd. Where the thread is called when there is something for it, which may be there already.
+fn leave_until_called<W: Waiting>(waiting: &mut W, crowd: &dyn Crowd) -> Option<Spot> {
+    let spot = crowd.spot(current_core())?;
+    if waiting.is_called_at(spot) {
+        crowd.answer(spot);
+        Some(spot)
+    } else {
+        // It may have something to do at any time.
+        crowd.call(spot);
+        None
     }
 }
 

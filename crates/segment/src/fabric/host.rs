@@ -3,23 +3,30 @@
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use deck_sync::Event;
 use deck_sync::atomic::{AtomicU64, Ordering};
+use deck_sync::{Crowd, Event, Spot};
 
 use super::{Line, Remote};
 use crate::layout::{SLOT, SLOT_WORDS};
 use crate::{MappedSlots, Segment, Words};
 
 /// A mapped segment as a [`Remote`].
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Host {
     segment: Arc<Segment>,
+    /// Where threads of the other node are called.
+    crowd: Option<Arc<dyn Crowd>>,
 }
 
 impl Host {
     /// Writes to `segment` by stores.
     pub fn new(segment: Arc<Segment>) -> Host {
-        Host { segment }
+        Host { segment, crowd: None }
+    }
+
+    /// As [`Host::new`], for a node that may share cores with this one: both are in `crowd`.
+    pub fn in_crowd(segment: Arc<Segment>, crowd: &Arc<dyn Crowd>) -> Host {
+        Host { segment, crowd: Some(crowd.clone()) }
     }
 
     fn at(&self, offset: usize, bytes: usize, align: usize) -> NonNull<u8> {
@@ -72,5 +79,43 @@ impl Remote for Host {
 
     fn interrupt(&self, offset: usize) {
         self.event(offset).notify();
+    }
+
+    fn call(&self, spot: Spot) {
+        if let Some(crowd) = &self.crowd {
+            crowd.call(spot);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::*;
+
+    #[derive(Default)]
+    struct Called(Mutex<Vec<Spot>>);
+
+    impl Crowd for Called {
+        fn resume(&self) {}
+        fn rest(&self) {}
+        fn is_crowded(&self) -> bool {
+            true
+        }
+        fn call(&self, spot: Spot) {
+            self.0.lock().unwrap().push(spot);
+        }
+    }
+
+    #[test]
+    fn a_node_is_called_in_the_crowd_that_both_are_in() {
+        let segment = Segment::create("deck-test", 4096).unwrap();
+        let called = Arc::new(Called::default());
+        let crowd: Arc<dyn Crowd> = called.clone();
+        let spot = Spot { core: 1, place: 2 };
+        Host::in_crowd(segment.clone(), &crowd).call(spot);
+        Host::new(segment).call(spot);
+        assert_eq!(*called.0.lock().unwrap(), [spot]);
     }
 }

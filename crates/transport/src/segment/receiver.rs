@@ -10,11 +10,11 @@ use deck_segment::fabric::Line;
 use deck_segment::layout::{LINE, LINE_WORDS};
 use deck_segment::{Buffer, HeapMemory, MappedSlots, Region, Remote, Words};
 use deck_sync::atomic::Ordering;
-use deck_sync::{Error, ErrorKind, NodeId, Result, barrier, point};
+use deck_sync::{Error, ErrorKind, NodeId, Result, Spot, barrier, point};
 
 use super::packed::{self, Packed};
 use super::packet::{self, Carries, Label, Packet, needed};
-use super::ring::{Position, Shape, Stamp, credit};
+use super::ring::{Position, Shape, Stamp, credit, hot};
 use crate::parcel::Parcel;
 use crate::protocol::Protocol;
 
@@ -92,6 +92,8 @@ pub struct Receiver<R: Remote> {
     area: u32,
     bytes: u64,
     is_hot: bool,
+    /// Where the sender of a hot ring calls whoever waits here.
+    spot: Option<Spot>,
     /// Slots found whole, one look after the other.
     in_a_row: u32,
     expected: Expected,
@@ -151,6 +153,7 @@ impl<R: Remote> Receiver<R> {
             area: 0,
             bytes: 0,
             is_hot: false,
+            spot: None,
             in_a_row: 0,
             expected: Expected::Line,
             heap: None,
@@ -609,12 +612,24 @@ impl<R: Remote> Receiver<R> {
     /// another look have to follow.
     pub fn set_hot(&mut self, is_hot: bool) {
         if self.is_hot != is_hot {
-            self.is_hot = is_hot;
-            self.remote.flush();
-            // Pairs with: ring/cold.
-            self.remote.write_word(self.credit + 8 * credit::HOT, u64::from(is_hot));
-            self.remote.flush();
+            (self.is_hot, self.spot) = (is_hot, None);
+            self.write_hot(if is_hot { hot::YES } else { hot::NO });
         }
+    }
+
+    /// Has the sender of a hot ring call at `spot` whoever waits here, until the ring is cold.
+    pub fn set_spot(&mut self, spot: Spot) {
+        if self.is_hot && self.spot != Some(spot) {
+            self.spot = Some(spot);
+            self.write_hot(spot.to_word());
+        }
+    }
+
+    fn write_hot(&self, hot: u64) {
+        self.remote.flush();
+        // Pairs with: ring/cold.
+        self.remote.write_word(self.credit + 8 * credit::HOT, hot);
+        self.remote.flush();
     }
 
     /// Tells the sender, which is there, that the mail box is closed, after all credits, and wakes its threads that wait for room.

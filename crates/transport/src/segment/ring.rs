@@ -127,12 +127,21 @@ pub mod credit {
     /// The slot that the receiver is at (low half): those before it may be written again. How many of its small messages it has
     /// taken (high half, for those who look on).
     pub const HEAD: usize = 2;
-    /// 1 while the receiver polls the ring by itself; otherwise the sender has to ring.
+    /// How the receiver learns of a message: see [`super::hot`].
     pub const HOT: usize = 8;
     /// 1 once the mail box is closed.
     pub const CLOSED: usize = 9;
     /// The [`deck_sync::Event`] that threads waiting for room sleep on.
     pub const ROOM: usize = 10;
+}
+
+/// What the receiver says of a ring in [`credit::HOT`]. Anything else is the word of the [`deck_sync::Spot`] where it is called: it polls the
+/// ring, but gives its core away in between.
+pub mod hot {
+    /// The sender has to ring.
+    pub const NO: u64 = 0;
+    /// The receiver polls the ring by itself.
+    pub const YES: u64 = 1;
 }
 
 const _: () =

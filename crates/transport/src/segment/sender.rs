@@ -14,11 +14,11 @@ use deck_segment::fabric::{Line, Slots};
 use deck_segment::layout::{LINE, LINE_WORDS, SLOT_CONTENT};
 use deck_segment::{MappedSlots, Region, Remote, Words};
 use deck_sync::atomic::{AtomicU32, Ordering};
-use deck_sync::{Biased, Error, ErrorKind, Event, NodeId, barrier, point};
+use deck_sync::{Biased, Error, ErrorKind, Event, NodeId, Spot, barrier, point};
 
 use super::packed::Packed;
 use super::packet::{self, Label};
-use super::ring::{Position, RingPlace, Shape, Stamp, credit};
+use super::ring::{Position, RingPlace, Shape, Stamp, credit, hot};
 use crate::parcel::{BYTES, Parcel, Small};
 use crate::protocol::{Budget, Protocol, Thresholds, choose};
 use crate::traffic::Traffic;
@@ -557,12 +557,22 @@ impl<R: Remote> Sender<R> {
         point("post/published");
         // Pairs with: ring/cold. Either the receiver, after marking the ring cold, sees this message, or we see the mark.
         barrier::light();
-        if self.credit.get(credit::HOT).load(Ordering::Relaxed) == 0 {
-            self.ring_bell();
+        let hot = self.credit.get(credit::HOT).load(Ordering::Relaxed);
+        if hot != hot::YES {
+            self.call(hot);
         }
     }
 
+    /// The receiver does not find it by itself, or not at once.
     #[cold]
+    fn call(&self, hot: u64) {
+        if hot == hot::NO {
+            self.ring_bell();
+        } else {
+            self.remote.call(Spot::of_word(hot));
+        }
+    }
+
     fn ring_bell(&self) {
         // Release (in the fabric): pairs with: ring/bell.
         self.remote.write_word(self.place.bell, 1);

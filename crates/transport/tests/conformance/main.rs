@@ -68,6 +68,7 @@ conformance! {
         several_threads_post_and_each_keeps_its_order,
         a_sender_that_asked_for_room_is_told_of_every_credit,
         a_receiver_is_rung_for_while_its_ring_is_cold_only,
+        a_receiver_of_a_hot_ring_is_called_where_it_says_until_it_is_cold,
     }
     buffers {
         #[cfg_attr(miri, ignore = "minutes")]

@@ -1,10 +1,13 @@
 //! Room: credits, bytes, budget, and how the two ends wake one another.
 
 use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
 
-use deck_segment::Remote;
-use deck_sync::ErrorKind;
+use deck_segment::fabric::Host;
+use deck_segment::{Remote, Segment};
 use deck_sync::atomic::{AtomicBool, Ordering, yield_now};
+use deck_sync::{Crowd, ErrorKind, Spot};
+use deck_transport::segment::ring::{credit, hot};
 use deck_transport::{Protocol, Refusal, Shape};
 
 use crate::world::{Fabric, Ring, SHAPE, assert_same, job, job_with_budget, pattern};
@@ -223,4 +226,62 @@ pub fn a_receiver_is_rung_for_while_its_ring_is_cold_only<F: Fabric>(seed: u64) 
     ring.must_post(&parcel);
     assert_eq!(rung(&ring), (1, 1));
     (0..3).for_each(|_| drop(ring.take(&b)));
+}
+
+pub fn a_receiver_of_a_hot_ring_is_called_where_it_says_until_it_is_cold<F: Fabric>(seed: u64) {
+    let [a, b] = job();
+    let mut ring = Ring::<F>::new(&a, &b, seed);
+    let spot = Spot { core: 5, place: 3 };
+    let told = |ring: &Ring<F>| ring.credit.get(credit::HOT).load(Ordering::Acquire);
+    let bell = ring.shape.ring_bytes() / 8;
+    ring.receiver.set_spot(spot);
+    assert_eq!(told(&ring), spot.to_word());
+    ring.must_post(&a.parcel(1, b"x"));
+    assert_eq!(ring.words.event(bell + 1).count(), 0, "rung though the ring is hot");
+    ring.receiver.set_hot(false);
+    ring.receiver.set_spot(spot);
+    assert_eq!(told(&ring), hot::NO, "called though nobody looks");
+    ring.receiver.set_hot(true);
+    assert_eq!(told(&ring), hot::YES);
+    drop(ring.take(&b));
+}
+
+/// Host memory among those who share cores.
+struct Crowded;
+
+static CALLED: Mutex<Vec<Spot>> = Mutex::new(Vec::new());
+
+impl Crowd for Crowded {
+    fn resume(&self) {}
+    fn rest(&self) {}
+    fn is_crowded(&self) -> bool {
+        true
+    }
+    fn call(&self, spot: Spot) {
+        CALLED.lock().unwrap().push(spot);
+    }
+}
+
+impl Fabric for Crowded {
+    type Remote = Host;
+
+    fn connect(segment: &Arc<Segment>, _seed: u64) -> Host {
+        let crowd: Arc<dyn Crowd> = Arc::new(Crowded);
+        Host::in_crowd(segment.clone(), &crowd)
+    }
+}
+
+#[test]
+fn who_posts_calls_the_receiver_back_to_the_core_that_it_gave_away() {
+    let [a, b] = job();
+    let mut ring = Ring::<Crowded>::new(&a, &b, 0);
+    let spot = Spot { core: 5, place: 3 };
+    ring.must_post(&a.parcel(1, b"x"));
+    ring.receiver.set_spot(spot);
+    ring.must_post(&a.parcel(1, b"y"));
+    ring.must_post(&a.parcel(1, &[7; 8]));
+    ring.receiver.set_hot(false);
+    ring.must_post(&a.parcel(1, b"z"));
+    assert_eq!(*CALLED.lock().unwrap(), [spot; 2]);
+    (0..4).for_each(|_| drop(ring.take(&b)));
 }
