@@ -182,7 +182,7 @@ impl NodeShared {
         receiver: NodeId,
     ) -> Sender<Host> {
         Sender::new(SenderParts {
-            remote: Host::in_crowd(heap.segment().clone(), self.membership.crowd()),
+            remote: Host::in_crowd(heap.segment().clone(), self.membership.crowd(), heap.seat().0),
             place: place(granted),
             shape,
             own: self.number(),

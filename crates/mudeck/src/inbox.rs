@@ -126,20 +126,26 @@ pub(crate) struct Inbox {
     turn: u32,
     /// The event's count at the last look at the bells.
     seen: u32,
+    /// Posters were told where to call.
+    is_called: bool,
 }
 
 impl Inbox {
     pub fn new(area: Arc<Region>) -> Inbox {
         let words = area.words();
-        Inbox { area, words, rings: Vec::new(), hot: Turns::NONE, turn: 0, seen: 0 }
+        Inbox { area, words, rings: Vec::new(), hot: Turns::NONE, turn: 0, seen: 0, is_called: false }
     }
 
     pub fn event(&self) -> &Event {
         self.words.event(0)
     }
 
-    /// Has posters call at `spot` whoever waits here, from now on until the rings are cold.
-    pub fn be_called_at(&mut self, spot: Spot) {
+    /// Has posters of hot rings call at `spot` whoever waits here, from now on until the rings are cold; those of cold ones ring. Or nowhere.
+    pub fn be_called_at(&mut self, spot: Option<Spot>) {
+        if spot.is_none() && !self.is_called {
+            return;
+        }
+        self.is_called = spot.is_some();
         for index in &self.hot.rings {
             if let Some(ring) = &mut self.rings[*index]
                 && ring.ended.is_none()

@@ -229,8 +229,12 @@ impl Waiting for Retrieving<'_> {
     }
 
     fn is_called_at(&mut self, spot: Spot) -> bool {
-        self.core.inbox.lock().be_called_at(spot);
+        self.core.inbox.lock().be_called_at(Some(spot));
         true
+    }
+
+    fn need_not_be_called(&mut self) {
+        self.core.inbox.lock().be_called_at(None);
     }
 
     fn about(&self) -> Option<About<'_>> {
@@ -511,8 +515,12 @@ impl Waiting for Selecting<'_, '_> {
     }
 
     fn is_called_at(&mut self, spot: Spot) -> bool {
-        self.0.iter().for_each(|mailbox| mailbox.core.inbox.lock().be_called_at(spot));
+        self.0.iter().for_each(|mailbox| mailbox.core.inbox.lock().be_called_at(Some(spot)));
         true
+    }
+
+    fn need_not_be_called(&mut self) {
+        self.0.iter().for_each(|mailbox| mailbox.core.inbox.lock().be_called_at(None));
     }
 
     fn about(&self) -> Option<About<'_>> {

@@ -13,6 +13,10 @@ use crate::table::Table;
 /// the same among 2 nodes or 250.
 const ADDED_UP_AT_ONCE: usize = 64;
 
+/// A node that nobody has called, and one that may have something to do on any core.
+const NOWHERE: u64 = 0;
+const EVERYWHERE: u64 = u64::MAX;
+
 /// Answers between two looks at where the neighbours are.
 const ANSWERS_PER_LOOK_AROUND: u32 = 16;
 
@@ -85,7 +89,20 @@ impl JobCrowd {
         self.seats.store(last + 1, Ordering::Relaxed);
     }
 
-    /// The neighbours but for this node. Relaxed, here and where calls are read or written: advice.
+    /// Where the node on `seat` is called. Relaxed, here and wherever that is read or written: advice.
+    fn note_called(&self, seat: Seat, where_to: u64) {
+        let called = self.table.called(seat);
+        if called.load(Ordering::Relaxed) != where_to {
+            called.store(where_to, Ordering::Relaxed);
+        }
+    }
+
+    fn is_called(&self, seat: Seat, core: u32) -> bool {
+        let called = self.table.called(seat).load(Ordering::Relaxed);
+        called == u64::from(core) + 1 || called == EVERYWHERE
+    }
+
+    /// The neighbours but for this node.
     fn others(&self) -> impl Iterator<Item = Seat> {
         let own = self.seat;
         (0..self.seats.load(Ordering::Relaxed) as u16).map(Seat).filter(move |seat| *seat != own)
@@ -123,42 +140,49 @@ impl Crowd for JobCrowd {
     }
 
     fn rest(&self) {
-        if self.is_ours() && self.table.runnable(self.seat).fetch_sub(1, Ordering::Relaxed) == 1 {
-            self.table.called(self.seat).store(0, Ordering::Relaxed);
+        // One that is left says for itself where it is called.
+        if self.is_ours() && self.table.runnable(self.seat).fetch_sub(1, Ordering::Relaxed) <= 2 {
+            self.note_called(self.seat, NOWHERE);
         }
     }
 
     fn spot(&self, core: u32) -> Option<Spot> {
-        let spot = Spot { core, place: self.seat.0 };
-        if self.table.runnable(self.seat).load(Ordering::Relaxed) > 1 {
-            self.call(spot);
+        if crate::fork::is_child() {
             return None;
         }
-        Some(spot)
+        if self.table.runnable(self.seat).load(Ordering::Relaxed) > 1 {
+            self.note_called(self.seat, EVERYWHERE);
+            return None;
+        }
+        Some(Spot { core, place: self.seat.0 })
     }
 
-    /// Budget: a store.
+    /// Budget: a store. Not a look first: a store goes out while the poster goes on, a look at what another core wrote does not.
     fn call(&self, Spot { core, place }: Spot) {
         self.table.called(Seat(place)).store(u64::from(core) + 1, Ordering::Relaxed);
     }
 
-    fn answer(&self, Spot { place, .. }: Spot) {
-        let called = self.table.called(Seat(place));
-        if called.load(Ordering::Relaxed) != 0 {
-            called.store(0, Ordering::Relaxed);
+    fn call_back(&self, place: u16) {
+        match self.table.core(Seat(place)).load(Ordering::Relaxed) {
+            0 => {}
+            core => self.note_called(Seat(place), core),
         }
+    }
+
+    fn answer(&self, Spot { place, .. }: Spot) {
+        self.note_called(Seat(place), NOWHERE);
     }
 
     /// Budget: a line for each neighbour.
     fn is_wanted(&self, Spot { core, .. }: Spot) -> bool {
-        self.others().any(|seat| self.table.called(seat).load(Ordering::Relaxed) == u64::from(core) + 1)
+        self.others().any(|seat| self.is_called(seat, core))
     }
 
-    fn forget_calls(&self, _spot: Spot) {
-        self.others().for_each(|seat| self.table.called(seat).store(0, Ordering::Relaxed));
+    fn forget_calls(&self, Spot { core, .. }: Spot) {
+        self.others().filter(|seat| self.is_called(*seat, core)).for_each(|seat| self.note_called(seat, NOWHERE));
     }
 
-    /// Budget: four locked operations, of lines that only this node writes; a line for each neighbour, of up to
+    /// Budget: four locked operations, of lines that hardly anybody else writes; a line for each neighbour, of up to
     /// [`ADDED_UP_AT_ONCE`] in the mean; no allocation, no system call, until nodes come or go, or in a crowd one moves.
     fn is_crowded(&self) -> bool {
         // Whoever finds the list busy goes by the last answer.
@@ -233,21 +257,33 @@ mod tests {
         other.answer(there);
         assert!(!one.is_wanted(spot));
         one.call(there);
+        one.forget_calls(Spot { core: CORE + 1, ..spot });
+        assert!(one.is_wanted(spot), "forgotten on another core");
         one.forget_calls(spot);
         assert!(!one.is_wanted(spot));
     }
 
     #[test]
-    fn several_threads_of_a_node_are_taken_to_have_something_to_do_until_all_rest() {
+    fn who_is_rung_is_called_where_it_was_last() {
+        let (table, [one, other]) = crowds();
+        let spot = one.spot(CORE).unwrap();
+        one.call_back(other.seat.0);
+        assert!(!one.is_wanted(spot), "it never waited in a crowd");
+        table.core(other.seat).store(u64::from(CORE) + 1, Ordering::Relaxed);
+        one.call_back(other.seat.0);
+        assert!(one.is_wanted(spot));
+    }
+
+    #[test]
+    fn several_threads_of_a_node_are_taken_to_have_something_to_do_until_one_is_left() {
         let (_, [one, other]) = crowds();
         let spot = one.spot(CORE).unwrap();
         (0..2).for_each(|_| other.resume());
         assert_eq!(other.spot(CORE), None);
         assert!(one.is_wanted(spot));
+        assert!(one.is_wanted(Spot { core: CORE + 1, ..spot }), "on any core");
         other.rest();
-        assert!(one.is_wanted(spot));
-        other.rest();
-        assert!(!one.is_wanted(spot));
+        assert!(!one.is_wanted(spot) && other.spot(CORE).is_some());
     }
 
     #[test]
@@ -257,6 +293,6 @@ mod tests {
         one.call(other.spot(CORE).unwrap());
         assert!(table.set_gone(other.node, true) && !one.is_wanted(spot));
         one.call(Spot::of_word(u64::MAX));
-        assert!(!one.is_wanted(spot));
+        one.call_back(u16::MAX);
     }
 }

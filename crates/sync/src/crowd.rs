@@ -28,13 +28,15 @@ pub trait Crowd: Send + Sync {
     }
     /// A thread that is called at `spot` has something to do.
     fn call(&self, _spot: Spot) {}
+    /// As [`Crowd::call`], wherever the threads with this place were last.
+    fn call_back(&self, _place: u16) {}
     /// The calling thread, which is called at `spot`, has nothing to do until it is called again.
     fn answer(&self, _spot: Spot) {}
     /// True if another thread is called at the core of `spot`.
     fn is_wanted(&self, _spot: Spot) -> bool {
         false
     }
-    /// Whoever is called at the core of `spot` does not come: killed, or on another core by now.
+    /// Whoever else is called at the core of `spot` does not seem to come: killed, or on another core by now.
     fn forget_calls(&self, _spot: Spot) {}
     /// The calling thread goes to sleep: notes for others to read what it waits for, and until when. `None` where nobody reads.
     fn note(&self, _about: &About<'_>, _since_ns: u64, _until_ns: u64) -> Option<u32> {

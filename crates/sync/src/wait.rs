@@ -74,6 +74,9 @@ pub trait Waiting {
         false
     }
 
+    /// There are cores enough: nobody is to be called any more. Called now and then.
+    fn need_not_be_called(&mut self) {}
+
     /// What it is about, for those who look on. Called when it goes to sleep; `None` for what is nobody's business.
     fn about(&self) -> Option<About<'_>> {
         None
@@ -163,6 +166,9 @@ fn stay_awake<W: Waiting>(
     let mut now = start;
     // There is one in a crowd, and only there.
     let mut patience = is_crowded(crowd, start).then(|| Patience::at(start, waiting.whereabouts()));
+    if patience.is_none() {
+        waiting.need_not_be_called();
+    }
     let mut looks = 0u32;
     loop {
         let is_yielding = match &mut patience {
@@ -189,6 +195,7 @@ fn stay_awake<W: Waiting>(
             atomic::yield_now();
             now = now_ns();
             if let Some(patience) = &mut patience {
+                let spot = spot.map(|spot| Spot { core: current_core(), ..spot });
                 patience.came_back(now, now - before, waiting.whereabouts(), spot);
             }
         } else if looks >= LOOKS_WITHOUT_PAUSE {
@@ -312,6 +319,64 @@ mod tests {
         fn is_crowded(&self) -> bool {
             true
         }
+    }
+
+    /// A crowd in which threads are called, and what was done there.
+    #[derive(Default)]
+    struct Calling(std::sync::Mutex<Vec<&'static str>>);
+
+    impl Calling {
+        fn note(&self, what: &'static str) {
+            self.0.lock().unwrap().push(what);
+        }
+    }
+
+    impl Crowd for Calling {
+        fn resume(&self) {}
+        fn rest(&self) {}
+        fn is_crowded(&self) -> bool {
+            true
+        }
+        fn spot(&self, core: u32) -> Option<Spot> {
+            Some(Spot { core, place: 0 })
+        }
+        fn call(&self, _spot: Spot) {
+            self.note("may have something to do");
+        }
+        fn answer(&self, _spot: Spot) {
+            self.note("has nothing to do");
+        }
+    }
+
+    /// Is there at the first look after it has said where it is called.
+    struct Arrives {
+        can_be_called: bool,
+        is_there: bool,
+    }
+
+    impl Waiting for Arrives {
+        type Output = ();
+        fn look(&mut self) -> Option<()> {
+            self.is_there.then_some(())
+        }
+        fn is_called_at(&mut self, _spot: Spot) -> bool {
+            self.is_there = true;
+            self.can_be_called
+        }
+    }
+
+    #[test]
+    fn who_gives_its_core_away_says_whether_it_can_be_called_and_looks_once_more() {
+        let done = |can_be_called| {
+            let calling = Calling::default();
+            let start = now_ns();
+            let mut waiting = Arrives { can_be_called, is_there: false };
+            let result = stay_awake(&mut waiting, &calling, start, Deadline::NEVER);
+            assert_eq!(result, Some(Ok(())));
+            calling.0.into_inner().unwrap()
+        };
+        assert_eq!(done(true), ["has nothing to do"]);
+        assert_eq!(done(false), ["may have something to do"]);
     }
 
     /// What comes true without a word to anybody, once the waiter has armed itself.

@@ -8,7 +8,7 @@ mod loom_memory;
 
 use std::sync::Arc;
 
-use deck_sync::{Calm, Crowd, Deadline, Event, Waiting, wait};
+use deck_sync::{Calm, Crowd, Deadline, Event, Spot, Waiting, wait};
 use deck_transport::{Parcel, Sender};
 use loom::sync::Mutex;
 use loom::thread;
@@ -36,6 +36,8 @@ impl Waiting for Retrieve<'_> {
 
     fn disarm(&mut self) {
         self.0.receiver.set_hot(true);
+        // From here until it is cold the word says something else than hot or cold.
+        self.0.receiver.set_spot(Some(Spot { core: 0, place: 0 }));
     }
 }
 

@@ -14,8 +14,8 @@ use crate::{MappedSlots, Segment, Words};
 #[derive(Clone)]
 pub struct Host {
     segment: Arc<Segment>,
-    /// Where threads of the other node are called.
-    crowd: Option<Arc<dyn Crowd>>,
+    /// Where threads of the other node are called, and its place there.
+    crowd: Option<(Arc<dyn Crowd>, u16)>,
 }
 
 impl Host {
@@ -24,9 +24,9 @@ impl Host {
         Host { segment, crowd: None }
     }
 
-    /// As [`Host::new`], for a node that may share cores with this one: both are in `crowd`.
-    pub fn in_crowd(segment: Arc<Segment>, crowd: &Arc<dyn Crowd>) -> Host {
-        Host { segment, crowd: Some(crowd.clone()) }
+    /// As [`Host::new`], for a node that may share cores with this one: both are in `crowd`, and it has `place` there.
+    pub fn in_crowd(segment: Arc<Segment>, crowd: &Arc<dyn Crowd>, place: u16) -> Host {
+        Host { segment, crowd: Some((crowd.clone(), place)) }
     }
 
     fn at(&self, offset: usize, bytes: usize, align: usize) -> NonNull<u8> {
@@ -79,10 +79,13 @@ impl Remote for Host {
 
     fn interrupt(&self, offset: usize) {
         self.event(offset).notify();
+        if let Some((crowd, place)) = &self.crowd {
+            crowd.call_back(*place);
+        }
     }
 
     fn call(&self, spot: Spot) {
-        if let Some(crowd) = &self.crowd {
+        if let Some((crowd, _)) = &self.crowd {
             crowd.call(spot);
         }
     }
@@ -106,6 +109,9 @@ mod tests {
         fn call(&self, spot: Spot) {
             self.0.lock().unwrap().push(spot);
         }
+        fn call_back(&self, place: u16) {
+            self.call(Spot { core: 0, place });
+        }
     }
 
     #[test]
@@ -114,8 +120,12 @@ mod tests {
         let called = Arc::new(Called::default());
         let crowd: Arc<dyn Crowd> = called.clone();
         let spot = Spot { core: 1, place: 2 };
-        Host::in_crowd(segment.clone(), &crowd).call(spot);
-        Host::new(segment).call(spot);
-        assert_eq!(*called.0.lock().unwrap(), [spot]);
+        let host = Host::in_crowd(segment.clone(), &crowd, 7);
+        host.call(spot);
+        host.interrupt(0);
+        let other = Host::new(segment);
+        other.call(spot);
+        other.interrupt(0);
+        assert_eq!(*called.0.lock().unwrap(), [spot, Spot { core: 0, place: 7 }]);
     }
 }

@@ -617,11 +617,11 @@ impl<R: Remote> Receiver<R> {
         }
     }
 
-    /// Has the sender of a hot ring call at `spot` whoever waits here, until the ring is cold.
-    pub fn set_spot(&mut self, spot: Spot) {
-        if self.is_hot && self.spot != Some(spot) {
-            self.spot = Some(spot);
-            self.write_hot(spot.to_word());
+    /// Has the sender of a hot ring call at `spot` whoever waits here, until the ring is cold; or nowhere.
+    pub fn set_spot(&mut self, spot: Option<Spot>) {
+        if self.is_hot && self.spot != spot {
+            self.spot = spot;
+            self.write_hot(spot.map_or(hot::YES, Spot::to_word));
         }
     }
 

@@ -234,15 +234,18 @@ pub fn a_receiver_of_a_hot_ring_is_called_where_it_says_until_it_is_cold<F: Fabr
     let spot = Spot { core: 5, place: 3 };
     let told = |ring: &Ring<F>| ring.credit.get(credit::HOT).load(Ordering::Acquire);
     let bell = ring.shape.ring_bytes() / 8;
-    ring.receiver.set_spot(spot);
+    ring.receiver.set_spot(Some(spot));
     assert_eq!(told(&ring), spot.to_word());
     ring.must_post(&a.parcel(1, b"x"));
     assert_eq!(ring.words.event(bell + 1).count(), 0, "rung though the ring is hot");
     ring.receiver.set_hot(false);
-    ring.receiver.set_spot(spot);
+    ring.receiver.set_spot(Some(spot));
     assert_eq!(told(&ring), hot::NO, "called though nobody looks");
     ring.receiver.set_hot(true);
     assert_eq!(told(&ring), hot::YES);
+    ring.receiver.set_spot(Some(spot));
+    ring.receiver.set_spot(None);
+    assert_eq!(told(&ring), hot::YES, "called though there are cores enough");
     drop(ring.take(&b));
 }
 
@@ -267,7 +270,7 @@ impl Fabric for Crowded {
 
     fn connect(segment: &Arc<Segment>, _seed: u64) -> Host {
         let crowd: Arc<dyn Crowd> = Arc::new(Crowded);
-        Host::in_crowd(segment.clone(), &crowd)
+        Host::in_crowd(segment.clone(), &crowd, 0)
     }
 }
 
@@ -277,7 +280,7 @@ fn who_posts_calls_the_receiver_back_to_the_core_that_it_gave_away() {
     let mut ring = Ring::<Crowded>::new(&a, &b, 0);
     let spot = Spot { core: 5, place: 3 };
     ring.must_post(&a.parcel(1, b"x"));
-    ring.receiver.set_spot(spot);
+    ring.receiver.set_spot(Some(spot));
     ring.must_post(&a.parcel(1, b"y"));
     ring.must_post(&a.parcel(1, &[7; 8]));
     ring.receiver.set_hot(false);
