@@ -97,7 +97,7 @@ def _compiled(program: str, source: str, command: list[str | Path], environment:
     return target
 
 
-def _compiler() -> str:
+def compiler() -> str:
     for name in (os.environ.get("CC"), "cc", "gcc", "clang"):
         if name and shutil.which(name):
             return name
@@ -108,11 +108,11 @@ def ring(variant: str) -> Path:
     flags = RING_VARIANTS[variant]
     if "-DWIDE" in flags and " avx512bw" not in Path("/proc/cpuinfo").read_text():
         raise Unavailable("this processor has no AVX-512")
-    return _compiled(variant, "ring.c", [_compiler(), *COMPILE, *flags])
+    return _compiled(variant, "ring.c", [compiler(), *COMPILE, *flags])
 
 
 def futex() -> Path:
-    return _compiled("futex", "futex.c", [_compiler(), *COMPILE])
+    return _compiled("futex", "futex.c", [compiler(), *COMPILE])
 
 
 @dataclass(frozen=True)
@@ -136,7 +136,7 @@ def mpi(name: str) -> Mpi:
         return Mpi((folder / "bin/mpicc",), folder / "bin/mpiexec", {})
     # Linked directly: the wheel's compiler script looks for files where it was built.
     link = (f"-I{folder}/include", f"-L{folder}/lib", f"-Wl,-rpath,{folder}/lib", "-Wl,--no-as-needed", "-lmpi")
-    return Mpi((_compiler(), *link), folder / "bin/mpiexec.hydra", {"I_MPI_ROOT": str(folder), "I_MPI_PIN": "0"})
+    return Mpi((compiler(), *link), folder / "bin/mpiexec.hydra", {"I_MPI_ROOT": str(folder), "I_MPI_PIN": "0"})
 
 
 def mpi_peer(name: str) -> tuple[Path, Path, dict[str, str]]:
@@ -153,7 +153,7 @@ def ucx() -> Path:
         raise Unavailable("the wheel of UCX has no libucx folder")
     base = found[-1]
     link = [f"-isystem{base}/include", f"-L{base}/lib", f"-Wl,-rpath,{base}/lib"]
-    return _compiled("ucx", "ucx.c", [_compiler(), *COMPILE, *link, "-Wl,--no-as-needed", "-lucp", "-lucs", "-pthread"])
+    return _compiled("ucx", "ucx.c", [compiler(), *COMPILE, *link, "-Wl,--no-as-needed", "-lucp", "-lucs", "-pthread"])
 
 
 def _cargo(manifest: Path, target: Path, arguments: list[str]) -> None:
