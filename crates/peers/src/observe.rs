@@ -146,11 +146,19 @@ fn open_of(process: u32) -> Open {
             Some(HEAP) => &mut open.heaps,
             _ => continue,
         };
-        if let Ok(known) = fs::metadata(&path) {
+        if let Ok(known) = fs::metadata(&path)
+            && !is_open_to_look(&path)
+        {
             map.insert(known.ino(), path);
         }
     }
     open
+}
+
+/// Whoever looks on at the same moment has it open for reading only, and is no process of the job. The permissions of such a link are
+/// how it was opened (proc_pid_fd(5)).
+fn is_open_to_look(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok_and(|link| link.mode() & 0o200 == 0)
 }
 
 /// The processes of this user, except this one.
@@ -326,6 +334,19 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    #[cfg_attr(miri, ignore = "memfd")]
+    fn who_looks_on_is_no_process_of_the_job() {
+        let table = Table::create("test", 1).unwrap();
+        let inode = table.segment().inode();
+        let of_this_process = || open_of(std::process::id()).tables.remove(&inode);
+        let path = of_this_process().expect("it is open here");
+        let looking = open(&path, TABLE, inode).expect("it can be read");
+        drop(table);
+        assert_eq!(of_this_process(), None);
+        drop(looking);
+    }
 
     proptest! {
         #[test]
