@@ -185,6 +185,11 @@ impl Core {
         self.inbox.lock().cool();
     }
 
+    /// As [`Inbox::be_called_at`].
+    fn be_called_at(&self, spot: Option<Spot>) {
+        self.inbox.lock().be_called_at(spot);
+    }
+
     /// As [`Core::has_work`], and whether posters tell of it or not.
     pub fn has_work_anywhere(&self) -> bool {
         if !self.is_closed() && self.inbox.lock().look_everywhere() {
@@ -229,12 +234,12 @@ impl Waiting for Retrieving<'_> {
     }
 
     fn is_called_at(&mut self, spot: Spot) -> bool {
-        self.core.inbox.lock().be_called_at(Some(spot));
+        self.core.be_called_at(Some(spot));
         true
     }
 
     fn need_not_be_called(&mut self) {
-        self.core.inbox.lock().be_called_at(None);
+        self.core.be_called_at(None);
     }
 
     fn about(&self) -> Option<About<'_>> {
@@ -515,12 +520,12 @@ impl Waiting for Selecting<'_, '_> {
     }
 
     fn is_called_at(&mut self, spot: Spot) -> bool {
-        self.0.iter().for_each(|mailbox| mailbox.core.inbox.lock().be_called_at(Some(spot)));
+        self.0.iter().for_each(|mailbox| mailbox.core.be_called_at(Some(spot)));
         true
     }
 
     fn need_not_be_called(&mut self) {
-        self.0.iter().for_each(|mailbox| mailbox.core.inbox.lock().be_called_at(None));
+        self.0.iter().for_each(|mailbox| mailbox.core.be_called_at(None));
     }
 
     fn about(&self) -> Option<About<'_>> {

@@ -85,7 +85,7 @@ impl JobCrowd {
                 neighbours.push(other);
             }
         }
-        let last = neighbours.iter().map(|Seat(index)| u64::from(*index)).max().unwrap_or(0);
+        let last = neighbours.last().map_or(0, |Seat(index)| u64::from(*index));
         self.seats.store(last + 1, Ordering::Relaxed);
     }
 
@@ -102,7 +102,8 @@ impl JobCrowd {
         called == u64::from(core) + 1 || called == EVERYWHERE
     }
 
-    /// The neighbours but for this node.
+    /// The neighbours without this node, and whatever seats lie before the last of them: those are called to cores that are not ours, or
+    /// everywhere, which costs a switch.
     fn others(&self) -> impl Iterator<Item = Seat> {
         let own = self.seat;
         (0..self.seats.load(Ordering::Relaxed) as u16).map(Seat).filter(move |seat| *seat != own)

@@ -179,11 +179,6 @@ pub(crate) struct Patience {
     spot: Option<Spot>,
 }
 
-thread_local! {
-    /// Times in a row that the calling thread gave its core to those who were called.
-    static GAVE_TO_CALLED: Cell<u32> = const { Cell::new(0) };
-}
-
 impl Patience {
     /// A wait that begins now, for those who are there.
     pub fn at(now_ns: u64, whereabouts: Whereabouts) -> Patience {
@@ -205,10 +200,7 @@ impl Patience {
     }
 
     fn look(&mut self, now_ns: u64, looking: Looking) {
-        let time = match looking {
-            Looking::Short => SHORT,
-            Looking::Long | Looking::Again => LONG,
-        };
+        let time = if matches!(looking, Looking::Short) { SHORT } else { LONG };
         (self.until_ns, self.learns) = (now_ns + time, Some(looking));
     }
 
@@ -225,14 +217,12 @@ impl Patience {
     /// True if it ends now: the core is given away.
     #[inline]
     pub fn ends_at(&mut self, now_ns: u64, crowd: &dyn Crowd) -> bool {
-        let is_over = now_ns >= self.until_ns;
-        match self.spot {
-            Some(spot) if is_over => {
-                self.look_in_vain();
-                now_ns >= self.until_ns + UNTIL_CALLED || is_wanted(crowd, spot)
-            }
-            _ => is_over,
+        if now_ns < self.until_ns {
+            return false;
         }
+        let Some(spot) = self.spot else { return true };
+        self.look_in_vain();
+        now_ns >= self.until_ns + UNTIL_CALLED || is_wanted(crowd, spot)
     }
 
     fn look_in_vain(&mut self) {
@@ -271,6 +261,11 @@ impl Patience {
             HABIT.set(habit);
         }
     }
+}
+
+thread_local! {
+    /// Times in a row that the calling thread gave its core to those who were called.
+    static GAVE_TO_CALLED: Cell<u32> = const { Cell::new(0) };
 }
 
 /// True if somebody else is called to the core of `spot`, where the calling thread is.

@@ -5,8 +5,8 @@
 //! arrive in the order posted.
 //!
 //! Hot path of a short message: what is known of the credits (a look at the credit line only when they run out), one
-//! 64-byte line of the slot written, or both, or two words of one ([`super::packed`]), one load of `HOT`, which changes seldom. No
-//! locked operation, no allocation, no system call.
+//! 64-byte line of the slot written, or both, or two words of one ([`super::packed`]), one load of `HOT`, which changes seldom;
+//! with more threads than cores, a store that calls the receiver. No locked operation, no allocation, no system call.
 
 use std::sync::Arc;
 
