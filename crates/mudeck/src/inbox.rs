@@ -12,6 +12,8 @@ use deck_sync::atomic::Ordering;
 use deck_sync::{Error, ErrorKind, Event, NodeId, Result, Spot, barrier};
 use deck_transport::{Glance, Heaps, Parcel, Protocol, Receiver, Traffic};
 
+use crate::doubts::Doubts;
+
 /// Rings of a mail box at a time: one for each node that may post to it, and lanes.
 pub(crate) const RINGS_MAX: usize = 256;
 /// Bytes of a mail box in its node's segment: a line with the event, and a bell for each ring.
@@ -47,6 +49,11 @@ impl Ring {
         if self.ended.is_none() {
             self.receiver.set_closed();
         }
+    }
+
+    /// It has something, and nobody looks there.
+    fn is_unheard(&self) -> bool {
+        !self.receiver.is_hot() && self.receiver.has_next()
     }
 
     /// A look found nothing; true if that has been so for long.
@@ -128,12 +135,22 @@ pub(crate) struct Inbox {
     seen: u32,
     /// Posters were told where to call.
     is_called: bool,
+    doubts: Doubts,
 }
 
 impl Inbox {
     pub fn new(area: Arc<Region>) -> Inbox {
         let words = area.words();
-        Inbox { area, words, rings: Vec::new(), hot: Turns::NONE, turn: 0, seen: 0, is_called: false }
+        Inbox {
+            area,
+            words,
+            rings: Vec::new(),
+            hot: Turns::NONE,
+            turn: 0,
+            seen: 0,
+            is_called: false,
+            doubts: Doubts::default(),
+        }
     }
 
     pub fn event(&self) -> &Event {
@@ -188,6 +205,7 @@ impl Inbox {
     /// All rings, for the end of the mail box.
     pub fn take_rings(&mut self) -> Vec<Ring> {
         self.hot = Turns::NONE;
+        self.doubts.clear();
         self.rings.iter_mut().filter_map(Option::take).collect()
     }
 
@@ -337,6 +355,19 @@ impl Inbox {
     fn next_turn(&mut self) {
         self.turn = 0;
         self.hot.next();
+        if self.doubts.note_turn() {
+            self.look_again();
+        }
+    }
+
+    /// Looks at rings that were made cold a while ago.
+    #[cold]
+    fn look_again(&mut self) {
+        while let Some(index) = self.doubts.next() {
+            if self.rings.get(index).and_then(Option::as_ref).is_some_and(Ring::is_unheard) {
+                self.heat(index);
+            }
+        }
     }
 
     fn take_from(
@@ -395,10 +426,9 @@ impl Inbox {
     /// Looks at the cold rings too, of which posters tell: those that have something are made hot. True if there is one.
     pub fn look_everywhere(&mut self) -> bool {
         self.hear_bells();
-        let unheard = |ring: &Ring| !ring.receiver.is_hot() && ring.receiver.has_next();
         let mut is_any = false;
         for index in 0..self.rings.len() {
-            if self.rings[index].as_ref().is_some_and(unheard) {
+            if self.rings[index].as_ref().is_some_and(Ring::is_unheard) {
                 self.heat(index);
                 is_any = true;
             }
@@ -406,14 +436,18 @@ impl Inbox {
         is_any
     }
 
-    /// As if a poster had not seen that its ring is cold.
+    /// As if no poster had seen that its ring is cold, or as if all had, with 1.
     #[cfg(test)]
-    pub fn lose_bells(&mut self) {
-        (0..self.rings.len()).for_each(|index| self.words.get(BELLS + index).store(0, Ordering::Relaxed));
+    pub fn set_bells(&mut self, bell: u64) {
+        (0..self.rings.len()).for_each(|index| self.words.get(BELLS + index).store(bell, Ordering::Relaxed));
     }
 
     /// Makes silent rings cold: from now on their posters ring. Those that turn out not to be silent stay hot.
     pub fn cool(&mut self) {
+        // What rang before is heard before, or the ring would be made hot again by an old bell right after this, unnoticed by a thread
+        // that sleeps until the count changes.
+        self.hear_bells();
+        self.look_again();
         let mut cooled = Vec::new();
         for index in self.hot.rings.iter().copied() {
             if let Some(ring) = &mut self.rings[index]
@@ -433,6 +467,7 @@ impl Inbox {
             let is_silent = self.rings[index].as_ref().is_none_or(|ring| !ring.receiver.has_next());
             if is_silent {
                 self.hot.remove(index);
+                self.doubts.add(index);
             } else {
                 self.heat(index);
             }

@@ -11,6 +11,7 @@
 
 mod clone;
 mod cloning;
+mod doubts;
 mod element;
 mod inbox;
 mod lanes;

@@ -578,16 +578,58 @@ mod tests {
         let mailbox = node.mailbox("box").unwrap();
         for _ in 0..3 {
             mailbox.post_shared(&message(&node), Duration::ZERO).unwrap();
-            mailbox.core.inbox.lock().lose_bells();
+            mailbox.core.inbox.lock().set_bells(0);
             assert_eq!(mailbox.retrieve(Duration::ZERO).unwrap_err().kind(), ErrorKind::Timeout);
             mailbox.retrieve(SOON).unwrap();
 
             mailbox.core.arm();
             mailbox.post_shared(&message(&node), Duration::ZERO).unwrap();
-            mailbox.core.inbox.lock().lose_bells();
+            mailbox.core.inbox.lock().set_bells(0);
             assert_eq!(select(&[&mailbox], SOON).unwrap(), 0);
             mailbox.retrieve(Duration::ZERO).unwrap();
             mailbox.core.arm();
+        }
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "sockets")]
+    fn a_bell_of_before_does_not_make_a_ring_hot_whose_retriever_goes_to_sleep() {
+        let node = Node::join_by(Door::Named(format!("old-bell-{}", std::process::id()))).unwrap();
+        let mailbox = node.mailbox("box").unwrap();
+        mailbox.post_shared(&message(&node), Duration::ZERO).unwrap();
+        // As if the poster had been held up between its message, which is found, and the bell.
+        mailbox.retrieve(SOON).unwrap();
+        mailbox.core.inbox.lock().set_bells(1);
+        mailbox.core.event().notify();
+
+        let noted = mailbox.core.event().count();
+        mailbox.core.arm();
+        assert!(!mailbox.core.has_work());
+        // The next message rings, or whoever sleeps there would not hear of it.
+        mailbox.post_shared(&message(&node), Duration::ZERO).unwrap();
+        assert_ne!(mailbox.core.event().count(), noted);
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "sockets")]
+    fn a_message_whose_bell_was_lost_is_found_by_whoever_is_busy_with_others() {
+        let join = || Node::join_by(Door::Named(format!("lost-bell-busy-{}", std::process::id()))).unwrap();
+        let (node, busy, unheard) = (join(), join(), join());
+        let mailbox = node.mailbox("box").unwrap();
+        let [to_busy, to_unheard] = [&busy, &unheard].map(|node| node.clone_mailbox("box", SOON).unwrap());
+        to_unheard.post_shared(&message(&unheard), SOON).unwrap();
+        mailbox.retrieve(SOON).unwrap();
+        mailbox.core.arm();
+        to_unheard.post_shared(&message(&unheard), SOON).unwrap();
+        mailbox.core.inbox.lock().set_bells(0);
+
+        let since = std::time::Instant::now();
+        let is_from = |number: NodeId| {
+            to_busy.post_shared(&message(&busy), SOON).unwrap();
+            mailbox.retrieve(Duration::ZERO).unwrap().sender() == Some(number)
+        };
+        while !is_from(unheard.number()) {
+            assert!(since.elapsed() < SOON, "it is never found");
         }
     }
 }

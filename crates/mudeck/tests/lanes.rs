@@ -56,7 +56,7 @@ fn contend(mailbox: &Mailbox, poster: &Node, clone: &MailboxClone, enough: impl 
                     let mut stream = Stream::new(poster, clone, thread);
                     while !is_enough.load(Ordering::Relaxed) || stream.number < 2000 {
                         let tenth = stream.number / 10;
-                        let size = SIZES[if tenth * 10 == stream.number { tenth as usize % 4 } else { 0 }];
+                        let size = SIZES[if tenth * 10 == stream.number { tenth as usize % SIZES.len() } else { 0 }];
                         stream.post(size).unwrap();
                     }
                     stream.number

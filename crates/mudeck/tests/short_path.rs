@@ -12,8 +12,8 @@ use deck_mudeck::{Door, Mailbox, MailboxClone, Message, Node};
 use rustix::thread::{SecureComputingMode, set_secure_computing_mode};
 
 const SOON: Duration = Duration::from_secs(20);
-/// One for each protocol: in the slot, copied, handed over; and one whose buffers rest before they are used again.
-const SIZES: [usize; 5] = [8, 62, 300, 5000, 20_000];
+/// One for each way: added to a slot, in a line of it, in both, copied, handed over; and one whose buffers rest before they are used again.
+const SIZES: [usize; 6] = [8, 62, 100, 300, 5000, 20_000];
 const ROUNDS: usize = 1000;
 const IN_JAIL: &str = "DECK_TEST_IN_JAIL";
 const SURVIVED: &str = "all rounds without a system call";
@@ -35,7 +35,13 @@ impl Path {
             message.resize(*bytes).unwrap();
             message
         };
-        let mut path = Path { mailbox, clone, messages: SIZES.iter().map(message).collect(), received: node.message() };
+        let typed = |bytes: &usize| {
+            let mut message = node.message();
+            message.pack(&vec![1.0f64; bytes / 8]).unwrap();
+            message
+        };
+        let messages = SIZES.iter().map(message).chain(SIZES.iter().map(typed)).collect();
+        let mut path = Path { mailbox, clone, messages, received: node.message() };
         path.go();
         path
     }

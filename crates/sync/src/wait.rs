@@ -36,9 +36,10 @@ const LOOKS_PER_CLOCK: u32 = if cfg!(loom) { 1 } else { 32 };
 /// The same in a crowd, where it is known soon whether a core is wanted by others.
 const LOOKS_PER_CLOCK_IN_A_CROWD: u32 = if cfg!(loom) { 1 } else { 4 };
 
-/// How long the first sleep lasts if nobody rings, and how many times as long each further one.
+/// How long the first sleep lasts if nobody rings, how many times as long each further one, and the longest.
 const FIRST_NAP: Duration = Duration::from_millis(1);
 const LONGER: u32 = 1000;
+const LONGEST_NAP: Duration = Duration::from_secs(10);
 
 /// Looks before a wait that has a core asks whether it shares it with whom it waits for.
 const LOOKS_ALONE: u32 = 128;
@@ -284,7 +285,7 @@ fn sleep<W: Waiting>(
             let found = if cfg!(loom) || is_rung() {
                 waiting.look()
             } else {
-                nap = nap.saturating_mul(LONGER);
+                nap = nap.saturating_mul(LONGER).min(LONGEST_NAP);
                 waiting.look_everywhere()
             };
             if let Some(output) = found {
