@@ -27,7 +27,7 @@ impl Settings {
     /// # Errors
     /// [`ErrorKind::Invalid`] naming the variable and what it may be.
     pub fn from_environment() -> Result<Settings> {
-        Settings::read(&|name| std::env::var(name).ok())
+        Settings::read(&variable)
     }
 
     fn read(variable: &dyn Fn(&str) -> Option<String>) -> Result<Settings> {
@@ -56,6 +56,11 @@ impl Settings {
         timeout_from(variable("DECK_TIMEOUT"))?;
         Ok(Settings { budget_bytes, heap, thresholds })
     }
+}
+
+/// A variable of the environment. What is no text is no sensible value of any of them, and is refused as what it looks like.
+fn variable(name: &str) -> Option<String> {
+    std::env::var_os(name).map(|value| value.to_string_lossy().into_owned())
 }
 
 enum Choice {
@@ -112,7 +117,7 @@ fn timeout_from(text: Option<String>) -> Result<Duration> {
 
 /// How long calls without a timeout of their own may take: `DECK_TIMEOUT` in seconds, 10 by default.
 pub fn default_timeout() -> Duration {
-    timeout_from(std::env::var("DECK_TIMEOUT").ok()).unwrap_or(TIMEOUT)
+    timeout_from(variable("DECK_TIMEOUT")).unwrap_or(TIMEOUT)
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 //! a tree without a repository. Products (`target`, `node_modules`, `dist`) and hidden folders are left out.
 
 use std::fs;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use crate::source::{self, Line};
@@ -36,6 +37,12 @@ impl File {
     /// Written in Rust.
     pub fn is_rust(&self) -> bool {
         self.path.ends_with(".rs")
+    }
+
+    /// Written for a shell.
+    pub fn is_shell(&self) -> bool {
+        self.path.ends_with(".sh")
+            || self.text.lines().next().is_some_and(|first| first.starts_with("#!") && first.ends_with("sh"))
     }
 
     /// Lies in `folder`, which is given from the root without a closing `/`.
@@ -84,7 +91,16 @@ fn walk(root: &Path, folder: &Path, files: &mut Vec<File>) {
 }
 
 fn is_source(path: &Path) -> bool {
-    path.extension().and_then(|ending| ending.to_str()).is_some_and(|ending| SOURCE_ENDINGS.contains(&ending))
+    match path.extension().and_then(|ending| ending.to_str()) {
+        Some(ending) => SOURCE_ENDINGS.contains(&ending),
+        None => is_script(path),
+    }
+}
+
+/// A command that is written in a shell's or another language, which its first line names.
+fn is_script(path: &Path) -> bool {
+    let mut begin = [0; 2];
+    fs::File::open(path).and_then(|mut file| file.read_exact(&mut begin)).is_ok() && begin == *b"#!"
 }
 
 #[cfg(test)]
@@ -96,6 +112,13 @@ mod tests {
         let files = source_files(&root());
         assert!(files.iter().any(|file| file.path == "tests/layers/src/tree.rs" && file.is_in("tests/layers")));
         assert!(files.iter().all(|file| !file.path.contains("/target/")));
+    }
+
+    #[test]
+    fn commands_without_an_ending_are_found() {
+        let files = source_files(&root());
+        assert!(files.iter().any(|file| file.path == "bench/compare" && file.is_shell()));
+        assert!(!files.iter().any(|file| file.path.ends_with("/Cargo.lock")));
     }
 
     #[test]

@@ -39,7 +39,7 @@ fn told(page: &str) -> BTreeSet<&str> {
 
 /// A string that is nothing but a name, or in scripts a name behind `$`.
 fn named_in(file: &File) -> impl Iterator<Item = &str> {
-    let is_script = file.path.ends_with(".sh");
+    let is_script = file.is_shell();
     let quoted = file.text.split('"').skip(1).filter(move |_| !is_script);
     let expanded = file.text.split(['$']).skip(1).filter(move |_| is_script).map(|rest| {
         let rest = rest.trim_start_matches('{');
