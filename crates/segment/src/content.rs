@@ -8,17 +8,20 @@
 //! content the compiler may take as constant: they are copied, or read by value, a chunk at a time ([`Content`]).
 //!
 //! Long copies go past the caches (non-temporal stores) unless whoever copies knows better: to fetch lines that will be
-//! overwritten, and later to take them out of another core's cache, costs more than memory does. From 16 KiB on that was faster
-//! for messages on every machine it was tried on, and ten times where two cores share no cache. Where they share one, what
-//! several read right afterwards is found there twice as fast as in memory.
+//! overwritten, and later to take them out of another core's cache, costs more than memory does: up to ten times where two cores share
+//! no cache. Where they share one, what several read right afterwards is found there twice as fast as in memory. A message that is
+//! packed is to be read by one other, and goes past the caches if they cannot hold it: [`copy_packed`].
 
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 
-use crate::Segment;
+use crate::{Segment, caches};
 
 /// Copies of so many bytes and more go past the caches.
 pub const STREAM_FROM: usize = 16 << 10;
+
+/// What is packed stays in the caches up to so many second-level caches of a core: that of the one that packs, and of the one that reads.
+const CACHES_HOLD: usize = 2;
 
 /// The way of a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +47,19 @@ pub fn copy(way: Way, to: &mut [u8], from: &[u8]) {
     assert_eq!(to.len(), from.len());
     // SAFETY: two slices of that length.
     unsafe { copy_raw(way, from.as_ptr(), to.as_mut_ptr(), from.len()) };
+}
+
+/// Copies what is packed into a message that another core is to read: what its caches cannot hold, beside what they are used for, goes past
+/// them. `docs/design/070-buffers-rest.md` has the measurements.
+///
+/// # Safety
+/// `from` can be read and `to` be written for `bytes` bytes, and they do not overlap.
+#[inline]
+pub unsafe fn copy_packed(from: *const u8, to: *mut u8, bytes: usize) {
+    // Short ones do not even ask.
+    let is_long = bytes > STREAM_FROM && bytes > CACHES_HOLD * caches::second_level();
+    // SAFETY: as the caller promises.
+    unsafe { copy_raw(if is_long { Way::PastCaches } else { Way::ThroughCaches }, from, to, bytes) }
 }
 
 /// # Safety

@@ -9,6 +9,7 @@
 
 mod blocks;
 mod buffer;
+mod caches;
 pub mod content;
 mod exposed;
 mod extents;

@@ -7,16 +7,13 @@
 //! written again at once, but after as many bytes of other buffers as push it out. Short buffers are better used again while
 //! all that belongs to them is near. `docs/design/070-buffers-rest.md` has the measurements.
 
-use std::fs;
-use std::sync::OnceLock;
+use crate::caches;
 
 /// The smallest buffer that rests, in bytes.
 const FROM: usize = 8 << 10;
 /// A buffer rests for so many times the second-level cache of a core: it has to leave those of two cores, and a cache does not
 /// give up what was used longest ago, but about that.
 const CACHES: usize = 4;
-/// The second-level cache where the system does not tell, in bytes.
-const CACHE: usize = 1 << 20;
 
 /// How many bytes of other buffers are handed out before a buffer is used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,8 +27,7 @@ impl Rest {
 
     /// As long as this machine's caches make it worth.
     pub fn of_this_machine() -> Rest {
-        static CACHED: OnceLock<usize> = OnceLock::new();
-        Rest(CACHES * *CACHED.get_or_init(|| second_level_cache().unwrap_or(CACHE)))
+        Rest(CACHES * caches::second_level())
     }
 
     /// At most an eighth of a heap of `heap_bytes`.
@@ -51,35 +47,9 @@ impl Rest {
     }
 }
 
-/// Bytes of the second-level cache of the first processor.
-fn second_level_cache() -> Option<usize> {
-    if cfg!(miri) {
-        return None;
-    }
-    let read = |index: u32, what: &str| {
-        fs::read_to_string(format!("/sys/devices/system/cpu/cpu0/cache/index{index}/{what}")).ok()
-    };
-    let index = (0..8).find(|index| read(*index, "level").is_some_and(|level| level.trim() == "2"))?;
-    parse_size(&read(index, "size")?)
-}
-
-/// `1024K`, as the kernel writes sizes of caches.
-fn parse_size(text: &str) -> Option<usize> {
-    let kib: usize = text.trim().strip_suffix('K')?.parse().ok()?;
-    (kib > 0).then_some(kib << 10)
-}
-
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-
-    #[test]
-    fn sizes_of_caches_are_read_or_refused() {
-        assert_eq!(parse_size("1024K\n"), Some(1 << 20));
-        for nonsense in ["", "K", "0K", "1M", "-1K", "many K"] {
-            assert_eq!(parse_size(nonsense), None, "{nonsense}");
-        }
-    }
 
     #[test]
     fn middle_sizes_rest_and_nothing_does_where_it_is_turned_off() {

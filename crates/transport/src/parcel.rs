@@ -13,6 +13,7 @@
 use std::ptr::NonNull;
 use std::sync::Arc;
 
+use deck_segment::content;
 use deck_segment::fabric::Line;
 use deck_segment::{Buffer, BufferName, HeapMemory};
 use deck_sync::atomic::{AtomicU64, Ordering};
@@ -291,9 +292,9 @@ impl Parcel {
         let is_own = inside < self.size && bytes <= self.size - inside;
         self.detach(heap, size, runs)?;
         let data = if is_own { self.data().as_ptr().wrapping_add(inside).cast_const() } else { data };
-        // SAFETY: `detach` made room for `size` bytes that nobody else shares, and moved the content with its own bytes;
-        // `data` is readable (caller), and `copy` allows for overlap.
-        unsafe { std::ptr::copy(data, self.data_mut().as_ptr().add(self.size), bytes) };
+        // SAFETY: `detach` made room for `size` bytes that nobody else shares, and moved the content with its own bytes, which end before
+        // the room begins; `data` is readable (caller).
+        unsafe { content::copy_packed(data, self.data_mut().as_ptr().add(self.size), bytes) };
         if is_new_type {
             if self.runs == 0 {
                 self.write_run(0, Run { element: self.element, bytes: self.size });
@@ -370,7 +371,7 @@ impl Parcel {
         // SAFETY: the new buffer has room for `needed` bytes and is not shared; the old memory holds `self.size` bytes and
         // `self.runs` runs at its end; the two are different memory.
         unsafe {
-            std::ptr::copy_nonoverlapping(self.data().as_ptr(), buffer.data().as_ptr(), self.size);
+            content::copy_packed(self.data().as_ptr(), buffer.data().as_ptr(), self.size);
             let bytes = 8 * self.runs;
             let (from, to) =
                 (self.data().as_ptr().add(self.end() - bytes), buffer.data().as_ptr().add(new_end - bytes));
