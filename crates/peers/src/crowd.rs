@@ -148,7 +148,7 @@ impl Crowd for JobCrowd {
     }
 
     fn spot(&self, core: u32) -> Option<Spot> {
-        if crate::fork::is_child() {
+        if !self.is_ours() {
             return None;
         }
         if self.table.runnable(self.seat).load(Ordering::Relaxed) > 1 {
@@ -285,6 +285,21 @@ mod tests {
         assert!(one.is_wanted(Spot { core: CORE + 1, ..spot }), "on any core");
         other.rest();
         assert!(!one.is_wanted(spot) && other.spot(CORE).is_some());
+    }
+
+    #[test]
+    fn who_still_waits_after_its_node_has_left_says_nothing_for_the_one_that_got_the_seat() {
+        for threads in [0, 2] {
+            let (table, [one, other]) = crowds();
+            assert!(table.set_gone(one.node, false));
+            table.free_seat(one.seat);
+            let (_, seat) = table.seat_node(1, false).unwrap();
+            assert_eq!(seat, one.seat);
+            table.runnable(seat).store(threads, Ordering::Relaxed);
+            other.call(Spot { core: CORE, place: seat.0 });
+            assert_eq!(one.spot(CORE), None);
+            assert_eq!(table.called(seat).load(Ordering::Relaxed), u64::from(CORE) + 1);
+        }
     }
 
     #[test]
