@@ -396,9 +396,10 @@ impl Control {
             }
             Frame::SegmentMake { .. }
             | Frame::SegmentOpen { .. }
+            | Frame::SegmentMade { .. }
             | Frame::SegmentGrant { .. }
             | Frame::SegmentRefuse { .. }
-            | Frame::SegmentRelease {} => membership.serve_segments(peer, frame, passed),
+            | Frame::SegmentRelease { .. } => membership.serve_segments(peer, frame, passed),
             Frame::Ping { count } => drop(peer.send(&Frame::Pong { count })),
             Frame::Pong { .. } => peer.answered(),
             Frame::Bye {} => peer.set_said_bye(),
@@ -625,5 +626,31 @@ mod tests {
         staying.peers.lock().unwrap().clear();
         control.serve_peer(&leaving, PEERS + u64::from(staying.number.0));
         assert!(leaving.table.is_live(staying.number));
+    }
+
+    #[test]
+    fn what_a_home_made_for_one_that_gave_up_goes_although_somebody_has_the_name_by_now() {
+        let broker = Broker::start("test", 2).unwrap();
+        let mut nodes = met(&broker);
+        let [one, home] = [0, 1].map(|node: usize| nodes[node].0.clone());
+        let object = one.objects.enter(crate::ObjectKind::Segment, "s", one.seat).unwrap();
+        let _next_life = one.open_object(object.clone());
+        let life = crate::SegmentLife { object: object.index(), generation: 1 };
+        let error = one.make_segment(home.number, life, &object, 4096, Deadline::NOW).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Timeout);
+        let began = Instant::now();
+        let mut serve = |node: usize, other: NodeId| {
+            assert!(began.elapsed() < Duration::from_secs(10), "it does not come");
+            let (membership, control) = &mut nodes[node];
+            control.serve_peer(membership, PEERS + u64::from(other.0));
+        };
+        // It is kept before it is passed.
+        while home.segment_here(life).is_none() {
+            serve(1, one.number);
+        }
+        while home.segment_here(life).is_some() {
+            serve(0, home.number);
+            serve(1, one.number);
+        }
     }
 }

@@ -23,8 +23,19 @@ use crate::wire::{Frame, Refused};
 pub struct SegmentLife {
     /// Number of the name.
     pub object: u32,
-    /// Which life.
+    /// Which life, below [`SegmentLife::GENERATIONS`].
     pub generation: u32,
+}
+
+impl SegmentLife {
+    /// The count of lives begins again after so many.
+    pub const GENERATIONS: u32 = 1 << 30;
+
+    /// True for an earlier life of the same name.
+    fn is_before(self, other: SegmentLife) -> bool {
+        let later_by = other.generation.wrapping_sub(self.generation) % SegmentLife::GENERATIONS;
+        self.object == other.object && later_by != 0 && later_by < SegmentLife::GENERATIONS / 2
+    }
 }
 
 /// What a node answers who is asked for a segment.
@@ -67,13 +78,25 @@ impl Shares {
 
     fn keep(&self, life: SegmentLife, object: &Object, segment: &Arc<Segment>, is_home: bool) {
         let mut kept = lock(&self.kept);
+        // Whoever began this life found that nobody held an earlier one.
+        kept.iter_mut().filter(|(other, _)| other.is_before(life)).for_each(|(_, earlier)| earlier.as_home = None);
         kept.retain(|_, kept| kept.segment.strong_count() > 0);
+        // Made so late that the name has been given up and begun again meanwhile: nobody wants it.
+        let is_over = kept.keys().any(|other| life.is_before(*other));
         let place =
             kept.entry(life).or_insert_with(|| Kept { segment: Weak::new(), as_home: None, object: object.clone() });
         place.segment = Arc::downgrade(segment);
-        if is_home {
+        if is_home && !is_over {
             place.as_home = Some(segment.clone());
         }
+    }
+
+    /// Lets go of what this node made for others in a life that is over, whoever holds the name by now.
+    fn end(&self, life: SegmentLife) {
+        if let Some(kept) = lock(&self.kept).get_mut(&life) {
+            kept.as_home = None;
+        }
+        self.sweep();
     }
 
     /// Lets go of what this node made for others and nobody has open any more.
@@ -197,14 +220,15 @@ impl Membership {
         }
     }
 
-    /// Nobody has a segment open any more: tells the home that made it for others. Never blocks.
-    pub fn release_segment(&self, home: NodeId) {
+    /// Nobody has this life of a segment open any more: tells the home that made it for others. Never blocks.
+    pub fn release_segment(&self, home: NodeId, life: SegmentLife) {
         if home == self.number {
-            return self.shares.sweep();
+            return self.shares.end(life);
         }
         let peer = lock(&self.peers).get(&home).cloned();
         if let Some(peer) = peer.filter(|peer| peer.is_connected()) {
-            let _ = peer.send(&Frame::SegmentRelease {});
+            let (entry, generation) = (u64::from(life.object), u64::from(life.generation));
+            let _ = peer.send(&Frame::SegmentRelease { entry, generation });
         }
     }
 
@@ -225,17 +249,24 @@ impl Membership {
                     }
                 }
             }
-            Frame::SegmentGrant { request } => {
+            Frame::SegmentMade { request, entry, generation } => {
                 let is_wanted = self.segment_answered(peer, request, passed.ok_or(Refused::Nonsense));
                 if !is_wanted {
-                    // Whoever asked has given up; the segment may have been made for it alone.
-                    let _ = peer.send(&Frame::SegmentRelease {});
+                    // Whoever asked has given up, and it was made for nobody else.
+                    let _ = peer.send(&Frame::SegmentRelease { entry, generation });
                 }
+            }
+            Frame::SegmentGrant { request } => {
+                self.segment_answered(peer, request, passed.ok_or(Refused::Nonsense));
             }
             Frame::SegmentRefuse { request, reason } => {
                 self.segment_answered(peer, request, Err(Refused::from_word(reason)));
             }
-            Frame::SegmentRelease {} => self.shares.sweep(),
+            Frame::SegmentRelease { entry, generation } => {
+                if let Some(life) = life(entry, generation) {
+                    self.shares.end(life);
+                }
+            }
             _ => {}
         }
     }
@@ -264,7 +295,7 @@ impl Membership {
             match make(bytes) {
                 Ok(segment) => {
                     membership.shares.keep(life, &object, &segment, true);
-                    let _ = asker.pass(&Frame::SegmentGrant { request }, segment.as_fd());
+                    let _ = asker.pass(&Frame::SegmentMade { request, entry, generation }, segment.as_fd());
                     drop(segment);
                     // Whoever wanted it may have died meanwhile, and that was told before there was anything to sweep.
                     membership.shares.sweep();
@@ -281,4 +312,31 @@ impl Membership {
 
 fn life(entry: u64, generation: u64) -> Option<SegmentLife> {
     Some(SegmentLife { object: u32::try_from(entry).ok()?, generation: u32::try_from(generation).ok()? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::objects::{ObjectKind, Objects};
+    use crate::table::Table;
+
+    #[test]
+    fn what_a_home_makes_too_late_is_neither_kept_nor_takes_the_place_of_what_came_after_it() {
+        let table = Table::create("test", 1).unwrap();
+        let (_, seat) = table.seat_node(1, false).unwrap();
+        let object = Objects::new(&table).enter(ObjectKind::Segment, "s", seat).unwrap();
+        let shares = Shares::default();
+        let life = |generation| SegmentLife { object: object.index(), generation };
+        let make = |generation| {
+            let segment = make(4096).unwrap();
+            shares.keep(life(generation), &object, &segment, true);
+            Arc::downgrade(&segment)
+        };
+        // Next to the end of the count.
+        let last = SegmentLife::GENERATIONS - 1;
+        let (first, later) = (make(last - 1), make(0));
+        assert!(first.upgrade().is_none() && later.upgrade().is_some());
+        let late = make(last);
+        assert!(late.upgrade().is_none() && later.upgrade().is_some());
+    }
 }

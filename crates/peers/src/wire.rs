@@ -6,7 +6,7 @@
 /// First word of every frame: magic number and version of this protocol.
 const PREFIX: u64 = u64::from_le_bytes(*b"DECKwire") ^ VERSION;
 /// Changes with every change of a frame.
-const VERSION: u64 = 3;
+const VERSION: u64 = 4;
 /// The most words a frame has, prefix and code included.
 const WORDS_MAX: usize = 16;
 
@@ -83,12 +83,14 @@ frames! {
     SegmentMake = 40 { request, entry, generation, bytes };
     /// To a node that has a segment: pass it.
     SegmentOpen = 41 { request, entry, generation };
-    /// The segment.
+    /// The segment that was asked for.
     SegmentGrant = 42 { request };
     /// No segment, and why (a [`Refused`]).
     SegmentRefuse = 43 { request, reason };
-    /// Some segment that you made for others may have no users any more.
-    SegmentRelease = 44 {};
+    /// Nobody has this segment open any more, which you made for others.
+    SegmentRelease = 44 { entry, generation };
+    /// The segment that was to be made.
+    SegmentMade = 45 { request, entry, generation };
     /// Are you running?
     Ping = 27 { count };
     /// Yes.

@@ -221,16 +221,25 @@ impl Process {
 
     /// Bytes that are allocated in its own segment.
     pub fn shared_bytes(&self) -> u64 {
-        let files = fs::read_dir(format!("/proc/{}/fd", self.pid)).expect("it runs");
-        let segments = files.filter_map(|file| {
-            let path = file.ok()?.path();
-            let is_segment = fs::read_link(&path).ok()?.to_string_lossy().starts_with("/memfd:deck-node");
-            let descriptor: u32 = path.file_name()?.to_str()?.parse().ok()?;
-            is_segment.then_some((descriptor, path))
-        });
         // It opened its own before it met others.
-        let own = segments.min_by_key(|(descriptor, _)| *descriptor);
-        own.and_then(|(_, path)| fs::metadata(path).ok()).map_or(0, |data| data.blocks() * 512)
+        self.memory("deck-node").into_iter().min_by_key(|(descriptor, _)| *descriptor).map_or(0, |(_, bytes)| bytes)
+    }
+
+    /// Bytes of all shared segments with a name that it keeps, mapped or for others.
+    pub fn named_bytes(&self) -> u64 {
+        self.memory("deck-shared").into_iter().map(|(_, bytes)| bytes).sum()
+    }
+
+    /// Its descriptors of shared memory with this label, and the bytes that are allocated there.
+    fn memory(&self, label: &str) -> Vec<(u32, u64)> {
+        let files = fs::read_dir(format!("/proc/{}/fd", self.pid)).expect("it runs");
+        let labelled = files.filter_map(|file| {
+            let path = file.ok()?.path();
+            let is_it = fs::read_link(&path).ok()?.to_string_lossy().starts_with(&format!("/memfd:{label}"));
+            let descriptor = path.file_name()?.to_str()?.parse().ok()?;
+            is_it.then_some((descriptor, fs::metadata(path).ok()?.blocks() * 512))
+        });
+        labelled.collect()
     }
 }
 

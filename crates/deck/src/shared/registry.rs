@@ -15,7 +15,7 @@ use deck_sync::atomic::{AtomicU64, Ordering};
 const STATE: usize = 0;
 /// Size in bytes as it was asked for.
 const BYTES: usize = 1;
-const GENERATIONS: u64 = 1 << 30;
+pub(super) const GENERATIONS: u64 = 1 << 30;
 // As `docs/layout/job-table.md` says.
 const _: () = assert!(STATE == 0 && BYTES == 1);
 

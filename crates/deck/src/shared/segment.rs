@@ -11,10 +11,12 @@ use deck_segment::layout::PAGE;
 use deck_sync::{About, Deadline, Goal, Interrupted, Waiting};
 
 use super::named::{Stopped, check, until, wait};
-use super::registry::{Phase, Registry, State};
+use super::registry::{GENERATIONS, Phase, Registry, State};
 
 /// How long somebody who found a segment vanishing looks away before it looks again.
 const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(1);
+
+const _: () = assert!(GENERATIONS == SegmentLife::GENERATIONS as u64);
 
 /// Memory that nodes share under a name. Clone it by opening it again.
 ///
@@ -39,6 +41,7 @@ pub struct Segment {
 struct Hold {
     opened: Option<OpenObject>,
     home: NodeId,
+    life: SegmentLife,
 }
 
 impl Drop for Hold {
@@ -49,8 +52,11 @@ impl Drop for Hold {
         }
         let (membership, object) = (opened.membership().clone(), (*opened).clone());
         drop(opened);
-        if !membership.has_left() && object.holding().is_empty() {
-            membership.release_segment(self.home);
+        // Somebody may have begun the next life already, and hold the name for that.
+        let is_over =
+            || object.holding().is_empty() || Registry::new(object.words()).state().generation != self.life.generation;
+        if !membership.has_left() && is_over() {
+            membership.release_segment(self.home, self.life);
         }
     }
 }
@@ -139,7 +145,7 @@ impl Segment {
         })?;
         let life = SegmentLife { object: object.index(), generation };
         // Before the home has it: nobody keeps what nobody holds.
-        let hold = Hold { opened: Some(membership.open_object(object.clone())), home };
+        let hold = Hold { opened: Some(membership.open_object(object.clone())), home, life };
         let made = membership.make_segment(home, life, &object, bytes as u64, deadline);
         let memory = made.and_then(|memory| is_of(memory, bytes, home)).map_err(|error| {
             registry.withdraw(node.number(), generation);
@@ -176,7 +182,7 @@ impl Segment {
                 created.map_err(|stopped| missing.take().unwrap_or_else(|| not_created(stopped)))?;
             let life = SegmentLife { object: object.index(), generation: state.generation };
             // From here on whoever has it keeps it for us to ask, and nobody takes the name.
-            let hold = Hold { opened: Some(membership.open_object(object.clone())), home };
+            let hold = Hold { opened: Some(membership.open_object(object.clone())), home, life };
             let registry = Registry::new(object.words());
             let bytes = registry.bytes();
             if registry.state() == state {
