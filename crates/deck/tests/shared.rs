@@ -243,6 +243,29 @@ fn leaving_and_cancelling_end_every_wait() {
     assert_eq!(Barrier::open(&b, "b", 3).unwrap().wait(TRY).unwrap_err().kind(), ErrorKind::Timeout);
 }
 
+#[test]
+fn who_has_left_does_not_count_at_a_barrier_any_more() {
+    for _ in 0..10 {
+        let (_broker, [a, b]) = job();
+        let barrier = Barrier::open(&b, "b", 3).unwrap();
+        let has_come = |count: u32| {
+            let error = barrier.wait(TRY).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Timeout);
+            error.to_string().contains(&format!("{count} of 3"))
+        };
+        let inside = thread::spawn({
+            let a = a.clone();
+            move || Barrier::open(&a, "b", 3).unwrap().wait(FOREVER).unwrap_err().kind()
+        });
+        while !has_come(2) {
+            thread::yield_now();
+        }
+        a.leave().unwrap();
+        assert!(has_come(1));
+        assert_eq!(inside.join().unwrap(), ErrorKind::NotInitialized);
+    }
+}
+
 /// One thread takes the mutex again as soon as it has let go of it; another only tries now and then and still gets it.
 #[test]
 fn a_greedy_thread_does_not_starve_the_others() {

@@ -164,7 +164,7 @@ impl Node {
     }
 
     /// Leaves the job in order. What was posted is still delivered; mail boxes of this node are closed; waits of its
-    /// threads end. Waits for nobody. Further calls through any handle of this node fail.
+    /// threads end. Waits for no other node. Further calls through any handle of this node fail.
     ///
     /// # Errors
     /// [`ErrorKind::NotInitialized`] if it has left already, or in a forked child.

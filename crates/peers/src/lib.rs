@@ -19,6 +19,7 @@ mod notices;
 mod objects;
 pub mod observe;
 mod peer;
+mod pledges;
 mod process;
 mod rendezvous;
 mod shares;
@@ -36,6 +37,7 @@ pub use objects::{
     OBJECT_NAME_BYTES_MAX, OBJECT_WORDS, OBJECTS_MAX, Object, ObjectKind, Objects, OpenObject, check_object_name,
 };
 pub use peer::{Depending, FROZEN_AFTER, Peer};
+pub use pledges::Pledge;
 pub use shares::{Answered, SegmentLife};
 pub use table::{JOB_BYTES_MAX, NODES_MAX, NodeState, Table};
 pub use wire::Refused;

@@ -18,6 +18,7 @@ use crate::names::{MailboxId, Names};
 use crate::notices::Notices;
 use crate::objects::{Objects, Opened};
 use crate::peer::{Depending, Peer};
+use crate::pledges::Pledges;
 use crate::shares::Shares;
 use crate::socket::{Received, Socket};
 use crate::table::{NodeState, Table};
@@ -111,6 +112,7 @@ pub struct Membership {
     names: Names,
     pub(crate) objects: Objects,
     pub(crate) opened: Opened,
+    pub(crate) pledges: Pledges,
     pub(crate) shares: Shares,
     heap: Arc<HeapMemory>,
     crowd: Arc<dyn Crowd>,
@@ -188,6 +190,7 @@ impl Membership {
             names: Names::new(&table),
             objects: Objects::new(&table),
             opened: Opened::default(),
+            pledges: Pledges::default(),
             shares: Shares::default(),
             table,
             heaps: RwLock::new(HashMap::from([(number, heap.clone())])),
@@ -500,20 +503,21 @@ impl Membership {
         !fork::is_child() && !self.has_left.swap(true, Ordering::SeqCst)
     }
 
-    /// Leaves the job in order: tells everybody, waits for nobody but the control thread. What was posted is still
-    /// delivered.
+    /// Leaves the job in order: tells everybody, waits for nobody but the control thread and threads that have to take something
+    /// back ([`Membership::pledge`]), for these a second at most. What was posted is still delivered.
     pub fn leave(&self) {
         self.has_left.store(true, Ordering::SeqCst);
         if fork::is_child() || self.has_said_bye.swap(true, Ordering::SeqCst) {
             return;
         }
         self.opened.wait_for_those_inside();
+        let is_in_order = self.redeem_pledges();
         let peers: Vec<Arc<Peer>> = lock(&self.peers).values().cloned().collect();
         for peer in &peers {
             let _ = peer.send(&Frame::Bye {});
         }
         point("leave/bye");
-        self.table.set_gone(self.number, false);
+        self.table.set_gone(self.number, !is_in_order);
         self.heap.close();
         let keeps = self
             .heaps

@@ -189,6 +189,24 @@ fn a_death_breaks_a_barrier_and_is_told_to_all_now_and_later() {
     }
 }
 
+/// Its end comes before its thread has taken back that it had come.
+#[cfg(debug_assertions)]
+#[test]
+fn a_barrier_does_not_open_one_short_when_a_node_leaves_and_ends_with_a_thread_in_it() {
+    let job = Job::launched(PROGRAM);
+    let [waiter, other] = job.nodes();
+    let victim = job.node_with(&[("DECK_POINT", "barrier/withdrawing")]);
+    victim.tell_and_see_waiting("wait", "barrier b 3 20000");
+    victim.tell("main", "leave");
+    assert!(victim.answer("wait").is_none(), "it goes by the point");
+    victim.wait();
+    waiter.tell("wait", "barrier b 3 20000");
+    expect("PeerLost", &other.ask("barrier b 3 20000").failure(), &victim);
+    expect("PeerLost", &waiter.answer("wait").unwrap().failure(), &victim);
+    drop((waiter, other, victim));
+    job.end();
+}
+
 #[test]
 fn a_death_ends_the_waits_for_a_counter_once() {
     let job = Job::launched(PROGRAM);

@@ -92,7 +92,8 @@ impl Barrier {
     /// [`ErrorKind::NotInitialized`] after leaving and in a forked child.
     #[doc(alias = "deck_barrier_wait")]
     pub fn wait(&self, timeout: Duration) -> Result<bool> {
-        self.named.check()?;
+        // An arrival that stays behind would count as that of somebody else.
+        let _pledge = self.named.pledge()?;
         let departures = || self.named.departures();
         let seen = departures();
         if let Some(dead) = self.named.opened().lost() {
@@ -110,6 +111,7 @@ impl Barrier {
                 stopped.error(what, "wait longer, or check that the others still run")
             }
         };
+        deck_sync::point("barrier/withdrawing");
         // The last one may have come at this moment.
         if arrivals.withdraw(round) { Err(error) } else { Ok(false) }
     }

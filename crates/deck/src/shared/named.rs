@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use deck_mudeck::{Error, ErrorKind, Node, NodeId, NodeState, Result};
-use deck_peers::{ObjectKind, OpenObject, fork};
+use deck_peers::{ObjectKind, OpenObject, Pledge, fork};
 use deck_segment::Words;
 use deck_sync::atomic::{AtomicBool, Ordering};
 use deck_sync::{About, Deadline, Event, Goal, Interrupted, Waiting, barrier};
@@ -139,6 +139,13 @@ impl Named {
     /// Fails after leaving and in a forked child.
     pub fn check(&self) -> Result<()> {
         check(&self.node)
+    }
+
+    /// As [`Named::check`]. The node does not leave before the guard is dropped: what the calling thread takes back when
+    /// the node leaves is taken back before others see that it has left.
+    pub fn pledge(&self) -> Result<Pledge<'_>> {
+        self.check()?;
+        self.node.membership().pledge().ok_or_else(left)
     }
 
     /// `mutex "name"`.

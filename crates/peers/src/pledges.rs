@@ -1,0 +1,78 @@
+//! Threads of this node that count in the words of a named thing, and take that back when the node leaves.
+//!
+//! Nobody else can take it back: others see only that the node has left in order, and go on. So leaving comes after it. It
+//! is a matter of a look for a thread that is awake, and of a wake-up for one that sleeps.
+
+use std::time::Duration;
+
+use deck_sync::atomic::{AtomicU32, Ordering};
+use deck_sync::{About, Canceller, Deadline, Event, Goal, Interrupted, barrier};
+
+use crate::membership::{Membership, Until};
+
+/// Whoever does not come out within this time is stopped where it is, and the node counts as lost.
+const KEPT_WITHIN: Duration = Duration::from_secs(1);
+
+/// How many threads of a node are inside.
+#[derive(Debug, Default)]
+pub(crate) struct Pledges {
+    inside: AtomicU32,
+    fewer: Event,
+}
+
+/// While it lives, the node does not leave.
+pub struct Pledge<'a>(&'a Membership);
+
+impl Membership {
+    /// The calling thread is going to count for something until it drops the guard, and has waits in between end when the node
+    /// leaves. `None` once the node has left or begun to. Never blocks.
+    pub fn pledge(&self) -> Option<Pledge<'_>> {
+        // SeqCst: pairs with: pledges/leaving. Either leaving sees the thread or the thread sees leaving.
+        self.pledges.inside.fetch_add(1, Ordering::SeqCst);
+        let pledge = Pledge(self);
+        (!self.has_left.load(Ordering::SeqCst)).then_some(pledge)
+    }
+
+    /// Leaving has begun: waits until all threads that counted have taken that back. False if one does not.
+    pub(crate) fn redeem_pledges(&self) -> bool {
+        // SeqCst: pairs with: pledges/leaving.
+        let is_redeemed = || self.pledges.inside.load(Ordering::SeqCst) == 0;
+        if is_redeemed() {
+            return true;
+        }
+        // Pairs with: the heavy fence before the last look of whoever goes to sleep.
+        barrier::light();
+        self.table.changed().notify();
+        let deadline = Deadline::after(KEPT_WITHIN);
+        let mut is_cancelled = false;
+        let is_in_time = loop {
+            let mut until = Until(|| is_redeemed().then_some(()), About::new(Goal::Join, ""));
+            match deck_sync::wait(&mut until, &[&self.pledges.fewer], self.crowd(), deadline) {
+                Ok(()) => break true,
+                Err(Interrupted::Deadline) => break false,
+                Err(Interrupted::Cancelled) => is_cancelled = true,
+            }
+        };
+        if is_cancelled {
+            // Leaving cannot be cancelled: it was meant for what comes next.
+            Canceller::of_this_thread().cancel();
+        }
+        is_in_time
+    }
+}
+
+impl Drop for Pledge<'_> {
+    fn drop(&mut self) {
+        // SeqCst: pairs with: pledges/leaving. Whoever leaves sees that nobody is inside, or is told.
+        self.0.pledges.inside.fetch_sub(1, Ordering::SeqCst);
+        if self.0.has_left.load(Ordering::SeqCst) {
+            self.0.pledges.fewer.notify();
+        }
+    }
+}
+
+impl std::fmt::Debug for Pledge<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Pledge({})", self.0.number())
+    }
+}
