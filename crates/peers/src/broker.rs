@@ -307,8 +307,7 @@ impl State {
         let here = self.nodes();
         // Numbers are given in order, and the broker died with this one: it is the last.
         let last = self.table.live().last().copied();
-        let unanswered =
-            last.filter(|number| !here.contains(number) && self.table.pid_of(*number).map(u64::from) == Some(pid));
+        let unanswered = last.filter(|number| !here.contains(number) && self.table.pid_of(*number) == Some(pid as u32));
         if let Some(number) = unanswered {
             self.absent.remove(&number);
             self.depart(u64::MAX, number, false);

@@ -15,6 +15,7 @@ use crate::fork::ParentOnly;
 use crate::membership::{Granted, Membership};
 use crate::peer::Peer;
 use crate::socket::{Received, Socket};
+use crate::strangers::Strangers;
 use crate::wire::{Frame, Refused};
 use crate::{process, rendezvous, wakeup};
 
@@ -23,6 +24,8 @@ const BROKER: u64 = 1;
 const PEERS: u64 = 16;
 /// Added to a peer's key for the descriptor of its process.
 const PROCESS: u64 = 1 << 40;
+/// Added to a node's number for the descriptor of the process of one that was not met.
+const STRANGER: u64 = 1 << 41;
 
 /// How often a peer on which waits depend is asked for a sign of life.
 const ASK_EVERY: Duration = Duration::from_millis(100);
@@ -45,6 +48,7 @@ pub struct Control {
     /// How often this node has come to a new broker.
     attempts: u64,
     take_stock_at: Option<Deadline>,
+    strangers: Strangers,
 }
 
 impl Control {
@@ -59,6 +63,7 @@ impl Control {
             asked_broker: None,
             attempts: 0,
             take_stock_at: None,
+            strangers: Strangers::default(),
         };
         control.watch(&membership.wake, WAKE)?;
         let broker = membership.broker.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -98,6 +103,11 @@ impl Control {
                         is_poked = true;
                     }
                     BROKER => self.serve_broker(&membership),
+                    key if key & STRANGER != 0 => {
+                        let node = NodeId((key & !STRANGER) as u32);
+                        self.strangers.forget(node, &self.epoll);
+                        self.stranger_ended(&membership, node);
+                    }
                     key if key & PROCESS != 0 => self.process_ended(&membership, key & !PROCESS),
                     key => self.serve_peer(&membership, key),
                 }
@@ -143,6 +153,9 @@ impl Control {
         let broker = membership.broker.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if broker.is_backed_up() && broker.send_waiting() {
             at_latest(TICK_FIRST);
+        }
+        for node in self.strangers.look(membership, &self.epoll, STRANGER) {
+            self.stranger_ended(membership, node);
         }
         if self.is_orphan {
             self.find_broker(membership);
@@ -289,6 +302,17 @@ impl Control {
         // What it said before it ended comes first.
         self.serve_peer(membership, key);
         self.connection_ended(membership, &peer);
+    }
+
+    /// The process of a node has ended that was not met, or not when its process was first watched.
+    fn stranger_ended(&mut self, membership: &Arc<Membership>, node: NodeId) {
+        let key = PEERS + u64::from(node.0);
+        if self.peer(membership, key).is_some() {
+            self.process_ended(membership, key);
+        } else {
+            membership.table.set_gone(node, true);
+            membership.shares.sweep();
+        }
     }
 
     /// A peer that will not be heard of any more: it has left, if it said so to us or in the table, or died. Except when it is
@@ -457,7 +481,7 @@ impl Control {
         let Some(lowest) = membership.table.live().first().copied() else { return };
         if self.asked_broker == Some(lowest) {
             // It may have ended before it took our connection up, and then nobody would tell us.
-            if membership.table.pid_of(lowest).is_some_and(process::pid_has_ended) {
+            if membership.table.pid_here(lowest).is_some_and(process::pid_has_ended) {
                 membership.table.set_gone(lowest, true);
                 self.peer_gone(membership, lowest, true);
             }

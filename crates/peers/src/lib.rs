@@ -24,6 +24,7 @@ mod process;
 mod rendezvous;
 mod shares;
 mod socket;
+mod strangers;
 mod table;
 mod wakeup;
 pub mod wire;

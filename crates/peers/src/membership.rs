@@ -21,9 +21,10 @@ use crate::peer::{Depending, Peer};
 use crate::pledges::Pledges;
 use crate::shares::Shares;
 use crate::socket::{Received, Socket};
+use crate::strangers::Wanted;
 use crate::table::{NodeState, Table};
 use crate::wire::{Frame, Refused};
-use crate::{fork, namespace, rendezvous, wakeup};
+use crate::{fork, namespace, process, rendezvous, wakeup};
 
 /// How a process comes into its job.
 #[derive(Debug)]
@@ -113,6 +114,7 @@ pub struct Membership {
     pub(crate) objects: Objects,
     pub(crate) opened: Opened,
     pub(crate) pledges: Pledges,
+    pub(crate) strangers: Wanted,
     pub(crate) shares: Shares,
     heap: Arc<HeapMemory>,
     crowd: Arc<dyn Crowd>,
@@ -191,6 +193,7 @@ impl Membership {
             objects: Objects::new(&table),
             opened: Opened::default(),
             pledges: Pledges::default(),
+            strangers: Wanted::default(),
             shares: Shares::default(),
             table,
             heaps: RwLock::new(HashMap::from([(number, heap.clone())])),
@@ -594,7 +597,7 @@ struct Entered {
 fn enter(door: Door, fences: u64, deadline: Deadline) -> Result<Entered> {
     let join = |fd: OwnedFd, retries: u64| {
         let socket = Arc::new(Socket::new(fd));
-        let pid = rustix::process::getpid().as_raw_nonzero().get() as u64;
+        let pid = process::own_word();
         socket.send(&Frame::Join { pid, network: namespace::network(), fences, retries }, None)?;
         let welcomed = welcome(&socket, deadline)?;
         Ok((socket, welcomed))

@@ -6,6 +6,14 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
+use crate::namespace;
+
+/// This process as it stands in the job's table: its number in the lower half, the namespace of that number in the upper.
+pub fn own_word() -> u64 {
+    let pid = rustix::process::getpid().as_raw_nonzero().get() as u32;
+    u64::from(namespace::processes()) << 32 | u64::from(pid)
+}
+
 /// A handle of the process, readable once it has ended; `None` if there is none (any more) or it may not be had.
 pub fn open(pid: u32) -> Option<OwnedFd> {
     try_open(pid)?.ok()

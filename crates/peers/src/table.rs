@@ -182,7 +182,7 @@ impl Table {
         self.words.get(header::FENCES).load(Ordering::SeqCst) != 0
     }
 
-    /// Broker: gives the next number and a free seat.
+    /// Broker: gives the next number and a free seat to the process `pid`, with its namespace in the upper half.
     pub fn seat_node(&self, pid: u64, needs_fences: bool) -> Result<(NodeId, Seat)> {
         let number = self.words.get(header::COUNT).load(Ordering::Relaxed);
         if number >= u64::from(NODES_MAX) {
@@ -255,6 +255,13 @@ impl Table {
         let place = self.seat_of(node)?;
         let is_same = self.seat_word(place, seat::NODE).load(Ordering::Acquire) == u64::from(node.0) + 1;
         is_same.then(|| self.seat_word(place, seat::PID).load(Ordering::Relaxed) as u32)
+    }
+
+    /// As [`Table::pid_of`], if the number means something here: a node in another process namespace has another one for it.
+    pub(crate) fn pid_here(&self, node: NodeId) -> Option<u32> {
+        let pid = self.pid_of(node)?;
+        let namespace = self.seat_word(self.seat_of(node)?, seat::PID).load(Ordering::Relaxed) >> 32;
+        (namespace == u64::from(crate::namespace::processes())).then_some(pid)
     }
 
     /// Who sits on `seat`, reclaimed or not.
@@ -360,6 +367,17 @@ mod tests {
         assert_eq!(table.pid_of(zero), None);
         assert_eq!(table.live(), [NodeId(1), NodeId(2)]);
         assert_eq!((table.count(), table.state(NodeId(3))), (3, None));
+    }
+
+    #[test]
+    fn the_number_of_a_process_counts_in_its_own_namespace_only() {
+        let table = Table::create("test", 2).unwrap();
+        let own = crate::process::own_word();
+        let (here, _) = table.seat_node(own, false).unwrap();
+        let (elsewhere, _) = table.seat_node(own ^ 1 << 32, false).unwrap();
+        let pid = Some(std::process::id());
+        assert_eq!((table.pid_of(here), table.pid_here(here)), (pid, pid));
+        assert_eq!((table.pid_of(elsewhere), table.pid_here(elsewhere)), (pid, None));
     }
 
     #[test]

@@ -35,7 +35,7 @@ macro_rules! frames {
 }
 
 frames! {
-    /// Node to broker: wants to join. `retries` counts brokers that died before they answered.
+    /// Node to broker: wants to join. `pid` is the process as it stands in the job's table. `retries` counts brokers that died before they answered.
     Join = 1 { pid, network, fences, retries };
     /// Broker to node, with the job's table: joined.
     Welcome = 2 { number, seat, broker };

@@ -25,3 +25,19 @@ fn a_node_that_waits_for_seconds_uses_next_to_no_processor_time() {
     drop((idle, other));
     job.end();
 }
+
+#[test]
+fn a_node_that_waits_for_what_others_hold_uses_next_to_no_processor_time() {
+    let job = Job::by_name(PROGRAM);
+    let [first, holder, idle] = job.nodes();
+    holder.done("lock m 0");
+    // What has to be told once is told.
+    assert_eq!(idle.ask("lock m 100").failure().kind, "Timeout");
+    let before = idle.processor_time();
+    assert_eq!(idle.ask("lock m 3000").failure().kind, "Timeout");
+    let used = idle.processor_time() - before;
+    println!("3 s in a wait for a mutex cost {used:?} of processor time");
+    assert!(used < Duration::from_millis(100), "{used:?}");
+    drop((first, holder, idle));
+    job.end();
+}

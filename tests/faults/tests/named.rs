@@ -45,6 +45,54 @@ fn a_killed_holder_loses_its_mutex_to_the_one_that_waits_who_is_told() {
     }
 }
 
+/// Nodes that have not met, and nobody to tell the one that the other has died.
+#[test]
+fn a_death_is_noticed_while_the_node_that_all_joined_through_is_stopped() {
+    let job = Job::by_name(PROGRAM);
+    let [first, waiter, victim] = job.nodes();
+    victim.done("lock m 0");
+    victim.done("add n 1");
+    victim.done("segment-create s 5000 -1");
+    victim.tell_and_see_waiting("barrier", "barrier b 3 20000");
+    for (lane, wait) in [("lock", "lock m 20000"), ("barrier", "barrier b 3 20000"), ("count", "wait-for n 2 20000")] {
+        waiter.tell_and_see_waiting(lane, wait);
+    }
+    first.stop();
+    let killed = victim.kill();
+    for (lane, kind) in [("lock", "OwnerDied"), ("barrier", "PeerLost"), ("count", "PeerLost")] {
+        expect(kind, &told(&waiter, lane, killed).failure(), &victim);
+    }
+    waiter.done("segment-create s 10 -1");
+    first.go_on();
+    drop((first, waiter, victim));
+    job.end();
+}
+
+/// The same where it died before anybody asked for what it held, and those who ask only try.
+#[test]
+fn one_that_has_died_unnoticed_holds_up_nobody_who_tries() {
+    let job = Job::by_name(PROGRAM);
+    let [first, tries, victim] = job.nodes();
+    victim.done("lock m 0");
+    victim.done("segment-create s 5000 -1");
+    first.stop();
+    victim.kill_and_wait();
+    while let Err(failure) = tries.ask("segment-create s 10 -1").result {
+        assert_eq!(failure.kind, "Exists", "{failure}");
+    }
+    let mut refused = tries.ask("lock m 0").failure();
+    while refused.kind == "Timeout" {
+        refused = tries.ask("lock m 0").failure();
+    }
+    expect("OwnerDied", &refused, &victim);
+    first.go_on();
+    // The one that slept through it lets others in as before.
+    let next = job.node();
+    next.done("add n 1");
+    drop((first, tries, victim, next));
+    job.end();
+}
+
 #[test]
 fn a_stopped_holder_keeps_its_mutex_and_the_others_are_told_that_it_is_frozen() {
     let job = Job::launched(PROGRAM);

@@ -281,6 +281,8 @@ impl Mutex {
 
     #[cold]
     fn not_locked(&self, lock: Lock<'_>, stopped: Stopped) -> Error {
+        // Whoever only tries does not wait.
+        self.named.node().membership().watch_strangers();
         let what = format!("locking {}", self.named.described());
         let remedy = "wait longer, or look what its holder does";
         match lock.holder().map(Holder::node) {

@@ -66,17 +66,32 @@ impl<W: Waiting> Waiting for WhileOpen<'_, W> {
         is_closed.then_some(Err(Stopped::Closed))
     }
 
+    fn arm(&mut self) {
+        self.node.membership().watch_strangers();
+        self.waiting.arm();
+    }
+
     fn about(&self) -> Option<About<'_>> {
         self.about.or_else(|| self.waiting.about())
+    }
+}
+
+impl<W: Waiting> WhileOpen<'_, W> {
+    fn wait(mut self, events: &[&Event], deadline: Deadline) -> Result<W::Output, Stopped> {
+        let membership = self.node.membership();
+        deck_sync::wait(&mut self, events, membership.crowd(), deadline).map_err(|interrupted| {
+            // Whoever only tries, again and again, never sleeps.
+            membership.watch_strangers();
+            Stopped::Interrupted(interrupted)
+        })?
     }
 }
 
 /// Waits for something that changes when a node comes or goes, or a name does.
 pub fn wait<W: Waiting>(node: &Node, waiting: &mut W, deadline: Deadline) -> Result<W::Output, Stopped> {
     let membership = node.membership();
-    let mut waiting = WhileOpen { waiting, node, is_closed: None, about: None };
-    let waited = deck_sync::wait(&mut waiting, &[membership.table().changed()], membership.crowd(), deadline);
-    waited.map_err(Stopped::Interrupted)?
+    let waiting = WhileOpen { waiting, node, is_closed: None, about: None };
+    waiting.wait(&[membership.table().changed()], deadline)
 }
 
 impl Stopped {
@@ -164,9 +179,8 @@ impl Named {
             ObjectKind::Counter => Goal::Counter,
         };
         let about = Some(About::new(goal, &self.name));
-        let mut waiting = WhileOpen { waiting, node: &self.node, is_closed: Some(&self.is_closed), about };
-        let events = [event, membership.table().changed()];
-        deck_sync::wait(&mut waiting, &events, membership.crowd(), deadline).map_err(Stopped::Interrupted)?
+        let waiting = WhileOpen { waiting, node: &self.node, is_closed: Some(&self.is_closed), about };
+        waiting.wait(&[event, membership.table().changed()], deadline)
     }
 
     /// Ends every wait through this handle, now and later.

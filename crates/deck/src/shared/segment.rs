@@ -140,6 +140,8 @@ impl Segment {
         let generation = registry.claim(node.number(), &|node| table.is_live(node), &is_held).map_err(|owner| {
             // A claim that is taken back may have sent somebody to sleep.
             table.changed().notify();
+            // Whoever is in the way may have died unnoticed.
+            membership.watch_strangers();
             let remedy = "open it, choose another name, or let everybody close it first";
             Error::new(ErrorKind::Exists, described()).with_peer(owner).with_remedy(remedy)
         })?;

@@ -1,0 +1,95 @@
+//! The ends of processes that this node may never have met.
+//!
+//! Nodes that share a mutex or a barrier need not know each other. The broker tells them of a death; but the broker's process may be
+//! stopped, and then nobody would. So whoever waits for something of the job, or is refused it, has the control thread
+//! hold a handle of each process of the job from then on. The kernel tells when one ends: it costs nothing until then, nor do
+//! nodes pay that wait for messages only. After nodes have come, those who sleep are woken and say again that they wait.
+//!
+//! A process in another process namespace has no handle here: its death is told by the broker alone.
+
+use std::collections::HashMap;
+use std::os::fd::OwnedFd;
+
+use deck_sync::NodeId;
+use deck_sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use rustix::event::epoll;
+
+use crate::membership::{Membership, lock};
+use crate::process;
+
+/// What threads that wait tell the control thread.
+#[derive(Debug)]
+pub(crate) struct Wanted {
+    /// Somebody waits, and has seen nodes come or go since the last look.
+    is_wanted: AtomicBool,
+    /// The table's count of changes before the last look.
+    seen: AtomicU64,
+}
+
+impl Default for Wanted {
+    fn default() -> Wanted {
+        Wanted { is_wanted: AtomicBool::new(false), seen: AtomicU64::new(u64::MAX) }
+    }
+}
+
+impl Membership {
+    /// The calling thread waits for something that a node may have which nobody here has met: from now on the end of any process of
+    /// the job is noticed here. To be said before each sleep. Two loads, unless nodes have come or gone. Never blocks.
+    pub fn watch_strangers(&self) {
+        let wanted = &self.strangers;
+        // Relaxed: whoever finds an old count says it once more, in vain.
+        if wanted.seen.load(Ordering::Relaxed) != self.table.changes() {
+            // Release: pairs with: strangers/wanted. The control thread sees the change that this one has seen.
+            if !wanted.is_wanted.swap(true, Ordering::Release) {
+                self.poke();
+            }
+        }
+    }
+}
+
+/// The handles, of the control thread.
+#[derive(Debug, Default)]
+pub(crate) struct Strangers(HashMap<NodeId, OwnedFd>);
+
+impl Strangers {
+    /// Looks who is in the job, if threads of this node want it. `epoll` tells the end of each, with the node's number and `mark` as its
+    /// key. Returns the nodes whose processes have ended already.
+    pub fn look(&mut self, membership: &Membership, epoll: &OwnedFd, mark: u64) -> Vec<NodeId> {
+        let (table, wanted) = (&membership.table, &membership.strangers);
+        // Acquire: pairs with: strangers/wanted.
+        if !wanted.is_wanted.swap(false, Ordering::Acquire) {
+            return Vec::new();
+        }
+        let changes = table.changes();
+        let gone: Vec<NodeId> = self.0.keys().copied().filter(|node| !table.is_live(*node)).collect();
+        gone.into_iter().for_each(|node| self.forget(node, epoll));
+        let mut ended = Vec::new();
+        for node in table.live() {
+            let is_watched = node == membership.number || self.0.contains_key(&node) || is_met(membership, node);
+            let Some(pid) = table.pid_here(node).filter(|_| !is_watched) else { continue };
+            let data = epoll::EventData::new_u64(mark | u64::from(node.0));
+            match process::open(pid) {
+                Some(process) if epoll::add(epoll, &process, data, epoll::EventFlags::IN).is_ok() => {
+                    self.0.insert(node, process);
+                }
+                Some(_) => {}
+                None if process::pid_has_ended(pid) => ended.push(node),
+                None => {}
+            }
+        }
+        wanted.seen.store(changes, Ordering::Relaxed);
+        ended
+    }
+
+    /// The handle of `node` has told what it had to tell.
+    pub fn forget(&mut self, node: NodeId, epoll: &OwnedFd) {
+        if let Some(process) = self.0.remove(&node) {
+            // It would be told again and again if a forked child had the descriptor.
+            let _ = epoll::delete(epoll, process);
+        }
+    }
+}
+
+fn is_met(membership: &Membership, node: NodeId) -> bool {
+    lock(&membership.peers).get(&node).is_some_and(|peer| peer.process().is_some())
+}
