@@ -57,6 +57,8 @@ lint: ## check the formatting, the scripts, and what clippy finds
 	$(CARGO) fmt --all --check
 	@for script in .ci/run scripts/* bench/compare bench/papers; do bash -n "$$script"; done
 	$(CARGO) clippy --workspace --all-targets $(LOCKED) -- -D warnings
+	@# The MPI twins compile files of the applications, which know nothing of it.
+	CARGO_TARGET_DIR=$(TARGET)/twins $(CARGO) check --manifest-path bench/twins/kernels/Cargo.toml $(LOCKED)
 
 test-web: ## test the page of the browser tool in Chromium (part of `make test`)
 	@scripts/web test
@@ -67,9 +69,9 @@ bench-web: ## measure how smooth the browser tool is in a large model; needs mak
 test-workspace: ## run the tests and examples of all packages (part of `make test`)
 	$(CARGO) test --workspace $(LOCKED)
 
-test-compare: ## test what bench/compare makes of figures: intervals, pairs, judgements (part of `make test`)
+test-compare: ## test what bench/compare and bench/papers make of figures, and the MPI twins (part of `make test`)
 	@if python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then \
-		cd bench && PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=. timeout 120 python3 -m unittest discover --buffer --start-directory tests; \
+		cd bench && PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=. timeout 300 python3 -m unittest discover --buffer --start-directory tests; \
 	else \
 		echo "make test-compare: skipped, bench/compare needs Python 3.11 or newer"; \
 	fi
