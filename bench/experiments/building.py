@@ -32,12 +32,8 @@ def _run(*command: str | Path, **environment: str) -> None:
         sys.exit(f"papers: this failed: {' '.join(map(str, command))}")
 
 
-def build(library: Library) -> None:
-    """Everything that is not up to date."""
-    if shutil.which("povray") is None:
-        sys.exit("papers: povray is missing: apt-get install povray povray-includes povray-examples")
-    packages = [word for name in ("deck-cli", *APPLICATIONS) for word in ("-p", name)]
-    _run("cargo", "build", "--quiet", "--release", "--manifest-path", ROOT / "Cargo.toml", *packages)
+def build_twins(library: Library) -> None:
+    """The applications' inner loops, and the programs around them."""
     kernels = BENCH / "twins/kernels/Cargo.toml"
     _run("cargo", "build", "--quiet", "--release", "--manifest-path", kernels, CARGO_TARGET_DIR=str(TWINS))
     twin(library, "").mkdir(parents=True, exist_ok=True)
@@ -45,3 +41,12 @@ def build(library: Library) -> None:
         source = BENCH / "twins" / f"{name.replace('-', '_')}.c"
         inner_loops = TWINS / "release/libtwins_kernels.a"
         _run(*library.compiler, *COMPILE, source, inner_loops, "-lm", "-o", twin(library, name), **library.environment)
+
+
+def build(library: Library) -> None:
+    """Everything that is not up to date."""
+    if shutil.which("povray") is None:
+        sys.exit("papers: povray is missing: apt-get install povray povray-includes povray-examples")
+    packages = [word for name in ("deck-cli", *APPLICATIONS) for word in ("-p", name)]
+    _run("cargo", "build", "--quiet", "--release", "--manifest-path", ROOT / "Cargo.toml", *packages)
+    build_twins(library)

@@ -98,12 +98,13 @@ def _colours(picture: Picture) -> list[bytes]:
     return [picture.pixels[at : at + 3] for at in range(0, len(picture.pixels), 3)]
 
 
-def whole_render(scene: Path, size: tuple[int, int]) -> Picture:
+def whole_render(scene: Path, size: tuple[int, int], antialias: str | None) -> Picture:
     """The scene as one POV-Ray renders it, with the options that the farm gives to those that render slices."""
+    quality = [f"+A{antialias}", "+AM2"] if antialias else ["-A"]
     with tempfile.TemporaryDirectory() as place:
         out = Path(place) / "whole.ppm"
         command = ["povray", f"+I{scene}", f"+O{out}", f"+L{scene.parent}", f"+W{size[0]}", f"+H{size[1]}"]
-        command += ["-A", "+FP", "-D", "-J", "-P", "+WT1", "-GS", "-GR", "-GD"]
+        command += [*quality, "+FP", "-D", "-J", "-P", "+WT1", "-GS", "-GR", "-GD"]
         ended = subprocess.run(command, capture_output=True, text=True, check=False, cwd=place)
         if ended.returncode != 0:
             sys.exit(f"papers: this failed: {' '.join(command)}\n{ended.stderr}")

@@ -92,7 +92,7 @@ def _farm(participant: str, point: str, library: Library) -> Trial:
 
 @cache
 def _whole_render() -> pictures.Picture:
-    return pictures.whole_render(SCENE, FARM)
+    return pictures.whole_render(SCENE, FARM, None)
 
 
 def _tasks(point: str) -> int:

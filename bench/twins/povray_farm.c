@@ -1,7 +1,7 @@
 /* The MPI twin of apps/povray-farm: process 0 is the manager and hands out slices; all others run POV-Ray on them and send
  * finished lines while a slice is being rendered, then the slice.
  *
- *   mpirun -n 3 povray_farm --scene FILE.pov [--size WxH] [--slices N] [--patient 1] [--pixels FILE.bin]
+ *   mpirun -n 3 povray_farm --scene FILE.pov [--size WxH] [--slices N] [--antialias T] [--patient 1] [--pixels FILE.bin]
  */
 #define _GNU_SOURCE
 #include "twin.h"
@@ -19,6 +19,8 @@ enum { WORK, LINES, SLICE };
 enum { BLOCK = 32 };
 
 static uint32_t width, height, slices;
+/* As it was typed, or NULL. */
+static const char *threshold;
 
 static uint32_t first_of(uint32_t slice) {
     uint32_t first = first_row(slice, slices, (height + BLOCK - 1) / BLOCK) * BLOCK;
@@ -78,7 +80,14 @@ static pid_t start(const char *scene, const char *folder, const char *picture, u
     words[count++] = "povray";
     for (int i = 0; i < 7; i++)
         words[count++] = text[i];
-    char *rest[] = {"-A", "+FP", "-D", "-J", "-P", "+WT1", "-GS", "-GR", "-GD", NULL};
+    if (threshold) {
+        snprintf(text[7], sizeof text[7], "+A%s", threshold);
+        words[count++] = text[7];
+        words[count++] = "+AM2";
+    } else {
+        words[count++] = "-A";
+    }
+    char *rest[] = {"+FP", "-D", "-J", "-P", "+WT1", "-GS", "-GR", "-GD", NULL};
     for (int i = 0; rest[i]; i++)
         words[count++] = rest[i];
     words[count] = NULL;
@@ -134,6 +143,7 @@ int main(int argc, char **argv) {
     MPI_Comm_size(MPI_COMM_WORLD, &processes);
     size_of(argc, argv, "640x480", &width, &height);
     slices = (uint32_t)number(argc, argv, "--slices", "16");
+    threshold = option(argc, argv, "--antialias", NULL);
     if (slices > (height + BLOCK - 1) / BLOCK)
         slices = (height + BLOCK - 1) / BLOCK;
     uint8_t *picture = rank == 0 ? malloc((size_t)width * height * 3) : NULL;
