@@ -73,9 +73,8 @@ def _begun(options: argparse.Namespace, cpus: str, missing: dict[str, str]) -> t
     if options.go_on is None:
         return _folder(options, described), Run(described, installing.versions(), missing, [])
     run = Run.load(options.go_on)
-    for what in ("commit", "processor", "kernel"):
-        if run.machine[what] != described[what]:
-            sys.exit(f"compare: {options.go_on} has another {what} ({run.machine[what]}): its figures cannot be mixed with new ones")
+    if reason := machine.mixture(run.machine, described):
+        sys.exit(f"compare: {options.go_on} {reason}")
     run.machine["command"] += f"; {described['command']}"
     return options.go_on, run
 

@@ -1,5 +1,6 @@
 """The machine, the commit and the command of a run: a number without these does not exist."""
 
+import hashlib
 import os
 import platform
 import re
@@ -9,6 +10,9 @@ from datetime import date
 from pathlib import Path
 
 from comparison.installing import ROOT
+
+# Figures belong together only where these are the same.
+SAME = ("commit", "processor", "cores", "kernel", "rustc", "C compiler", "MPI")
 
 
 def _git(*words: str) -> str:
@@ -36,10 +40,11 @@ def describe() -> dict[str, str]:
     governor = "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"
     nodes = len(list(Path("/sys/devices/system/node").glob("node[0-9]*"))) or 1
     memory_kib = _first(r"^MemTotal:\s*(\d+)", "/proc/meminfo")
-    is_dirty = bool(_git("status", "--porcelain", "--untracked-files=no"))
+    changes = _git("diff", "HEAD")
+    mark = f" with changes that are not committed ({hashlib.sha256(changes.encode()).hexdigest()[:8]})" if changes else ""
     return {
         "command": " ".join(["bench/compare", *sys.argv[1:]]),
-        "commit": _git("rev-parse", "--short=12", "HEAD") + (" with changes that are not committed" if is_dirty else ""),
+        "commit": _git("rev-parse", "--short=12", "HEAD") + mark,
         "date": date.today().isoformat(),
         "processor": _first(r"^model name\s*:\s*(.+)$", "/proc/cpuinfo"),
         "cores": str(len(os.sched_getaffinity(0))),
@@ -52,6 +57,15 @@ def describe() -> dict[str, str]:
         "C compiler": _said("cc", "--version"),
         "load before": " ".join(Path("/proc/loadavg").read_text().split()[:3]),
     }
+
+
+def mixture(before: dict[str, str], now: dict[str, str]) -> str | None:
+    """What keeps figures of two runs from being put together, if anything does."""
+    for what in SAME:
+        if before.get(what) != now.get(what):
+            told = f"{before.get(what, 'not told')}, not {now.get(what, 'not told')}"
+            return f"has another {what} ({told}): its figures cannot be mixed with new ones"
+    return None
 
 
 def name(described: dict[str, str]) -> str:
