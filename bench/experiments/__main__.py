@@ -2,12 +2,14 @@
 
 import argparse
 import sys
+import time
 from pathlib import Path
 
 from comparison import machine
+from comparison.progress import Progress
 
-from experiments import building, libraries, running, writing
-from experiments.trials import EXPERIMENTS
+from experiments import building, explaining, folder, judging, libraries, pictures, running, writing
+from experiments.trials import EXPERIMENTS, SCENE
 
 
 def _arguments() -> argparse.Namespace:
@@ -16,7 +18,8 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="bench/papers",
         description="Runs the papers' applications beside their MPI twins, in turn, and checks what the papers saw.",
-        epilog=f"Experiments:\n{claims}\n\nbench/experiments/README.md tells how they are run.",
+        epilog=f"Experiments:\n{claims}\n\nbench/experiments/README.md tells how they are run. The exit status is 0 if everything was\n"
+        "measured, whatever came out; a program that fails or comes to a wrong result ends the run with another one.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--only", action="append", choices=names, metavar="EXPERIMENT", help="only this one; may be repeated")
@@ -27,37 +30,65 @@ def _arguments() -> argparse.Namespace:
         default=libraries.default(),
         help="the twins' MPI: the system's, or one that is fetched into bench/.peers (%(default)s)",
     )
-    parser.add_argument("--out", type=Path, metavar="FOLDER", help="where results go, or go on (bench/runs/<date>-<machine>-papers)")
-    parser.add_argument("--report", action="store_true", help="write the report of what is there again, run nothing")
+    parser.add_argument(
+        "--out",
+        type=Path,
+        metavar="FOLDER",
+        help="where results go; if it has some of this commit, machine and MPI, they go on there (bench/runs/<date>-<machine>-papers)",
+    )
+    parser.add_argument("--report", type=Path, metavar="FOLDER", help="write the report of a run again, measure nothing")
     options = parser.parse_args()
     if options.rounds < 1:
         parser.error("--rounds: at least 1")
     return options
 
 
+def _measure(everything: list[running.Runs], rounds: int) -> None:
+    """Runs rounds until there are enough steady ones of everything."""
+    progress = Progress(None)
+    while left := [one for one in everything if one.has_more(rounds)]:
+        # Whatever has been measured least comes first, so that a run that is stopped has something of everything.
+        runs = min(left, key=lambda one: one.rounds)
+        began = time.monotonic()
+        made = runs.round(rounds, progress.now)
+        seconds = time.monotonic() - began
+        each = {one: seconds if one is runs else progress.seconds(one.experiment.name) or seconds for one in left}
+        to_do = sum(max(rounds - one.rounds, 0) * each[one] for one in left)
+        progress.round(runs.experiment.name, runs.rounds, rounds, seconds, judging.summary(made, runs.experiment), to_do)
+
+
 def main() -> None:
     options = _arguments()
+    if options.report:
+        _finish(options.report)
+        return
     described = machine.describe()
     described["command"] = " ".join(["bench/papers", *sys.argv[1:]])
+    library = libraries.find(options.mpi)
+    described["MPI"] = library.version
     # Times of several libraries do not belong together.
     which = "" if options.mpi == libraries.default() else f"-{options.mpi}"
-    folder = options.out or building.BENCH / "runs" / f"{described['date']}-{machine.name(described)}-papers{which}"
+    runs_of_all = building.BENCH / "runs"
+    place = options.out or folder.unused(runs_of_all / f"{described['date']}-{machine.name(described)}-papers{which}")
+    building.build(library)
     chosen = [one for one in EXPERIMENTS if not options.only or one.name in options.only]
-    if not options.report:
-        library = libraries.find(options.mpi)
-        building.build(library)
-        described["MPI"] = library.version
-        try:
-            for experiment in chosen:
-                runs = running.Runs(experiment, library)
-                runs.check()
-                runs.add(options.rounds, folder)
-        except KeyboardInterrupt:
-            print("\npapers: interrupted; writing what there is", file=sys.stderr)
-    records = running.read(folder)
+    described[explaining.START] = f"{pictures.start_seconds(SCENE):.2f} s"
+    folder.begin(place, described)
+    everything = [running.Runs(one, library, place) for one in chosen]
+    try:
+        for runs in everything:
+            runs.check()
+        _measure(everything, options.rounds)
+    except KeyboardInterrupt:
+        print("\npapers: interrupted; writing what there is", file=sys.stderr)
+    _finish(place)
+
+
+def _finish(place: Path) -> None:
+    records = folder.read(place)
     if not records:
         sys.exit("papers: nothing was measured")
-    print(writing.write(folder, records, described).read_text())
+    print(writing.write(place, records, folder.described_in(place)).read_text())
 
 
 if __name__ == "__main__":

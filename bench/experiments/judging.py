@@ -5,8 +5,8 @@ from statistics import median
 
 from comparison.ratios import LEAST, Estimate, estimate, verdict
 
-from experiments.running import Record
-from experiments.trials import DECK, ZERO_COPY_FROM, Experiment, halo_bytes
+from experiments.folder import Record
+from experiments.trials import DECK, OURS, ZERO_COPY_FROM, Experiment, halo_bytes
 
 # The papers' applications were as fast as with MPI; so much is noise.
 PARITY = 1.02
@@ -17,32 +17,37 @@ MARGIN = 0.1
 
 
 def is_disturbed(records: list[Record], experiment: Experiment, point: str) -> bool:
-    """Whether there are too few rounds at a point in which nobody disturbed anybody: then all count, and that is said."""
+    """Whether there are too few turns at a point in which nobody disturbed anybody: then all count, and that is said."""
     mine = [one for one in records if (one.experiment, one.point) == (experiment.name, point)]
-    steady = {number for number in {one.round for one in mine} if all(one.is_steady for one in mine if one.round == number)}
+    steady = {number for number in {one.turn for one in mine} if all(one.is_steady for one in mine if one.turn == number)}
     return len(steady) < LEAST and not all(one.is_steady for one in mine)
 
 
 def times(records: list[Record], experiment: Experiment, participant: str, point: str) -> dict[int, float]:
-    """Seconds by round, of runs that nobody disturbed, if there are enough of them."""
+    """Seconds by turn, of runs that nobody disturbed, if there are enough of them."""
     everything_counts = is_disturbed(records, experiment, point)
     return {
-        one.round: one.seconds
+        one.turn: one.seconds
         for one in records
         if (one.experiment, one.participant, one.point) == (experiment.name, participant, point)
         and (one.is_steady or everything_counts)
     }
 
 
+def ratios(over: dict[int, float], under: dict[int, float]) -> list[float]:
+    """Of each turn."""
+    return [over[turn] / under[turn] for turn in over if turn in under]
+
+
 def ratio(over: dict[int, float], under: dict[int, float]) -> Estimate | None:
-    """The median of ratios within a round."""
-    both = [over[number] / under[number] for number in over if number in under]
+    """The median of ratios within a turn."""
+    both = ratios(over, under)
     return estimate(both) if both else None
 
 
 def best_mpi(records: list[Record], experiment: Experiment, point: str) -> str:
     """The MPI configuration with the best median at a point."""
-    others = [participant for participant in experiment.participants if participant != DECK]
+    others = [participant for participant in experiment.participants if participant not in OURS]
     found = {other: median(values) for other in others if (values := times(records, experiment, other, point).values())}
     return min(found, key=found.__getitem__, default=others[0])
 
@@ -54,13 +59,27 @@ def shown(found: Estimate | None) -> str:
     return f"{found.median:.3f} [{found.low:.3f}, {found.high:.3f}]{' range' if found.is_range else ''}"
 
 
+def beside_mpi(records: list[Record], experiment: Experiment, point: str, participant: str = DECK) -> Estimate | None:
+    """The time of one of ours over that of the best MPI."""
+    best = best_mpi(records, experiment, point)
+    return ratio(times(records, experiment, participant, point), times(records, experiment, best, point))
+
+
 def versus(records: list[Record], experiment: Experiment) -> Iterable[tuple[str, Estimate | None, str]]:
     """DECK's time over that of the best MPI at each point, and the verdict."""
     for point in experiment.points:
-        found = ratio(times(records, experiment, DECK, point), times(records, experiment, best_mpi(records, experiment, point), point))
+        found = beside_mpi(records, experiment, point)
         goal = goal_of(experiment, point)
         said = verdict(found, goal, True) if found and goal else "no claim"
         yield point, found, f"{said}, disturbed" if found and is_disturbed(records, experiment, point) else said
+
+
+def summary(records: list[Record], experiment: Experiment) -> str:
+    """How a round went."""
+    found = [one.median for _, one, _ in versus(records, experiment) if one]
+    disturbed = sum(not one.is_steady for one in records)
+    told = f"DECK took {min(found):.2f} to {max(found):.2f} of MPI's time" if found else "nothing to compare"
+    return f"{told}, {disturbed} of {len(records)} runs disturbed" if disturbed else told
 
 
 def goal_of(experiment: Experiment, point: str) -> float | None:
@@ -70,26 +89,34 @@ def goal_of(experiment: Experiment, point: str) -> float | None:
     return 1.0 if halo_bytes(point) > ZERO_COPY_FROM else None
 
 
-def shape(records: list[Record], experiment: Experiment) -> list[str]:
-    """Whether both ends of the curve over the points lie above its middle, for each participant."""
-    first, *_, last = experiment.points
-    lines = []
+def shape(records: list[Record], experiment: Experiment) -> dict[str, tuple[str, str]]:
+    """Whether the curve over the points is U-shaped, and why, for each participant: both ends above the median of the points between.
+    Which of these is the lowest is not asked: the lowest of several noisy values is too low, and everything lies above it."""
+    first, *inner, last = experiment.points
+    said = {}
     for participant in experiment.participants:
-        medians = {
-            point: median(found.values()) for point in experiment.points if (found := times(records, experiment, participant, point))
-        }
-        if first not in medians or last not in medians:
+        curve = {point: times(records, experiment, participant, point) for point in experiment.points}
+        if not any(curve.values()):
             continue
-        lowest = min(medians, key=medians.__getitem__)
-        ends = []
-        for end in (first, last):
-            found = ratio(times(records, experiment, participant, end), times(records, experiment, participant, lowest))
-            is_above = found is not None and found.low > 1.0 and not found.is_range
-            is_level = end == lowest or found is None or found.low <= 1.0
-            word = "above the lowest" if is_above else "not told apart from the lowest" if is_level else "above the lowest, uncertain"
-            ends.append(f"{end} is {word} ({shown(found)})")
-        lines.append(f"{participant}: lowest at {lowest}; {'; '.join(ends)}")
-    return lines
+        everywhere = set.intersection(*(set(found) for found in curve.values()))
+        between = {turn: median(curve[point][turn] for point in inner) for turn in everywhere}
+        ends = {end: ratio(curve[end], between) for end in (first, last)}
+        words = [_above(found) for found in ends.values()]
+        word = "no" if "not above" in words else "yes" if set(words) == {"above"} else "not decided"
+        if any(is_disturbed(records, experiment, point) for point in experiment.points):
+            word += ", disturbed"
+        told = zip(ends.items(), words, strict=True)
+        middle = "of the median of the points between"
+        sentences = (f"{end} {experiment.what_points_are} take {shown(found)} {middle}, {where}" for (end, found), where in told)
+        said[participant] = word, "; ".join(sentences)
+    return said
+
+
+def _above(found: Estimate | None) -> str:
+    """On which side of 1 a ratio of times is for certain."""
+    if found is None or found.is_range:
+        return "too few turns"
+    return "above" if found.low > 1.0 else "not above" if found.high <= 1.0 else "not told apart"
 
 
 def _apart(found: Estimate | None) -> str:
@@ -103,7 +130,7 @@ def _apart(found: Estimate | None) -> str:
 def _costs(records: list[Record], experiment: Experiment, point: str) -> dict[tuple[int, str], float]:
     """What OptiSCI says of each run; others do not disturb what a program reads and writes."""
     mine = [one for one in records if (one.experiment, one.point) == (experiment.name, point)]
-    return {(one.round, one.participant): one.cost_ms for one in mine if one.cost_ms is not None}
+    return {(one.turn, one.participant): one.cost_ms for one in mine if one.cost_ms is not None}
 
 
 def mappings(records: list[Record], experiment: Experiment) -> list[str]:

@@ -4,12 +4,15 @@ import struct
 import subprocess
 import sys
 import tempfile
+import time
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 
 from experiments.results import Wrong
 
+STARTS = 3
 _PNG = b"\x89PNG\r\n\x1a\n"
 
 
@@ -98,14 +101,29 @@ def _colours(picture: Picture) -> list[bytes]:
     return [picture.pixels[at : at + 3] for at in range(0, len(picture.pixels), 3)]
 
 
-def whole_render(scene: Path, size: tuple[int, int], antialias: str | None) -> Picture:
-    """The scene as one POV-Ray renders it, with the options that the farm gives to those that render slices."""
-    quality = [f"+A{antialias}", "+AM2"] if antialias else ["-A"]
+def _render(scene: Path, size: tuple[int, int], *options: str) -> Picture:
+    """By one POV-Ray, with the options that the farm gives to those that render slices."""
     with tempfile.TemporaryDirectory() as place:
         out = Path(place) / "whole.ppm"
-        command = ["povray", f"+I{scene}", f"+O{out}", f"+L{scene.parent}", f"+W{size[0]}", f"+H{size[1]}"]
-        command += [*quality, "+FP", "-D", "-J", "-P", "+WT1", "-GS", "-GR", "-GD"]
+        command = ["povray", f"+I{scene}", f"+O{out}", f"+L{scene.parent}", f"+W{size[0]}", f"+H{size[1]}", *options]
+        command += ["+FP", "-D", "-J", "-P", "+WT1", "-GS", "-GR", "-GD"]
         ended = subprocess.run(command, capture_output=True, text=True, check=False, cwd=place)
         if ended.returncode != 0:
             sys.exit(f"papers: this failed: {' '.join(command)}\n{ended.stderr}")
         return read(out, size)
+
+
+def whole_render(scene: Path, size: tuple[int, int], antialias: str | None) -> Picture:
+    """The whole scene."""
+    return _render(scene, size, *([f"+A{antialias}", "+AM2"] if antialias else ["-A"]))
+
+
+def start_seconds(scene: Path) -> float:
+    """How long POV-Ray takes for one pixel of a scene: it starts, reads the scene and ends."""
+
+    def once() -> float:
+        began = time.monotonic()
+        _render(scene, (1, 1), "-A")
+        return time.monotonic() - began
+
+    return median(once() for _ in range(STARTS))

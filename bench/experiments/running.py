@@ -1,48 +1,24 @@
-"""Runs trials in turn and writes each to a file at once: whoever stops a run loses nothing, and a later one goes on."""
+"""Runs trials in turn, and looks at what they come to."""
 
 import contextlib
 import ctypes
-import json
 import os
 import re
 import subprocess
 import sys
 import tempfile
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from experiments import folder
+from experiments.folder import Record
 from experiments.libraries import Library
 from experiments.results import Results, Wrong
 from experiments.trials import Experiment
 
 LIMIT_SECONDS = 600
-RAW = "raw.jsonl"
-# Others may take so much of the machine; more is a disturbance.
-QUIET = 0.1
-
-
-@dataclass(frozen=True)
-class Record:
-    experiment: str
-    point: str
-    round: int
-    participant: str
-    # As the program itself tells it: without the start of processes.
-    seconds: float
-    # Processor time that everybody else on the machine took meanwhile, as a share of all.
-    others: float
-    # What OptiSCI says that its accesses cost on the paper's machine.
-    cost_ms: float | None = None
-
-    @property
-    def is_steady(self) -> bool:
-        return self.others <= QUIET
-
-
-def read(folder: Path) -> list[Record]:
-    """What earlier runs left there."""
-    raw = folder / RAW
-    return [Record(**json.loads(line)) for line in raw.read_text().splitlines()] if raw.exists() else []
+# Rounds make up for disturbed ones, up to so many times the rounds that were asked for.
+MOST = 2
 
 
 def _busy() -> float:
@@ -86,18 +62,22 @@ def _seconds(command: list[str], environment: dict[str, str]) -> tuple[float, fl
 
 
 class Runs:
-    """Runs of one experiment with one MPI library, whose results are looked at."""
+    """Runs of one experiment with one MPI library, whose results are looked at, and the folder where their times are kept."""
 
-    def __init__(self, experiment: Experiment, library: Library) -> None:
-        self._experiment = experiment
+    def __init__(self, experiment: Experiment, library: Library, place: Path) -> None:
+        self.experiment = experiment
+        # Rounds that are over.
+        self.rounds = 0
         self._library = library
+        self._folder = place
         self._results = Results(experiment.outcome)
         first = experiment.points[0]
         self.participants = tuple(one for one in experiment.participants if experiment.trial(one, first, library))
+        self._records = [one for one in folder.read(place) if one.experiment == experiment.name]
 
-    def run(self, participant: str, point: str, number: int) -> Record:
+    def run(self, participant: str, point: str, turn: int) -> Record:
         """One run. Ends the program if it has not come to what it should have."""
-        trial = self._experiment.trial(participant, point, self._library)
+        trial = self.experiment.trial(participant, point, self._library)
         assert trial, "only those that the library can be take part"
         with tempfile.TemporaryDirectory() as place:
             files = [Path(place) / f"result-{index}" for index, _ in enumerate(trial.result_options)]
@@ -105,38 +85,51 @@ class Runs:
             seconds, others = _seconds([*trial.command, *named], self._library.environment)
             try:
                 self._results.look_at(participant, point, files)
-                cost_ms = self._experiment.cost_ms(files) if self._experiment.cost_ms else None
+                cost_ms = self.experiment.cost_ms(files) if self.experiment.cost_ms else None
             except Wrong as wrong:
-                sys.exit(f"papers: wrong result of {self._experiment.name}: {wrong}\npapers: repeat with: {' '.join(trial.command)}")
-        return Record(self._experiment.name, point, number, participant, seconds, round(others, 3), cost_ms)
+                sys.exit(f"papers: wrong result of {self.experiment.name}: {wrong}\npapers: repeat with: {' '.join(trial.command)}")
+        return Record(self.experiment.name, point, turn, participant, seconds, round(others, 3), cost_ms)
 
     def check(self) -> None:
         """Before anything is timed: does everybody come to the right result?"""
         for participant in self.participants:
-            self.run(participant, self._experiment.points[0], 0)
-        print(f"{self._experiment.name}: all come to the same result", file=sys.stderr)
+            self.run(participant, self.experiment.points[0], 0)
+        print(f"{self.experiment.name}: all come to the same result", file=sys.stderr)
 
-    def _steady_rounds(self, point: str, records: list[Record]) -> int:
-        """Rounds in which nobody disturbed any participant at this point."""
-        mine = [one for one in records if (one.experiment, one.point) == (self._experiment.name, point) and one.is_steady]
-        rounds = {one.round for one in mine}
-        return sum(sum(one.round == number for one in mine) == len(self.participants) for number in rounds)
+    def _steady_turns(self, point: str) -> int:
+        """Turns in which nobody disturbed any participant at this point."""
+        mine = [one.turn for one in self._records if one.point == point and one.is_steady]
+        return sum(mine.count(turn) == len(self.participants) for turn in set(mine))
 
-    def add(self, rounds: int, folder: Path) -> None:
-        """Adds rounds until there are so many steady ones, or twice as many in all. In each round every point is run by every
-        participant, one after the other, and each round begins with another participant."""
-        folder.mkdir(parents=True, exist_ok=True)
-        name = self._experiment.name
-        done = {(record.point, record.round, record.participant) for record in read(folder) if record.experiment == name}
-        for number in range(2 * rounds):
-            for point in self._experiment.points:
-                if self._steady_rounds(point, read(folder)) >= rounds:
-                    continue
-                turn = number % len(self.participants)
-                for participant in self.participants[turn:] + self.participants[:turn]:
-                    if (point, number, participant) in done:
-                        continue
-                    print(f"{name} {point}, round {number + 1}: {participant}", file=sys.stderr, flush=True)
-                    record = self.run(participant, point, number)
-                    with (folder / RAW).open("a") as raw:
-                        raw.write(json.dumps(asdict(record)) + "\n")
+    def _left(self, rounds: int) -> Iterator[tuple[str, int, str]]:
+        """What is still to be run in the next round, if there shall be so many steady ones: point, turn and participant. In each turn
+        a point is run by every participant, one after the other, and each turn begins with another participant."""
+        done = {(one.point, one.turn, one.participant) for one in self._records}
+        turns = self.experiment.turns
+        for point in self.experiment.points:
+            if self._steady_turns(point) >= rounds * turns:
+                continue
+            for turn in range(self.rounds * turns, (self.rounds + 1) * turns):
+                first = turn % len(self.participants)
+                everybody = self.participants[first:] + self.participants[:first]
+                yield from ((point, turn, one) for one in everybody if (point, turn, one) not in done)
+
+    def has_more(self, rounds: int) -> bool:
+        """Whether there are not yet so many steady rounds, and neither twice as many in all."""
+        while self.rounds < MOST * rounds:
+            if next(self._left(rounds), None):
+                return True
+            # An earlier run has done this one.
+            self.rounds += 1
+        return False
+
+    def round(self, rounds: int, tell: Callable[[str], None]) -> list[Record]:
+        """One round of as many."""
+        before = len(self._records)
+        for point, turn, participant in list(self._left(rounds)):
+            tell(f"{self.experiment.name} {point}, turn {turn + 1}: {participant}")
+            record = self.run(participant, point, turn)
+            folder.add(self._folder, record)
+            self._records.append(record)
+        self.rounds += 1
+        return self._records[before:]

@@ -3,9 +3,9 @@
 from pathlib import Path
 from statistics import median
 
-from experiments import judging
-from experiments.running import QUIET, Record
-from experiments.trials import EXPERIMENTS, Experiment, halo_bytes
+from experiments import explaining, judging
+from experiments.folder import QUIET, Record
+from experiments.trials import DECK, EXPERIMENTS, ONE_NODE, Experiment, halo_bytes
 
 
 def _seconds(value: float) -> str:
@@ -18,7 +18,8 @@ def _table(records: list[Record], experiment: Experiment) -> list[str]:
     ran = {record.participant for record in records if record.experiment == experiment.name}
     participants = [one for one in experiment.participants if one in ran]
     heads = ["point", *(["bytes of a message"] if is_laplace else []), *(f"{one}, s" for one in participants)]
-    heads += ["DECK over best MPI", "goal", ""]
+    has_layouts = ONE_NODE in participants
+    heads += ["DECK over best MPI", "goal", "", *(["one node over best MPI"] if has_layouts else [])]
     lines = [f"| {' | '.join(heads)} |", f"|{'---|' * len(heads)}"]
     for point, found, verdict in judging.versus(records, experiment):
         medians = [judging.times(records, experiment, one, point).values() for one in participants]
@@ -26,6 +27,7 @@ def _table(records: list[Record], experiment: Experiment) -> list[str]:
         cells = [point, *([str(halo_bytes(point))] if is_laplace else [])]
         cells += [_seconds(median(values)) if values else "" for values in medians]
         cells += [judging.shown(found), f"at most {goal:g}" if goal else "", verdict]
+        cells += [judging.shown(judging.beside_mpi(records, experiment, point, ONE_NODE))] if has_layouts else []
         lines.append(f"| {' | '.join(cells)} |")
     return lines
 
@@ -40,24 +42,54 @@ def _about_mappings(numa_nodes: str) -> list[str]:
     return lines
 
 
+LAYOUTS = f"""*{DECK}* has a process with one computing thread for each core, as MPI has: goals are for this layout, in which everything that
+one core tells another passes between processes, as with MPI. *{ONE_NODE}* is the layout of the papers: one process for each machine,
+whose threads share its cores. The papers had several machines; on one nothing then passes between DECK's processes, so it is shown and
+not judged."""
+
+
+def _shape(records: list[Record], experiment: Experiment, described: dict[str, str]) -> list[str]:
+    lines = []
+    for participant, (word, why) in judging.shape(records, experiment).items():
+        line = f"* {participant}: U-shaped: **{word}**. {why}."
+        if not word.startswith("yes"):
+            line += f" What there is to see: {explaining.shapelessness(records, experiment, participant, described)}."
+        lines.append(line)
+    return lines
+
+
+def _why(records: list[Record], experiment: Experiment, described: dict[str, str]) -> list[str]:
+    lines = [f"* {line}" for line in explaining.reasons(records, experiment, described)]
+    return ["", "Where the goal is not reached for certain, and what the times say about it:", "", *lines] if lines else []
+
+
+def _about(records: list[Record], experiment: Experiment) -> list[str]:
+    """What was run, and what counts."""
+    turns = max(record.turn for record in records) + 1
+    each = f" ({experiment.turns} in a round)" if experiment.turns > 1 else ""
+    disturbed = sum(not record.is_steady for record in records)
+    lines = [f"*The papers*: {'; '.join(experiment.claims)}.", ""]
+    lines += [f"Points are {experiment.what_points_are}. {turns} turns{each} of everybody at each point; medians of seconds;"]
+    lines += ["ratios within a turn, their median and its 95 % interval (or their range, with fewer than six)."]
+    lines += [f"In {disturbed} of {len(records)} runs others took more than {QUIET:.0%} of the machine: they are left out, but where fewer than six"]
+    return [*lines, "turns remain (*disturbed*).", ""]
+
+
 def write(folder: Path, records: list[Record], described: dict[str, str]) -> Path:
     """Writes README.md into the folder."""
     lines = ["# The papers' applications beside their MPI twins", ""]
     lines += [f"* {name}: {value}" for name, value in described.items()]
+    lines += ["", LAYOUTS]
     for experiment in EXPERIMENTS:
         mine = [record for record in records if record.experiment == experiment.name]
         if not mine:
             continue
-        rounds = max(record.round for record in mine) + 1
-        disturbed = sum(not record.is_steady for record in mine)
-        lines += ["", f"## {experiment.name}", ""]
-        lines += [f"*The papers*: {'; '.join(experiment.claims)}.", ""]
-        lines += [f"Points are {experiment.what_points_are}. {rounds} rounds; medians of seconds;"]
-        lines += [f"ratios within a round, their median and its 95 % interval (or their range, with fewer than six). In {disturbed} of {len(mine)} runs others took more than"]
-        lines += [f"{QUIET:.0%} of the machine: they are left out, but where fewer than six rounds remain (*disturbed*).", ""]
-        lines += _table(records, experiment)
+        lines += ["", f"## {experiment.name}", "", *_about(mine, experiment), *_table(records, experiment)]
+        lines += _why(records, experiment, described)
         if experiment.name == "mandelbrot":
-            lines += ["", "Shape over slices:", "", *(f"* {line}" for line in judging.shape(records, experiment))]
+            lines += ["", "Shape over slices:", "", *_shape(records, experiment, described)]
+        if experiment.name == "povray-farm" and (told := explaining.starting(records, experiment, described)):
+            lines += ["", told]
         if experiment.name == "scheduler":
             lines += ["", *_about_mappings(described.get("NUMA nodes", "")), ""]
             lines += [f"* {line}" for line in judging.mappings(records, experiment)]

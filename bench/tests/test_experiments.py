@@ -10,19 +10,21 @@ from io import StringIO
 from pathlib import Path
 from unittest.mock import Mock, patch
 
-from experiments import judging, running, writing
+from experiments import explaining, folder, judging, running, writing
+from experiments.folder import Record
 from experiments.libraries import Library
-from experiments.running import Record, Runs
-from experiments.trials import DECK, EXPERIMENTS, MPI, PATIENT, SLEEPING, YIELDING, Experiment, Trial, halo_bytes
+from experiments.running import Runs
+from experiments.trials import DECK, EXPERIMENTS, MPI, ONE_NODE, PATIENT, SLEEPING, YIELDING, Experiment, Trial, halo_bytes
 
 MANDELBROT, LAPLACE, FARM, SCHEDULER = EXPERIMENTS
 # As Hydra starts programs, and as Open MPI does.
 PLAIN = Library("plain", ("cc",), ("mpiexec",), (), {})
 SWITCHED = Library("switched", ("cc",), ("mpirun",), ("--yield",), {})
+NOWHERE = Path("/nowhere")
 
 
 def records(times: dict[tuple[str, str], float]) -> list[Record]:
-    """Nine rounds, the machine being slower in each than in the one before."""
+    """Nine turns, the machine being slower in each than in the one before."""
     return [
         Record("mandelbrot", point, number, participant, seconds * (1 + number), 0.0)
         for (participant, point), seconds in times.items()
@@ -57,17 +59,86 @@ class Experiments(unittest.TestCase):
         verdicts = {point: verdict for point, _, verdict in judging.versus(found, MANDELBROT)}
         self.assertEqual((verdicts["16"], verdicts["512"]), ("**missed**", "no claim"))
 
-    def test_a_curve_has_the_shape_of_a_u_if_both_ends_are_above_the_lowest(self) -> None:
-        curve = {"16": 1.2, "32": 1.1, "64": 1.0, "128": 1.0, "256": 1.1, "512": 1.0}
-        (line,) = judging.shape(records({(DECK, point): seconds for point, seconds in curve.items()}), MANDELBROT)
-        self.assertIn("16 is above the lowest (1.200", line)
-        self.assertIn("512 is not told apart from the lowest", line)
+    def test_the_better_mpi_is_an_mpi(self) -> None:
+        found = records({(DECK, "16"): 1.0, (ONE_NODE, "16"): 0.5, (MPI, "16"): 2.0})
+        self.assertEqual(judging.best_mpi(found, MANDELBROT, "16"), MPI)
+        self.assertEqual(judging.beside_mpi(found, MANDELBROT, "16", ONE_NODE).median, 0.25)
 
     def test_messages_of_laplace_cross_the_threshold_of_zero_copy(self) -> None:
         sizes = [halo_bytes(point) for point in LAPLACE.points]
         self.assertEqual(sizes, [128, 256, 512, 1024, 4096, 16384, 65536, 2400])
         goals = [judging.goal_of(LAPLACE, point) for point in LAPLACE.points]
         self.assertEqual(goals, [None, None, None, None, 1.0, 1.0, 1.0, 1.0])
+
+
+def curve(*seconds: float, turns: int = 9, others: float = 0.0) -> list[Record]:
+    """DECK's times of Mandelbrot over the slices."""
+    points = zip(MANDELBROT.points, seconds, strict=True)
+    return [Record("mandelbrot", point, turn, DECK, one * (1 + turn), others) for point, one in points for turn in range(turns)]
+
+
+class Shapes(unittest.TestCase):
+    def _word(self, found: list[Record]) -> str:
+        ((word, _why),) = judging.shape(found, MANDELBROT).values()
+        return word
+
+    def test_a_curve_is_u_shaped_if_both_ends_are_above_the_middle_of_the_others(self) -> None:
+        self.assertEqual(self._word(curve(1.2, 1.1, 1.0, 1.0, 1.1, 1.2)), "yes")
+        self.assertEqual(self._word(curve(1.2, 1.1, 1.0, 1.0, 0.9, 0.8)), "no")
+        self.assertEqual(self._word(curve(1.0, 1.0, 1.0, 1.0, 1.0, 1.2)), "no")
+
+    def test_noise_and_few_turns_decide_nothing(self) -> None:
+        noisy = [
+            replace(one, seconds=one.seconds * (0.9 if one.turn % 2 else 1.2)) if one.point == "512" else one
+            for one in curve(1.2, 1.0, 1.0, 1.0, 1.0, 1.0)
+        ]
+        self.assertEqual(self._word(noisy), "not decided")
+        self.assertEqual(self._word(curve(1.2, 1.0, 1.0, 1.0, 1.0, 1.2, turns=5)), "not decided")
+        self.assertEqual(self._word(curve(1.2, 1.0, 1.0, 1.0, 1.0, 1.2, others=0.5)), "yes, disturbed")
+
+    def test_of_equal_points_noise_makes_no_u(self) -> None:
+        # Held against the lowest of its own values any flat curve would have high ends.
+        rattle = [1.0, 1.03, 0.97, 1.02, 0.98, 1.01, 0.99, 1.04, 0.96]
+        flat = [
+            Record("mandelbrot", point, turn, DECK, rattle[(turn + 2 * at) % 9], 0.0)
+            for at, point in enumerate(MANDELBROT.points)
+            for turn in range(9)
+        ]
+        self.assertEqual(self._word(flat), "not decided")
+
+    def test_the_report_says_what_the_ends_hide(self) -> None:
+        with tempfile.TemporaryDirectory() as place:
+            said = writing.write(Path(place), curve(1.2, 1.1, 1.0, 1.0, 0.9, 0.8), {"cores": "2"}).read_text()
+        self.assertIn("* DECK: U-shaped: **no**. 16 slices take 1.200", said)
+        self.assertIn("at 16 the last slice is waited for at most 12.5% of the run", said)
+        self.assertIn("at 512 each further slice takes -4.81 ms of a core", said)
+
+
+class Reasons(unittest.TestCase):
+    def _reason(self, deck: list[float], mpi: list[float]) -> str:
+        times = ((DECK, deck), (MPI, mpi))
+        found = [Record("mandelbrot", "16", turn, who, one, 0.0) for who, all_of in times for turn, one in enumerate(all_of)]
+        return " ".join(explaining.reasons(found, MANDELBROT, {"cores": "2"}))
+
+    def test_what_is_reached_needs_none(self) -> None:
+        self.assertEqual(self._reason([1.0] * 9, [1.0] * 9), "")
+
+    def test_what_is_missed_for_certain_is_not_noise_and_has_a_size(self) -> None:
+        said = self._reason([1.1] * 9, [1.0] * 9)
+        self.assertIn("16 (missed): the median is 8.0% above the goal", said)
+        self.assertIn("this is not noise; more than MPI by 6.25 ms for each of 16 slices", said)
+        self.assertIn("a slice takes 137.50 ms of a core on average, 12.5% of the run", said)
+
+    def test_what_is_uncertain_is_noise_and_says_how_many_turns_would_tell(self) -> None:
+        said = self._reason([1.04, 0.8, 1.04, 1.2, 1.04, 1.2, 1.04, 0.8, 1.04], [1.0] * 9)
+        self.assertIn("(missed, uncertain): the median is 2.0% above the goal", said)
+        self.assertRegex(said, r"noise decides; about \d+ turns as noisy as these would tell")
+        self.assertIn("5 turns are too few for an interval", self._reason([1.1] * 5, [1.0] * 5))
+
+    def test_the_farm_says_how_much_of_it_is_the_start_of_povray(self) -> None:
+        found = [Record("povray-farm", point, 0, DECK, 6.0, 0.0) for point in FARM.points]
+        said = explaining.starting(found, FARM, {"cores": "2", explaining.START: "0.75 s"})
+        self.assertIn("0.75 s: 25% of DECK's time with 4 slices, 50% of DECK's time with 8 slices", said)
 
 
 class Mappings(unittest.TestCase):
@@ -133,15 +204,31 @@ class Commands(unittest.TestCase):
             _, wanted = SCHEDULER.outcome.wanted(point)
             self.assertEqual(len(wanted), 2 * int(tasks))
 
+    def test_everybody_computes_on_as_many_cores_in_both_layouts(self, cores: Mock) -> None:
+        for count, computing in ((4, "4"), (64, "8")):
+            cores.return_value = set(range(count))
+            for experiment in (MANDELBROT, LAPLACE, FARM):
+                point = experiment.points[0]
+                deck, one_node, mpi = (experiment.trial(one, point, PLAIN).command for one in (DECK, ONE_NODE, MPI))
+                layouts = [(one[one.index("-n") + 1], one[one.index("--threads") + 1]) for one in (deck, one_node)]
+                self.assertEqual(layouts, [(computing, "1"), ("1", computing)])
+                managers = int(experiment is not LAPLACE)
+                self.assertEqual(int(mpi[mpi.index("-n") + 1]), int(computing) + managers)
+
+    def test_the_farm_and_its_twin_smooth_edges_alike(self, _cores: Mock) -> None:
+        for participant in FARM.participants:
+            command = FARM.trial(participant, "4", PLAIN).command
+            self.assertEqual(command[command.index("--antialias") + 1], "0.3")
+
     def test_with_fewer_cores_than_processes_nobody_looks_again_at_once(self, cores: Mock) -> None:
         cores.return_value = {0, 1}
-        self.assertEqual(Runs(SCHEDULER, PLAIN).participants, (DECK, YIELDING, SLEEPING))
+        self.assertEqual(Runs(SCHEDULER, PLAIN, NOWHERE).participants, (DECK, YIELDING, SLEEPING))
 
     def test_a_library_without_a_switch_to_yield_takes_no_part_where_the_twin_cannot_yield_itself(self, _cores: Mock) -> None:
-        self.assertEqual(Runs(LAPLACE, PLAIN).participants, (DECK, MPI))
-        self.assertEqual(Runs(LAPLACE, SWITCHED).participants, LAPLACE.participants)
+        self.assertEqual(Runs(LAPLACE, PLAIN, NOWHERE).participants, (DECK, ONE_NODE, MPI))
+        self.assertEqual(Runs(LAPLACE, SWITCHED, NOWHERE).participants, LAPLACE.participants)
         for experiment in (MANDELBROT, FARM, SCHEDULER):
-            self.assertEqual(Runs(experiment, PLAIN).participants, experiment.participants)
+            self.assertEqual(Runs(experiment, PLAIN, NOWHERE).participants, experiment.participants)
 
 
 class Programs(unittest.TestCase):
@@ -154,21 +241,57 @@ class Programs(unittest.TestCase):
 
         return Experiment("made up", (), "", ("1", "2"), tuple(contents), trial)
 
-    def test_rounds_are_added_by_everybody_in_turn_and_go_on_where_they_were_stopped(self) -> None:
-        runs = Runs(self._experiment({DECK: "same", MPI: "same"}), PLAIN)
-        with tempfile.TemporaryDirectory() as place, redirect_stderr(StringIO()):
-            folder = Path(place)
-            runs.check()
-            runs.add(1, folder)
-            first = running.read(folder)
-            runs.add(1, folder)
-            again = running.read(folder)
-        self.assertEqual([(one.point, one.participant) for one in first[:4]], [("1", DECK), ("1", MPI), ("2", DECK), ("2", MPI)])
+    def _rounds(self, experiment: Experiment, place: Path, rounds: int) -> list[Record]:
+        """What is there after so many rounds."""
+        runs = Runs(experiment, PLAIN, place)
+        # A machine on which tests run is never quiet.
+        with patch("experiments.running._busy", return_value=0.0), redirect_stderr(StringIO()):
+            while runs.has_more(rounds):
+                runs.round(rounds, lambda _what: None)
+        return folder.read(place)
+
+    def test_rounds_are_run_by_everybody_in_turn_and_go_on_where_they_were_stopped(self) -> None:
+        experiment = self._experiment({DECK: "same", MPI: "same"})
+        with tempfile.TemporaryDirectory() as name:
+            place = Path(name)
+            first = self._rounds(experiment, place, 1)
+            raw = (place / folder.RAW).read_text().splitlines()
+            (place / folder.RAW).write_text("\n".join(raw[:3]) + "\n")
+            again = self._rounds(experiment, place, 2)
+            once_more = self._rounds(experiment, place, 2)
+        everybody = [("1", DECK), ("1", MPI), ("2", DECK), ("2", MPI)]
+        self.assertEqual([(one.point, one.participant) for one in first], everybody)
         self.assertEqual({one.seconds for one in first}, {0.00525})
-        self.assertEqual(again[: len(first)], first)
+        self.assertEqual(again[:4], first)
+        then = [(one.turn, one.point, one.participant) for one in again[4:]]
+        self.assertEqual(then, [(1, "1", MPI), (1, "1", DECK), (1, "2", MPI), (1, "2", DECK)])
+        self.assertEqual(once_more, again)
+
+    def test_a_round_may_have_several_turns_at_each_point(self) -> None:
+        experiment = replace(self._experiment({DECK: "same", MPI: "same"}), turns=2)
+        with tempfile.TemporaryDirectory() as name:
+            made = self._rounds(experiment, Path(name), 1)
+        at_first = [(one.point, one.turn, one.participant) for one in made[:4]]
+        self.assertEqual(at_first, [("1", 0, DECK), ("1", 0, MPI), ("1", 1, MPI), ("1", 1, DECK)])
+        self.assertEqual(len(made), 8)
+
+    def test_figures_of_several_commits_machines_or_libraries_are_not_mixed(self) -> None:
+        described = {"command": "papers", "commit": "one", "cores": "2", "MPI": "three", "date": "yesterday"}
+        with tempfile.TemporaryDirectory() as name:
+            place = Path(name) / "run"
+            folder.begin(place, described)
+            folder.add(place, Record("mandelbrot", "16", 0, DECK, 1.0, 0.0))
+            folder.begin(place, {**described, "command": "papers again", "date": "today"})
+            self.assertEqual(folder.described_in(place), {**described, "command": "papers; papers again"})
+            for what in ("commit", "cores", "MPI"):
+                with self.assertRaisesRegex(SystemExit, f"has another {what} .*cannot be mixed"):
+                    folder.begin(place, {**described, what: "else"})
+            (place / folder.RUN).unlink()
+            with self.assertRaisesRegex(SystemExit, "nobody knows what its figures are of"):
+                folder.begin(place, described)
 
     def test_a_wrong_result_ends_the_program_with_a_sentence_and_the_command(self) -> None:
-        runs = Runs(self._experiment({DECK: "same", MPI: "else"}), PLAIN)
+        runs = Runs(self._experiment({DECK: "same", MPI: "else"}), PLAIN, NOWHERE)
         with self.assertRaises(SystemExit) as raised:
             runs.check()
         said = str(raised.exception)

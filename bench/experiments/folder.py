@@ -1,0 +1,71 @@
+"""The folder of a run: where and on what it was measured, and what every run of a program told. Each is written down at once, so
+whoever stops a run loses nothing, and a later one goes on."""
+
+import json
+import sys
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from comparison import machine
+
+RAW, RUN = "raw.jsonl", "run.json"
+# Others may take so much of the machine; more is a disturbance.
+QUIET = 0.1
+
+
+@dataclass(frozen=True)
+class Record:
+    experiment: str
+    point: str
+    # In a turn everybody runs once, one right after the other; a round may have several at each point.
+    turn: int
+    participant: str
+    # As the program itself tells it: without the start of processes.
+    seconds: float
+    # Processor time that everybody else on the machine took meanwhile, as a share of all.
+    others: float
+    # What OptiSCI says that its accesses cost on the paper's machine.
+    cost_ms: float | None = None
+
+    @property
+    def is_steady(self) -> bool:
+        return self.others <= QUIET
+
+
+def unused(base: Path) -> Path:
+    """A folder that is not there yet."""
+    folder, number = base, 2
+    while folder.exists():
+        folder, number = base.with_name(f"{base.name}-{number}"), number + 1
+    return folder
+
+
+def begin(folder: Path, described: dict[str, str]) -> None:
+    """Writes down where and on what this run is measured. Ends the program if the folder has figures of something else."""
+    if (folder / RAW).exists():
+        before = described_in(folder)
+        if reason := machine.mixture(before, described):
+            sys.exit(f"papers: {folder} {reason}; choose another folder")
+        described = {**before, "command": f"{before['command']}; {described['command']}"}
+    folder.mkdir(parents=True, exist_ok=True)
+    new = folder / f"{RUN}.new"
+    new.write_text(json.dumps(described, indent=1) + "\n")
+    new.replace(folder / RUN)
+
+
+def described_in(folder: Path) -> dict[str, str]:
+    """Where and on what that run was measured. Ends the program if nobody wrote it down."""
+    if not (folder / RUN).exists():
+        sys.exit(f"papers: {folder} has no {RUN}, so nobody knows what its figures are of")
+    return json.loads((folder / RUN).read_text())
+
+
+def read(folder: Path) -> list[Record]:
+    """What earlier runs left there."""
+    raw = folder / RAW
+    return [Record(**json.loads(line)) for line in raw.read_text().splitlines()] if raw.exists() else []
+
+
+def add(folder: Path, record: Record) -> None:
+    with (folder / RAW).open("a") as raw:
+        raw.write(json.dumps(asdict(record)) + "\n")
