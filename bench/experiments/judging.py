@@ -89,6 +89,21 @@ def goal_of(experiment: Experiment, point: str) -> float | None:
     return 1.0 if halo_bytes(point) > ZERO_COPY_FROM else None
 
 
+def across_the_threshold(records: list[Record], experiment: Experiment) -> str:
+    """Whether DECK gains where the papers say why: with messages that are handed over rather than copied."""
+    copied, handed_over = [], []
+    for point, found, _ in versus(records, experiment):
+        if found:
+            (handed_over if halo_bytes(point) > ZERO_COPY_FROM else copied).append(found.median)
+    if not copied or not handed_over:
+        return ""
+    both = ((copied, "copied"), (handed_over, "handed over"))
+    told = (f"{min(found):.3f} to {max(found):.3f} of MPI's time where messages are {how}" for found, how in both)
+    gain = median(handed_over) / median(copied)
+    word = "ahead of" if gain < 1.0 else "behind"
+    return f"DECK takes {', '.join(told)}: the middle of the latter is {word} that of the former by {abs(1 - gain):.1%}"
+
+
 def shape(records: list[Record], experiment: Experiment) -> dict[str, tuple[str, str]]:
     """Whether the curve over the points is U-shaped, and why, for each participant: both ends above the median of the points between.
     Which of these is the lowest is not asked: the lowest of several noisy values is too low, and everything lies above it."""

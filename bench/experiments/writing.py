@@ -88,6 +88,8 @@ def write(folder: Path, records: list[Record], described: dict[str, str]) -> Pat
         lines += _why(records, experiment, described)
         if experiment.name == "mandelbrot":
             lines += ["", "Shape over slices:", "", *_shape(records, experiment, described)]
+        if experiment.name == "laplace" and (told := judging.across_the_threshold(records, experiment)):
+            lines += ["", f"{told}."]
         if experiment.name == "povray-farm" and (told := explaining.starting(records, experiment, described)):
             lines += ["", told]
         if experiment.name == "scheduler":

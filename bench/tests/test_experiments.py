@@ -141,6 +141,18 @@ class Reasons(unittest.TestCase):
         self.assertIn("0.75 s: 25% of DECK's time with 4 slices, 50% of DECK's time with 8 slices", said)
 
 
+    def test_laplace_says_whether_it_gains_where_messages_are_handed_over(self) -> None:
+        found = [
+            Record("laplace", point, turn, who, seconds, 0.0)
+            for point in LAPLACE.points
+            for turn in range(9)
+            for who, seconds in ((DECK, 0.9 if halo_bytes(point) > 1024 else 1.0), (MPI, 1.0))
+        ]
+        said = judging.across_the_threshold(found, LAPLACE)
+        self.assertIn("1.000 to 1.000 of MPI's time where messages are copied, 0.900 to 0.900 of MPI's time where messages are handed over", said)
+        self.assertTrue(said.endswith("is ahead of that of the former by 10.0%"), said)
+
+
 class Mappings(unittest.TestCase):
     def _lines(self, times: dict[str, float], costs: dict[str, float], rounds: int = 9) -> list[str]:
         records = [
