@@ -56,7 +56,8 @@ def _library(name: str, found: installing.Mpi) -> Library:
         return Library(name, compiler, (launcher,), (), found.environment)
     # It refuses to run as root unless it is told twice that this is meant.
     root = {f"{tool}_ALLOW_RUN_AS_ROOT{end}": "1" for tool in ("OMPI", "PRTE") for end in ("", "_CONFIRM")}
-    # UCX cannot do one-sided calls without a network card, and says so for each window.
-    options = ("--oversubscribe", "--bind-to", "none", "--mca", "osc", "^ucx")
+    # UCX cannot do one-sided calls without a network card, and says so for each window. OFI finds no card either, and sleeps for a
+    # second before it says so: time that nobody counts, and that would be half of a run.
+    options = ("--oversubscribe", "--bind-to", "none", "--mca", "osc", "^ucx", "--mca", "btl", "^ofi")
     to_yield = ("--mca", "mpi_yield_when_idle", "1")
     return Library(name, compiler, (launcher, *options), to_yield, {**found.environment, **root})

@@ -160,7 +160,7 @@ EXPERIMENTS = (
         ("16", "32", "64", "128", "256", "512"),
         (DECK, ONE_NODE, MPI, PATIENT),
         _mandelbrot,
-        turns=3,
+        turns=4,
         parts=_slices,
         is_handed_out=True,
     ),
