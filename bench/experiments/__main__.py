@@ -1,6 +1,7 @@
 """bench/papers: builds the applications and their twins, runs them in turn, and says which of the papers' shapes come out here."""
 
 import argparse
+import signal
 import sys
 import time
 from pathlib import Path
@@ -57,6 +58,10 @@ def _measure(everything: list[running.Runs], rounds: int) -> None:
         progress.round(runs.experiment.name, runs.rounds, rounds, seconds, judging.summary(made, runs.experiment), to_do)
 
 
+def _interrupted(*_) -> None:
+    raise KeyboardInterrupt
+
+
 def main() -> None:
     options = _arguments()
     if options.report:
@@ -65,7 +70,7 @@ def main() -> None:
     described = machine.describe()
     described["command"] = " ".join(["bench/papers", *sys.argv[1:]])
     library = libraries.find(options.mpi)
-    described["MPI"] = library.version
+    described["MPI"] = f"{library.version} ({library.name})"
     # Times of several libraries do not belong together.
     which = "" if options.mpi == libraries.default() else f"-{options.mpi}"
     runs_of_all = building.BENCH / "runs"
@@ -74,6 +79,7 @@ def main() -> None:
     chosen = [one for one in EXPERIMENTS if not options.only or one.name in options.only]
     described[explaining.START] = f"{pictures.start_seconds(SCENE):.2f} s"
     folder.begin(place, described)
+    signal.signal(signal.SIGTERM, _interrupted)
     everything = [running.Runs(one, library, place) for one in chosen]
     try:
         for runs in everything:

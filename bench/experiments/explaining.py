@@ -22,6 +22,10 @@ def duration(seconds: float) -> str:
     return f"{1e3 * seconds:.2f} ms" if seconds >= 1e-3 else f"{1e6 * seconds:.2f} us"
 
 
+def counted(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
 def spread(values: list[float]) -> float:
     """How far the middle half reaches, as a share of the median."""
     if len(values) < 2:
@@ -47,10 +51,10 @@ def _noise(records: list[Record], experiment: Experiment, point: str, found: Est
     best = judging.best_mpi(records, experiment, point)
     each = judging.ratios(*(judging.times(records, experiment, one, point) for one in (DECK, best)))
     away = abs(found.median - goal)
-    side = "above" if found.median > goal else "below"
-    told = f"the median is {away:.1%} {side} the goal, the middle half of the turns spreads over {spread(each):.1%}"
+    told = f"the median is {away:.1%} {'above' if found.median > goal else 'below'} the goal"
     if found.is_range:
-        return f"{told}, and {found.count} turns are too few for an interval"
+        return f"{told}, of {counted(found.count, 'turn')}, too few for an interval"
+    told += f", the middle half of the turns spreads over {spread(each):.1%}"
     if not found.low <= goal < found.high:
         return f"{told}, and the whole interval is above the goal: this is not noise"
     # An interval becomes narrower with the root of the number of turns.
@@ -78,7 +82,7 @@ def _difference(records: list[Record], experiment: Experiment, point: str) -> st
         return ""
     count, name = parts
     more = found[DECK] - found[best]
-    return f"{'more' if more > 0 else 'less'} than {best} by {duration(abs(more) / count)} for each of {count} {name}s"
+    return f"DECK takes {duration(abs(more) / count)} {'more' if more > 0 else 'less'} than '{best}' for each of {count} {name}s"
 
 
 def _last(records: list[Record], experiment: Experiment, point: str, described: dict[str, str]) -> str:

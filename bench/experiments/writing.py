@@ -69,7 +69,7 @@ def _about(records: list[Record], experiment: Experiment) -> list[str]:
     each = f" ({experiment.turns} in a round)" if experiment.turns > 1 else ""
     disturbed = sum(not record.is_steady for record in records)
     lines = [f"*The papers*: {'; '.join(experiment.claims)}.", ""]
-    lines += [f"Points are {experiment.what_points_are}. {turns} turns{each} of everybody at each point; medians of seconds;"]
+    lines += [f"Points are {experiment.what_points_are}. {explaining.counted(turns, 'turn')}{each} of everybody at each point; medians of seconds;"]
     lines += ["ratios within a turn, their median and its 95 % interval (or their range, with fewer than six)."]
     lines += [f"In {disturbed} of {len(records)} runs others took more than {QUIET:.0%} of the machine: they are left out, but where fewer than six"]
     return [*lines, "turns remain (*disturbed*).", ""]

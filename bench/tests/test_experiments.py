@@ -126,14 +126,14 @@ class Reasons(unittest.TestCase):
     def test_what_is_missed_for_certain_is_not_noise_and_has_a_size(self) -> None:
         said = self._reason([1.1] * 9, [1.0] * 9)
         self.assertIn("16 (missed): the median is 8.0% above the goal", said)
-        self.assertIn("this is not noise; more than MPI by 6.25 ms for each of 16 slices", said)
+        self.assertIn("this is not noise; DECK takes 6.25 ms more than 'MPI' for each of 16 slices", said)
         self.assertIn("a slice takes 137.50 ms of a core on average, 12.5% of the run", said)
 
     def test_what_is_uncertain_is_noise_and_says_how_many_turns_would_tell(self) -> None:
         said = self._reason([1.04, 0.8, 1.04, 1.2, 1.04, 1.2, 1.04, 0.8, 1.04], [1.0] * 9)
         self.assertIn("(missed, uncertain): the median is 2.0% above the goal", said)
         self.assertRegex(said, r"noise decides; about \d+ turns as noisy as these would tell")
-        self.assertIn("5 turns are too few for an interval", self._reason([1.1] * 5, [1.0] * 5))
+        self.assertIn("of 5 turns, too few for an interval", self._reason([1.1] * 5, [1.0] * 5))
 
     def test_the_farm_says_how_much_of_it_is_the_start_of_povray(self) -> None:
         found = [Record("povray-farm", point, 0, DECK, 6.0, 0.0) for point in FARM.points]
