@@ -91,10 +91,10 @@ def main() -> None:
 
 
 def _finish(place: Path) -> None:
-    records = folder.read(place)
+    described, records = folder.described_in(place), folder.read(place)
     if not records:
         sys.exit("papers: nothing was measured")
-    print(writing.write(place, records, folder.described_in(place)).read_text())
+    print(writing.write(place, records, described).read_text())
 
 
 if __name__ == "__main__":
