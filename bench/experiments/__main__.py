@@ -75,6 +75,8 @@ def main() -> None:
     which = "" if options.mpi == libraries.default() else f"-{options.mpi}"
     runs_of_all = building.BENCH / "runs"
     place = options.out or folder.unused(runs_of_all / f"{described['date']}-{machine.name(described)}-papers{which}")
+    # Before minutes of building.
+    folder.expect_the_same(place, described)
     building.build(library)
     chosen = [one for one in EXPERIMENTS if not options.only or one.name in options.only]
     described[explaining.START] = f"{pictures.start_seconds(SCENE):.2f} s"

@@ -40,12 +40,17 @@ def unused(base: Path) -> Path:
     return folder
 
 
+def expect_the_same(folder: Path, described: dict[str, str]) -> None:
+    """Ends the program if the folder has figures of something else."""
+    if (folder / RAW).exists() and (reason := machine.mixture(described_in(folder), described)):
+        sys.exit(f"papers: {folder} {reason}; choose another folder")
+
+
 def begin(folder: Path, described: dict[str, str]) -> None:
-    """Writes down where and on what this run is measured. Ends the program if the folder has figures of something else."""
+    """Writes down where and on what this run is measured."""
+    expect_the_same(folder, described)
     if (folder / RAW).exists():
         before = described_in(folder)
-        if reason := machine.mixture(before, described):
-            sys.exit(f"papers: {folder} {reason}; choose another folder")
         described = {**before, "command": f"{before['command']}; {described['command']}"}
     folder.mkdir(parents=True, exist_ok=True)
     new = folder / f"{RUN}.new"
