@@ -5,6 +5,15 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use crate::Chance;
+use crate::job::repeat;
+use crate::leftovers::{JOB_MARK, kill_orphans};
+use crate::watchdog::Watchdog;
+
+/// How long the nodes of a job may take.
+const LIMIT: Duration = Duration::from_secs(180);
 
 /// A folder of a test's own, gone with the test.
 pub struct Folder(pub PathBuf);
@@ -27,19 +36,22 @@ impl Drop for Folder {
     }
 }
 
-/// Nodes of one application in a job of its own. They end when the test ends, however it ends.
+/// Nodes of one application in a job of its own. They end when the test ends, however it ends; a watchdog ends those that hang.
 pub struct Application {
     job: String,
     start: Box<dyn Fn() -> Command>,
     /// In order of their start.
     pub nodes: Vec<Child>,
+    _watchdog: Watchdog,
 }
 
 impl Application {
     /// A job whose nodes are started as `start` says.
     pub fn new(name: &str, start: impl Fn() -> Command + 'static) -> Application {
         let job = format!("deck-{name}-{}", std::process::id());
-        Application { job, start: Box::new(start), nodes: Vec::new() }
+        let mark = job.clone();
+        let watchdog = Watchdog::start(LIMIT, repeat(Chance::seed()), move || kill_orphans(&mark));
+        Application { job, start: Box::new(start), nodes: Vec::new(), _watchdog: watchdog }
     }
 
     /// Starts another node, with more options.
@@ -48,7 +60,12 @@ impl Application {
     /// If it does not start.
     pub fn start(&mut self, options: &[&str]) {
         let mut command = (self.start)();
-        command.args(options).env("DECK_JOB", &self.job).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+            .args(options)
+            .env("DECK_JOB", &self.job)
+            .env(JOB_MARK, &self.job)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
         self.nodes.push(command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}")));
     }
 

@@ -208,7 +208,7 @@ impl Drop for Job {
 }
 
 /// The command that runs the present test again.
-fn repeat(seed: u64) -> String {
+pub(crate) fn repeat(seed: u64) -> String {
     let thread = std::thread::current();
     let test = thread.name().unwrap_or("").to_string();
     let program = std::env::current_exe().ok();
