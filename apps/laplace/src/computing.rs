@@ -129,6 +129,7 @@ impl Region<'_> {
             halo.unpack(self.band.row_mut(colour, 0))?;
         }
         if self.plan.to_below.is_some() {
+            self.hear_until_a_halo_comes()?;
             let mut halo = self.retrieve(&self.below)?;
             halo.unpack(self.band.row_mut(colour, rows + 1))?;
         }
@@ -176,11 +177,8 @@ impl Region<'_> {
     fn judge(&mut self, sweep: u64) -> Result<Verdict> {
         let bands = self.plan.judged.len() + 1;
         while self.judge.heard.get(&sweep).is_none_or(|(count, _)| *count < bands) {
-            let mut message = self.retrieve(&self.orders)?;
-            match protocol::open_to_thread(&mut message)? {
-                ToThread::Change(sweep, change) => self.judge.hear(sweep, change),
-                _ => return Err(out_of_turn(&message)),
-            }
+            let change = self.retrieve(&self.orders)?;
+            self.hear(change)?;
         }
         let (_, change) = self.judge.heard.remove(&sweep).unwrap_or((0, 0.0));
         self.judge.last = change;
@@ -200,6 +198,34 @@ impl Region<'_> {
             self.post(self.manager, protocol::progress(self.node, sweep + LAG, change)?)?;
         }
         Ok(verdict)
+    }
+
+    fn hear(&mut self, mut message: Message) -> Result<()> {
+        match protocol::open_to_thread(&mut message)? {
+            ToThread::Change(sweep, change) => {
+                self.judge.hear(sweep, change);
+                Ok(())
+            }
+            _ => Err(out_of_turn(&message)),
+        }
+    }
+
+    /// The first band's thread, which has a neighbour below only, hears changes while it waits for that one's halo. Otherwise many
+    /// bands fill its mail box, and the next one waits for room in there before it posts the halo that this one waits for.
+    fn hear_until_a_halo_comes(&mut self) -> Result<()> {
+        if self.plan.judge.is_some() {
+            return Ok(());
+        }
+        while patience::select(self.node, self.plan.nodes, &[&self.below, &self.orders])? != 0 {
+            match self.orders.retrieve(Duration::ZERO) {
+                Ok(change) => self.hear(change)?,
+                Err(error) if matches!(error.kind(), ErrorKind::Timeout | ErrorKind::PeerLost) => {
+                    patience::check(self.node, self.plan.nodes)?;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
     }
 
     /// Tells the manager the band's rows, and the edge of the slab beside it.

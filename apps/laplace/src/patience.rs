@@ -44,6 +44,19 @@ pub fn retrieve(node: &Node, nodes: u32, mailbox: &Mailbox) -> Result<Message> {
     }
 }
 
+/// Waits until one of some mail boxes has something to retrieve, for as long as the first `nodes` nodes are there; its index.
+///
+/// # Errors
+/// As [`retrieve`].
+pub fn select(node: &Node, nodes: u32, boxes: &[&Mailbox]) -> Result<usize> {
+    loop {
+        match deck::select(boxes, LOOK) {
+            Err(error) if error.kind() == ErrorKind::Timeout => check(node, nodes)?,
+            ended => return ended,
+        }
+    }
+}
+
 /// Posts for as long as the first `nodes` nodes are there.
 ///
 /// # Errors

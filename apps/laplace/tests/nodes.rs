@@ -61,6 +61,23 @@ fn the_temperatures_are_the_same_for_every_number_of_nodes_and_threads() {
 }
 
 #[test]
+fn far_more_bands_than_a_mail_box_holds_changes_come_to_the_end() {
+    let folder = Folder::new("laplace-nodes-many");
+    let slab = "--size 40x140 --tolerance 1e-9 --max-sweeps 60";
+    let (expected, _) = alone(&format!("{slab} --threads 1"), &folder.0.join("expected.bin"));
+    for nodes in [1, 2] {
+        let options = format!("{slab} --threads 64 --nodes {nodes}");
+        let (mut job, temperatures) = job(&folder, &format!("many-{nodes}"), &options);
+        (0..nodes).for_each(|_| job.start(&[]));
+        for node in 0..nodes {
+            let (status, _, notices) = job.end_of(node);
+            assert_eq!((status, notices.as_str()), (Some(0), ""), "{nodes} nodes");
+        }
+        assert!(fs::read(&temperatures).unwrap() == expected, "{nodes} nodes");
+    }
+}
+
+#[test]
 fn the_exact_solution_comes_nearer_with_the_square_of_the_distance_between_points() {
     let folder = Folder::new("laplace-nodes-exact");
     let error = |size: &str| {
