@@ -45,7 +45,7 @@ fn run(node: &Node, manager: &MailboxClone, thread: u32, threads: u32) -> Result
     let boxes = [orders.address(), above.address(), below.address()];
     patience::post(node, 1, manager, protocol::hello(node, thread, threads, boxes)?)?;
     let mut order = patience::retrieve(node, 1, &orders)?;
-    let plan = match protocol::open_to_thread(&mut order)? {
+    let plan = match protocol::open_to_thread(node, &mut order)? {
         ToThread::Welcome(plan) => *plan,
         ToThread::Done => return Ok(()),
         _ => return Err(out_of_turn(&order)),
@@ -168,7 +168,7 @@ impl Region<'_> {
             return self.judge(sweep);
         }
         let mut order = self.retrieve(&self.orders)?;
-        match protocol::open_to_thread(&mut order)? {
+        match protocol::open_to_thread(self.node, &mut order)? {
             ToThread::Verdict(about, verdict) if about == sweep => Ok(verdict),
             _ => Err(out_of_turn(&order)),
         }
@@ -201,7 +201,7 @@ impl Region<'_> {
     }
 
     fn hear(&mut self, mut message: Message) -> Result<()> {
-        match protocol::open_to_thread(&mut message)? {
+        match protocol::open_to_thread(self.node, &mut message)? {
             ToThread::Change(sweep, change) => {
                 self.judge.hear(sweep, change);
                 Ok(())
@@ -242,7 +242,7 @@ impl Region<'_> {
     fn wait_for_the_others(&self) -> Result<()> {
         loop {
             match self.orders.retrieve(LOOK) {
-                Ok(mut order) => match protocol::open_to_thread(&mut order)? {
+                Ok(mut order) => match protocol::open_to_thread(self.node, &mut order)? {
                     ToThread::Done => return Ok(()),
                     // Changes of sweeps after the last one that counted.
                     ToThread::Change(..) => {}

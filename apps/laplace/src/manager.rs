@@ -94,10 +94,8 @@ impl<'a> Manager<'a> {
             *threads.entry(hello.orders.owner()).or_default() += 1;
         }
         self.hellos.iter().chain(&self.spare).try_for_each(|hello| self.dismiss(hello))?;
-        while let Ok(mut message) = self.mailbox.retrieve(Duration::ZERO) {
-            if let Ok(ToManager::Hello(late)) = self.open(&mut message) {
-                self.dismiss(&late)?;
-            }
+        while let Ok(message) = self.mailbox.retrieve(Duration::ZERO) {
+            self.send_away(message)?;
         }
         let Manager { slab, temperatures, last: (sweeps, change), .. } = self;
         Ok(Outcome { slab, temperatures, sweeps, change, elapsed, threads })
@@ -110,15 +108,27 @@ impl<'a> Manager<'a> {
         Ok(())
     }
 
-    fn open(&self, message: &mut Message) -> Result<ToManager> {
-        protocol::open_to_manager(message, (self.slab.width(), self.slab.height()))
+    fn open(&self, message: &mut Message, connect: impl Fn(&mut Message) -> Result<MailboxClone>) -> Result<ToManager> {
+        protocol::open_to_manager(message, (self.slab.width(), self.slab.height()), connect)
     }
 
-    /// The next thing that somebody says, if anybody does soon.
+    /// Answers a thread for which there is nothing to do. Whoever does not answer back, or has failed, is no loss.
+    fn send_away(&self, mut message: Message) -> Result<()> {
+        match self.open(&mut message, |message| message.unpack_mailbox(LOOK)) {
+            Ok(ToManager::Hello(hello)) => self.dismiss(&hello),
+            _ => Ok(()),
+        }
+    }
+
+    /// The next thing that somebody who is needed says, if anybody does soon.
     fn next(&mut self) -> Result<Option<ToManager>> {
         match self.mailbox.retrieve(LOOK) {
+            Ok(message) if message.sender().is_some_and(|sender| sender.0 >= self.nodes) => {
+                self.send_away(message).map(|()| None)
+            }
             Ok(mut message) => {
-                let said = self.open(&mut message)?;
+                let connect = |message: &mut Message| patience::connect(self.node, self.nodes, message);
+                let said = self.open(&mut message, connect)?;
                 if let ToManager::Failed(why) = said {
                     patience::check(self.node, self.nodes.min(self.node.count()))?;
                     let who = message.sender().map_or_else(|| "a node".to_owned(), |node| node.to_string());
@@ -158,8 +168,6 @@ impl<'a> Manager<'a> {
                     self.hellos.push(hello);
                     last_hello = Instant::now();
                 }
-                // A thread of a node that is not needed.
-                Some(ToManager::Hello(hello)) => self.dismiss(&hello)?,
                 _ => {}
             }
         }
@@ -216,9 +224,7 @@ impl<'a> Manager<'a> {
                         missing = missing.saturating_sub(rows);
                     }
                 }
-                // A thread of a node that is not needed.
-                Some(ToManager::Hello(hello)) => self.dismiss(&hello)?,
-                Some(ToManager::Failed(_)) | None => {}
+                Some(ToManager::Hello(_) | ToManager::Failed(_)) | None => {}
             }
         }
         display.advance(Progress { done: PARTS, ..self.progress(shares, PARTS) });

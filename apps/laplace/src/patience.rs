@@ -44,6 +44,24 @@ pub fn retrieve(node: &Node, nodes: u32, mailbox: &Mailbox) -> Result<Message> {
     }
 }
 
+/// Takes the next element of a message, the address of a mail box, and connects to it, for as long as the first `nodes` nodes are
+/// there.
+///
+/// # Errors
+/// [`ErrorKind::PeerLost`] with the node that is gone; those of [`Message::unpack_mailbox`], except that time runs out.
+pub fn connect(node: &Node, nodes: u32, message: &mut Message) -> Result<MailboxClone> {
+    loop {
+        let error = match message.unpack_mailbox(LOOK) {
+            Ok(mailbox) => return Ok(mailbox),
+            Err(error) => error,
+        };
+        check(node, nodes)?;
+        if error.kind() != ErrorKind::Timeout {
+            return Err(error);
+        }
+    }
+}
+
 /// Waits until one of some mail boxes has something to retrieve, for as long as the first `nodes` nodes are there; its index.
 ///
 /// # Errors

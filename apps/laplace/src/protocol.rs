@@ -19,17 +19,14 @@
 //! others begin with three numbers, of which the first is the kind; change and verdict are nothing more, so that they fit
 //! into a slot.
 
-use std::time::Duration;
-
-use deck::{Error, ErrorKind, MailboxAddress, MailboxClone, Message, Node, NodeId, Result, default_timeout};
+use deck::{Error, ErrorKind, MailboxAddress, MailboxClone, Message, Node, NodeId, Result};
 
 use crate::manager::MANAGER_NODE;
+use crate::patience;
 use crate::slab::Slab;
 
 /// Name of the manager's mail box.
 pub const MANAGER: &str = "laplace.manager";
-/// How long the manager waits until it can post to a new thread.
-const CONNECT: Duration = Duration::from_secs(1);
 /// Most bytes of a failure's text that are sent.
 const WHY_BYTES: usize = 4096;
 /// Most temperatures in one message.
@@ -230,21 +227,26 @@ fn unknown(message: &Message, kind: u64) -> Error {
     }
 }
 
-/// Reads a message to the manager, about a slab so many points across and down.
+/// Reads a message to the manager, about a slab so many points across and down. What is next in a hello is connected to by
+/// `connect`.
 ///
 /// # Errors
-/// [`ErrorKind::Corrupt`], [`ErrorKind::Type`] or [`ErrorKind::Truncated`] for what no thread says; the errors of
-/// [`Message::unpack_mailbox`] for a thread that cannot be reached any more.
-pub fn open_to_manager(message: &mut Message, (width, height): (u32, u32)) -> Result<ToManager> {
+/// [`ErrorKind::Corrupt`], [`ErrorKind::Type`] or [`ErrorKind::Truncated`] for what no thread says; the errors of `connect` for
+/// a thread that cannot be reached.
+pub fn open_to_manager(
+    message: &mut Message,
+    (width, height): (u32, u32),
+    connect: impl Fn(&mut Message) -> Result<MailboxClone>,
+) -> Result<ToManager> {
     let mut head = [0u64; 3];
     message.unpack(&mut head)?;
     match head {
         [HELLO, thread, threads] => Ok(ToManager::Hello(Hello {
             thread: thread as u32,
             threads: threads as u32,
-            orders: message.unpack_mailbox(CONNECT)?,
-            above: message.unpack_mailbox(CONNECT)?,
-            below: message.unpack_mailbox(CONNECT)?,
+            orders: connect(message)?,
+            above: connect(message)?,
+            below: connect(message)?,
         })),
         [PROGRESS, sweep, change] => Ok(ToManager::Progress(sweep, f64::from_bits(change))),
         [kind @ (ROWS | LAST_ROWS), first, rows] => {
@@ -265,16 +267,16 @@ pub fn open_to_manager(message: &mut Message, (width, height): (u32, u32)) -> Re
     }
 }
 
-/// Reads an order. A welcome connects to the neighbours, for as long as [`default_timeout`] at most each.
+/// Reads an order. A welcome connects to the neighbours, however long that takes while all nodes are there.
 ///
 /// # Errors
 /// [`ErrorKind::Corrupt`], [`ErrorKind::Type`], [`ErrorKind::Truncated`] or [`ErrorKind::Invalid`] for what nobody says;
-/// the errors of [`Message::unpack_mailbox`] for a neighbour that cannot be reached any more.
-pub fn open_to_thread(message: &mut Message) -> Result<ToThread> {
+/// the errors of [`patience::connect`] for a neighbour that cannot be reached any more.
+pub fn open_to_thread(node: &Node, message: &mut Message) -> Result<ToThread> {
     let mut head = [0u64; 3];
     message.unpack(&mut head)?;
     match head {
-        [WELCOME, ..] => open_welcome(message).map(|plan| ToThread::Welcome(Box::new(plan))),
+        [WELCOME, ..] => open_welcome(node, message).map(|plan| ToThread::Welcome(Box::new(plan))),
         [CHANGE, sweep, change] => Ok(ToThread::Change(sweep, f64::from_bits(change))),
         [VERDICT, sweep, verdict] => {
             let known = [Verdict::GoOn, Verdict::Show, Verdict::Stop].into_iter().find(|&one| one as u64 == verdict);
@@ -285,7 +287,7 @@ pub fn open_to_thread(message: &mut Message) -> Result<ToThread> {
     }
 }
 
-fn open_welcome(message: &mut Message) -> Result<Plan> {
+fn open_welcome(node: &Node, message: &mut Message) -> Result<Plan> {
     let slab = Slab::unpack(message)?;
     let mut numbers = [0u32; 8];
     message.unpack(&mut numbers)?;
@@ -293,9 +295,9 @@ fn open_welcome(message: &mut Message) -> Result<Plan> {
     if rows == 0 || u64::from(above_row) + u64::from(rows) + 1 >= u64::from(slab.height()) {
         return Err(Error::new(ErrorKind::Corrupt, format!("{rows} rows after {above_row} of {}", slab.height())));
     }
-    let mut connect = |is_there: bool| is_there.then(|| message.unpack_mailbox(default_timeout())).transpose();
+    let mut connect = |is_there: bool| is_there.then(|| patience::connect(node, nodes, message)).transpose();
     let (to_above, to_below, judge) = (connect(has_above != 0)?, connect(has_below != 0)?, connect(has_judge != 0)?);
-    let judged = (0..judged).map(|_| message.unpack_mailbox(default_timeout())).collect::<Result<_>>()?;
+    let judged = (0..judged).map(|_| patience::connect(node, nodes, message)).collect::<Result<_>>()?;
     let is_watched = is_watched != 0;
     Ok(Plan { slab, above_row, rows, nodes, is_watched, to_above, to_below, judge, judged })
 }

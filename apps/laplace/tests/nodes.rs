@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use deck_testkit::application::{Application, Folder, wait_for};
+use deck_testkit::application::{Application, Folder, wait_by_the_page, wait_for};
 
 fn laplace(options: &str, temperatures: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_laplace"));
@@ -26,6 +26,21 @@ fn job(folder: &Folder, name: &str, options: &str) -> (Application, PathBuf) {
     let temperatures = folder.0.join(format!("{name}.bin"));
     let (options, file) = (options.to_owned(), temperatures.clone());
     (Application::new(&format!("laplace-{name}"), move || laplace(&options, &file)), temperatures)
+}
+
+/// As [`job`], with one node, by the order of their starts, that is killed or stopped at a point.
+fn trapped(folder: &Folder, name: &str, options: &str, node: u32, point: &str) -> (Application, PathBuf) {
+    let temperatures = folder.0.join(format!("{name}.bin"));
+    let (options, file, point) = (options.to_owned(), temperatures.clone(), point.to_owned());
+    let started = std::cell::Cell::new(0);
+    let start = move || {
+        let mut command = laplace(&options, &file);
+        if started.replace(started.get() + 1) == node {
+            command.env("DECK_POINT", &point);
+        }
+        command
+    };
+    (Application::new(&format!("laplace-{name}"), start), temperatures)
 }
 
 /// The number before a word of a report.
@@ -129,16 +144,7 @@ fn when_a_node_is_killed_all_others_end_with_an_error_that_names_it() {
 fn a_node_may_die_anywhere_in_a_post_or_a_retrieve() {
     let folder = Folder::new("laplace-nodes-points");
     for point in ["post/reserved:40", "post/published:41", "retrieve/held:42", "retrieve/credited:43"] {
-        let name = point.replace(['/', ':'], "-");
-        let (file, trap) = (folder.0.join(format!("{name}.bin")), point.to_owned());
-        let nth = std::cell::Cell::new(0);
-        let mut job = Application::new(&format!("laplace-{name}"), move || {
-            let mut command = laplace(LONG, &file);
-            if nth.replace(nth.get() + 1) == 1 {
-                command.env("DECK_POINT", &trap);
-            }
-            command
-        });
+        let (mut job, _) = trapped(&folder, &point.replace(['/', ':'], "-"), LONG, 1, point);
         start_in_order(&mut job);
         for node in [0, 2] {
             let (status, _, error) = job.end_of(node);
@@ -173,6 +179,37 @@ fn a_stopped_node_holds_the_others_up_and_loses_nothing() {
     assert_eq!(job.end_of(0).0, Some(0));
     assert_eq!(job.end_of(1).0, Some(0));
     assert!(fs::read(&temperatures).unwrap() == expected);
+}
+
+/// Its first post is its thread's hello.
+const STOPPED_AFTER_HELLO: &str = "post/published:1:stop";
+
+#[test]
+fn a_node_that_is_stopped_right_after_hello_holds_the_others_up_and_loses_nothing() {
+    let folder = Folder::new("laplace-nodes-hello");
+    let slab = "--size 60x60 --tolerance 1e-3 --threads 1";
+    let (expected, _) = alone(slab, &folder.0.join("expected.bin"));
+    let (mut job, temperatures) = trapped(&folder, "hello", &format!("{slab} --nodes 2"), 1, STOPPED_AFTER_HELLO);
+    let address = job.start_master(&[]);
+    job.start(&[]);
+    job.wait_until_stopped(1);
+    wait_by_the_page(&address, 2000);
+    job.signal(1, "CONT");
+    assert_eq!((job.end_of(0).0, job.end_of(1).0), (Some(0), Some(0)));
+    assert!(fs::read(&temperatures).unwrap() == expected);
+}
+
+#[test]
+fn a_node_that_is_not_needed_may_stop_right_after_hello() {
+    let folder = Folder::new("laplace-nodes-needless-hello");
+    let long = "--size 300x300 --tolerance 1e-12 --nodes 1 --threads 1";
+    let (mut job, _) = trapped(&folder, "needless-hello", long, 1, STOPPED_AFTER_HELLO);
+    let address = job.start_master(&[]);
+    wait_for(&address, |page| !page.strips.is_empty());
+    job.start(&[]);
+    job.wait_until_stopped(1);
+    // The page is there for as long as the calculation goes on.
+    wait_by_the_page(&address, 2000);
 }
 
 #[test]

@@ -98,6 +98,22 @@ impl Application {
         (node.wait().expect("it was started").code(), report, notices)
     }
 
+    /// Waits until a node is stopped, by a signal or at a point of `DECK_POINT`.
+    ///
+    /// # Panics
+    /// If it is gone.
+    pub fn wait_until_stopped(&self, node: usize) {
+        let path = format!("/proc/{}/stat", self.nodes[node].id());
+        loop {
+            let stat = fs::read_to_string(&path).expect("it was started");
+            match stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().next()) {
+                Some("T") => return,
+                Some("Z") | None => panic!("{path}: it has ended"),
+                _ => std::thread::yield_now(),
+            }
+        }
+    }
+
     /// Sends a signal to a node, by its name.
     ///
     /// # Panics
@@ -158,4 +174,11 @@ pub fn wait_for(address: &str, mut is_there: impl FnMut(&Page) -> bool) -> Page 
         }
         std::thread::yield_now();
     }
+}
+
+/// Looks at the page at `address` until so much time has passed on its clock: for things that must not happen meanwhile.
+pub fn wait_by_the_page(address: &str, milliseconds: u64) {
+    let clock = |page: &Page| page.head["milliseconds"].as_u64().expect("a number");
+    let until = clock(&page(address)) + milliseconds;
+    wait_for(address, |page| clock(page) >= until);
 }
