@@ -11,18 +11,15 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use deck::{Error, ErrorKind, Mailbox, MailboxClone, Message, Node, NodeState, Result};
+use deck::{Error, ErrorKind, Mailbox, MailboxClone, Message, Node, Result};
 
 use crate::band::{Band, COLOURS};
-use crate::manager::MANAGER_NODE;
 use crate::patience;
 use crate::protocol::{self, Plan, ToThread, Verdict};
 use crate::slab::LAG;
 
 /// How often the first band tells how far it is, and has rows shown if somebody looks on.
 const NEWS: Duration = Duration::from_millis(100);
-/// How long the last word of the manager is waited for without looking at it.
-const LOOK: Duration = Duration::from_millis(250);
 
 /// Works as thread number `thread` of this node's `threads` for the manager until that says that all is done. If something
 /// fails the manager is told.
@@ -241,20 +238,14 @@ impl Region<'_> {
     /// Until all bands are with the manager: a node that left before would be one that failed.
     fn wait_for_the_others(&self) -> Result<()> {
         loop {
-            match self.orders.retrieve(LOOK) {
-                Ok(mut order) => match protocol::open_to_thread(self.node, &mut order)? {
-                    ToThread::Done => return Ok(()),
-                    // Changes of sweeps after the last one that counted.
-                    ToThread::Change(..) => {}
-                    _ => return Err(out_of_turn(&order)),
-                },
-                Err(error) if matches!(error.kind(), ErrorKind::Timeout | ErrorKind::PeerLost) => {
-                    if let Ok(NodeState::Left) = self.node.state(MANAGER_NODE) {
-                        return Ok(());
-                    }
-                    patience::check(self.node, 1)?;
-                }
-                Err(error) => return Err(error),
+            // The others may go as soon as the manager has said so. It alone goes without a word, and then for the sake of one that is lost.
+            let order = patience::retrieve(self.node, 1, &self.orders);
+            let mut order = order.or_else(|gone| patience::check(self.node, self.plan.nodes).and(Err(gone)))?;
+            match protocol::open_to_thread(self.node, &mut order)? {
+                ToThread::Done => return Ok(()),
+                // Changes of sweeps after the last one that counted.
+                ToThread::Change(..) => {}
+                _ => return Err(out_of_turn(&order)),
             }
         }
     }

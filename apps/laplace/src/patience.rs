@@ -38,7 +38,12 @@ fn gone(node: NodeId, how: &str) -> Error {
 pub fn retrieve(node: &Node, nodes: u32, mailbox: &Mailbox) -> Result<Message> {
     loop {
         match mailbox.retrieve(LOOK) {
-            Err(error) if matches!(error.kind(), ErrorKind::Timeout | ErrorKind::PeerLost) => check(node, nodes)?,
+            Err(error) if matches!(error.kind(), ErrorKind::Timeout | ErrorKind::PeerLost) => {
+                if let Err(gone) = check(node, nodes) {
+                    // Its last word may have come since.
+                    return mailbox.retrieve(Duration::ZERO).map_err(|_| gone);
+                }
+            }
             ended => return ended,
         }
     }

@@ -141,6 +141,22 @@ fn when_a_node_is_killed_all_others_end_with_an_error_that_names_it() {
 }
 
 #[test]
+fn when_a_node_is_killed_while_rows_are_collected_all_others_end_with_an_error_that_names_it() {
+    let folder = Folder::new("laplace-nodes-rows");
+    let options = "--size 40x40 --tolerance 1e-12 --max-sweeps 20 --nodes 3 --threads 1";
+    // Its hello, and two halos and a change of each sweep are posted: these would be its rows.
+    let (mut job, temperatures) = trapped(&folder, "rows", options, 2, "post/reserved:62");
+    start_in_order(&mut job);
+    assert_eq!(job.end_of(2).0, None, "it is killed");
+    for node in [0, 1] {
+        let (status, _, error) = job.end_of(node);
+        assert_eq!(status, Some(1), "node {node}: {error}");
+        assert!(error.contains("node 2") && error.contains("start the job again"), "node {node}: {error}");
+    }
+    assert!(!temperatures.exists());
+}
+
+#[test]
 fn a_node_may_die_anywhere_in_a_post_or_a_retrieve() {
     let folder = Folder::new("laplace-nodes-points");
     for point in ["post/reserved:40", "post/published:41", "retrieve/held:42", "retrieve/credited:43"] {
