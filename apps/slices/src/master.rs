@@ -260,10 +260,12 @@ impl<'a, W: Work> Master<'a, W> {
                 continue;
             }
             let now = self.start.elapsed();
-            let Some(slice) = self.slices.hand_out(worker, now).or_else(|| self.slices.hand_out_again(worker, now))
-            else {
-                return Ok(());
-            };
+            let slice = self.slices.hand_out(worker, now).or_else(|| {
+                let node_of = |holder: WorkerId| self.workers[holder.0 as usize].node;
+                let is_stopped = |holder| matches!(self.node.state(node_of(holder)), Ok(NodeState::Frozen));
+                self.slices.hand_out_again(worker, now, is_stopped)
+            });
+            let Some(slice) = slice else { return Ok(()) };
             let rows = self.work.cut().rows(slice);
             let state = &mut self.workers[worker.0 as usize];
             state.mode = Mode::Busy;

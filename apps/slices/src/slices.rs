@@ -5,7 +5,7 @@
 //!   waiting ------------> handed out --------> finished
 //!      ^                   |      ^ |
 //!      +-------------------+      +-+
-//!       lose (last holder)        hand_out_again (its holder is slow)
+//!       lose (last holder)        hand_out_again (its holder is slow or stopped)
 //! ```
 //!
 //! Invariants: a finished slice never leaves that state; a slice that is neither waiting nor finished has a holder, so
@@ -47,7 +47,8 @@ pub struct Slices {
     waiting: BTreeSet<u32>,
     finished: u32,
     hand_outs: u64,
-    slowest: Duration,
+    /// The longest that a slice took, once one is finished.
+    slowest: Option<Duration>,
 }
 
 /// A slice is not handed out a second time before this: shorter computations are not worth doing twice.
@@ -61,7 +62,7 @@ impl Slices {
             waiting: (0..count).collect(),
             finished: 0,
             hand_outs: 0,
-            slowest: Duration::ZERO,
+            slowest: None,
         }
     }
 
@@ -72,16 +73,26 @@ impl Slices {
         Some(slice)
     }
 
-    /// A slice whose holder is much slower than any was before (stopped, or on a starved machine), for `worker` to
+    /// A slice whose holder is stopped, or much slower than any was before (on a starved machine), for `worker` to
     /// compute as well: whichever result comes first counts. The slice that was handed out longest ago goes first,
     /// and no slice goes to more than two workers.
-    pub fn hand_out_again(&mut self, worker: WorkerId, now: Duration) -> Option<u32> {
-        let patience = LEAST_PATIENCE.max(self.slowest * 4);
+    pub fn hand_out_again(
+        &mut self,
+        worker: WorkerId,
+        now: Duration,
+        is_stopped: impl Fn(WorkerId) -> bool,
+    ) -> Option<u32> {
+        // Before one is finished nobody knows how long a slice takes.
+        let patience = self.slowest.map(|slowest| LEAST_PATIENCE.max(slowest * 4));
+        let is_overdue = |holder: &Holder| {
+            let age = now.saturating_sub(holder.since);
+            patience.is_some_and(|patience| age >= patience) || age >= LEAST_PATIENCE && is_stopped(holder.worker)
+        };
         let (_, slice) = (0..)
             .zip(&self.slices)
             .filter(|(_, slice)| !slice.finished && slice.holders.len() == 1)
+            .filter(|(_, slice)| is_overdue(&slice.holders[0]))
             .map(|(number, slice)| (slice.holders[0].since, number))
-            .filter(|(since, _)| now.saturating_sub(*since) >= patience)
             .min()?;
         self.give(slice, worker, now);
         Some(slice)
@@ -101,7 +112,7 @@ impl Slices {
         let state = &mut self.slices[slice as usize];
         if let Some(holder) = state.holders.iter().position(|holder| holder.worker == worker) {
             let since = state.holders.swap_remove(holder).since;
-            self.slowest = self.slowest.max(now.saturating_sub(since));
+            self.slowest = self.slowest.max(Some(now.saturating_sub(since)));
         }
         if std::mem::replace(&mut state.finished, true) {
             return Delivery::Duplicate;
@@ -198,16 +209,34 @@ mod tests {
         assert_eq!(slices.finished(), 1);
     }
 
+    fn nobody(_: WorkerId) -> bool {
+        false
+    }
+
     #[test]
-    fn a_stopped_holder_is_overtaken_only_after_patience() {
+    fn before_a_slice_is_finished_only_a_stopped_holder_is_overtaken() {
+        let mut slices = Slices::new(2);
+        slices.hand_out(A, START);
+        slices.hand_out(B, START);
+        let (soon, late) = (Duration::from_millis(500), Duration::from_secs(60));
+        let (c, is_b) = (WorkerId(2), |holder| holder == B);
+        assert_eq!(slices.hand_out_again(c, late, nobody), None, "slices may take so long");
+        assert_eq!(slices.hand_out_again(c, soon, is_b), None, "it may go on");
+        assert_eq!(slices.hand_out_again(c, late, is_b), Some(1));
+        assert_eq!(slices.finish(c, 1, late), Delivery::New);
+        assert_eq!(slices.recomputed(), 1);
+    }
+
+    #[test]
+    fn a_slow_holder_is_overtaken_only_after_patience() {
         let mut slices = Slices::new(2);
         slices.hand_out(A, START);
         slices.hand_out(B, START);
         let (half, two) = (Duration::from_millis(500), Duration::from_secs(2));
         slices.finish(B, 1, half);
-        assert_eq!(slices.hand_out_again(B, half), None, "a quarter of the patience");
-        assert_eq!(slices.hand_out_again(B, two), Some(0));
-        assert_eq!(slices.hand_out_again(WorkerId(2), two * 9), None, "two have it already");
+        assert_eq!(slices.hand_out_again(B, half, nobody), None, "a quarter of the patience");
+        assert_eq!(slices.hand_out_again(B, two, nobody), Some(0));
+        assert_eq!(slices.hand_out_again(WorkerId(2), two * 9, nobody), None, "two have it already");
         assert_eq!(slices.lose(B), 0, "the first holder still has it");
         assert_eq!(slices.finish(A, 0, two), Delivery::New);
     }
@@ -246,7 +275,7 @@ mod tests {
                 match event {
                     Event::Ask(worker) if !dead.contains(&worker) && !held.contains_key(&worker) => {
                         let slice = slices.hand_out(WorkerId(worker), now)
-                            .or_else(|| slices.hand_out_again(WorkerId(worker), now));
+                            .or_else(|| slices.hand_out_again(WorkerId(worker), now, |holder| holder.0 % 2 == 0));
                         if let Some(slice) = slice {
                             prop_assert!(!picture.contains(&slice), "finished slice {slice} handed out");
                             held.insert(worker, slice);
