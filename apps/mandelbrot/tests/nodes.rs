@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use deck_testkit::application::{Application, Folder, wait_for};
+use deck_testkit::application::{Application, Folder, wait_by_the_page, wait_for};
 
 fn mandelbrot(options: &str, counts: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_mandelbrot"));
@@ -96,6 +96,27 @@ fn a_worker_node_that_is_stopped_is_overtaken_and_ends_well_when_it_goes_on() {
     assert!(fs::read(&counts).unwrap() == expected);
     job.signal(1, "CONT");
     assert_eq!(job.end_of(1).0, Some(0));
+}
+
+#[test]
+fn a_worker_node_that_is_stopped_right_after_hello_gets_slices_when_it_goes_on() {
+    let folder = Folder::new("mandelbrot-nodes-hello");
+    let counts = folder.0.join("hello.bin");
+    let started = std::cell::Cell::new(0);
+    let mut job = Application::new("mandelbrot-hello", move || {
+        let mut command = mandelbrot("--size 160x160 --max-iter 2000000 --threads 1 --slices 80", &counts);
+        // Its first post is its thread's hello.
+        if started.replace(started.get() + 1) == 1 {
+            command.env("DECK_POINT", "post/published:1:stop");
+        }
+        command
+    });
+    let address = job.start_master(&[]);
+    job.start(&[]);
+    job.wait_until_stopped(1);
+    wait_by_the_page(&address, 2000);
+    job.signal(1, "CONT");
+    wait_for_slices_of(&address, &[1]);
 }
 
 #[test]

@@ -118,62 +118,16 @@ fn result_line<W: Work>(outcome: &Outcome<W>) -> String {
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
-    use std::ops::{ControlFlow, Range};
 
-    use deck::{Message, NodeId};
+    use deck::NodeId;
 
     use super::*;
-    use crate::cut::Cut;
-    use crate::work::Failure;
-    use crate::worker::Lines;
-
-    /// A picture that is black.
-    #[derive(Clone)]
-    struct Night(Cut);
-
-    impl Work for Night {
-        type Value = u8;
-        const VALUES: usize = 1;
-        const PROGRAM: &'static str = "night";
-
-        fn cut(&self) -> &Cut {
-            &self.0
-        }
-
-        fn describe(&self) -> String {
-            "600x600".into()
-        }
-
-        fn pack(&self, _: &mut Message) -> Result<()> {
-            Ok(())
-        }
-
-        fn unpack(_: &mut Message) -> Result<Self> {
-            Ok(night())
-        }
-
-        fn compute(
-            &self,
-            rows: Range<u32>,
-            lines: &mut Lines<'_, Self>,
-        ) -> std::result::Result<ControlFlow<()>, Failure> {
-            let values = vec![0; rows.len() * 600];
-            Ok(lines.finish(rows, &values)?)
-        }
-
-        fn paint(&self, values: &[u8]) -> Vec<u8> {
-            vec![0; values.len() * 3]
-        }
-    }
-
-    fn night() -> Night {
-        Night(Cut::checked((600, 600), 64, 1).unwrap())
-    }
+    use crate::night::Night;
 
     fn outcome(threads: &[u32]) -> Outcome<Night> {
         let share = |&threads: &u32| Share { threads, slices: 16, lost: threads == 1 };
         let nodes: BTreeMap<_, _> = (0..).map(NodeId).zip(threads.iter().map(share)).collect();
-        Outcome { work: night(), values: Vec::new(), elapsed: Duration::from_millis(1234), recomputed: 12, nodes }
+        Outcome { work: Night::new(), values: Vec::new(), elapsed: Duration::from_millis(1234), recomputed: 12, nodes }
     }
 
     #[test]

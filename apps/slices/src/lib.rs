@@ -19,6 +19,8 @@
 mod cut;
 mod job;
 mod master;
+#[cfg(test)]
+mod night;
 mod protocol;
 mod slices;
 mod work;

@@ -136,11 +136,12 @@ impl<'a, W: Work> Master<'a, W> {
     /// One retrieve and what follows from it.
     fn step(&mut self, display: &Display, is_alone: &impl Fn() -> bool) -> Result<()> {
         match self.mailbox.retrieve(QUIET) {
-            Ok(mut message) => {
-                if let Err(error) = self.receive(&mut message, display) {
-                    display.notice(&format!("a message was ignored: {error}"));
-                }
-            }
+            Ok(mut message) => match self.receive(&mut message, display) {
+                Ok(()) => {}
+                // A worker that does not answer says hello again once it can.
+                Err(error) if error.kind() == ErrorKind::Timeout => {}
+                Err(error) => display.notice(&format!("a message was ignored: {error}")),
+            },
             Err(error) => match (error.kind(), error.peer()) {
                 (ErrorKind::PeerLost, Some(peer)) => self.lose(peer, display),
                 (ErrorKind::Timeout | ErrorKind::PeerLost, _) => self.look_after_workers(display),
@@ -161,6 +162,8 @@ impl<'a, W: Work> Master<'a, W> {
     fn receive(&mut self, message: &mut Message, display: &Display) -> Result<()> {
         match protocol::open_to_master::<W>(message)? {
             ToMaster::StillThere => {}
+            // Said again before the answer had come.
+            ToMaster::Hello(replies) if self.workers.iter().any(|one| one.replies.address() == replies.address()) => {}
             ToMaster::Hello(replies) => {
                 let worker = WorkerId(self.workers.len() as u32);
                 let part = Part { slice: u32::MAX, values: Vec::new(), missing: BTreeSet::new() };
@@ -350,5 +353,25 @@ impl<'a, W: Work> Master<'a, W> {
             share.lost = self.lost.contains(&worker.node);
         }
         shares
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::night::Night;
+
+    #[test]
+    fn a_worker_that_says_hello_twice_is_one() {
+        let node = Node::join().unwrap();
+        let mut master = Master::new(&node, Night::new()).unwrap();
+        let replies = node.anonymous_mailbox().unwrap();
+        let display = Display::new("night", "", None);
+        for _ in 0..2 {
+            let hello = protocol::hello(&node, replies.address()).unwrap();
+            master.mailbox().unwrap().post(hello, POST).unwrap();
+            master.step(&display, &|| false).unwrap();
+        }
+        assert_eq!(master.workers.len(), 1);
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   worker                                   master ("<program>.master")
-//!     | -- hello: address of a reply box -------> |
+//!     | -- hello: address of a reply box -------> |   again after a silence, until there is a welcome
 //!     | <- welcome: worker number, work --------- |
 //!     | <- compute: slice ----------------------- |   (a short message: one slot)
 //!     | -- lines: slice, rows, their values ----> |   as often as some are ready
@@ -24,8 +24,9 @@ use deck::{Error, ErrorKind, MailboxAddress, MailboxClone, Message, Node, Result
 use crate::slices::WorkerId;
 use crate::work::{Failure, Work};
 
-/// How long the master waits for the reply box of a new worker to be connected.
-const CONNECT: Duration = Duration::from_secs(1);
+/// How long the master waits for the reply box of a new worker to be connected: all others wait with it, and the worker says
+/// hello again.
+const CONNECT: Duration = Duration::from_millis(250);
 /// Most bytes of a failure's text that are sent.
 const WHY_BYTES: usize = 16 << 10;
 
@@ -174,7 +175,7 @@ pub fn done(node: &Node) -> Result<Message> {
     head(node, DONE, 0, 0)
 }
 
-/// Reads a message to the master; of lines only the head. Waits for a new worker's reply box for one second at most.
+/// Reads a message to the master; of lines only the head. Waits for a new worker's reply box for a quarter of a second at most.
 ///
 /// # Errors
 /// [`ErrorKind::Corrupt`], [`ErrorKind::Type`] or [`ErrorKind::Truncated`] for what no worker says; the errors of

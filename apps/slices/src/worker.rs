@@ -100,11 +100,11 @@ impl Worker<'_> {
 
     fn work<W: Work>(self) -> Result<()> {
         let mut task: Option<(WorkerId, W)> = None;
-        if self.post(protocol::hello(self.node, self.replies.address())?)?.is_break() {
+        if self.post(self.hello()?)?.is_break() {
             return Ok(());
         }
         loop {
-            let slice = match self.retrieve::<W>()? {
+            let slice = match self.retrieve::<W>(task.is_some())? {
                 Some(ToWorker::Welcome(worker, work)) => {
                     task = Some((worker, work));
                     continue;
@@ -132,6 +132,10 @@ impl Worker<'_> {
         }
     }
 
+    fn hello(&self) -> Result<Message> {
+        protocol::hello(self.node, self.replies.address())
+    }
+
     /// The master may be what failed, or be gone: nothing can be done about that here.
     fn tell_failure(&self, worker: WorkerId, slice: u32, failure: &Failure) {
         if let Ok(message) = protocol::failed(self.node, worker, slice, failure) {
@@ -156,23 +160,25 @@ impl Worker<'_> {
         }
     }
 
-    /// The master's next word, or `None` if its mail box is gone.
-    fn retrieve<W: Work>(&self) -> Result<Option<ToWorker<W>>> {
+    /// The master's next word, or `None` if its mail box is gone. The master may have turned to others when this node, stopped for a
+    /// while, did not answer: until it is welcome a worker says hello again.
+    fn retrieve<W: Work>(&self, is_welcome: bool) -> Result<Option<ToWorker<W>>> {
         loop {
             match self.replies.retrieve(SILENCE) {
                 Ok(mut message) => return protocol::open_to_worker(&mut message).map(Some),
                 Err(error) if error.kind() == ErrorKind::Timeout => {}
                 Err(error) => return Err(lost(error)),
             }
-            if self.look_for_master()?.is_break() {
+            let sign = if is_welcome { protocol::still_there(self.node)? } else { self.hello()? };
+            if self.look_for_master(sign)?.is_break() {
                 return Ok(None);
             }
         }
     }
 
-    /// Whether the master's mail box is still there.
-    fn look_for_master(&self) -> Result<ControlFlow<()>> {
-        match self.master.post(protocol::still_there(self.node)?, Duration::ZERO) {
+    /// Whether the master's mail box is still there: it is given a sign of life.
+    fn look_for_master(&self, sign: Message) -> Result<ControlFlow<()>> {
+        match self.master.post(sign, Duration::ZERO) {
             Ok(()) => Ok(ControlFlow::Continue(())),
             Err(refused) => match refused.error.kind() {
                 // A stopped master reads nothing, and its mail box fills.
@@ -228,7 +234,7 @@ impl<W: Work> Lines<'_, W> {
     /// # Errors
     /// [`ErrorKind::PeerLost`] with the master.
     pub fn look(&self) -> Result<ControlFlow<()>> {
-        self.conversation.look_for_master()
+        self.conversation.look_for_master(protocol::still_there(self.conversation.node)?)
     }
 
     fn send(&mut self, rows: Range<u32>, values: &[W::Value], is_last: bool) -> Result<ControlFlow<()>> {
@@ -242,5 +248,33 @@ fn lost(error: Error) -> Error {
     match error.kind() {
         ErrorKind::PeerLost => error.context("working for the master").with_remedy("start the job again"),
         _ => error.context("working for the master"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::night::Night;
+    use crate::protocol::ToMaster;
+
+    /// Whatever waits this long has failed.
+    const WATCHDOG: Duration = Duration::from_secs(60);
+
+    #[test]
+    fn a_worker_says_hello_until_it_is_answered() {
+        let node = Node::join().unwrap();
+        let mailbox = node.mailbox(&protocol::master_name::<Night>()).unwrap();
+        let crew = Crew::start::<Night>(&node, &mailbox.clone_here().unwrap(), 1).unwrap();
+        let hello = || {
+            let mut message = mailbox.retrieve(WATCHDOG).unwrap();
+            match protocol::open_to_master::<Night>(&mut message).unwrap() {
+                ToMaster::Hello(replies) => replies,
+                _ => panic!("no hello"),
+            }
+        };
+        let (first, second) = (hello(), hello());
+        assert_eq!(first.address(), second.address());
+        second.post(protocol::done(&node).unwrap(), WATCHDOG).unwrap();
+        crew.join().unwrap();
     }
 }
