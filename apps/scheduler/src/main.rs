@@ -23,6 +23,7 @@ mod report;
 mod shop;
 mod task;
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
@@ -63,14 +64,20 @@ fn run(orders: &Orders) -> Result<()> {
     }
 }
 
-/// Starts this node's processes; what each of them came to arrives in the channel.
-fn start(shop: &Arc<Shop>) -> Result<Receiver<Result<()>>> {
+/// Starts this node's processes, each of which does `run`; what each of them came to arrives in the channel.
+fn start(shop: &Arc<Shop>, run: fn(&Shop, Process) -> Result<()>) -> Result<Receiver<Result<()>>> {
     let (tell, told) = channel();
     for process in Process::all().filter(|process| process.node(shop.nodes) == shop.node().number().0) {
         let (shop, tell) = (shop.clone(), tell.clone());
         Thread::spawn(move || {
+            // A process that says nothing would be taken for one that has done its work.
+            let result = catch_unwind(AssertUnwindSafe(|| run(&shop, process)));
+            let panicked = |_| {
+                let error = Error::new(ErrorKind::System, format!("{process} panicked"));
+                Err(error.with_remedy("report it, with the words of the panic"))
+            };
             // Nobody listens any more once something went wrong elsewhere.
-            let _ = tell.send(process::run(&shop, process));
+            let _ = tell.send(result.unwrap_or_else(panicked));
         })?;
     }
     Ok(told)
@@ -80,7 +87,7 @@ fn start(shop: &Arc<Shop>) -> Result<Receiver<Result<()>>> {
 fn follow(shop: &Arc<Shop>) -> Result<()> {
     if shop.node().number().0 < shop.nodes {
         shop.meeting.wait(PATIENCE)?;
-        for result in start(shop)? {
+        for result in start(shop, process::run)? {
             result?;
         }
     }
@@ -102,7 +109,7 @@ fn lead(shop: &Arc<Shop>, orders: &Orders) -> Result<()> {
     let _memory = homes
         .map(|(number, home)| queue::create(node, number, orders.slots, NodeId(*home)))
         .collect::<Result<Vec<_>>>()?;
-    let own = start(shop)?;
+    let own = start(shop, process::run)?;
     let collected = collect(shop, &reports, &own, orders)?;
     report::check(&collected, orders.tasks)?;
     let record = record::record(&collected, shop.nodes, orders.slots, orders.place);
@@ -176,4 +183,22 @@ fn summary(reports: &[Report], nodes: u32, orders: &Orders) -> String {
     let homes = orders.place.map(|home| format!("{home:>8}")).concat();
     text += &format!("home        {:>4}{homes}\n", "");
     text + &format!("what was read and written where is in {}\n", orders.record.display())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_that_panics_has_failed() {
+        let shop = Arc::new(Shop::open(&Node::join().unwrap(), 1).unwrap());
+        let run = |_: &Shop, process| match process {
+            Process::Producer(1) => panic!("on purpose"),
+            _ => Ok(()),
+        };
+        let results: Vec<Result<()>> = start(&shop, run).unwrap().into_iter().collect();
+        let failures: Vec<String> =
+            results.into_iter().filter_map(Result::err).map(|error| error.to_string()).collect();
+        assert!(failures.len() == 1 && failures[0].contains("producer 1 panicked"), "{failures:?}");
+    }
 }
