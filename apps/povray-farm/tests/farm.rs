@@ -3,6 +3,7 @@
 
 use std::fs::{self, File};
 use std::io::BufReader;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -130,13 +131,45 @@ fn a_node_may_die_in_the_middle_of_telling_lines() {
     }
 }
 
+/// A folder with a `povray` that notes its start in the file `started`, and goes on once somebody writes to the pipe `gate`.
+fn povray_behind_a_gate(folder: &Folder) {
+    let path = std::env::var_os("PATH").unwrap();
+    let povray = std::env::split_paths(&path).map(|place| place.join("povray")).find(|file| file.exists()).unwrap();
+    let [gate, started] = ["gate", "started"].map(|name| folder.0.join(name).display().to_string());
+    assert!(Command::new("mkfifo").arg(&gate).status().unwrap().success());
+    let wait = format!("[ \"$1\" = --version ] || {{ echo >> '{started}'; : < '{gate}'; }}");
+    let script = folder.0.join("povray");
+    fs::write(&script, format!("#!/bin/sh\n{wait}\nexec '{}' \"$@\"\n", povray.display())).unwrap();
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+}
+
 #[test]
 fn a_scene_that_does_not_parse_is_answered_by_what_povray_says_once() {
     let folder = Folder::new("farm-parse");
-    let (mut job, out) = job("parse", &scene(&folder, "sphere { <0, 0, 0> }"), "--size 64x512 --slices 16 --threads 3");
-    job.start(&[]);
-    let (status, report, error) = job.end_of(0);
+    povray_behind_a_gate(&folder);
+    let (scene, out) = (scene(&folder, "sphere { <0, 0, 0> }"), folder.0.join("parse.png"));
+    let places = std::env::var_os("PATH").unwrap();
+    let path = std::env::join_paths(std::iter::once(folder.0.clone()).chain(std::env::split_paths(&places))).unwrap();
+    let file = out.clone();
+    let mut job = Application::new("povray-farm-parse", move || {
+        let mut command = farm(&scene, "--size 64x512 --slices 16 --threads 1", &file);
+        command.env("PATH", &path);
+        command
+    });
+    job.start_master(&[]);
+    (0..2).for_each(|_| job.start(&[]));
+    // All three nodes are to find the mistake.
+    while fs::read_to_string(folder.0.join("started")).unwrap_or_default().lines().count() < 3 {
+        std::thread::yield_now();
+    }
+    let _open = File::options().write(true).open(folder.0.join("gate")).unwrap();
+    let (status, report, mut error) = job.end_of(0);
     assert_eq!((status, report.as_str()), (Some(1), ""));
+    for node in [1, 2] {
+        let (status, _, notices) = job.end_of(node);
+        assert_eq!(status, Some(0), "{notices}");
+        error += &notices;
+    }
     assert_eq!(error.matches("Parse Error: Expected 'numeric expression'").count(), 1, "{error}");
     assert!(error.contains("balls.pov' line 13") && !error.contains("Persistence of Vision"), "{error}");
     assert!(!out.exists());
