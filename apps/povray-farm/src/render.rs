@@ -45,9 +45,11 @@ pub struct Rendering {
 
 /// The command that renders `rows` of `scene` into the file `picture`.
 pub fn command(scene: &Scene, rows: Range<u32>, picture: &Path) -> Command {
-    // The parent's death is the only thing that nobody could tell POV-Ray of.
+    // The parent's death is the only thing that nobody could tell POV-Ray of. The kernel does; the shell looks whether it had come before
+    // the kernel was asked to.
     let mut command = Command::new("setpriv");
-    command.args(["--pdeathsig", "KILL", "povray"]);
+    command.args(["--pdeathsig", "KILL", "sh", "-c", r#"[ "$PPID" = "$0" ] && exec povray "$@""#]);
+    command.arg(std::process::id().to_string());
     let with = |option: &str, path: &Path| {
         let mut argument = std::ffi::OsString::from(option);
         argument.push(path);
@@ -173,6 +175,23 @@ fn complaint(words: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn povray_does_not_start_when_its_node_has_died_before() {
+        let scratch = Scratch::new().unwrap();
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenes/balls.pov");
+        let scene = Scene::checked(path, Vec::new(), (8, 8), 1, None).unwrap();
+        let picture = scratch.path().join("slice.ppm");
+        let mut by_its_node = command(&scene, 0..8, &picture);
+        // A shell is the parent, as somebody else is of the children of the dead.
+        let mut by_another = Command::new("sh");
+        by_another.args(["-c", r#""$@"; true"#, "sh"]).arg(by_its_node.get_program()).args(by_its_node.get_args());
+        for (command, is_rendered) in [(&mut by_another, false), (&mut by_its_node, true)] {
+            let output = command.current_dir(scratch.path()).output().unwrap();
+            let words = String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.success() && picture.exists() == is_rendered, "{words}");
+        }
+    }
 
     #[test]
     fn the_complaint_is_what_povray_says_and_no_more() {
