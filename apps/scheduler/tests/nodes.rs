@@ -4,6 +4,8 @@ use std::fs;
 use std::process::{Child, Command, Output, Stdio};
 
 use deck_testkit::application::Folder;
+use optisci::import::{self, Format, Input};
+use optisci::model::Op;
 use serde_json::Value;
 
 fn scheduler(folder: &Folder, options: &str) -> Command {
@@ -117,6 +119,35 @@ fn the_mappings_of_the_paper_and_others_run_every_task_once() {
         assert!(report.contains("each ran once"), "{report}");
         expect_accesses(&record(&folder), homes, nodes as u32, if name == "two" { 10 } else { 100 });
     }
+}
+
+#[test]
+fn the_record_is_a_program_and_a_placement_for_deck_place() {
+    let folder = Folder::new("scheduler-import");
+    expect_success(&run(&folder, "import", 4, "--place q0=0,q1=0,q2=3 --slots 8", None));
+    let text = fs::read_to_string(folder.0.join("record.json")).unwrap();
+    let inputs = [Input { name: "record.json", text: &text }];
+    let import::Result::Model(model) = import::read(Format::Record, &inputs, None).unwrap().result else {
+        panic!("a model")
+    };
+    assert_eq!(model.id.as_deref(), Some("scheduler"));
+    let processes: Vec<&str> = model.processes.iter().map(|process| process.id.as_str()).collect();
+    assert_eq!(processes, ["consumer 0", "consumer 1", "producer 0", "producer 1"]);
+    let segments: Vec<(&str, u64)> =
+        model.segments.iter().map(|segment| (segment.id.as_str(), segment.bytes)).collect();
+    assert_eq!(segments, [("q0", 8 * 2048), ("q1", 8 * 2048), ("q2", 8 * 2048)]);
+    for (segment, tasks) in [(0, 600), (1, 400), (2, 200)] {
+        for op in [Op::Read, Op::Write] {
+            let accesses = model.accesses.iter().filter(|access| access.segment == segment && access.op == op);
+            let bytes: u64 = accesses.map(|access| access.count * access.size).sum();
+            assert_eq!(bytes, tasks * 2048, "q{segment}, {op:?}");
+        }
+    }
+    let placement = import::read(Format::RecordPlacement, &inputs, Some(model)).unwrap().result;
+    let import::Result::Placement(_, placement) = placement else { panic!("a placement") };
+    assert_eq!(placement.processes, [0, 1, 2, 3]);
+    let homes: Vec<&[u32]> = placement.segments.iter().map(|segment| segment.nodes()).collect();
+    assert_eq!(homes, [[0], [0], [3]]);
 }
 
 #[test]
