@@ -25,8 +25,8 @@ pub struct Cycle {
 /// What else is known of the threads of a job.
 #[derive(Default)]
 pub struct Others {
-    /// Nodes with threads that run, and wait for nothing in DECK.
-    pub running: BTreeSet<NodeId>,
+    /// Threads that run, and wait for nothing in DECK.
+    pub running: BTreeSet<(NodeId, u32)>,
     /// Threads that sleep outside of DECK.
     pub asleep: BTreeMap<NodeId, Vec<u32>>,
     /// Nodes whose processes are stopped.
@@ -46,13 +46,39 @@ impl Others {
                     continue;
                 }
                 if matches!(thread.state, 'R' | 'D') {
-                    others.running.insert(node.number);
+                    others.running.insert((node.number, thread.number));
                 } else {
                     others.asleep.entry(node.number).or_default().push(thread.number);
                 }
             }
         }
         others
+    }
+
+    /// The same if all woke that sleep outside of DECK.
+    fn awake(&self) -> Others {
+        let woken = self.asleep.iter().flat_map(|(node, threads)| threads.iter().map(|thread| (*node, *thread)));
+        let running = self.running.iter().copied().chain(woken).collect();
+        Others { running, asleep: BTreeMap::new(), frozen: self.frozen.clone() }
+    }
+
+    /// A thread that `whom` means runs.
+    fn run(&self, whom: Whom) -> bool {
+        match whom {
+            Whom::Node(node) => self.running.range((node, 0)..=(node, u32::MAX)).next().is_some(),
+            Whom::Thread(node, thread) => self.running.contains(&(node, thread)),
+            Whom::Runner(node) | Whom::Control(node) => !self.frozen.contains(&node),
+        }
+    }
+
+    /// Threads that `whom` means and that sleep outside of DECK.
+    fn asleep(&self, whom: Whom) -> Vec<(NodeId, u32)> {
+        let of_node = |node: NodeId| self.asleep.get(&node).into_iter().flatten().map(move |thread| (node, *thread));
+        match whom {
+            Whom::Node(node) => of_node(node).collect(),
+            Whom::Thread(node, thread) => of_node(node).filter(|(_, asleep)| *asleep == thread).collect(),
+            Whom::Runner(_) | Whom::Control(_) => vec![],
+        }
     }
 }
 
@@ -71,11 +97,10 @@ fn is_of(wait: &Wait, whom: Whom, from: &Wait) -> bool {
 fn reduce(waits: &[Wait], others: &Others) -> BTreeSet<usize> {
     let mut left: BTreeSet<usize> = (0..waits.len()).collect();
     loop {
-        let can_end = |from: &Wait, whom: Whom| match whom {
-            Whom::Runner(node) | Whom::Control(node) => !others.frozen.contains(&node),
-            Whom::Node(node) if others.running.contains(&node) => true,
-            _ => waits.iter().enumerate().any(|(index, wait)| !left.contains(&index) && is_of(wait, whom, from)),
+        let has_ended = |from: &Wait, whom: Whom| {
+            waits.iter().enumerate().any(|(index, wait)| !left.contains(&index) && is_of(wait, whom, from))
         };
+        let can_end = |from: &Wait, whom: Whom| others.run(whom) || has_ended(from, whom);
         let ends = |index: &usize| {
             let wait = &waits[*index];
             let mut on = wait.on.iter();
@@ -86,16 +111,18 @@ fn reduce(waits: &[Wait], others: &Others) -> BTreeSet<usize> {
     }
 }
 
+/// The waits of those who could end wait `from`, among `left`.
+fn next<'a>(waits: &'a [Wait], left: &'a BTreeSet<usize>, from: usize) -> impl Iterator<Item = usize> + 'a {
+    let is_next = move |to: &usize| waits[from].on.iter().any(|whom| is_of(&waits[*to], *whom, &waits[from]));
+    left.iter().copied().filter(is_next)
+}
+
 /// The shortest way from `first` back to itself.
 fn way_back(waits: &[Wait], left: &BTreeSet<usize>, first: usize) -> Option<Vec<usize>> {
-    let next = |from: usize| {
-        let is_next = move |to: &usize| waits[from].on.iter().any(|whom| is_of(&waits[*to], *whom, &waits[from]));
-        left.iter().copied().filter(is_next)
-    };
     let mut before: BTreeMap<usize, usize> = BTreeMap::new();
     let mut queue = VecDeque::from([first]);
     while let Some(at) = queue.pop_front() {
-        for to in next(at) {
+        for to in next(waits, left, at) {
             if to == first {
                 let mut way = vec![at];
                 while way.last() != Some(&first) {
@@ -113,9 +140,26 @@ fn way_back(waits: &[Wait], left: &BTreeSet<usize>, first: usize) -> Option<Vec<
     None
 }
 
+/// Threads that sleep outside of DECK and are meant by the waits of a way, or by waits that those depend on in turn.
+fn bystanders(waits: &[Wait], left: &BTreeSet<usize>, others: &Others, way: &[usize]) -> Vec<(NodeId, u32)> {
+    let mut reached: BTreeSet<usize> = BTreeSet::new();
+    let mut open = way.to_vec();
+    while let Some(at) = open.pop() {
+        if reached.insert(at) {
+            open.extend(next(waits, left, at));
+        }
+    }
+    let meant = reached.iter().flat_map(|index| waits[*index].on.iter()).flat_map(|whom| others.asleep(*whom));
+    meant.collect::<BTreeSet<_>>().into_iter().collect()
+}
+
 /// The cycles: one for each wait that is in any, and none twice.
 pub fn of(waits: &[Wait], others: &Others) -> Vec<Cycle> {
     let left = reduce(waits, others);
+    if left.is_empty() {
+        return vec![];
+    }
+    let left_by_all = reduce(waits, &others.awake());
     let mut told = BTreeSet::new();
     let mut cycles = Vec::new();
     for first in left.iter().copied() {
@@ -124,22 +168,11 @@ pub fn of(waits: &[Wait], others: &Others) -> Vec<Cycle> {
         }
         let Some(way) = way_back(waits, &left, first) else { continue };
         told.extend(way.iter().copied());
-        let nodes: BTreeSet<NodeId> = way.iter().flat_map(|index| waits[*index].on.iter()).filter_map(meant).collect();
-        let asleep = |node: &NodeId| {
-            others.asleep.get(node).into_iter().flatten().map(|thread| (*node, *thread)).collect::<Vec<_>>()
-        };
-        let bystanders = nodes.iter().flat_map(asleep).collect();
+        let is_hopeless = way.iter().all(|index| left_by_all.contains(index));
+        let bystanders = if is_hopeless { vec![] } else { bystanders(waits, &left, others, &way) };
         cycles.push(Cycle { waits: way, bystanders });
     }
     cycles
-}
-
-/// The node any of whose threads could end a wait.
-fn meant(whom: &Whom) -> Option<NodeId> {
-    match whom {
-        Whom::Node(node) => Some(*node),
-        _ => None,
-    }
 }
 
 #[cfg(test)]
@@ -175,7 +208,7 @@ mod tests {
     fn two_that_wait_for_one_another_are_a_cycle_unless_one_has_a_thread_that_runs() {
         let waits = [wait(0, 1, &[node(1)], false), wait(1, 2, &[node(0)], false)];
         assert_eq!(ways(&waits, &Others::default()), [[0, 1]]);
-        let others = Others { running: BTreeSet::from([NodeId(1)]), ..Others::default() };
+        let others = Others { running: BTreeSet::from([(NodeId(1), 9)]), ..Others::default() };
         assert!(ways(&waits, &others).is_empty());
         let others = Others { asleep: BTreeMap::from([(NodeId(0), vec![9])]), ..Others::default() };
         assert_eq!(of(&waits, &others)[0].bystanders, [(NodeId(0), 9)]);
@@ -184,11 +217,35 @@ mod tests {
     #[test]
     fn a_master_is_in_no_cycle_with_its_idle_workers_while_one_of_them_works() {
         let waits = [wait(0, 1, &[node(1), node(2)], false), wait(1, 2, &[node(0)], false)];
-        let working = Others { running: BTreeSet::from([NodeId(2)]), ..Others::default() };
+        let working = Others { running: BTreeSet::from([(NodeId(2), 9)]), ..Others::default() };
         assert!(ways(&waits, &working).is_empty());
         // A collective needs the idle one too.
         let waits = [wait(0, 1, &[node(1), node(2)], true), wait(1, 2, &[node(0)], false)];
         assert_eq!(ways(&waits, &working), [[0, 1]]);
+    }
+
+    #[test]
+    fn who_waits_for_a_member_that_runs_ends_its_wait_and_those_who_wait_for_it_are_in_no_cycle() {
+        let absent = [Whom::Thread(NodeId(1), 9)];
+        let waits =
+            [wait(0, 1, &absent, true), wait(2, 2, &[node(0), node(3)], false), wait(3, 3, &[node(0), node(2)], false)];
+        let running = Others { running: BTreeSet::from([(NodeId(1), 9)]), ..Others::default() };
+        assert!(ways(&waits, &running).is_empty());
+        // Another thread of that node is no help, and one that sleeps may be.
+        let others = Others { running: BTreeSet::from([(NodeId(1), 8)]), ..Others::default() };
+        assert_eq!(of(&waits, &others), [Cycle { waits: vec![1, 2], bystanders: vec![] }]);
+        let asleep = Others { asleep: BTreeMap::from([(NodeId(1), vec![8, 9])]), ..Others::default() };
+        assert_eq!(of(&waits, &asleep), [Cycle { waits: vec![1, 2], bystanders: vec![(NodeId(1), 9)] }]);
+    }
+
+    #[test]
+    fn an_absent_member_that_sleeps_is_told_unless_another_one_is_in_the_cycle() {
+        let thread = |node, thread| Whom::Thread(NodeId(node), thread);
+        let asleep = Others { asleep: BTreeMap::from([(NodeId(2), vec![9])]), ..Others::default() };
+        let waits = [wait(0, 1, &[thread(1, 2), thread(2, 9)], true), wait(1, 2, &[node(0)], false)];
+        assert_eq!(of(&waits, &asleep), [Cycle { waits: vec![0, 1], bystanders: vec![] }]);
+        let waits = [wait(0, 1, &[thread(1, 2), thread(2, 9)], false), wait(1, 2, &[node(0)], false)];
+        assert_eq!(of(&waits, &asleep), [Cycle { waits: vec![0, 1], bystanders: vec![(NodeId(2), 9)] }]);
     }
 
     #[test]
