@@ -89,6 +89,29 @@ fn two_nodes_that_retrieve_from_one_another_are_told_as_a_cycle_until_one_posts(
     job.end();
 }
 
+/// Node 0 waits at nine mail boxes, and only the last one has somebody who posts to it: node 2, which runs no DECK call.
+#[test]
+fn who_selects_among_more_mail_boxes_than_are_noted_waits_for_anybody() {
+    let job = Job::launched(program());
+    let nodes: [_; 3] = job.nodes();
+    let names: Vec<String> = (0..9).map(|number| format!("box-{number}")).collect();
+    names.iter().for_each(|name| nodes[0].mailbox(name));
+    nodes[1].mailbox("b");
+    names[..8].iter().for_each(|name| nodes[1].clone_mailbox(name));
+    nodes[2].clone_mailbox("box-8");
+    nodes[0].clone_mailbox("b");
+    nodes[0].tell("w", &format!("select 40000 {}", names.join(" ")));
+    nodes[1].tell("w", "retrieve b 40000");
+    let told = waits(job.name(), 2);
+    let wait = &told["waits"][0];
+    assert_eq!((&wait["for"], nodes_of(&wait["on"])), (&"select".into(), vec![0, 1, 2]), "{wait}");
+    assert_eq!(wait["note"], "only 8 of its mail boxes are known");
+    nodes[2].post("box-8", 0, 1, 100);
+    assert_eq!(nodes[0].answer("w").unwrap().result.unwrap(), "8");
+    drop(nodes);
+    job.end();
+}
+
 #[test]
 fn mutexes_that_are_locked_crosswise_are_a_cycle_of_threads() {
     let job = Job::by_name(program());

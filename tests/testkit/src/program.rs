@@ -9,6 +9,7 @@
 //! | `clone NAME TIME` | clones a mail box; its owner's number |
 //! | `post NAME FIRST COUNT SIZE TIME` | posts messages; a note with the number of each that was posted |
 //! | `retrieve NAME TIME` | retrieves one and checks it; sender, maker, number, size |
+//! | `select TIME NAME...` | waits until one of these mail boxes has something; its place among them |
 //! | `hold NAME TIME` | as `retrieve`, and keeps the message |
 //! | `check` | checks all kept messages again; how many |
 //! | `release` | drops all kept messages |
@@ -144,6 +145,12 @@ impl Program {
             }
             "post" => self.post(&mut words, note),
             "retrieve" => self.retrieve(words.next()?, words.time()?).map(|(_, words)| words),
+            "select" => {
+                let time = words.time()?;
+                let boxes = words.0.map(|name| self.mailbox_of(name)).collect::<Result<Vec<_>, _>>()?;
+                let boxes: Vec<&Mailbox> = boxes.iter().map(|mailbox| &**mailbox).collect();
+                Ok(deck_mudeck::select(&boxes, time)?.to_string())
+            }
             "hold" => {
                 let (message, words) = self.retrieve(words.next()?, words.time()?)?;
                 lock(&self.kept).push(message);

@@ -137,9 +137,16 @@ impl Known<'_> {
             Goal::Message | Goal::Messages => {
                 let ids = told.facts.into_iter().filter(|id| *id != 0);
                 wait.on = self.posters(ids.clone());
-                if wait.on.is_empty() {
-                    wait.note = Some("no node has cloned it".to_owned());
-                    wait.on = self.live();
+                let note = if !told.facts.contains(&0) {
+                    // It may have had no room for more, and any node may post to those.
+                    Some(format!("only {} of its mail boxes are known", told.facts.len()))
+                } else if wait.on.is_empty() {
+                    Some("no node has cloned it".to_owned())
+                } else {
+                    None
+                };
+                if note.is_some() {
+                    (wait.note, wait.on) = (note, self.live());
                 }
                 match (wait.goal, ids.count()) {
                     (Goal::Messages, count) if count > 1 => {
