@@ -37,6 +37,18 @@ mod armed {
         if trap.times_left.fetch_sub(1, Ordering::Relaxed) == 1 {
             use rustix::process::{Signal, getpid, kill_process};
             let _ = kill_process(getpid(), if trap.is_stop { Signal::STOP } else { Signal::KILL });
+            // The kernel may have another thread take the signal and stop all: until then this one would go on.
+            while is_stop_pending() {
+                std::thread::yield_now();
+            }
         }
+    }
+
+    /// No thread of this process has taken the signal yet.
+    fn is_stop_pending() -> bool {
+        let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+        let pending = status.lines().find_map(|line| line.strip_prefix("ShdPnd:"));
+        let pending = pending.and_then(|signals| u64::from_str_radix(signals.trim(), 16).ok());
+        pending.is_some_and(|signals| signals >> (rustix::process::Signal::STOP.as_raw() - 1) & 1 != 0)
     }
 }
