@@ -276,6 +276,38 @@ mod at_points {
         }
     }
 
+    /// The first member's window is full, and the other has given one piece more, when both have called again: the piece is not
+    /// taken into an array from which the first member has yet to give.
+    #[test]
+    fn a_reduction_in_place_that_is_called_again_is_right() {
+        let job = Job::launched(PROGRAM);
+        // It stops when each has given and taken one piece; the other one as it takes its second.
+        let one = job.node_with(&[("DECK_POINT", "group/given:2:stop")]);
+        let other = job.node_with(&[("DECK_POINT", "group/taken:2:stop")]);
+        join(&[&one, &other]);
+        let in_place = |time: u128| format!("collective g allreduce-in-place 400000 1 {time}");
+        let call = |member: &Process, time: u128| member.tell("g", &in_place(time));
+        let times_out = |member: &Process| assert_eq!(member.answer("g").unwrap().result.unwrap_err().kind, "Timeout");
+        // The other one comes first and fills its window: so the first takes before it gives again.
+        other.tell_and_see_waiting("g", &in_place(2000));
+        call(&one, 1000);
+        one.await_stop();
+        times_out(&other);
+        one.go_on();
+        times_out(&one);
+        call(&one, 1000);
+        call(&other, SOON.as_millis());
+        other.await_stop();
+        times_out(&one);
+        other.go_on();
+        call(&one, SOON.as_millis());
+        for member in [&one, &other] {
+            assert_eq!(member.answer("g").unwrap().result.unwrap(), "1");
+        }
+        drop((one, other));
+        job.end();
+    }
+
     #[test]
     fn a_member_killed_while_it_joins_makes_room_for_another() {
         for point in ["group/locked", "group/admitted"] {

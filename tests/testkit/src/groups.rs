@@ -10,7 +10,11 @@ use crate::program::{Words, lock};
 
 /// The groups that this node's threads are in.
 #[derive(Default)]
-pub struct Groups(Mutex<HashMap<String, Arc<Mutex<Group>>>>);
+pub struct Groups {
+    joined: Mutex<HashMap<String, Arc<Mutex<Group>>>>,
+    /// The array of an allreduce in place that has not come to its end.
+    array: Mutex<Option<Vec<u64>>>,
+}
 
 impl Groups {
     /// `NAME SIZE INDEX TIME [own]`: joins, a group whose calls end with the member's own part; the index.
@@ -21,20 +25,20 @@ impl Groups {
             if words.next().is_ok_and(|word| word == "own") { Completion::Own } else { Completion::Everyone };
         let group = Group::join_with(node, name, size, Some(index), &GroupOptions { completion }, time)?;
         let index = group.index().to_string();
-        lock(&self.0).insert(name.to_string(), Arc::new(Mutex::new(group)));
+        lock(&self.joined).insert(name.to_string(), Arc::new(Mutex::new(group)));
         Ok(index)
     }
 
     /// `NAME`: leaves.
     pub fn leave(&self, words: &mut Words<'_>) -> Result<String, Failure> {
-        lock(&self.0).remove(words.next()?);
+        lock(&self.joined).remove(words.next()?);
         Ok(String::new())
     }
 
     /// `NAME KIND COUNT ROUNDS TIME`: calls a collective so often, and checks every result; how often it succeeded.
     pub fn collective(&self, words: &mut Words<'_>) -> Result<String, Failure> {
         let name = words.next()?;
-        let group = lock(&self.0).get(name).cloned();
+        let group = lock(&self.joined).get(name).cloned();
         let group = group.ok_or_else(|| Failure::finding(format!("no group {name}")))?;
         let (kind, count, rounds) = (words.next()?, words.number()?, words.number::<u32>()?);
         let time = words.time()?;
@@ -72,6 +76,15 @@ impl Groups {
                     let mut sum = vec![0; count];
                     let expected = size * (size + 1) / 2 + size * u64::from(round);
                     group.allreduce(&own, &mut sum, Operation::Sum, time).map(|()| (sum, vec![expected; count]))
+                }
+                // As C has it with one array for both: what a call takes as its input is what the one before it has left there.
+                "allreduce-in-place" => {
+                    let mut kept = lock(&self.array);
+                    let array = kept.get_or_insert(own);
+                    let expected = size * (size + 1) / 2 + size * u64::from(round);
+                    let input = array.clone();
+                    let called = group.allreduce(&input, array, Operation::Sum, time);
+                    called.map(|()| (kept.take().unwrap_or_default(), vec![expected; count]))
                 }
                 "allgather" => {
                     let mut all = vec![0; count * size as usize];

@@ -184,6 +184,11 @@ impl Process {
     /// Freezes it: `kill -STOP`; returns once the kernel has stopped it.
     pub fn stop(&self) {
         self.running.signal(Signal::STOP);
+        self.await_stop();
+    }
+
+    /// Returns once the kernel has stopped it, which it may have asked for itself.
+    pub fn await_stop(&self) {
         let is_stopped = || {
             let stat = fs::read_to_string(format!("/proc/{}/stat", self.pid)).unwrap_or_default();
             stat.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with('T'))

@@ -6,6 +6,9 @@
 //! on to the next call when it has given its last piece, and with more members than cores a turn moves a window and not a piece.
 //! It is the sliding window of Cerf and Kahn (1974) with counts in shared memory instead of acknowledgements.
 //!
+//! Whoever gives and takes gives its own piece before it takes those of the others: a caller may put what it takes where its own
+//! piece lies, and call again after a deadline.
+//!
 //! Counts are of all calls and only grow. All members make the same calls, so all know at which number a call begins.
 
 use std::ops::Range;
@@ -120,10 +123,13 @@ impl Flow {
     /// Member `index` has its next piece to take. `counts` are those of each member.
     #[inline]
     pub fn can_take<'a>(&self, index: u32, counts: impl Fn(u32) -> Counts<'a>) -> bool {
-        // Relaxed: its own word, or that of somebody of whom only a guess is wanted.
+        // Relaxed: its own words, or those of somebody of whom only a guess is wanted.
         let number = counts(index).taken.load(Ordering::Relaxed);
+        let is_its_own_given =
+            !self.course.is_giver(index, self.members) || counts(index).given.load(Ordering::Relaxed) > number;
         number < self.end
             && self.course.is_taker(index)
+            && is_its_own_given
             && (0..self.members)
                 .filter(|from| self.course.takes(index, *from))
                 // Acquire: pairs with: flow/given.
@@ -212,5 +218,19 @@ mod tests {
             }
         }
         assert_eq!(Flow::of_facts([0, 0], 2), None);
+    }
+
+    /// Member 0's window is full of what member 1 has not taken, and member 1 has given one piece more.
+    #[test]
+    fn a_member_that_has_not_given_its_own_piece_does_not_take_that_of_the_other() {
+        let counts = [[32, 32], [33, 0]].map(|counts| counts.map(AtomicU64::new));
+        let of = |index: u32| {
+            let [given, taken] = &counts[index as usize];
+            Counts { given, taken }
+        };
+        let flow = Flow { course: Course::Between, members: 2, begin: 0, end: 64, slots: 32, floor: 0 };
+        assert!(!flow.can_go_on(0, of) && flow.can_go_on(1, of));
+        // Where it gives nothing, there is nothing to wait for.
+        assert!(Flow { course: Course::To(0), ..flow }.can_take(0, of));
     }
 }
