@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 use std::sync::mpsc::{TryRecvError, channel};
+use std::time::Instant;
 
 use deck_testkit::{Job, SOON, products};
 use serde_json::{Value, json};
@@ -229,6 +230,31 @@ fn a_collective_that_cannot_end_tells_who_is_absent_and_where_it_is_instead() {
     let listed = self::told("ls", job.name());
     assert_eq!((&listed["groups"][0]["name"], &listed["groups"][0]["members"][2]["node"]), (&"g".into(), &2.into()));
     drop((zero, one, two));
+    job.end();
+}
+
+#[test]
+fn a_wait_for_members_has_begun_when_it_began_whoever_comes_meanwhile() {
+    let job = Job::launched(program());
+    let [zero, one] = job.nodes();
+    for (index, node) in [&zero, &one].into_iter().enumerate() {
+        node.tell("g", &format!("join-group g 2 {index} {}", SOON.as_millis()));
+    }
+    [&zero, &one].into_iter().for_each(|node| drop(node.answer("g").unwrap().words()));
+    zero.tell("g", "collective g barrier 0 1 40000");
+    one.tell("w", "join-group half 2 0 40000");
+    let (before, looked) = (waits(job.name(), 2), Instant::now());
+    let other: [_; 1] = job.nodes();
+    let elapsed = looked.elapsed().as_secs_f64();
+    let after = waits(job.name(), 2);
+    for (index, goal) in ["collective", "group"].into_iter().enumerate() {
+        let [before, after] = [&before, &after].map(|told| &told["waits"][index]);
+        assert_eq!(after["for"], goal);
+        let since = |wait: &Value| wait["since_seconds"].as_f64().unwrap();
+        // They are told in milliseconds.
+        assert!(since(after) > since(before) + elapsed - 0.002, "{elapsed} s between {before} and {after}");
+    }
+    drop((zero, one, other));
     job.end();
 }
 

@@ -12,7 +12,7 @@ use std::time::Duration;
 use deck_mudeck::{Error, ErrorKind, Node, NodeId, Result};
 use deck_peers::{MailboxId, Membership, NAME_BYTES_MAX};
 use deck_segment::{Region, Segment};
-use deck_sync::{About, Deadline, Goal, Interrupted, Waiting, point};
+use deck_sync::{About, Deadline, Goal, Interrupted, Waiting, now_ns, point};
 
 use super::absent::{self, Absent};
 use super::board::{Board, MEMBERS_MAX, Place, State};
@@ -126,6 +126,7 @@ impl Joining<'_> {
         self.check()?;
         self.node.state(self.node.number())?;
         retired::sweep();
+        let since_ns = now_ns();
         let mut first = true;
         loop {
             if !first && deadline.has_passed() {
@@ -140,7 +141,7 @@ impl Joining<'_> {
                     None => continue,
                 },
             };
-            let outcome = self.join_at(found, deadline);
+            let outcome = self.join_at(found, since_ns, deadline);
             let (board, joined) = match outcome {
                 Ok(Some(result)) => result,
                 // Nobody has used it, or somebody may still: both are found out later.
@@ -191,7 +192,7 @@ impl Joining<'_> {
     }
 
     /// Joins at the board that the table names; `None` if it is the wrong one by now.
-    fn join_at(&self, found: MailboxId, deadline: Deadline) -> Result<Option<(Board, u32)>> {
+    fn join_at(&self, found: MailboxId, since_ns: u64, deadline: Deadline) -> Result<Option<(Board, u32)>> {
         let membership = self.membership();
         let segment = match self.segment_of(found.owner, deadline) {
             Ok(segment) => segment,
@@ -229,8 +230,8 @@ impl Joining<'_> {
         point("group/admitted");
         match admission {
             Admission::Again => Ok(None),
-            Admission::Later => self.wait_for_end(&board, deadline).map(|()| None),
-            Admission::At(index) => Ok(self.wait_for_all(&board, index, deadline)?.then_some((board, index))),
+            Admission::Later => self.wait_for_end(&board, since_ns, deadline).map(|()| None),
+            Admission::At(index) => Ok(self.wait_for_all(&board, index, since_ns, deadline)?.then_some((board, index))),
         }
     }
 
@@ -285,12 +286,19 @@ impl Joining<'_> {
         Ok(Admission::At(index))
     }
 
+    /// What those who look on are told of a thread that waits to become member `index`, since it joins; `index` is the size while
+    /// it waits for the last group of that name to end.
+    fn about(&self, board: &Board, index: u32, since_ns: u64) -> About<'_> {
+        let about = About { since_ns, ..About::new(Goal::Group, self.name) };
+        about.with(board.facts(self.size, 0, index))
+    }
+
     /// Waits until the group is formed; false if its board is lost and all has to begin anew.
-    fn wait_for_all(&self, board: &Board, index: u32, deadline: Deadline) -> Result<bool> {
+    fn wait_for_all(&self, board: &Board, index: u32, since_ns: u64, deadline: Deadline) -> Result<bool> {
         let membership = self.membership();
+        let about = self.about(board, index, since_ns);
         loop {
             let changes = membership.table().changes();
-            let about = About::new(Goal::Group, self.name).with(board.facts(self.size, 0, index));
             let mut forming = Forming { board, wanted: State::Formed, membership, changes, about };
             let events = [board.joining(), membership.table().changed()];
             let interrupted = match deck_sync::wait(&mut forming, &events, membership.crowd(), deadline) {
@@ -336,10 +344,10 @@ impl Joining<'_> {
     }
 
     /// Waits until the last group of that name has ended.
-    fn wait_for_end(&self, board: &Board, deadline: Deadline) -> Result<()> {
+    fn wait_for_end(&self, board: &Board, since_ns: u64, deadline: Deadline) -> Result<()> {
         let membership = self.membership();
         let changes = membership.table().changes();
-        let about = About::new(Goal::Group, self.name).with(board.facts(self.size, 0, self.size));
+        let about = self.about(board, self.size, since_ns);
         let mut forming = Forming { board, wanted: State::Over, membership, changes, about };
         let events = [board.joining(), membership.table().changed()];
         let waited = deck_sync::wait(&mut forming, &events, membership.crowd(), deadline);

@@ -3,6 +3,7 @@
 mod flowing;
 mod running_ahead;
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use deck_mudeck::{Error, ErrorKind, Node, NodeId, NodeState, Result};
@@ -10,7 +11,7 @@ use deck_peers::{Membership, Notice, Subject, fork};
 use deck_segment::content::{Content, Way};
 use deck_segment::{Region, Segment};
 use deck_sync::atomic::{AtomicU64, Ordering};
-use deck_sync::{About, Deadline, Goal, Meeting, Spread, Waiting, Whereabouts, current_core, point};
+use deck_sync::{About, Deadline, Goal, Meeting, Spread, Waiting, Whereabouts, current_core, now_ns, point};
 
 use super::absent::{self, Absent};
 use super::ahead::{self, Ahead, Awaited};
@@ -358,9 +359,10 @@ impl Member {
         if self.spread.is_due() && !deadline.is_now() && !self.can_go_on() {
             self.look_at_the_spread();
         }
+        let since_ns = Cell::new(0);
         loop {
             let membership = self.node.membership();
-            let mut arriving = Arriving(self, kind);
+            let mut arriving = Arriving { member: self, kind, since_ns: &since_ns };
             let events = [self.board.changed(), membership.table().changed()];
             match deck_sync::wait(&mut arriving, &events, membership.crowd(), deadline) {
                 Ok(true) => return Ok(()),
@@ -484,29 +486,38 @@ impl Contribution {
 }
 
 /// Waits for the present phase; false when somebody has come or gone.
-struct Arriving<'a>(&'a Member, Kind);
+struct Arriving<'a> {
+    member: &'a Member,
+    kind: Kind,
+    /// When it first went to sleep: others that come and go do not make it a new wait. 0 before, as the clock costs time.
+    since_ns: &'a Cell<u64>,
+}
 
 impl Waiting for Arriving<'_> {
     type Output = bool;
 
     #[inline]
     fn look(&mut self) -> Option<bool> {
-        let Member { board, seen, node, .. } = self.0;
-        if self.0.can_go_on() {
+        let Member { board, seen, node, .. } = self.member;
+        if self.member.can_go_on() {
             return Some(true);
         }
         ((board.departed(), node.membership().table().changes()) != *seen).then_some(false)
     }
 
     fn whereabouts(&self) -> Whereabouts {
-        self.0.whereabouts()
+        self.member.whereabouts()
     }
 
     fn about(&self) -> Option<About<'_>> {
-        let Arriving(member, kind) = self;
+        let Arriving { member, kind, since_ns } = self;
+        if since_ns.get() == 0 {
+            since_ns.set(now_ns());
+        }
         let (Member { name, board, nodes, index, flow, .. }, awaited) = (member, member.awaited());
         let facts = board.facts(nodes.len() as u32, awaited.phase, *index);
         let how = flow.map_or_else(|| awaited.facts(), |flow| flow.facts());
-        Some(About::new(Goal::Collective, name).with(facts.into_iter().chain([*kind as u64]).chain(how)))
+        let about = About { since_ns: since_ns.get(), ..About::new(Goal::Collective, name) };
+        Some(about.with(facts.into_iter().chain([*kind as u64]).chain(how)))
     }
 }
