@@ -57,13 +57,16 @@ goals! {
     Counter = 12 "counter";
     /// A shared segment that somebody is to create or to pass.
     Segment = 13 "segment";
-    /// The members of a group, so that it is formed. Facts: owner and offset of the board, size, 0, index.
+    /// The members of a group, so that it is formed. Facts: owner and offset of the board, size, 0, index; if the index is the size:
+    /// the end of the last group of that name.
     Group = 14 "group";
     /// The members of a group that have not come to a collective. Facts: owner and offset of the board, size, phase, index, kind;
     /// two words about pieces that flow, or zeros.
     Collective = 15 "collective";
     /// The end of a thread of its own node.
     Join = 16 "join";
+    /// Another thread that joins or leaves a group, which takes no longer than a few stores. Facts: owner and offset of the board.
+    Board = 17 "board";
 }
 
 /// What a wait is about.
@@ -107,6 +110,6 @@ mod tests {
     fn a_goal_is_read_as_it_was_written_and_nothing_else_is_one() {
         let known: Vec<Goal> = (0..40).filter_map(Goal::from_word).collect();
         assert!(known.iter().all(|goal| Goal::from_word(*goal as u64) == Some(*goal)));
-        assert_eq!((known.len(), Goal::from_word(0), Goal::from_word(u64::MAX)), (16, None, None));
+        assert_eq!((known.len(), Goal::from_word(0), Goal::from_word(u64::MAX)), (17, None, None));
     }
 }

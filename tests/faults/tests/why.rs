@@ -258,6 +258,28 @@ fn a_wait_for_members_has_begun_when_it_began_whoever_comes_meanwhile() {
     job.end();
 }
 
+#[test]
+fn who_waits_for_the_last_group_of_a_name_to_end_is_told_who_is_still_in_it() {
+    let job = Job::launched(program());
+    let [zero, one, two] = job.nodes();
+    for (index, node) in [&zero, &one].into_iter().enumerate() {
+        node.tell("g", &format!("join-group g 2 {index} {}", SOON.as_millis()));
+    }
+    [&zero, &one].into_iter().for_each(|node| drop(node.answer("g").unwrap().words()));
+    zero.ask_in("g", "leave-group g").words();
+    two.tell("g", "join-group g 2 0 40000");
+    let told = waits(job.name(), 1);
+    let wait = &told["waits"][0];
+    assert_eq!((&wait["for"], &wait["text"]), (&"group".into(), &"for the last group \"g\" to end".into()));
+    let absent = wait["absent"].as_array().unwrap();
+    assert_eq!((absent.len(), &absent[0]["index"], nodes_of(&wait["on"])), (1, &1.into(), vec![1]), "{wait}");
+    one.ask_in("g", "leave-group g").words();
+    let told = waits(job.name(), 1);
+    assert_eq!(told["waits"][0]["text"], "for all to join group \"g\"");
+    drop((zero, one, two));
+    job.end();
+}
+
 /// Absent is the root of the call in which a member waits, and nobody else who has not come.
 #[test]
 fn members_that_are_ahead_tell_for_whom_they_wait() {

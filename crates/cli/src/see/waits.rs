@@ -31,7 +31,7 @@ impl Whom {
     }
 }
 
-/// A member that has not come to a collective.
+/// A member that has not come to a collective, or has not left the last group of a name.
 #[derive(Clone, Debug)]
 pub struct Absent {
     /// Its index.
@@ -65,7 +65,7 @@ pub struct Wait {
     pub needs_all: bool,
     /// What else there is to say.
     pub note: Option<String>,
-    /// Who has not come.
+    /// Who has not come, or has not left.
     pub absent: Vec<Absent>,
 }
 
@@ -212,7 +212,15 @@ impl Known<'_> {
             }
             Goal::Group => {
                 self.find_absent(wait, told);
-                format!("for all to join group {name}")
+                if is_for_the_end(told) {
+                    format!("for the last group {name} to end")
+                } else {
+                    format!("for all to join group {name}")
+                }
+            }
+            Goal::Board => {
+                wait.on.extend(told.peer.map(Whom::Control));
+                format!("to join or leave group {name}, as another thread does at this moment")
             }
             Goal::Collective => {
                 self.find_absent(wait, told);
@@ -248,8 +256,14 @@ impl Known<'_> {
         let members =
             heap.and_then(|heap| observe::members(heap, owner, offset, size, (phase, index), how)).unwrap_or_default();
         for member in members.iter().filter(|member| u64::from(member.index) != index) {
-            let is_absent = if phase == 0 { member.node.is_none() } else { !member.has_come };
-            if is_absent {
+            let is_waited_for = if is_for_the_end(told) {
+                member.node.is_some() && !member.has_left
+            } else if phase == 0 {
+                member.node.is_none()
+            } else {
+                !member.has_come
+            };
+            if is_waited_for {
                 let facts = [u64::from(owner.0), offset, size, 0, u64::from(member.index)];
                 let thread = member.node.and_then(|node| self.member_thread(node, &facts));
                 let node = member.node;
@@ -275,6 +289,12 @@ impl Known<'_> {
         let is_it = |told: &&Told| told.subject == Subject::Member && told.facts[..5] == facts[..];
         notices.iter().find(is_it).map(|told| told.thread)
     }
+}
+
+/// Does this wait of a group end when the last group of that name has? There is no member of such an index.
+fn is_for_the_end(told: &Told) -> bool {
+    let [_, _, size, phase, index, ..] = told.facts;
+    phase == 0 && index == size
 }
 
 /// Where a thread is, in words, for those who miss it.

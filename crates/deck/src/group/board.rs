@@ -26,7 +26,7 @@ use deck_mudeck::{Error, ErrorKind, NodeId, Result};
 use deck_peers::Membership;
 use deck_segment::{Segment, Words};
 use deck_sync::atomic::{AtomicU64, Ordering};
-use deck_sync::{Deadline, Event, Interrupted, Waiting};
+use deck_sync::{About, Deadline, Event, Goal, Interrupted, Waiting};
 
 use super::ahead::Ahead;
 use super::flow::Counts;
@@ -352,12 +352,17 @@ impl Board {
         lines.map(|line| self.told(index, line).load(Ordering::Acquire)).max().unwrap_or(0)
     }
 
-    /// Locks the board for who joins and leaves. Blocks until the deadline.
+    /// The node that holds the lock.
+    fn holder(&self) -> Option<NodeId> {
+        self.words.get(head::LOCK).load(Ordering::Relaxed).checked_sub(1).map(|number| NodeId(number as u32))
+    }
+
+    /// Locks the board of the group `name` for who joins and leaves. Blocks until the deadline.
     ///
     /// # Errors
     /// [`ErrorKind::Timeout`] naming the node that holds it and does not run, [`ErrorKind::Cancelled`].
-    pub fn lock(&self, membership: &Membership, deadline: Deadline) -> Result<Locked<'_>> {
-        let mut locking = Locking { board: self, membership };
+    pub fn lock(&self, membership: &Membership, name: &str, deadline: Deadline) -> Result<Locked<'_>> {
+        let mut locking = Locking { board: self, membership, name };
         match deck_sync::wait(
             &mut locking,
             &[self.joining(), membership.table().changed()],
@@ -366,7 +371,7 @@ impl Board {
         ) {
             Ok(()) => Ok(Locked(self)),
             Err(interrupted) => {
-                let holder = self.load(head::LOCK).checked_sub(1).map(|number| NodeId(number as u32));
+                let holder = self.holder();
                 let kind = match interrupted {
                     Interrupted::Deadline => ErrorKind::Timeout,
                     Interrupted::Cancelled => ErrorKind::Cancelled,
@@ -381,6 +386,7 @@ impl Board {
 struct Locking<'a> {
     board: &'a Board,
     membership: &'a Membership,
+    name: &'a str,
 }
 
 impl Waiting for Locking<'_> {
@@ -393,6 +399,12 @@ impl Waiting for Locking<'_> {
         let mine = u64::from(self.membership.number().0) + 1;
         // Acquire: pairs with: board/lock.
         (is_free && lock.compare_exchange(holder, mine, Ordering::Acquire, Ordering::Relaxed).is_ok()).then_some(())
+    }
+
+    fn about(&self) -> Option<About<'_>> {
+        let Board { owner, offset, .. } = self.board;
+        let about = About::new(Goal::Board, self.name).with([u64::from(owner.0), *offset as u64]);
+        Some(About { peer: self.board.holder(), ..about })
     }
 }
 

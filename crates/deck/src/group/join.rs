@@ -178,7 +178,7 @@ impl Joining<'_> {
         let id = entry(self.node.number(), region.offset());
         let board = Board::at(membership.heap().segment(), self.node.number(), region.offset(), self.size, ahead)?;
         {
-            let _locked = board.lock(membership, Deadline::after(PATIENCE))?;
+            let _locked = board.lock(membership, self.name, Deadline::after(PATIENCE))?;
             board.reset(hash(self.name), self.size);
         }
         match membership.claim_name(&table_name(self.name), id) {
@@ -204,7 +204,7 @@ impl Joining<'_> {
             Err(error) => return Err(error.context(self.what())),
         };
         let head = Board::head(&segment, found.owner, offset(found))?;
-        let locked = head.lock(membership, deadline).map_err(|error| error.context(self.what()))?;
+        let locked = head.lock(membership, self.name, deadline).map_err(|error| error.context(self.what()))?;
         point("group/locked");
         if head.name() != hash(self.name) || head.state() == State::Over {
             drop(locked);
@@ -306,7 +306,7 @@ impl Joining<'_> {
                 Ok(false) => None,
                 Err(interrupted) => Some(interrupted),
             };
-            let locked = board.lock(membership, Deadline::after(PATIENCE));
+            let locked = board.lock(membership, self.name, Deadline::after(PATIENCE));
             if board.state() == State::Formed {
                 return Ok(true);
             }
@@ -403,7 +403,7 @@ fn free_places_of_the_dead(membership: &Membership, board: &Board, size: u32) {
 
 /// Member `index` leaves; the last one frees the name.
 pub fn leave(membership: &Membership, name: &str, board: &Board, index: u32) {
-    let locked = board.lock(membership, Deadline::after(PATIENCE));
+    let locked = board.lock(membership, name, Deadline::after(PATIENCE));
     point("group/leaving");
     board.set_place(index, Place::Left(membership.number()));
     point("group/left");
