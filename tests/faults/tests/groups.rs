@@ -350,6 +350,28 @@ mod at_points {
         }
     }
 
+    /// The first node has the board and lives; its thread has left, and the other member has died. Who ends the group dies too.
+    #[test]
+    fn a_node_killed_while_it_ends_the_last_group_of_a_name_does_not_keep_the_name() {
+        let job = Job::launched(PROGRAM);
+        let [one, other] = job.nodes();
+        let victim = job.node_with(&[("DECK_POINT", "group/ending")]);
+        one.tell_and_see_waiting("g", "join-group g 2 0 20000");
+        other.ask_in("g", "join-group g 2 1 20000").result.unwrap();
+        one.answer("g").unwrap().result.unwrap();
+        one.ask_in("g", "leave-group g").result.unwrap();
+        other.kill();
+        while victim.state(other.number()) != "Lost" {
+            std::thread::yield_now();
+        }
+        victim.tell("g", "join-group g 2 0 20000");
+        assert!(victim.answer("g").is_none());
+        let [next] = job.nodes();
+        join(&[&next, &one]);
+        drop((one, other, next, victim));
+        job.end();
+    }
+
     #[test]
     fn a_member_killed_while_it_leaves_does_not_keep_the_name() {
         for point in ["group/leaving", "group/left"] {

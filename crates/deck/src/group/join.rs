@@ -177,14 +177,17 @@ impl Joining<'_> {
         let region = retired::region(membership, Board::bytes(self.size, ahead))?;
         let id = entry(self.node.number(), region.offset());
         let board = Board::at(membership.heap().segment(), self.node.number(), region.offset(), self.size, ahead)?;
-        {
-            let _locked = board.lock(membership, self.name, Deadline::after(PATIENCE))?;
-            board.reset(hash(self.name), self.size);
-        }
+        // Until the name is claimed, or is somebody else's: who knows the place from the last group that was here is kept off.
+        let locked = board.lock(membership, self.name, Deadline::after(PATIENCE))?;
+        board.reset(hash(self.name), self.size);
         match membership.claim_name(&table_name(self.name), id) {
-            Ok(()) => Ok(Some((id, region))),
+            Ok(()) => {
+                drop(locked);
+                Ok(Some((id, region)))
+            }
             Err(error) => {
                 board.set_state(State::Over);
+                drop(locked);
                 retired::keep_region(membership, Some(region));
                 if error.kind() == ErrorKind::Exists { Ok(None) } else { Err(error.context(self.what())) }
             }
@@ -207,6 +210,8 @@ impl Joining<'_> {
         let locked = head.lock(membership, self.name, deadline).map_err(|error| error.context(self.what()))?;
         point("group/locked");
         if head.name() != hash(self.name) || head.state() == State::Over {
+            // A name is claimed and freed under the lock: if it still leads here, whoever was to free it has died.
+            membership.release_name(&table_name(self.name), found);
             drop(locked);
             deck_sync::atomic::yield_now();
             return Ok(None);
@@ -251,8 +256,7 @@ impl Joining<'_> {
         let membership = self.membership();
         if board.state() == State::Formed {
             if is_over(membership, board) {
-                board.set_state(State::Over);
-                release_name(membership, self.name, board);
+                end(membership, self.name, board);
                 return Ok(Admission::Again);
             }
             let is_ending = (0..self.size).any(|index| match board.place(index) {
@@ -329,8 +333,7 @@ impl Joining<'_> {
                 .collect();
             board.set_place(index, Place::Free);
             if locked.is_ok() && is_over(membership, board) {
-                board.set_state(State::Over);
-                release_name(membership, self.name, board);
+                end(membership, self.name, board);
             }
             drop(locked);
             is_here?;
@@ -401,6 +404,15 @@ fn free_places_of_the_dead(membership: &Membership, board: &Board, size: u32) {
     }
 }
 
+/// The group is over. Under the lock.
+fn end(membership: &Membership, name: &str, board: &Board) {
+    // In this order: whoever finds the board over looks for the name again, and if this thread dies in between, the name does not
+    // lead to a board that nobody joins.
+    release_name(membership, name, board);
+    point("group/ending");
+    board.set_state(State::Over);
+}
+
 /// Member `index` leaves; the last one frees the name.
 pub fn leave(membership: &Membership, name: &str, board: &Board, index: u32) {
     let locked = board.lock(membership, name, Deadline::after(PATIENCE));
@@ -408,9 +420,7 @@ pub fn leave(membership: &Membership, name: &str, board: &Board, index: u32) {
     board.set_place(index, Place::Left(membership.number()));
     point("group/left");
     if locked.is_ok() && is_over(membership, board) {
-        // In this order: whoever finds the board over looks for the name again.
-        release_name(membership, name, board);
-        board.set_state(State::Over);
+        end(membership, name, board);
     }
     board.depart();
     drop(locked);
