@@ -197,6 +197,8 @@ fn thread_id() -> u64 {
 pub struct Notice {
     notices: Arc<Notices>,
     index: Option<u32>,
+    /// The thread that it tells of.
+    thread: u64,
 }
 
 impl Notice {
@@ -205,7 +207,24 @@ impl Notice {
         let mut content =
             Content { subject, locker: None, since_ns: 0, until_ns: 0, goal: 0, peer: None, facts: [0; FACTS], name };
         content.facts.iter_mut().zip(facts).for_each(|(place, fact)| *place = fact);
-        Notice { notices: notices.clone(), index: notices.tell(&content) }
+        Notice { notices: notices.clone(), index: notices.tell(&content), thread: thread_id() }
+    }
+
+    /// From now on it tells of the calling thread. Costs a comparison if it does so already.
+    #[inline]
+    pub fn be_of_this_thread(&mut self) {
+        if thread_id() != self.thread {
+            self.change_thread();
+        }
+    }
+
+    #[cold]
+    fn change_thread(&mut self) {
+        self.thread = thread_id();
+        if let Some(index) = self.index {
+            // Relaxed: one word, which fits to all others before and after.
+            self.notices.words.get(index as usize * entry::END + entry::THREAD).store(self.thread, Relaxed);
+        }
     }
 }
 

@@ -280,6 +280,30 @@ fn who_waits_for_the_last_group_of_a_name_to_end_is_told_who_is_still_in_it() {
     job.end();
 }
 
+#[test]
+fn an_absent_member_is_looked_for_in_the_thread_that_called_last() {
+    let job = Job::launched(program());
+    let [zero, one] = job.nodes();
+    one.mailbox("elsewhere");
+    for (index, node) in [&zero, &one].into_iter().enumerate() {
+        node.tell("joins", &format!("join-group g 2 {index} {}", SOON.as_millis()));
+    }
+    [&zero, &one].into_iter().for_each(|node| drop(node.answer("joins").unwrap().words()));
+    [&zero, &one].into_iter().for_each(|node| node.tell("calls", "collective g barrier 0 1 40000"));
+    [&zero, &one].into_iter().for_each(|node| drop(node.answer("calls").unwrap().words()));
+    one.tell("calls", "retrieve elsewhere 40000");
+    zero.tell("calls", "collective g barrier 0 1 40000");
+    let told = waits(job.name(), 2);
+    let absent = &told["waits"][0]["absent"][0];
+    assert_eq!(
+        (&told["waits"][1]["for"], &absent["thread"]),
+        (&"retrieve".into(), &told["waits"][1]["thread"]),
+        "{told}"
+    );
+    drop((zero, one));
+    job.end();
+}
+
 /// Absent is the root of the call in which a member waits, and nobody else who has not come.
 #[test]
 fn members_that_are_ahead_tell_for_whom_they_wait() {

@@ -283,7 +283,7 @@ impl Known<'_> {
         }
     }
 
-    /// The thread that joined the group as this member.
+    /// The thread that called last as this member of the group, or joined.
     fn member_thread(&self, node: NodeId, facts: &[u64; 5]) -> Option<u32> {
         let notices = &self.node(node)?.notices;
         let is_it = |told: &&Told| told.subject == Subject::Member && told.facts[..5] == facts[..];
@@ -309,7 +309,7 @@ pub fn whereabouts(job: &JobSight, waits: &[Wait], node: NodeId, thread: Option<
         return format!("thread {number} {} waits {}{frozen}", quoted(&wait.thread_name), wait.doing);
     }
     match sight.threads.iter().find(|thread| thread.number == number) {
-        None => format!("thread {number}, which had joined, has ended"),
+        None => format!("thread {number}, which was the member, has ended"),
         Some(thread) => {
             let does = match thread.state {
                 'R' => "runs",

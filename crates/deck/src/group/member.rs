@@ -74,8 +74,8 @@ pub struct Member {
     /// Why the group can do nothing more.
     broken: Option<Error>,
     has_left: bool,
-    /// Tells those who look on that this thread is a member.
-    _notice: Notice,
+    /// Tells those who look on which thread is the member: the one that called last, as a group may pass from thread to thread.
+    notice: Notice,
 }
 
 impl Member {
@@ -112,7 +112,7 @@ impl Member {
             seen: (0, 0),
             broken: None,
             has_left: false,
-            _notice: notice,
+            notice,
         };
         // Whoever left or died since the group was formed is found by the first look.
         member.seen = (0, member.membership().table().changes().wrapping_sub(1));
@@ -182,6 +182,7 @@ impl Member {
 
     fn arrive(&mut self, said: &Said, content: &[u8]) {
         self.phase += 1;
+        self.notice.be_of_this_thread();
         self.begin_wait();
         self.board.say(self.index, self.phase, said, content);
         point("group/said");
