@@ -104,6 +104,12 @@ static void *requests(void *arg) {
   EXPECT(DECK_OK, deck_start_barrier(g, &barrier));
   EXPECT(DECK_OK, deck_wait(barrier, 20000));
   EXPECT(DECK_E_CLOSED, deck_wait(barrier, 0));
+  /* More than any address space has: refused before an array is touched. */
+  size_t many = (size_t)1 << 50;
+  deck_request_t *none = NULL;
+  EXPECT(DECK_E_NOMEM, deck_start_bcast(g, 0, &letter, many, DECK_UINT8, &none));
+  EXPECT(DECK_E_NOMEM, deck_allreduce(g, &letter, &letter, many, DECK_UINT8, DECK_SUM, 20000));
+  CHECK(none == NULL);
   EXPECT(DECK_OK, deck_test(sum, &is_done));
   CHECK(is_done == 1 && out[me][0] == 3 && out[me][LONG - 1] == 3);
   EXPECT(DECK_OK, deck_wait(root, 0));

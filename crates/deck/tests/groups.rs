@@ -306,6 +306,17 @@ fn parts_of_different_lengths_are_started_and_waited_for_in_any_order() {
 }
 
 #[test]
+fn a_result_for_which_there_is_no_memory_is_refused_and_nothing_is_started() {
+    let (_broker, _nodes, [mut one, mut other]) = pair();
+    let counts = [1 << 50, 1];
+    assert_eq!(kind(one.start_allgatherv(&[0u8], &counts)), ErrorKind::NoMemory);
+    let pending = one.start_allreduce(&[1], Operation::Sum).unwrap();
+    let mut waited = other.start_allreduce(&[2], Operation::Sum).unwrap();
+    assert_eq!(waited.wait(&mut other, SOON).unwrap(), [3]);
+    drop(pending);
+}
+
+#[test]
 fn a_short_call_that_was_started_needs_nothing_more_from_its_member() {
     let (_broker, _nodes, [mut one, mut other]) = pair();
     let mut pending = one.start_allreduce(&[20], Operation::Sum).unwrap();

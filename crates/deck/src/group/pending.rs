@@ -48,6 +48,28 @@ pub struct Pending<T: Element> {
     _elements: PhantomData<T>,
 }
 
+/// Room for `count` elements: how many there are others decide, and a library does not abort.
+fn room<T>(count: usize) -> Result<Vec<T>> {
+    let mut elements = Vec::new();
+    elements.try_reserve_exact(count).map_err(|_| {
+        let bytes = count.saturating_mul(size_of::<T>());
+        Error::new(ErrorKind::NoMemory, format!("{bytes} bytes for a collective that is started"))
+    })?;
+    Ok(elements)
+}
+
+fn zeroed<T: Element>(count: usize) -> Result<Vec<T>> {
+    let mut elements = room(count)?;
+    elements.resize(count, T::default());
+    Ok(elements)
+}
+
+fn copied(bytes: &[u8]) -> Result<Vec<u8>> {
+    let mut copy = room(bytes.len())?;
+    copy.extend_from_slice(bytes);
+    Ok(copy)
+}
+
 impl<T: Element> Pending<T> {
     /// Its result if it has ended; `None` if not. Never blocks.
     ///
@@ -78,16 +100,18 @@ impl<T: Element> Pending<T> {
 
     fn take(&mut self) -> Result<Option<Vec<T>>> {
         let mut outcome = lock(&self.slot);
-        if matches!(*outcome, Outcome::UnderWay) {
-            return Ok(None);
-        }
+        let mut elements = match &*outcome {
+            Outcome::UnderWay => return Ok(None),
+            // Before it is taken: where there is no memory, it can be asked for again.
+            Outcome::Done(Ok(bytes)) => zeroed(bytes.len() / size_of::<T>())?,
+            Outcome::Done(Err(_)) | Outcome::Taken => Vec::new(),
+        };
         match std::mem::replace(&mut *outcome, Outcome::Taken) {
             Outcome::Done(Err(error)) => {
                 *outcome = Outcome::Done(Err(error.clone()));
                 Err(error)
             }
             Outcome::Done(Ok(bytes)) => {
-                let mut elements = vec![T::default(); bytes.len() / size_of::<T>()];
                 T::as_bytes_mut(&mut elements).copy_from_slice(&bytes);
                 Ok(Some(elements))
             }
@@ -105,16 +129,17 @@ impl Group {
     ///
     /// # Errors
     /// As [`Group::call`] without those of waiting; [`ErrorKind::Invalid`] while a blocking call that timed out is under
-    /// way. Where there is no memory for what this member contributes, [`Pending::test`] and [`Pending::wait`] say so.
+    /// way; [`ErrorKind::NoMemory`] if there is none for copies of input and output: nothing was started. Where there is no memory for what this member contributes, [`Pending::test`] and [`Pending::wait`] say so.
     pub fn start<T: Element>(&mut self, call: &Call, input: &[T], output: Vec<T>) -> Result<Pending<T>> {
         let (input, output) = (T::as_bytes(input), T::as_bytes(&output));
         self.check_new(call, input.len(), output.len())?;
         let way = self.alike(call, input, output).map_or(Way::ThroughCaches, |alike| self.ways.best(alike));
         let slot = Arc::new(Mutex::new(Outcome::UnderWay));
+        let (input, output) = (copied(input)?, copied(output)?);
         self.queue.push_back(Started {
             progress: Progress::new(call, &self.member, way),
-            input: input.to_vec(),
-            output: output.to_vec(),
+            input,
+            output,
             slot: slot.clone(),
         });
         match self.go_on() {
@@ -265,6 +290,6 @@ impl Group {
     /// Starts a call with an output of the size that it needs.
     fn start_sized<T: Element>(&mut self, call: &Call, input: &[T]) -> Result<Pending<T>> {
         let (_, bytes) = call.bytes(self.index(), self.size())?;
-        self.start(call, input, vec![T::default(); bytes / size_of::<T>()])
+        self.start(call, input, zeroed(bytes / size_of::<T>())?)
     }
 }
