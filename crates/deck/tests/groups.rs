@@ -127,6 +127,32 @@ fn a_name_can_be_used_again_and_again() {
 }
 
 #[test]
+fn a_large_broadcast_from_library_memory_is_one_buffer_that_all_read() {
+    const BYTES: usize = 8 << 20;
+    let (_broker, nodes) = job(2);
+    let taken = together("one buffer", &nodes, &[0, 1, 1], |group, node| {
+        let (mut message, mut array) = (node.message(), vec![0u8; BYTES]);
+        message.resize(BYTES).unwrap();
+        let content = message.edit().unwrap();
+        content.fill(7);
+        let is_root = group.index() == 0;
+        group.barrier(SOON).unwrap();
+        let held = || node.membership().heap().usage().held_bytes;
+        let before = held();
+        group.bcast(0, if is_root { content } else { &mut array }, SOON).unwrap();
+        assert!(is_root || array.iter().all(|byte| *byte == 7));
+        let in_place = held() - before;
+        group.barrier(SOON).unwrap();
+        // From the root's own memory it goes through a window.
+        group.bcast(0, &mut array, SOON).unwrap();
+        let through_a_window = held() - before;
+        group.barrier(SOON).unwrap();
+        (in_place, through_a_window > 0)
+    });
+    assert_eq!(taken, [(0, true), (0, false), (0, false)]);
+}
+
+#[test]
 fn a_call_whose_deadline_passes_names_the_absent_and_goes_on_when_called_again() {
     let (_broker, nodes, [mut one, mut other]) = pair();
     let mut sum = [0.0; 3];

@@ -50,6 +50,29 @@ fn a_small_budget_holds_posts_back_with_an_error_that_says_what_to_do() {
     job.end();
 }
 
+/// Both join the group "g".
+fn join(members: [&Process; 2]) {
+    for (index, member) in members.into_iter().enumerate() {
+        member.tell("g", &format!("join-group g 2 {index} {}", SOON.as_millis()));
+    }
+    members.into_iter().for_each(|member| drop(member.answer("g").unwrap().words()));
+}
+
+#[test]
+fn a_collective_may_be_larger_than_budget_and_heap() {
+    let job = Job::launched(PROGRAM);
+    let members = [(); 2].map(|()| job.node_with(&[("DECK_HEAP", "8M"), ("DECK_BUDGET", "100K")]));
+    join(members.each_ref());
+    for kind in ["bcast", "reduce", "gather", "scatter", "allreduce", "allgather"] {
+        members.iter().for_each(|member| member.tell("g", &format!("collective g {kind} 2000000 2 20000")));
+        for member in &members {
+            assert_eq!(member.answer("g").unwrap().result.unwrap(), "2", "{kind}");
+        }
+    }
+    drop(members);
+    job.end();
+}
+
 #[test]
 fn limits_of_the_process_are_told_when_it_joins_or_asks_for_memory() {
     // Address space, and size of files.
