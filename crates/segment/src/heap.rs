@@ -276,10 +276,15 @@ impl HeapMemory {
     /// [`ErrorKind::NoMemory`] with what was wanted and what to do.
     pub fn allocate(self: &Arc<Self>, bytes: usize) -> Result<Buffer> {
         self.check_size(bytes)?;
-        match (self.try_allocate(bytes), self.reserve.get()) {
+        self.or_with_reserve(|| self.try_allocate(bytes))
+    }
+
+    /// What `allocate` makes, at the second try if there is no memory at first.
+    fn or_with_reserve<T>(&self, allocate: impl Fn() -> Result<T>) -> Result<T> {
+        match (allocate(), self.reserve.get()) {
             (Err(error), Some(reserve)) if error.kind() == ErrorKind::NoMemory => {
                 reserve();
-                self.try_allocate(bytes)
+                allocate()
             }
             (result, _) => result,
         }
@@ -447,12 +452,14 @@ impl HeapMemory {
     fn region_in(self: &Arc<Self>, bytes: usize, part: usize) -> Result<Region> {
         self.check_size(bytes)?;
         let bytes = bytes.next_multiple_of(LINE);
-        let (own, mut blocks) = self.blocks()?;
-        // Two lines that a processor fetches together are to be one slot.
-        let (taken, part) = blocks.take_range(bytes + LINE, part, &|index| self.claim_free(own, index))?;
-        let offset = taken.next_multiple_of(SLOT);
-        blocks.give_range(if offset == taken { offset + bytes } else { taken }, LINE, part);
-        drop(blocks);
+        let (offset, part) = self.or_with_reserve(|| {
+            let (own, mut blocks) = self.blocks()?;
+            // Two lines that a processor fetches together are to be one slot.
+            let (taken, part) = blocks.take_range(bytes + LINE, part, &|index| self.claim_free(own, index))?;
+            let offset = taken.next_multiple_of(SLOT);
+            blocks.give_range(if offset == taken { offset + bytes } else { taken }, LINE, part);
+            Ok((offset, part))
+        })?;
         let region = Region::taken(self.clone(), offset, bytes, part);
         let words = region.words();
         (0..words.count()).for_each(|word| words.get(word).store(0, Ordering::Relaxed));

@@ -74,6 +74,35 @@ fn a_collective_may_be_larger_than_budget_and_heap() {
 }
 
 #[test]
+fn a_collective_for_which_there_is_no_memory_goes_on_when_called_again() {
+    let job = Job::launched(PROGRAM);
+    let root = job.node_with(&[("DECK_HEAP", "8M"), ("DECK_BUDGET", "1G")]);
+    let other = job.node();
+    join([&root, &other]);
+    other.mailbox_for("box", 64);
+    root.clone_mailbox("box");
+    let (posted, end) = root.try_post("box", 0, 64, 3 << 20, Duration::from_millis(100));
+    assert_eq!(end.unwrap_err().kind, "NoMemory");
+    other.tell("g", "collective g bcast 1000000 1 20000");
+    let failure = root.ask_in("g", "collective g bcast 1000000 1 20000").failure();
+    assert_eq!(failure.kind, "NoMemory", "{failure}");
+    for number in 0..posted {
+        assert_eq!(other.retrieve("box", SOON).unwrap().number, number);
+    }
+    // Each leaves more in a row than the call needs. What was retrieved is free by and by: at the latest when as much again has been posted.
+    let goes_on = |number: &u64| {
+        let result = root.ask_in("g", "collective g bcast 1000000 1 20000").result;
+        root.post("box", *number, 1, 100);
+        assert_eq!(other.retrieve("box", SOON).unwrap().number, *number);
+        result.map_or_else(|failure| failure.kind != "NoMemory", |rounds| rounds == "1")
+    };
+    assert!((posted..posted + 64).any(|number| goes_on(&number)));
+    other.answer("g").unwrap().result.unwrap();
+    drop((root, other));
+    job.end();
+}
+
+#[test]
 fn limits_of_the_process_are_told_when_it_joins_or_asks_for_memory() {
     // Address space, and size of files.
     for limit in ["--as=600000000", "--fsize=1000000"] {
