@@ -41,7 +41,8 @@ def reasons(records: list[Record], experiment: Experiment, described: dict[str, 
         goal = judging.goal_of(experiment, point)
         if found and goal and (not said.startswith("reached") or "uncertain" in said):
             words = [_noise(records, experiment, point, found, goal), _others(records, experiment, point)]
-            words += [_difference(records, experiment, point), _last(records, experiment, point, described), _layout(records, experiment, point)]
+            words += [_difference(records, experiment, point), _handing_out(records, experiment, point, described)]
+            words += [_layout(records, experiment, point)]
             lines.append(f"{point} ({said.replace('*', '')}): {'; '.join(word for word in words if word)}.")
     return lines
 
@@ -85,15 +86,14 @@ def _difference(records: list[Record], experiment: Experiment, point: str) -> st
     return f"DECK takes {duration(abs(more) / count)} {'more' if more > 0 else 'less'} than '{best}' for each of {count} {name}s"
 
 
-def _last(records: list[Record], experiment: Experiment, point: str, described: dict[str, str]) -> str:
-    """How long who comes last can keep the others waiting."""
+def _handing_out(records: list[Record], experiment: Experiment, point: str, described: dict[str, str]) -> str:
+    """How coarsely the work is handed out. Who waits for whom at the end it does not say: parts are not equal."""
     parts, found = experiment.parts(point), _medians(records, experiment, point)
     if not experiment.is_handed_out or parts is None or DECK not in found:
         return ""
     count, name = parts
     one = found[DECK] * computing(int(described.get("cores", 1))) / count
-    share = f"{one / found[DECK]:.1%} of the run"
-    return f"a {name} takes {duration(one)} of a core on average, {share}, and so long may the last one be waited for"
+    return f"an average {name} takes {duration(one)} of a core, {one / found[DECK]:.1%} of the run"
 
 
 def _layout(records: list[Record], experiment: Experiment, point: str) -> str:
@@ -115,7 +115,7 @@ def shapelessness(records: list[Record], experiment: Experiment, participant: st
     each = (middles[last] - between) * cores / (many - middle)
     noise = median(spread(values) for values in curve.values())
     return (
-        f"at {first} the last slice is waited for at most {min(1.0, cores / few):.1%} of the run; at {last} each further slice takes "
+        f"at {first} an average slice is {min(1.0, cores / few):.1%} of the run; at {last} each further slice takes "
         f"{'' if each >= 0 else '-'}{duration(abs(each))} of a core, in all {middles[last] / between - 1:+.1%}; "
         f"times at one point spread over {noise:.1%} (middle half)"
     )

@@ -110,7 +110,7 @@ class Shapes(unittest.TestCase):
         with tempfile.TemporaryDirectory() as place:
             said = writing.write(Path(place), curve(1.2, 1.1, 1.0, 1.0, 0.9, 0.8), {"cores": "2"}).read_text()
         self.assertIn("* DECK: U-shaped: **no**. 16 slices take 1.200", said)
-        self.assertIn("at 16 the last slice is waited for at most 12.5% of the run", said)
+        self.assertIn("at 16 an average slice is 12.5% of the run", said)
         self.assertIn("at 512 each further slice takes -4.81 ms of a core", said)
 
 
@@ -127,7 +127,7 @@ class Reasons(unittest.TestCase):
         said = self._reason([1.1] * 9, [1.0] * 9)
         self.assertIn("16 (missed): the median is 8.0% above the goal", said)
         self.assertIn("this is not noise; DECK takes 6.25 ms more than 'MPI' for each of 16 slices", said)
-        self.assertIn("a slice takes 137.50 ms of a core on average, 12.5% of the run", said)
+        self.assertIn("an average slice takes 137.50 ms of a core, 12.5% of the run.", said)
 
     def test_what_is_uncertain_is_noise_and_says_how_many_turns_would_tell(self) -> None:
         said = self._reason([1.04, 0.8, 1.04, 1.2, 1.04, 1.2, 1.04, 0.8, 1.04], [1.0] * 9)
