@@ -104,15 +104,16 @@ class Runs:
     def _left(self, rounds: int) -> Iterator[tuple[str, int, str]]:
         """What is still to be run in the next round, if there shall be so many steady ones: point, turn and participant. In each turn
         a point is run by every participant, one after the other, and each turn begins with another participant."""
-        done = {(one.point, one.turn, one.participant) for one in self._records}
+        # A turn that was stopped is made up for as if it had been disturbed: what is run now belongs to another time of the machine.
+        begun = {(one.point, one.turn) for one in self._records}
         turns = self.experiment.turns
         for point in self.experiment.points:
             if self._steady_turns(point) >= rounds * turns:
                 continue
             for turn in range(self.rounds * turns, (self.rounds + 1) * turns):
                 first = turn % len(self.participants)
-                everybody = self.participants[first:] + self.participants[:first]
-                yield from ((point, turn, one) for one in everybody if (point, turn, one) not in done)
+                if (point, turn) not in begun:
+                    yield from ((point, turn, one) for one in self.participants[first:] + self.participants[:first])
 
     def has_more(self, rounds: int) -> bool:
         """Whether there are not yet so many steady rounds, and neither twice as many in all."""
