@@ -23,6 +23,14 @@ def is_disturbed(records: list[Record], experiment: Experiment, point: str) -> b
     return len(steady) < LEAST and not all(one.is_steady for one in mine)
 
 
+def whole_turns(records: list[Record], experiment: Experiment, point: str) -> int:
+    """In how many turns everybody ran who takes part here."""
+    mine = [one for one in records if one.experiment == experiment.name]
+    everybody = {one.participant for one in mine}
+    ran = [one.turn for one in mine if one.point == point]
+    return sum(ran.count(turn) == len(everybody) for turn in set(ran))
+
+
 def times(records: list[Record], experiment: Experiment, participant: str, point: str) -> dict[int, float]:
     """Seconds by turn, of runs that nobody disturbed, if there are enough of them."""
     everything_counts = is_disturbed(records, experiment, point)

@@ -65,11 +65,14 @@ def _why(records: list[Record], experiment: Experiment, described: dict[str, str
 
 def _about(records: list[Record], experiment: Experiment) -> list[str]:
     """What was run, and what counts."""
-    turns = max(record.turn for record in records) + 1
+    # Points differ: disturbed turns are made up for, and a run may have been stopped.
+    turns = sorted(judging.whole_turns(records, experiment, point) for point in experiment.points)
+    least, most = turns[0], turns[-1]
+    told = explaining.counted(most, "turn") if least == most else f"{least} to {explaining.counted(most, 'turn')}"
     each = f" ({experiment.turns} in a round)" if experiment.turns > 1 else ""
     disturbed = sum(not record.is_steady for record in records)
     lines = [f"*The papers*: {'; '.join(experiment.claims)}.", ""]
-    lines += [f"Points are {experiment.what_points_are}. {explaining.counted(turns, 'turn')}{each} of everybody at each point; medians of seconds;"]
+    lines += [f"Points are {experiment.what_points_are}. {told}{each} of everybody at each point; medians of seconds;"]
     lines += ["ratios within a turn, their median and its 95 % interval (or their range, with fewer than six)."]
     lines += [f"In {disturbed} of {len(records)} runs others took more than {QUIET:.0%} of the machine: they are left out, but where fewer than six"]
     return [*lines, "turns remain (*disturbed*).", ""]

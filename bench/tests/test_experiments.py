@@ -113,6 +113,18 @@ class Shapes(unittest.TestCase):
         self.assertIn("at 16 an average slice is 12.5% of the run", said)
         self.assertIn("at 512 each further slice takes -4.81 ms of a core", said)
 
+    def test_the_report_counts_the_turns_that_were_run_at_each_point(self) -> None:
+        everywhere = curve(*[1.0] * 6) + [replace(one, participant=MPI) for one in curve(*[1.0] * 6)]
+        made_up_for = [Record("mandelbrot", "32", turn, who, 1.0, 0.0) for turn in range(9, 18) for who in (DECK, MPI)]
+        stopped = [Record("mandelbrot", "16", 18, DECK, 1.0, 0.0)]
+        for found, told in (
+            (everywhere, "9 turns (4 in a round) of everybody"),
+            (everywhere + made_up_for + stopped, "9 to 18 turns (4 in a round) of everybody"),
+            (everywhere[:1], "0 to 1 turn (4 in a round) of everybody"),
+        ):
+            with tempfile.TemporaryDirectory() as place:
+                self.assertIn(told, writing.write(Path(place), found, {"cores": "2"}).read_text())
+
 
 class Reasons(unittest.TestCase):
     def _reason(self, deck: list[float], mpi: list[float]) -> str:
