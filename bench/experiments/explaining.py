@@ -50,7 +50,7 @@ def reasons(records: list[Record], experiment: Experiment, described: dict[str, 
 def _noise(records: list[Record], experiment: Experiment, point: str, found: Estimate, goal: float) -> str:
     """Whether what is between the median and the goal is more than what is between one turn and the next."""
     best = judging.best_mpi(records, experiment, point)
-    each = judging.ratios(*(judging.times(records, experiment, one, point) for one in (DECK, best)))
+    each = list(judging.ratios(*(judging.times(records, experiment, one, point) for one in (DECK, best))).values())
     away = abs(found.median - goal)
     told = f"the median is {away:.1%} {'above' if found.median > goal else 'below'} the goal"
     if found.is_range:

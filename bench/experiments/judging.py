@@ -42,15 +42,15 @@ def times(records: list[Record], experiment: Experiment, participant: str, point
     }
 
 
-def ratios(over: dict[int, float], under: dict[int, float]) -> list[float]:
+def ratios(over: dict[int, float], under: dict[int, float]) -> dict[int, float]:
     """Of each turn."""
-    return [over[turn] / under[turn] for turn in over if turn in under]
+    return {turn: over[turn] / under[turn] for turn in over if turn in under}
 
 
 def ratio(over: dict[int, float], under: dict[int, float]) -> Estimate | None:
     """The median of ratios within a turn."""
     both = ratios(over, under)
-    return estimate(both) if both else None
+    return estimate(list(both.values())) if both else None
 
 
 def best_mpi(records: list[Record], experiment: Experiment, point: str) -> str:
@@ -69,8 +69,13 @@ def shown(found: Estimate | None) -> str:
 
 def beside_mpi(records: list[Record], experiment: Experiment, point: str, participant: str = DECK) -> Estimate | None:
     """The time of one of ours over that of the best MPI."""
+    found = _ratios_beside_mpi(records, experiment, point, participant)
+    return estimate(list(found.values())) if found else None
+
+
+def _ratios_beside_mpi(records: list[Record], experiment: Experiment, point: str, participant: str) -> dict[int, float]:
     best = best_mpi(records, experiment, point)
-    return ratio(times(records, experiment, participant, point), times(records, experiment, best, point))
+    return ratios(times(records, experiment, participant, point), times(records, experiment, best, point))
 
 
 def versus(records: list[Record], experiment: Experiment) -> Iterable[tuple[str, Estimate | None, str]]:
@@ -99,17 +104,23 @@ def goal_of(experiment: Experiment, point: str) -> float | None:
 
 def across_the_threshold(records: list[Record], experiment: Experiment) -> str:
     """Whether DECK gains where the papers say why: with messages that are handed over rather than copied."""
-    copied, handed_over = [], []
-    for point, found, _ in versus(records, experiment):
-        if found:
-            (handed_over if halo_bytes(point) > ZERO_COPY_FROM else copied).append(found.median)
-    if not copied or not handed_over:
+    # Only points with as much work are alike but for the length of their messages.
+    curve = {point: _ratios_beside_mpi(records, experiment, point, DECK) for point in experiment.points if experiment.parts(point)}
+    everywhere = set.intersection(*(set(found) for found in curve.values()))
+    if not everywhere:
         return ""
-    both = ((copied, "copied"), (handed_over, "handed over"))
-    told = (f"{min(found):.3f} to {max(found):.3f} of MPI's time where messages are {how}" for found, how in both)
-    gain = median(handed_over) / median(copied)
-    word = "ahead of" if gain < 1.0 else "behind"
-    return f"DECK takes {', '.join(told)}: the middle of the latter is {word} that of the former by {abs(1 - gain):.1%}"
+    copied, handed_over = ([point for point in curve if (halo_bytes(point) > ZERO_COPY_FROM) is is_large] for is_large in (False, True))
+    ranges = []
+    for points, how in ((copied, "copied"), (handed_over, "handed over")):
+        medians = [median(curve[point].values()) for point in points]
+        ranges.append(f"{min(medians):.3f} to {max(medians):.3f} of MPI's time where messages are {how}")
+    over, under = ({turn: median(curve[point][turn] for point in points) for turn in everywhere} for points in (handed_over, copied))
+    gain = estimate(list(ratios(over, under).values()))
+    word = "too few turns" if gain.is_range else {"shorter": "ahead", "longer": "behind"}.get(_apart(gain), "not told apart")
+    if any(is_disturbed(records, experiment, point) for point in curve):
+        word += ", disturbed"
+    told = f"{', '.join(ranges)}; within a turn the middle of the latter is {shown(gain)} of that of the former: **{word}**"
+    return f"With as many points and sweeps everywhere DECK takes {told}"
 
 
 def shape(records: list[Record], experiment: Experiment) -> dict[str, tuple[str, str]]:
