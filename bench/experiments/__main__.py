@@ -20,7 +20,8 @@ def _arguments() -> argparse.Namespace:
         prog="bench/papers",
         description="Runs the papers' applications beside their MPI twins, in turn, and checks what the papers saw.",
         epilog=f"Experiments:\n{claims}\n\nbench/experiments/README.md tells how they are run. The exit status is 0 if everything was\n"
-        "measured, whatever came out; a program that fails or comes to a wrong result ends the run with another one.",
+        "measured, whatever came out, and 130 or 143 after SIGINT or SIGTERM, when the report has what there is; a program that\n"
+        "fails or comes to a wrong result ends the run with another one.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--only", action="append", choices=names, metavar="EXPERIMENT", help="only this one; may be repeated")
@@ -58,8 +59,12 @@ def _measure(everything: list[running.Runs], rounds: int) -> None:
         progress.round(runs.experiment.name, runs.rounds, rounds, seconds, judging.summary(made, runs.experiment), to_do)
 
 
-def _interrupted(*_) -> None:
-    raise KeyboardInterrupt
+class Terminated(KeyboardInterrupt):
+    """SIGTERM, which ends a run as Ctrl-C does."""
+
+
+def _terminated(*_) -> None:
+    raise Terminated
 
 
 def main() -> None:
@@ -81,14 +86,21 @@ def main() -> None:
     chosen = [one for one in EXPERIMENTS if not options.only or one.name in options.only]
     described[explaining.START] = f"{pictures.start_seconds(SCENE):.2f} s"
     folder.begin(place, described)
-    signal.signal(signal.SIGTERM, _interrupted)
+    signal.signal(signal.SIGTERM, _terminated)
     everything = [running.Runs(one, library, place) for one in chosen]
     try:
         for runs in everything:
             runs.check()
         _measure(everything, options.rounds)
-    except KeyboardInterrupt:
-        print("\npapers: interrupted; writing what there is", file=sys.stderr)
+    except KeyboardInterrupt as interruption:
+        by = signal.SIGTERM if isinstance(interruption, Terminated) else signal.SIGINT
+        is_begun = bool(folder.read(place))
+        print(f"\npapers: interrupted; {'writing what there is' if is_begun else 'nothing was measured'}", file=sys.stderr)
+        folder.note(place, folder.INTERRUPTED, f"by {by.name}, so not everything was measured")
+        if is_begun:
+            _finish(place)
+        # As shells tell it.
+        sys.exit(128 + by)
     _finish(place)
 
 

@@ -9,6 +9,8 @@ from pathlib import Path
 from comparison import machine
 
 RAW, RUN = "raw.jsonl", "run.json"
+# What a run's description calls the signal that ended it early.
+INTERRUPTED = "interrupted"
 # Others may take so much of the machine; more is a disturbance.
 QUIET = 0.1
 
@@ -52,7 +54,17 @@ def begin(folder: Path, described: dict[str, str]) -> None:
     if (folder / RAW).exists():
         before = described_in(folder)
         described = {**before, "command": f"{before['command']}; {described['command']}"}
+        described.pop(INTERRUPTED, None)
     folder.mkdir(parents=True, exist_ok=True)
+    _describe(folder, described)
+
+
+def note(folder: Path, what: str, told: str) -> None:
+    """Adds something to what is written down about this run."""
+    _describe(folder, {**described_in(folder), what: told})
+
+
+def _describe(folder: Path, described: dict[str, str]) -> None:
     new = folder / f"{RUN}.new"
     new.write_text(json.dumps(described, indent=1) + "\n")
     new.replace(folder / RUN)

@@ -4,12 +4,13 @@ import os
 import sys
 import tempfile
 import unittest
-from contextlib import redirect_stderr
+from contextlib import ExitStack, redirect_stderr, redirect_stdout
 from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 from unittest.mock import Mock, patch
 
+from experiments import __main__ as papers
 from experiments import explaining, folder, judging, running, writing
 from experiments.folder import Record
 from experiments.libraries import Library
@@ -336,6 +337,45 @@ class Programs(unittest.TestCase):
         said = str(raised.exception)
         self.assertIn("wrong result of made up: MPI at 1: not the same as the first run, that of DECK: byte 0", said)
         self.assertIn("repeat with: ", said)
+
+
+class Command(unittest.TestCase):
+    """The command itself, without building or running anything."""
+
+    DESCRIBED = {"commit": "one", "cores": "2", "date": "today", "processor": "quick"}
+
+    def setUp(self) -> None:
+        self.start = Mock(return_value=0.75)
+
+    def _run(self, place: Path, *options: str, measure: Mock) -> int:
+        """Its exit status."""
+        signals = patch("signal.signal")
+        described = patch("comparison.machine.describe", side_effect=lambda: dict(self.DESCRIBED))
+        prepared = patch("experiments.libraries.find", return_value=replace(PLAIN, launch=("echo",))), patch("experiments.building.build")
+        start = patch("experiments.pictures.start_seconds", self.start)
+        runs = patch.object(Runs, "check"), patch("experiments.__main__._measure", measure)
+        typed = patch.object(sys, "argv", ["papers", "--out", str(place), *options])
+        quiet = redirect_stdout(StringIO()), redirect_stderr(StringIO())
+        with ExitStack() as stack:
+            for one in (signals, described, *prepared, start, *runs, *quiet, typed):
+                stack.enter_context(one)
+            try:
+                papers.main()
+            except SystemExit as end:
+                return end.code
+        return 0
+
+    def test_who_is_interrupted_reports_what_there_is_and_ends_with_another_status(self) -> None:
+        for interruption, status, name in ((KeyboardInterrupt, 130, "SIGINT"), (papers.Terminated, 143, "SIGTERM")):
+            with tempfile.TemporaryDirectory() as place:
+                report = Path(place) / "README.md"
+                self.assertEqual(self._run(Path(place), "--only", "laplace", measure=Mock(side_effect=interruption)), status)
+                self.assertFalse(report.exists())
+                folder.add(Path(place), Record("laplace", "600x600", 0, DECK, 1.0, 0.0))
+                self.assertEqual(self._run(Path(place), "--only", "laplace", measure=Mock(side_effect=interruption)), status)
+                self.assertIn(f"* interrupted: by {name}, so not everything was measured\n", report.read_text())
+                self.assertEqual(self._run(Path(place), "--only", "laplace", measure=Mock()), 0)
+                self.assertNotIn("interrupted", report.read_text())
 
 
 class Time(unittest.TestCase):
