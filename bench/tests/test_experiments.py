@@ -377,6 +377,17 @@ class Command(unittest.TestCase):
                 self.assertEqual(self._run(Path(place), "--only", "laplace", measure=Mock()), 0)
                 self.assertNotIn("interrupted", report.read_text())
 
+    def test_the_start_of_povray_is_measured_once_and_only_for_the_farm(self) -> None:
+        with tempfile.TemporaryDirectory() as name:
+            place = Path(name)
+            self._run(place, "--only", "laplace", measure=Mock())
+            folder.add(place, Record("laplace", "600x600", 0, DECK, 1.0, 0.0))
+            self.start.assert_not_called()
+            for _ in range(2):
+                self._run(place, "--only", "povray-farm", measure=Mock())
+                self.start.assert_called_once()
+            self.assertEqual(folder.described_in(place)[explaining.START], "0.75 s")
+
 
 class Time(unittest.TestCase):
     def test_time_of_processes_that_outlive_their_parents_is_counted_as_ours(self) -> None:
