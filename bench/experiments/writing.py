@@ -47,6 +47,10 @@ one core tells another passes between processes, as with MPI. *{ONE_NODE}* is th
 whose threads share its cores. The papers had several machines; on one nothing then passes between DECK's processes, so it is shown and
 not judged."""
 
+# Whoever compares the layouts should not take this for what messages cost.
+CLOCKS = f"""The clock of *{DECK}* starts with its manager and includes what the other nodes still take to start and to join; MPI's starts when
+all processes have met. This counts against *{DECK}*. *{ONE_NODE}* has no other nodes to wait for."""
+
 
 def _shape(records: list[Record], experiment: Experiment, described: dict[str, str]) -> list[str]:
     lines = []
@@ -75,7 +79,10 @@ def _about(records: list[Record], experiment: Experiment) -> list[str]:
     lines += [f"Points are {experiment.what_points_are}. {told}{each} of everybody at each point; medians of seconds;"]
     lines += ["ratios within a turn, their median and its 95 % interval (or their range, with fewer than six)."]
     lines += [f"In {disturbed} of {len(records)} runs others took more than {QUIET:.0%} of the machine: they are left out, but where fewer than six"]
-    return [*lines, "turns remain (*disturbed*).", ""]
+    lines += ["turns remain (*disturbed*)."]
+    if experiment.is_handed_out:
+        lines += ["", CLOCKS]
+    return [*lines, ""]
 
 
 def write(folder: Path, records: list[Record], described: dict[str, str]) -> Path:

@@ -114,6 +114,13 @@ class Shapes(unittest.TestCase):
         self.assertIn("at 16 an average slice is 12.5% of the run", said)
         self.assertIn("at 512 each further slice takes -4.81 ms of a core", said)
 
+    def test_the_report_says_whose_clock_includes_the_start_of_nodes(self) -> None:
+        for experiment, is_said in ((MANDELBROT, True), (FARM, True), (LAPLACE, False), (SCHEDULER, False)):
+            found = [Record(experiment.name, experiment.points[0], 0, DECK, 1.0, 0.0)]
+            with tempfile.TemporaryDirectory() as place:
+                said = writing.write(Path(place), found, {"cores": "2"}).read_text()
+            self.assertEqual("This counts against *DECK*." in said, is_said, experiment.name)
+
     def test_the_report_counts_the_turns_that_were_run_at_each_point(self) -> None:
         everywhere = curve(*[1.0] * 6) + [replace(one, participant=MPI) for one in curve(*[1.0] * 6)]
         made_up_for = [Record("mandelbrot", "32", turn, who, 1.0, 0.0) for turn in range(9, 18) for who in (DECK, MPI)]
