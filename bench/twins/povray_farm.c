@@ -66,7 +66,8 @@ static void post_lines(uint32_t first, uint32_t last, const uint8_t *pixels) {
     post(LINES, first, last, pixels);
 }
 
-/* The same command as the farm's. */
+/* The farm's options. The farm, which is safe Rust, has setpriv ask the kernel for POV-Ray's end with its own, and a shell look whether
+ * it was too late: two programs before POV-Ray for each slice. Here the child itself asks. */
 static pid_t start(const char *scene, const char *folder, const char *picture, uint32_t first, uint32_t last) {
     char *words[24], text[8][4096];
     int count = 0;
