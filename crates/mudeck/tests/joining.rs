@@ -95,7 +95,7 @@ fn a_member_that_reads_late_gets_every_answer_of_the_broker() {
     let broker = Broker::start("late", 1).unwrap();
     let socket = broker.invite().unwrap();
     let network = std::fs::metadata("/proc/self/ns/net").unwrap().ino();
-    send(socket.as_fd(), Frame::Join { pid: u64::from(std::process::id()), network, fences: 0, retries: 0 });
+    send(socket.as_fd(), Frame::Join { process: u64::from(std::process::id()), network, fences: 0, retries: 0 });
     for _ in 0..QUESTIONS {
         // About a node that never was: each is answered.
         send(socket.as_fd(), Frame::Connect { to: 77 });

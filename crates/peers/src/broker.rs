@@ -44,7 +44,8 @@ struct Member {
     socket: Arc<Socket>,
     node: Option<(NodeId, Seat)>,
     process: Option<OwnedFd>,
-    pid: u32,
+    /// As it stands in the job's table.
+    word: u64,
     /// How often the node had said that it was still here; 0 if it joined here.
     attempt: u64,
     /// Which invitation it came by: then the process may leave and join again through the same socket.
@@ -239,7 +240,7 @@ impl State {
         self.next += 1;
         watch(epoll, &fd, key)?;
         let socket = Arc::new(Socket::new(fd));
-        self.members.insert(key, Member { socket, node: None, process: None, pid: 0, attempt: 0, invitation });
+        self.members.insert(key, Member { socket, node: None, process: None, word: 0, attempt: 0, invitation });
         Ok(key)
     }
 
@@ -286,13 +287,15 @@ impl State {
 
     fn handle(&mut self, epoll: &OwnedFd, key: u64, frame: Frame) {
         match frame {
-            Frame::Join { pid, network, fences, retries } => {
+            Frame::Join { process, network, fences, retries } => {
                 if retries > 0 {
-                    self.forget_unanswered(pid);
+                    self.forget_unanswered(process);
                 }
-                self.join(epoll, key, pid, network, fences != 0);
+                self.join(epoll, key, process, network, fences != 0);
             }
-            Frame::Rejoin { number, seat, pid, attempt } => self.rejoin(epoll, key, [number, seat, pid], attempt),
+            Frame::Rejoin { number, seat, process, attempt } => {
+                self.rejoin(epoll, key, [number, seat, process], attempt);
+            }
             Frame::Connect { to } => self.introduce(key, to),
             Frame::Adopted { number } => self.answered(key, number, false),
             Frame::Reclaimed { number } => self.answered(key, number, true),
@@ -303,18 +306,19 @@ impl State {
     }
 
     /// The process that joins has asked a broker that died. If that one had given it a number, nobody ever heard of it.
-    fn forget_unanswered(&mut self, pid: u64) {
+    fn forget_unanswered(&mut self, process: u64) {
         let here = self.nodes();
         // Numbers are given in order, and the broker died with this one: it is the last.
         let last = self.table.live().last().copied();
-        let unanswered = last.filter(|number| !here.contains(number) && self.table.pid_of(*number) == Some(pid as u32));
+        let is_its = |number: &NodeId| self.table.process_of(*number) == Some(process);
+        let unanswered = last.filter(|number| !here.contains(number) && is_its(number));
         if let Some(number) = unanswered {
             self.absent.remove(&number);
             self.depart(u64::MAX, number, false);
         }
     }
 
-    fn join(&mut self, epoll: &OwnedFd, key: u64, pid: u64, network: u64, needs_fences: bool) {
+    fn join(&mut self, epoll: &OwnedFd, key: u64, process: u64, network: u64, needs_fences: bool) {
         let broker = self.node;
         let refusal = match self.members.get(&key) {
             Some(member) if member.node.is_some() => Some(Refused::Taken),
@@ -323,7 +327,7 @@ impl State {
         };
         let seated = match refusal {
             Some(reason) => Err(reason),
-            None => self.table.seat_node(pid, needs_fences).map_err(|_| Refused::Full),
+            None => self.table.seat_node(process, needs_fences).map_err(|_| Refused::Full),
         };
         let Some(member) = self.members.get_mut(&key) else { return };
         match seated {
@@ -332,7 +336,7 @@ impl State {
             }
             Ok((number, seat)) => {
                 member.node = Some((number, seat));
-                member.pid = pid as u32;
+                member.word = process;
                 if let Some(place) = member.invitation.and_then(|invitation| self.invited.get_mut(invitation)) {
                     *place = Some(number);
                 }
@@ -345,7 +349,7 @@ impl State {
         }
     }
 
-    fn rejoin(&mut self, epoll: &OwnedFd, key: u64, [number, seat, pid]: [u64; 3], attempt: u64) {
+    fn rejoin(&mut self, epoll: &OwnedFd, key: u64, [number, seat, process]: [u64; 3], attempt: u64) {
         let (Ok(number), Ok(seat)) = (u32::try_from(number), u16::try_from(seat)) else { return };
         let (number, seat) = (NodeId(number), Seat(seat));
         if !self.table.is_live(number) || self.table.seat_of(number) != Some(seat) {
@@ -364,7 +368,7 @@ impl State {
         let Some(member) = self.members.get_mut(&key) else { return };
         member.node = Some((number, seat));
         member.attempt = attempt;
-        member.pid = pid as u32;
+        member.word = process;
         watch_process(epoll, member, key);
         pass_listener(self.listener.as_ref(), &member.socket);
         let _ = member.socket.send(&Frame::Rejoined {}, None);
@@ -463,8 +467,11 @@ impl State {
 
     /// Watches the process of a node that has no connection here; `None` if it has ended.
     fn watch_absent(&mut self, number: NodeId) -> Option<Absent> {
-        let process =
-            self.table.pid_of(number).and_then(process::open).filter(|process| !process::has_ended(process))?;
+        let process = self
+            .table
+            .pid_of(number)
+            .and_then(|pid| process::open(pid).ok())
+            .filter(|process| !process::has_ended(process))?;
         let key = self.next;
         self.next += 1;
         watch(&self.epoll, &process, key | PROCESS).ok()?;
@@ -602,7 +609,7 @@ fn pass_listener(listener: Option<&ParentOnly>, socket: &Socket) {
 }
 
 fn watch_process(epoll: &OwnedFd, member: &mut Member, key: u64) {
-    if let Some(process) = process::open(member.pid)
+    if let Some(process) = process::pid_here(member.word).and_then(|pid| process::open(pid).ok())
         && watch(epoll, &process, key | PROCESS).is_ok()
     {
         member.process = Some(process);

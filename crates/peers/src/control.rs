@@ -257,8 +257,8 @@ impl Control {
         }
         let Some(socket) = peer.socket() else { return };
         let _ = self.watch(socket.as_fd(), PEERS + u64::from(number.0));
-        let pid = rustix::process::getpid().as_raw_nonzero().get() as u64;
-        let hello = Frame::Hello { number: u64::from(membership.number.0), seat: u64::from(membership.seat.0), pid };
+        let (number, seat) = (u64::from(membership.number.0), u64::from(membership.seat.0));
+        let hello = Frame::Hello { number, seat, process: process::own_word() };
         let _ = socket.send(&hello, Some(membership.heap().segment().as_fd()));
     }
 
@@ -335,7 +335,7 @@ impl Control {
     ) -> Result<()> {
         let handler = membership.handler();
         match frame {
-            Frame::Hello { number, seat, pid } => {
+            Frame::Hello { number, seat, process } => {
                 if number != u64::from(peer.number().0) || seat != u64::from(peer.seat().0) {
                     return Err(Error::new(ErrorKind::Corrupt, "it says it is another node").with_peer(peer.number()));
                 }
@@ -347,7 +347,7 @@ impl Control {
                 if membership.table.needs_fences() {
                     barrier::use_real_fences();
                 }
-                self.watch_process(peer, pid);
+                self.watch_process(peer, process);
                 peer.set_connected();
             }
             Frame::RingRequest { request, mailbox, generation, credit } => {
@@ -432,8 +432,8 @@ impl Control {
         Ok(())
     }
 
-    fn watch_process(&self, peer: &Peer, pid: u64) {
-        if let Some(process) = u32::try_from(pid).ok().and_then(process::open)
+    fn watch_process(&self, peer: &Peer, word: u64) {
+        if let Some(process) = process::pid_here(word).and_then(|pid| process::open(pid).ok())
             && let Some(process) = peer.set_process(process)
         {
             let _ = self.watch(process, (PEERS + u64::from(peer.number().0)) | PROCESS);
@@ -494,10 +494,9 @@ impl Control {
         };
         let Some(fd) = fd else { return };
         let socket = Arc::new(Socket::new(fd));
-        let pid = rustix::process::getpid().as_raw_nonzero().get() as u64;
         let (number, seat) = (u64::from(membership.number.0), u64::from(membership.seat.0));
         self.attempts += 1;
-        let rejoin = Frame::Rejoin { number, seat, pid, attempt: self.attempts };
+        let rejoin = Frame::Rejoin { number, seat, process: process::own_word(), attempt: self.attempts };
         if socket.send(&rejoin, None).is_err() || self.watch(socket.as_fd(), BROKER).is_err() {
             return;
         }

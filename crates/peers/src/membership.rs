@@ -17,7 +17,7 @@ use crate::crowd::JobCrowd;
 use crate::names::{MailboxId, Names};
 use crate::notices::Notices;
 use crate::objects::{Objects, Opened};
-use crate::peer::{Depending, Peer};
+use crate::peer::Peer;
 use crate::pledges::Pledges;
 use crate::shares::Shares;
 use crate::socket::{Received, Socket};
@@ -340,62 +340,8 @@ impl Membership {
             peer.ask();
         }
         let is_silent = peer.is_some_and(|peer| peer.frozen_for().is_some());
-        let is_stopped = self.table.pid_of(node).is_some_and(is_stopped);
+        let is_stopped = self.table.pid_here(node).is_some_and(is_stopped);
         Some(if is_silent || is_stopped { NodeState::Frozen } else { NodeState::Live })
-    }
-
-    /// Meets `node`: introduced by the broker if the two have not met yet.
-    ///
-    /// # Errors
-    /// [`ErrorKind::PeerLost`] naming it, [`ErrorKind::Timeout`] that says so if it is frozen, [`ErrorKind::Cancelled`].
-    pub fn meet(&self, node: NodeId, deadline: Deadline) -> Result<Arc<Peer>> {
-        loop {
-            let seat = self.table.seat_of(node).filter(|_| self.table.is_live(node));
-            let Some(seat) = seat else { return Err(self.gone(node)) };
-            let peer = lock(&self.peers).entry(node).or_insert_with(|| Peer::new(node, seat)).clone();
-            if !peer.is_connected() {
-                // Asking twice does no harm: of two introductions both nodes keep the first.
-                let broker = lock(&self.broker).clone();
-                let _ = broker.send(&Frame::Connect { to: u64::from(node.0) }, None);
-            }
-            let _depending = self.depend(&peer);
-            let is_over = || {
-                let is_over = peer.is_connected() || peer.gone().is_some() || self.has_left.load(Ordering::Relaxed);
-                is_over.then_some(())
-            };
-            let mut until = Until(is_over, About::new(Goal::Meeting, "").on(node));
-            let waited = deck_sync::wait(&mut until, &[peer.changed()], &self.crowd, deadline);
-            match waited {
-                Ok(()) if peer.is_connected() => return Ok(peer),
-                // The broker died between telling the one and the other: the introduction is asked for again.
-                Ok(()) if !self.has_left() && !self.knows(&peer) && self.table.is_live(node) => continue,
-                Ok(()) => return Err(self.gone(node)),
-                Err(interrupted) => return Err(self.interrupted(interrupted, "meeting it", &peer)),
-            }
-        }
-    }
-
-    /// False once an introduction to `peer` that only this node has heard of was taken back.
-    fn knows(&self, peer: &Arc<Peer>) -> bool {
-        lock(&self.peers).get(&peer.number()).is_some_and(|known| Arc::ptr_eq(known, peer))
-    }
-
-    /// The error of calls that need a node that is gone: leaving is no loss.
-    fn gone(&self, node: NodeId) -> Error {
-        if self.has_left() {
-            return left();
-        }
-        match self.table.state(node) {
-            Some(NodeState::Left) => Error::new(ErrorKind::Closed, "its node has left the job").with_peer(node),
-            _ => lost(node, "meeting it"),
-        }
-    }
-
-    /// While the guard lives, `peer`'s control thread is asked for signs of life.
-    pub fn depend(&self, peer: &Arc<Peer>) -> Depending {
-        let depending = peer.depend();
-        self.poke();
-        depending
     }
 
     /// Asks the owner of `mailbox` for a ring whose credits lie at `credit` in this node's segment. Never waits.
@@ -482,7 +428,7 @@ impl Membership {
     /// For how long `peer` has been frozen, if it is.
     pub fn frozen_for(&self, peer: &Peer) -> Option<std::time::Duration> {
         peer.frozen_for()
-            .or_else(|| self.table.pid_of(peer.number()).is_some_and(is_stopped).then_some(std::time::Duration::ZERO))
+            .or_else(|| self.table.pid_here(peer.number()).is_some_and(is_stopped).then_some(std::time::Duration::ZERO))
     }
 
     /// The owner of a mail box tells a poster to post no more.
@@ -597,8 +543,10 @@ struct Entered {
 fn enter(door: Door, fences: u64, deadline: Deadline) -> Result<Entered> {
     let join = |fd: OwnedFd, retries: u64| {
         let socket = Arc::new(Socket::new(fd));
-        let pid = process::own_word();
-        socket.send(&Frame::Join { pid, network: namespace::network(), fences, retries }, None)?;
+        socket.send(
+            &Frame::Join { process: process::own_word(), network: namespace::network(), fences, retries },
+            None,
+        )?;
         let welcomed = welcome(&socket, deadline)?;
         Ok((socket, welcomed))
     };

@@ -10,8 +10,10 @@ use deck_sync::{About, Canceller, Deadline, Event, Goal, Interrupted, barrier};
 
 use crate::membership::{Membership, Until};
 
-/// Whoever does not come out within this time is stopped where it is, and the node counts as lost.
+/// Whoever does not come out within this time is stopped where it is, and the node counts as lost ...
 const KEPT_WITHIN: Duration = Duration::from_secs(1);
+/// ... unless it was the whole process that was stopped: then all have so much more.
+const ONCE_MORE: Duration = Duration::from_millis(200);
 
 /// How many threads of a node are inside.
 #[derive(Debug, Default)]
@@ -43,13 +45,14 @@ impl Membership {
         // Pairs with: the heavy fence before the last look of whoever goes to sleep.
         barrier::light();
         self.table.changed().notify();
-        let deadline = Deadline::after(KEPT_WITHIN);
-        let mut is_cancelled = false;
+        let mut deadline = Deadline::after(KEPT_WITHIN);
+        let (mut is_last, mut is_cancelled) = (false, false);
         let is_in_time = loop {
             let mut until = Until(|| is_redeemed().then_some(()), About::new(Goal::Join, ""));
             match deck_sync::wait(&mut until, &[&self.pledges.fewer], self.crowd(), deadline) {
                 Ok(()) => break true,
-                Err(Interrupted::Deadline) => break false,
+                Err(Interrupted::Deadline) if is_last => break false,
+                Err(Interrupted::Deadline) => (is_last, deadline) = (true, Deadline::after(ONCE_MORE)),
                 Err(Interrupted::Cancelled) => is_cancelled = true,
             }
         };

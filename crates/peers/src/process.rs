@@ -14,23 +14,25 @@ pub fn own_word() -> u64 {
     u64::from(namespace::processes()) << 32 | u64::from(pid)
 }
 
-/// A handle of the process, readable once it has ended; `None` if there is none (any more) or it may not be had.
-pub fn open(pid: u32) -> Option<OwnedFd> {
-    try_open(pid)?.ok()
+/// The number of the process that stands so in the job's table, if it means something here: a process in another namespace has
+/// another one, and where a namespace is not known nobody can tell.
+pub fn pid_here(word: u64) -> Option<u32> {
+    let namespace = (word >> 32) as u32;
+    (namespace != 0 && namespace == namespace::processes()).then_some(word as u32)
 }
 
-fn try_open(pid: u32) -> Option<Result<OwnedFd, Errno>> {
-    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw)?;
-    Some(pidfd_open(pid, PidfdFlags::empty()))
+/// A handle of the process, readable once it has ended.
+///
+/// # Errors
+/// `SRCH` if there is no such process (any more); others if the handle may not be had.
+pub fn open(pid: u32) -> Result<OwnedFd, Errno> {
+    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or(Errno::INVAL)?;
+    pidfd_open(pid, PidfdFlags::empty())
 }
 
 /// True if it is certain that the process with this number has ended.
 pub fn pid_has_ended(pid: u32) -> bool {
-    match try_open(pid) {
-        Some(Ok(process)) => has_ended(&process),
-        Some(Err(errno)) => errno == Errno::SRCH,
-        None => false,
-    }
+    open(pid).map_or_else(|errno| errno == Errno::SRCH, |process| has_ended(&process))
 }
 
 /// True if the process has ended, also if its parent has not waited for it yet.

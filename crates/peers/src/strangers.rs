@@ -13,6 +13,7 @@ use std::os::fd::OwnedFd;
 use deck_sync::NodeId;
 use deck_sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use rustix::event::epoll;
+use rustix::io::Errno;
 
 use crate::membership::{Membership, lock};
 use crate::process;
@@ -63,21 +64,25 @@ impl Strangers {
         let changes = table.changes();
         let gone: Vec<NodeId> = self.0.keys().copied().filter(|node| !table.is_live(*node)).collect();
         gone.into_iter().for_each(|node| self.forget(node, epoll));
-        let mut ended = Vec::new();
+        let (mut ended, mut is_all) = (Vec::new(), true);
         for node in table.live() {
             let is_watched = node == membership.number || self.0.contains_key(&node) || is_met(membership, node);
             let Some(pid) = table.pid_here(node).filter(|_| !is_watched) else { continue };
             let data = epoll::EventData::new_u64(mark | u64::from(node.0));
             match process::open(pid) {
-                Some(process) if epoll::add(epoll, &process, data, epoll::EventFlags::IN).is_ok() => {
+                Ok(process) if epoll::add(epoll, &process, data, epoll::EventFlags::IN).is_ok() => {
                     self.0.insert(node, process);
                 }
-                Some(_) => {}
-                None if process::pid_has_ended(pid) => ended.push(node),
-                None => {}
+                Err(Errno::SRCH) => ended.push(node),
+                // A system that has no handles will not have them later either.
+                Err(Errno::NOSYS | Errno::PERM | Errno::INVAL) => {}
+                // Too few descriptors, or too little memory: whoever sleeps next asks again.
+                Ok(_) | Err(_) => is_all = false,
             }
         }
-        wanted.seen.store(changes, Ordering::Relaxed);
+        if is_all {
+            wanted.seen.store(changes, Ordering::Relaxed);
+        }
         ended
     }
 

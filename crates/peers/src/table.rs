@@ -10,6 +10,8 @@ use deck_segment::{Seat, Segment, Words, layout::PAGE};
 use deck_sync::atomic::Ordering;
 use deck_sync::{Error, ErrorKind, Event, NodeId, Result};
 
+use crate::process;
+
 /// `DECK JOB`, first word of a job's table.
 const MAGIC: u64 = u64::from_le_bytes(*b"DECK JOB");
 /// Changes with every change of the table's layout.
@@ -250,18 +252,21 @@ impl Table {
         u16::try_from(word >> 8).ok().filter(|seat| usize::from(*seat) < Seat::COUNT).map(Seat)
     }
 
-    /// The process of a node that was not reclaimed yet.
-    pub fn pid_of(&self, node: NodeId) -> Option<u32> {
+    /// The process of a node that was not reclaimed yet: its number in the lower half, the namespace of that number in the upper.
+    pub(crate) fn process_of(&self, node: NodeId) -> Option<u64> {
         let place = self.seat_of(node)?;
         let is_same = self.seat_word(place, seat::NODE).load(Ordering::Acquire) == u64::from(node.0) + 1;
-        is_same.then(|| self.seat_word(place, seat::PID).load(Ordering::Relaxed) as u32)
+        is_same.then(|| self.seat_word(place, seat::PID).load(Ordering::Relaxed))
     }
 
-    /// As [`Table::pid_of`], if the number means something here: a node in another process namespace has another one for it.
+    /// The number of that process, whatever it means here.
+    pub fn pid_of(&self, node: NodeId) -> Option<u32> {
+        self.process_of(node).map(|word| word as u32)
+    }
+
+    /// As [`Table::pid_of`], if the number means something here.
     pub(crate) fn pid_here(&self, node: NodeId) -> Option<u32> {
-        let pid = self.pid_of(node)?;
-        let namespace = self.seat_word(self.seat_of(node)?, seat::PID).load(Ordering::Relaxed) >> 32;
-        (namespace == u64::from(crate::namespace::processes())).then_some(pid)
+        self.process_of(node).and_then(process::pid_here)
     }
 
     /// Who sits on `seat`, reclaimed or not.

@@ -35,15 +35,15 @@ macro_rules! frames {
 }
 
 frames! {
-    /// Node to broker: wants to join. `pid` is the process as it stands in the job's table. `retries` counts brokers that died before they answered.
-    Join = 1 { pid, network, fences, retries };
+    /// Node to broker: wants to join. `process` is, here and below, as it stands in the job's table. `retries` counts brokers that died before they answered.
+    Join = 1 { process, network, fences, retries };
     /// Broker to node, with the job's table: joined.
     Welcome = 2 { number, seat, broker };
     /// Broker to node: not joined, and why (a [`Refused`]).
     Refuse = 3 { reason };
     /// Node to broker after the broker changed: still here. `attempt` counts how often it has said so: earlier ones may still
     /// lie in the queue of the listening socket and come to be read later.
-    Rejoin = 4 { number, seat, pid, attempt };
+    Rejoin = 4 { number, seat, process, attempt };
     /// Node to broker: wants to talk to another node.
     Connect = 5 { to };
     /// Broker to both, each with its end of a socket.
@@ -64,7 +64,7 @@ frames! {
     /// Broker to node, after [`Frame::Rejoin`]: known again.
     Rejoined = 13 {};
     /// Node to node, with the sender's heap: first frame in both directions.
-    Hello = 20 { number, seat, pid };
+    Hello = 20 { number, seat, process };
     /// Clone a mail box: asks its owner for a ring.
     RingRequest = 21 { request, mailbox, generation, credit };
     /// The ring.

@@ -68,6 +68,27 @@ fn a_death_is_noticed_while_the_node_that_all_joined_through_is_stopped() {
     job.end();
 }
 
+/// Nor does anybody wait for it who wants to meet it: that is an error, or what is made in its place is found.
+#[test]
+fn nobody_waits_to_meet_a_node_that_has_died_unnoticed() {
+    let job = Job::by_name(PROGRAM);
+    let [first, opens, clones, victim] = job.nodes();
+    victim.done("segment-create s 5000 -1");
+    victim.mailbox_for("box", 16);
+    first.stop();
+    victim.kill_and_wait();
+    opens.tell_and_see_waiting("open", "segment-open s 20000");
+    clones.tell_and_see_waiting("clone", "clone box 20000");
+    expect("PeerLost", &clones.answer("clone").unwrap().failure(), &victim);
+    while let Err(failure) = opens.ask("segment-create s 10 -1").result {
+        assert_eq!(failure.kind, "Exists", "{failure}");
+    }
+    assert!(opens.answer("open").unwrap().words().starts_with("10 "));
+    first.go_on();
+    drop((first, opens, clones, victim));
+    job.end();
+}
+
 /// The same where it died before anybody asked for what it held, and those who ask only try.
 #[test]
 fn one_that_has_died_unnoticed_holds_up_nobody_who_tries() {

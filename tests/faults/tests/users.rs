@@ -153,7 +153,7 @@ fn the_node_that_listens_refuses_another_user_whatever_is_sent() {
     let first = job.node();
     for _ in 0..3 {
         let socket = dial_as_other(job.name());
-        let join = Frame::Join { pid: u64::from(std::process::id()), network: 0, fences: 0, retries: 0 };
+        let join = Frame::Join { process: u64::from(std::process::id()), network: 0, fences: 0, retries: 0 };
         // It may have hung up already.
         let _ = rustix::net::send(&socket, &join.encode(), rustix::net::SendFlags::NOSIGNAL);
         let mut bytes = [0u8; 256];

@@ -1,0 +1,80 @@
+//! Meeting another node: the broker introduces the two, and from then on they talk to each other.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use deck_sync::atomic::Ordering;
+use deck_sync::{About, Deadline, Error, ErrorKind, Goal, Interrupted, NodeId, Result};
+
+use crate::membership::{Membership, Until, left, lock, lost};
+use crate::peer::{Depending, Peer};
+use crate::table::NodeState;
+use crate::wire::Frame;
+
+/// An introduction takes no longer if the broker runs. After that somebody may have died of whom it has not told.
+const INTRODUCED_WITHIN: Duration = Duration::from_millis(200);
+
+impl Membership {
+    /// Meets `node`: introduced by the broker if the two have not met yet.
+    ///
+    /// # Errors
+    /// [`ErrorKind::PeerLost`] naming it, [`ErrorKind::Timeout`] that says so if it is frozen, [`ErrorKind::Cancelled`].
+    pub fn meet(&self, node: NodeId, deadline: Deadline) -> Result<Arc<Peer>> {
+        loop {
+            let seat = self.table.seat_of(node).filter(|_| self.table.is_live(node));
+            let Some(seat) = seat else { return Err(self.gone(node)) };
+            let peer = lock(&self.peers).entry(node).or_insert_with(|| Peer::new(node, seat)).clone();
+            if !peer.is_connected() {
+                // Asking twice does no harm: of two introductions both nodes keep the first.
+                let broker = lock(&self.broker).clone();
+                let _ = broker.send(&Frame::Connect { to: u64::from(node.0) }, None);
+            }
+            let _depending = self.depend(&peer);
+            // Whoever has met a node hears of its end; of one that was not met the table tells.
+            let is_over = || {
+                let is_gone = peer.gone().is_some() || !self.table.is_live(node);
+                (peer.is_connected() || is_gone || self.has_left.load(Ordering::Relaxed)).then_some(())
+            };
+            let mut until = Until(is_over, About::new(Goal::Meeting, "").on(node));
+            let events = [peer.changed(), self.table.changed()];
+            let soon = Deadline::after(INTRODUCED_WITHIN);
+            let first = if soon.at_ns() < deadline.at_ns() { soon } else { deadline };
+            let mut waited = deck_sync::wait(&mut until, &events, self.crowd(), first);
+            if matches!(waited, Err(Interrupted::Deadline)) && !deadline.has_passed() {
+                // The broker may be stopped, and this node dead.
+                self.watch_strangers();
+                waited = deck_sync::wait(&mut until, &events, self.crowd(), deadline);
+            }
+            match waited {
+                Ok(()) if peer.is_connected() => return Ok(peer),
+                // The broker died between telling the one and the other: the introduction is asked for again.
+                Ok(()) if !self.has_left() && !self.knows(&peer) && self.table.is_live(node) => continue,
+                Ok(()) => return Err(self.gone(node)),
+                Err(interrupted) => return Err(self.interrupted(interrupted, "meeting it", &peer)),
+            }
+        }
+    }
+
+    /// False once an introduction to `peer` that only this node has heard of was taken back.
+    fn knows(&self, peer: &Arc<Peer>) -> bool {
+        lock(&self.peers).get(&peer.number()).is_some_and(|known| Arc::ptr_eq(known, peer))
+    }
+
+    /// The error of calls that need a node that is gone: leaving is no loss.
+    pub(crate) fn gone(&self, node: NodeId) -> Error {
+        if self.has_left() {
+            return left();
+        }
+        match self.table.state(node) {
+            Some(NodeState::Left) => Error::new(ErrorKind::Closed, "its node has left the job").with_peer(node),
+            _ => lost(node, "meeting it"),
+        }
+    }
+
+    /// While the guard lives, `peer`'s control thread is asked for signs of life.
+    pub fn depend(&self, peer: &Arc<Peer>) -> Depending {
+        let depending = peer.depend();
+        self.poke();
+        depending
+    }
+}
