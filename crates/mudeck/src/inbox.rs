@@ -277,11 +277,20 @@ impl Inbox {
     /// True if a retrieve would find something.
     pub fn has_work(&mut self) -> bool {
         self.hear_bells();
-        (0..self.hot.rings.len()).any(|place| {
-            let Some(ring) = &mut self.rings[self.hot.rings[place]] else { return false };
+        self.has_hot_work() || self.note_vain_look() && self.has_hot_work()
+    }
+
+    fn has_hot_work(&self) -> bool {
+        self.hot.rings.iter().any(|index| {
+            let Some(ring) = &self.rings[*index] else { return false };
             // A node that left in order tells nothing.
             ring.receiver.has_next() || ring.ended == Some(Ended::Lost)
         })
+    }
+
+    /// Nothing was found: true if rings were made hot that were in doubt.
+    pub fn note_vain_look(&mut self) -> bool {
+        self.doubts.note_turn() && self.look_again()
     }
 
     /// The next message, taken into `into` and counted in `traffic`, if it is a simple one and nothing else is to be looked at first.
@@ -360,14 +369,17 @@ impl Inbox {
         }
     }
 
-    /// Looks at rings that were made cold a while ago.
+    /// Looks at rings that were made cold a while ago; true if some have something, and are hot now.
     #[cold]
-    fn look_again(&mut self) {
+    fn look_again(&mut self) -> bool {
+        let mut is_any = false;
         while let Some(index) = self.doubts.next() {
             if self.rings.get(index).and_then(Option::as_ref).is_some_and(Ring::is_unheard) {
                 self.heat(index);
+                is_any = true;
             }
         }
+        is_any
     }
 
     fn take_from(
