@@ -41,7 +41,9 @@ fn run(node: &Node, manager: &MailboxClone, thread: u32, threads: u32) -> Result
     let (orders, above, below) = (node.anonymous_mailbox()?, node.anonymous_mailbox()?, node.anonymous_mailbox()?);
     let boxes = [orders.address(), above.address(), below.address()];
     patience::post(node, 1, manager, protocol::hello(node, thread, threads, boxes)?)?;
-    let mut order = patience::retrieve(node, 1, &orders)?;
+    // The manager goes without a word for the sake of a node that is lost.
+    let order = patience::retrieve(node, 1, &orders);
+    let mut order = order.or_else(|gone| patience::check(node, node.count()).and(Err(gone)))?;
     let plan = match protocol::open_to_thread(node, &mut order)? {
         ToThread::Welcome(plan) => *plan,
         ToThread::Done => return Ok(()),

@@ -46,6 +46,8 @@ pub struct Manager<'a> {
     hellos: Vec<Hello>,
     /// Those for whom there is no band.
     spare: Vec<Hello>,
+    /// What threads said for which there is nothing to do, and whose mail boxes could not be reached.
+    unreached: Vec<Message>,
     /// The change that was told first.
     first_change: Option<f64>,
     /// Sweep and change that were told last.
@@ -69,6 +71,7 @@ impl<'a> Manager<'a> {
             temperatures,
             hellos: Vec::new(),
             spare: Vec::new(),
+            unreached: Vec::new(),
             first_change: None,
             last,
         })
@@ -97,6 +100,9 @@ impl<'a> Manager<'a> {
         while let Ok(message) = self.mailbox.retrieve(Duration::ZERO) {
             self.send_away(message)?;
         }
+        for message in std::mem::take(&mut self.unreached) {
+            self.send_away(message)?;
+        }
         let Manager { slab, temperatures, last: (sweeps, change), .. } = self;
         Ok(Outcome { slab, temperatures, sweeps, change, elapsed, threads })
     }
@@ -112,12 +118,15 @@ impl<'a> Manager<'a> {
         protocol::open_to_manager(message, (self.slab.width(), self.slab.height()), connect)
     }
 
-    /// Answers a thread for which there is nothing to do. Whoever does not answer back, or has failed, is no loss.
-    fn send_away(&self, mut message: Message) -> Result<()> {
-        match self.open(&mut message, |message| message.unpack_mailbox(LOOK)) {
-            Ok(ToManager::Hello(hello)) => self.dismiss(&hello),
-            _ => Ok(()),
+    /// Answers a thread for which there is nothing to do. Whoever does not answer back is answered at the end; who has failed is no loss.
+    fn send_away(&mut self, message: Message) -> Result<()> {
+        // What was read of it is read again then.
+        match self.open(&mut message.clone(), |message| message.unpack_mailbox(LOOK)) {
+            Ok(ToManager::Hello(hello)) => self.dismiss(&hello)?,
+            Err(error) if error.kind() == ErrorKind::Timeout => self.unreached.push(message),
+            _ => {}
         }
+        Ok(())
     }
 
     /// The next thing that somebody who is needed says, if anybody does soon.

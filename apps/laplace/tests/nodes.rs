@@ -118,9 +118,14 @@ const LONG: &str = "--size 300x300 --tolerance 1e-12 --nodes 3 --threads 1";
 
 /// Three nodes whose numbers are those of their starts: they are given in the order of joining.
 fn start_in_order(job: &mut Application) -> String {
+    start_in_order_of(job, 3)
+}
+
+/// Starts three of `nodes` nodes.
+fn start_in_order_of(job: &mut Application, nodes: u32) -> String {
     let address = job.start_master(&[]);
     job.start(&[]);
-    wait_for(&address, |page| page.head["words"] == "2 of 3 nodes");
+    wait_for(&address, |page| page.head["words"] == format!("2 of {nodes} nodes"));
     job.start(&[]);
     address
 }
@@ -218,14 +223,29 @@ fn a_node_that_is_stopped_right_after_hello_holds_the_others_up_and_loses_nothin
 #[test]
 fn a_node_that_is_not_needed_may_stop_right_after_hello() {
     let folder = Folder::new("laplace-nodes-needless-hello");
-    let long = "--size 300x300 --tolerance 1e-12 --nodes 1 --threads 1";
+    let long = "--size 300x300 --tolerance 1e-12 --max-sweeps 20000 --nodes 1 --threads 1";
     let (mut job, _) = trapped(&folder, "needless-hello", long, 1, STOPPED_AFTER_HELLO);
     let address = job.start_master(&[]);
     wait_for(&address, |page| !page.strips.is_empty());
     job.start(&[]);
     job.wait_until_stopped(1);
     // The page is there for as long as the calculation goes on.
-    wait_by_the_page(&address, 2000);
+    wait_by_the_page(&address, 600);
+    job.signal(1, "CONT");
+    assert_eq!((job.end_of(1).0, job.end_of(0).0), (Some(0), Some(0)));
+}
+
+#[test]
+fn when_a_node_dies_before_all_are_welcome_the_others_name_it() {
+    let folder = Folder::new("laplace-nodes-unwelcome");
+    let options = "--size 40x40 --tolerance 1e-12 --nodes 4 --threads 1";
+    let (mut job, _) = trapped(&folder, "unwelcome", options, 2, "post/published:1");
+    start_in_order_of(&mut job, 4);
+    for node in [0, 1] {
+        let (status, _, error) = job.end_of(node);
+        assert_eq!(status, Some(1), "node {node}: {error}");
+        assert!(error.contains("node 2"), "node {node}: {error}");
+    }
 }
 
 #[test]
