@@ -41,9 +41,7 @@ fn run(node: &Node, manager: &MailboxClone, thread: u32, threads: u32) -> Result
     let (orders, above, below) = (node.anonymous_mailbox()?, node.anonymous_mailbox()?, node.anonymous_mailbox()?);
     let boxes = [orders.address(), above.address(), below.address()];
     patience::post(node, 1, manager, protocol::hello(node, thread, threads, boxes)?)?;
-    // The manager goes without a word for the sake of a node that is lost.
-    let order = patience::retrieve(node, 1, &orders);
-    let mut order = order.or_else(|gone| patience::check(node, node.count()).and(Err(gone)))?;
+    let mut order = next_order(node, &orders, || node.count())?;
     let plan = match protocol::open_to_thread(node, &mut order)? {
         ToThread::Welcome(plan) => *plan,
         ToThread::Done => return Ok(()),
@@ -53,6 +51,12 @@ fn run(node: &Node, manager: &MailboxClone, thread: u32, threads: u32) -> Result
     let band = Band::new(width, plan.above_row as usize, rows, |column, row| plan.slab.start(column, row));
     let judge = Judge { heard: BTreeMap::new(), last: f64::INFINITY, news: Instant::now() };
     Region { node, manager, orders, above, below, plan, band, judge }.relax_to_the_end()
+}
+
+/// What is said to a thread next, for as long as the manager's node is there. It goes without a word only for the sake of a node that is
+/// lost: that one is named, if it is among the first so many. Before a thread is welcome others may still come, so they are counted then.
+fn next_order(node: &Node, orders: &Mailbox, nodes: impl Fn() -> u32) -> Result<Message> {
+    patience::retrieve(node, 1, orders).or_else(|gone| patience::check(node, nodes()).and(Err(gone)))
 }
 
 fn out_of_turn(message: &Message) -> Error {
@@ -240,9 +244,8 @@ impl Region<'_> {
     /// Until all bands are with the manager: a node that left before would be one that failed.
     fn wait_for_the_others(&self) -> Result<()> {
         loop {
-            // The others may go as soon as the manager has said so. It alone goes without a word, and then for the sake of one that is lost.
-            let order = patience::retrieve(self.node, 1, &self.orders);
-            let mut order = order.or_else(|gone| patience::check(self.node, self.plan.nodes).and(Err(gone)))?;
+            // The others may go as soon as the manager has said so.
+            let mut order = next_order(self.node, &self.orders, || self.plan.nodes)?;
             match protocol::open_to_thread(self.node, &mut order)? {
                 ToThread::Done => return Ok(()),
                 // Changes of sweeps after the last one that counted.

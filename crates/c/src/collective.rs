@@ -8,7 +8,8 @@ use std::slice;
 use std::sync::Mutex;
 
 use deck_api::group::{Call, Kind as Asked, Pending};
-use deck_api::{ElementType, Error, ErrorKind, Operation, Result};
+use deck_api::{ElementType, Operation, Result};
+use deck_sync::vectors;
 
 use crate::error::{DECK_OK, answer, invalid};
 use crate::group::{self, GroupHandle};
@@ -18,6 +19,9 @@ use crate::node;
 /// Opaque to C.
 #[repr(C)]
 pub struct RequestHandle([u8; 0]);
+
+/// What memory is for that there may be too little of.
+const MEMORY: &str = "of a collective";
 
 static REQUESTS: Table<Request> = Table::new(Kind::Request);
 
@@ -102,26 +106,6 @@ unsafe fn counts_from_c(is_needed: bool, counts: *const usize, size: u32) -> Res
     Ok(unsafe { slice::from_raw_parts(counts, size as usize) }.to_vec())
 }
 
-/// Room for so many bytes, which C decides: a library does not abort.
-fn room(bytes: usize) -> Result<Vec<u8>> {
-    let mut room = Vec::new();
-    room.try_reserve_exact(bytes)
-        .map_err(|_| Error::new(ErrorKind::NoMemory, format!("{bytes} bytes of a collective")))?;
-    Ok(room)
-}
-
-fn zeroed(bytes: usize) -> Result<Vec<u8>> {
-    let mut zeroed = room(bytes)?;
-    zeroed.resize(bytes, 0);
-    Ok(zeroed)
-}
-
-fn copied(bytes: &[u8]) -> Result<Vec<u8>> {
-    let mut copy = room(bytes.len())?;
-    copy.extend_from_slice(bytes);
-    Ok(copy)
-}
-
 /// What C wants to happen.
 #[derive(Clone, Copy)]
 enum How {
@@ -177,7 +161,7 @@ unsafe fn collective(
         // One array for both: the input is kept, since two borrows of it cannot be.
         let kept: Vec<u8>;
         let input = if overlaps {
-            kept = copied(input)?;
+            kept = vectors::copied(input, MEMORY)?;
             &kept
         } else {
             input
@@ -195,7 +179,7 @@ unsafe fn collective(
         };
         // What a broadcast's root gives stands in its output; elsewhere the output is only written.
         let reads_output = call.kind == Asked::Bcast && alone.index() == call.root;
-        let result = if reads_output { copied(output)? } else { zeroed(gives)? };
+        let result = if reads_output { vectors::copied(output, MEMORY)? } else { vectors::defaults(gives, MEMORY)? };
         let pending = alone.start(&call, input, result)?;
         let handle = REQUESTS.insert(session, Request { group, pending: Mutex::new(pending), output: to })?;
         // SAFETY: not NULL, and the caller lets it be written.

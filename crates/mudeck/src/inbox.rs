@@ -277,19 +277,17 @@ impl Inbox {
     /// True if a retrieve would find something.
     pub fn has_work(&mut self) -> bool {
         self.hear_bells();
-        self.has_hot_work() || self.note_vain_look() && self.has_hot_work()
-    }
-
-    fn has_hot_work(&self) -> bool {
-        self.hot.rings.iter().any(|index| {
-            let Some(ring) = &self.rings[*index] else { return false };
+        let has_work = |ring: &Ring| {
             // A node that left in order tells nothing.
             ring.receiver.has_next() || ring.ended == Some(Ended::Lost)
-        })
+        };
+        self.hot.rings.iter().any(|index| self.rings[*index].as_ref().is_some_and(has_work)) || self.doubt()
     }
 
-    /// Nothing was found: true if rings were made hot that were in doubt.
-    pub fn note_vain_look(&mut self) -> bool {
+    /// A turn or a look in vain is over. Now and then one looks again at rings that were made cold a while ago; true if some have
+    /// something, and are hot now.
+    #[inline]
+    pub fn doubt(&mut self) -> bool {
         self.doubts.note_turn() && self.look_again()
     }
 
@@ -364,9 +362,7 @@ impl Inbox {
     fn next_turn(&mut self) {
         self.turn = 0;
         self.hot.next();
-        if self.doubts.note_turn() {
-            self.look_again();
-        }
+        self.doubt();
     }
 
     /// Looks at rings that were made cold a while ago; true if some have something, and are hot now.
@@ -374,12 +370,18 @@ impl Inbox {
     fn look_again(&mut self) -> bool {
         let mut is_any = false;
         while let Some(index) = self.doubts.next() {
-            if self.rings.get(index).and_then(Option::as_ref).is_some_and(Ring::is_unheard) {
-                self.heat(index);
-                is_any = true;
-            }
+            is_any |= self.heat_unheard(index);
         }
         is_any
+    }
+
+    /// Makes a ring hot that has something and at which nobody looks; true if it is one.
+    fn heat_unheard(&mut self, index: usize) -> bool {
+        let is_unheard = self.rings.get(index).and_then(Option::as_ref).is_some_and(Ring::is_unheard);
+        if is_unheard {
+            self.heat(index);
+        }
+        is_unheard
     }
 
     fn take_from(
@@ -440,10 +442,7 @@ impl Inbox {
         self.hear_bells();
         let mut is_any = false;
         for index in 0..self.rings.len() {
-            if self.rings[index].as_ref().is_some_and(Ring::is_unheard) {
-                self.heat(index);
-                is_any = true;
-            }
+            is_any |= self.heat_unheard(index);
         }
         is_any
     }

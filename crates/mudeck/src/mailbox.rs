@@ -356,7 +356,7 @@ impl Mailbox {
             Ok(result) => result,
             // Who polls without a timeout never sleeps.
             Err(Interrupted::Deadline)
-                if core.inbox.lock().note_vain_look()
+                if core.inbox.lock().doubt()
                     && let Some(result) = retrieving.look() =>
             {
                 result

@@ -609,7 +609,7 @@ fn pass_listener(listener: Option<&ParentOnly>, socket: &Socket) {
 }
 
 fn watch_process(epoll: &OwnedFd, member: &mut Member, key: u64) {
-    if let Some(process) = process::pid_here(member.word).and_then(|pid| process::open(pid).ok())
+    if let Some(process) = process::open_here(member.word)
         && watch(epoll, &process, key | PROCESS).is_ok()
     {
         member.process = Some(process);

@@ -433,7 +433,7 @@ impl Control {
     }
 
     fn watch_process(&self, peer: &Peer, word: u64) {
-        if let Some(process) = process::pid_here(word).and_then(|pid| process::open(pid).ok())
+        if let Some(process) = process::open_here(word)
             && let Some(process) = peer.set_process(process)
         {
             let _ = self.watch(process, (PEERS + u64::from(peer.number().0)) | PROCESS);

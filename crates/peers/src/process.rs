@@ -30,6 +30,11 @@ pub fn open(pid: u32) -> Result<OwnedFd, Errno> {
     pidfd_open(pid, PidfdFlags::empty())
 }
 
+/// As [`open`], of the process that stands so in the job's table; `None` if there is no handle of it here.
+pub fn open_here(word: u64) -> Option<OwnedFd> {
+    pid_here(word).and_then(|pid| open(pid).ok())
+}
+
 /// True if it is certain that the process with this number has ended.
 pub fn pid_has_ended(pid: u32) -> bool {
     open(pid).map_or_else(|errno| errno == Errno::SRCH, |process| has_ended(&process))

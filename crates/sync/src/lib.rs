@@ -27,6 +27,7 @@ mod spin;
 mod spot;
 mod spread;
 mod thread;
+pub mod vectors;
 mod visitor;
 mod wait;
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use deck_testkit::{Failure, Job, Process, SOON};
+use deck_testkit::{Failure, Job, Process, SOON, join_group};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_deck-faults-node");
 
@@ -14,21 +14,12 @@ fn expect_lost(failure: &Failure, victim: &Process) {
 
 /// All join the group "g", in the order of indexes.
 fn join(members: &[&Process]) {
-    join_with("", members);
+    join_group("g", "", members);
 }
 
 /// The same group, where calls end with the member's own part.
 fn join_own(members: &[&Process]) {
-    join_with("own", members);
-}
-
-fn join_with(options: &str, members: &[&Process]) {
-    for (index, member) in members.iter().enumerate() {
-        member.tell("g", &format!("join-group g {} {index} {} {options}", members.len(), SOON.as_millis()));
-    }
-    for member in members {
-        member.answer("g").expect("it lives").result.expect("it joins");
-    }
+    join_group("g", "own", members);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use deck_testkit::{Job, MemoryGroup, Process, SOON};
+use deck_testkit::{Job, MemoryGroup, Process, SOON, join_group};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_deck-faults-node");
 
@@ -50,19 +50,11 @@ fn a_small_budget_holds_posts_back_with_an_error_that_says_what_to_do() {
     job.end();
 }
 
-/// Both join the group "g".
-fn join(members: [&Process; 2]) {
-    for (index, member) in members.into_iter().enumerate() {
-        member.tell("g", &format!("join-group g 2 {index} {}", SOON.as_millis()));
-    }
-    members.into_iter().for_each(|member| drop(member.answer("g").unwrap().words()));
-}
-
 #[test]
 fn a_collective_may_be_larger_than_budget_and_heap() {
     let job = Job::launched(PROGRAM);
     let members = [(); 2].map(|()| job.node_with(&[("DECK_HEAP", "8M"), ("DECK_BUDGET", "100K")]));
-    join(members.each_ref());
+    join_group("g", "", &members.each_ref());
     for kind in ["bcast", "reduce", "gather", "scatter", "allreduce", "allgather"] {
         members.iter().for_each(|member| member.tell("g", &format!("collective g {kind} 2000000 2 20000")));
         for member in &members {
@@ -78,7 +70,7 @@ fn a_collective_for_which_there_is_no_memory_goes_on_when_called_again() {
     let job = Job::launched(PROGRAM);
     let root = job.node_with(&[("DECK_HEAP", "8M"), ("DECK_BUDGET", "1G")]);
     let other = job.node();
-    join([&root, &other]);
+    join_group("g", "", &[&root, &other]);
     other.mailbox_for("box", 64);
     root.clone_mailbox("box");
     let (posted, end) = root.try_post("box", 0, 64, 3 << 20, Duration::from_millis(100));

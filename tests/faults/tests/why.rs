@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use std::sync::mpsc::{TryRecvError, channel};
 use std::time::Instant;
 
-use deck_testkit::{Job, SOON, products};
+use deck_testkit::{Job, SOON, join_group, products};
 use serde_json::{Value, json};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_deck-faults-node");
@@ -203,12 +203,7 @@ fn a_collective_that_cannot_end_tells_who_is_absent_and_where_it_is_instead() {
     let job = Job::launched(program());
     let [zero, one, two] = job.nodes();
     two.mailbox("elsewhere");
-    for (index, node) in [&zero, &one, &two].into_iter().enumerate() {
-        node.tell("g", &format!("join-group g 3 {index} {}", SOON.as_millis()));
-    }
-    for node in [&zero, &one, &two] {
-        node.answer("g").unwrap().words();
-    }
+    join_group("g", "", &[&zero, &one, &two]);
     zero.tell("g", "collective g barrier 0 1 40000");
     one.tell("g", "collective g barrier 0 1 40000");
     two.tell("g", "retrieve elsewhere 40000");
@@ -237,10 +232,7 @@ fn a_collective_that_cannot_end_tells_who_is_absent_and_where_it_is_instead() {
 fn a_wait_for_members_has_begun_when_it_began_whoever_comes_meanwhile() {
     let job = Job::launched(program());
     let [zero, one] = job.nodes();
-    for (index, node) in [&zero, &one].into_iter().enumerate() {
-        node.tell("g", &format!("join-group g 2 {index} {}", SOON.as_millis()));
-    }
-    [&zero, &one].into_iter().for_each(|node| drop(node.answer("g").unwrap().words()));
+    join_group("g", "", &[&zero, &one]);
     zero.tell("g", "collective g barrier 0 1 40000");
     one.tell("w", "join-group half 2 0 40000");
     let (before, looked) = (waits(job.name(), 2), Instant::now());
@@ -262,10 +254,7 @@ fn a_wait_for_members_has_begun_when_it_began_whoever_comes_meanwhile() {
 fn who_waits_for_the_last_group_of_a_name_to_end_is_told_who_is_still_in_it() {
     let job = Job::launched(program());
     let [zero, one, two] = job.nodes();
-    for (index, node) in [&zero, &one].into_iter().enumerate() {
-        node.tell("g", &format!("join-group g 2 {index} {}", SOON.as_millis()));
-    }
-    [&zero, &one].into_iter().for_each(|node| drop(node.answer("g").unwrap().words()));
+    join_group("g", "", &[&zero, &one]);
     zero.ask_in("g", "leave-group g").words();
     two.tell("g", "join-group g 2 0 40000");
     let told = waits(job.name(), 1);
@@ -285,10 +274,7 @@ fn an_absent_member_is_looked_for_in_the_thread_that_called_last() {
     let job = Job::launched(program());
     let [zero, one] = job.nodes();
     one.mailbox("elsewhere");
-    for (index, node) in [&zero, &one].into_iter().enumerate() {
-        node.tell("joins", &format!("join-group g 2 {index} {}", SOON.as_millis()));
-    }
-    [&zero, &one].into_iter().for_each(|node| drop(node.answer("joins").unwrap().words()));
+    join_group("joins", "", &[&zero, &one]);
     [&zero, &one].into_iter().for_each(|node| node.tell("calls", "collective g barrier 0 1 40000"));
     [&zero, &one].into_iter().for_each(|node| drop(node.answer("calls").unwrap().words()));
     one.tell("calls", "retrieve elsewhere 40000");
@@ -309,10 +295,7 @@ fn an_absent_member_is_looked_for_in_the_thread_that_called_last() {
 fn members_that_are_ahead_tell_for_whom_they_wait() {
     let job = Job::launched(program());
     let nodes: [_; 3] = job.nodes();
-    for (index, node) in nodes.iter().enumerate() {
-        node.tell("g", &format!("join-group g 3 {index} {} own", SOON.as_millis()));
-    }
-    nodes.iter().for_each(|node| drop(node.answer("g").unwrap().words()));
+    join_group("g", "own", &nodes.each_ref());
     for node in [&nodes[0], &nodes[2]] {
         node.tell("g", "collective g bcast 1 1000 40000");
     }
@@ -331,10 +314,7 @@ fn members_that_are_ahead_tell_for_whom_they_wait() {
 fn pieces_of_a_collective_that_flow_no_more_tell_who_keeps_them_up() {
     let job = Job::launched(program());
     let nodes: [_; 3] = job.nodes();
-    for (index, node) in nodes.iter().enumerate() {
-        node.tell("g", &format!("join-group g 3 {index} {}", SOON.as_millis()));
-    }
-    nodes.iter().for_each(|node| drop(node.answer("g").unwrap().words()));
+    join_group("g", "", &nodes.each_ref());
     nodes.iter().for_each(|node| node.tell("g", "collective g allgather 1000000 1000000 40000"));
     nodes[2].stop();
     let told = waits(job.name(), 2);

@@ -10,6 +10,7 @@ use std::time::Duration;
 use crate::Chance;
 use crate::job::repeat;
 use crate::leftovers::{JOB_MARK, kill_orphans};
+use crate::process::state_of;
 use crate::watchdog::Watchdog;
 
 /// How long the nodes of a job may take.
@@ -103,13 +104,12 @@ impl Application {
     /// # Panics
     /// If it is gone.
     pub fn wait_until_stopped(&self, node: usize) {
-        let path = format!("/proc/{}/stat", self.nodes[node].id());
+        let pid = self.nodes[node].id();
         loop {
-            let stat = fs::read_to_string(&path).expect("it was started");
-            match stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().next()) {
-                Some("T") => return,
-                Some("Z") | None => panic!("{path}: it has ended"),
-                _ => std::thread::yield_now(),
+            match state_of(pid) {
+                Some('T') => return,
+                Some('Z') | None => panic!("process {pid} has ended"),
+                Some(_) => std::thread::yield_now(),
             }
         }
     }

@@ -36,6 +36,20 @@ fn retrieved(answer: Answer) -> Result<Retrieved, Failure> {
     answer.result.map(|words| read(&words).unwrap_or_else(|| panic!("not a retrieved message: {words}")))
 }
 
+/// All join the group "g", in the order of indexes, by threads of their own for the lane `lane`. `options` follow the command.
+///
+/// # Panics
+/// If one does not join.
+#[track_caller]
+pub fn join_group(lane: &str, options: &str, members: &[&Process]) {
+    for (index, member) in members.iter().enumerate() {
+        member.tell(lane, &format!("join-group g {} {index} {} {options}", members.len(), SOON.as_millis()));
+    }
+    for member in members {
+        member.answer(lane).expect("it lives").result.expect("it joins");
+    }
+}
+
 impl Process {
     /// Creates a mail box.
     #[track_caller]

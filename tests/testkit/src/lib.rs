@@ -25,7 +25,7 @@ pub mod program;
 mod watchdog;
 
 pub use answer::{Answer, Failure};
-pub use calls::{Retrieved, SOON};
+pub use calls::{Retrieved, SOON, join_group};
 pub use chance::Chance;
 pub use deck_mudeck::NodeId;
 pub use job::Job;

@@ -75,6 +75,13 @@ pub struct Process {
     number: Option<NodeId>,
 }
 
+/// What the kernel says that a process does: 'T' if it is stopped, 'Z' if it has ended and nobody has waited for it (proc_pid_stat(5)).
+/// `None` if there is none.
+pub(crate) fn state_of(pid: u32) -> Option<char> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat.rsplit(')').next()?.trim_start().chars().next()
+}
+
 impl Process {
     pub(crate) fn new(mut child: Child) -> Process {
         let input = Mutex::new(child.stdin.take());
@@ -189,11 +196,7 @@ impl Process {
 
     /// Returns once the kernel has stopped it, which it may have asked for itself.
     pub fn await_stop(&self) {
-        let is_stopped = || {
-            let stat = fs::read_to_string(format!("/proc/{}/stat", self.pid)).unwrap_or_default();
-            stat.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with('T'))
-        };
-        while !is_stopped() {
+        while state_of(self.pid) != Some('T') {
             std::thread::yield_now();
         }
     }

@@ -9,11 +9,14 @@ use std::time::Duration;
 
 use deck_mudeck::{Element, Error, ErrorKind, Result};
 use deck_segment::content::Way;
-use deck_sync::Deadline;
+use deck_sync::{Deadline, vectors};
 
 use super::Group;
 use super::call::{Call, Kind};
 use super::progress::Progress;
+
+/// What memory is for that there may be too little of.
+const MEMORY: &str = "for a collective that is started";
 
 /// Where the result is put.
 pub(super) type Slot = Arc<Mutex<Outcome>>;
@@ -46,28 +49,6 @@ pub struct Pending<T: Element> {
     kind: Kind,
     slot: Slot,
     _elements: PhantomData<T>,
-}
-
-/// Room for `count` elements: how many there are others decide, and a library does not abort.
-fn room<T>(count: usize) -> Result<Vec<T>> {
-    let mut elements = Vec::new();
-    elements.try_reserve_exact(count).map_err(|_| {
-        let bytes = count.saturating_mul(size_of::<T>());
-        Error::new(ErrorKind::NoMemory, format!("{bytes} bytes for a collective that is started"))
-    })?;
-    Ok(elements)
-}
-
-fn zeroed<T: Element>(count: usize) -> Result<Vec<T>> {
-    let mut elements = room(count)?;
-    elements.resize(count, T::default());
-    Ok(elements)
-}
-
-fn copied(bytes: &[u8]) -> Result<Vec<u8>> {
-    let mut copy = room(bytes.len())?;
-    copy.extend_from_slice(bytes);
-    Ok(copy)
 }
 
 impl<T: Element> Pending<T> {
@@ -103,7 +84,7 @@ impl<T: Element> Pending<T> {
         let mut elements = match &*outcome {
             Outcome::UnderWay => return Ok(None),
             // Before it is taken: where there is no memory, it can be asked for again.
-            Outcome::Done(Ok(bytes)) => zeroed(bytes.len() / size_of::<T>())?,
+            Outcome::Done(Ok(bytes)) => vectors::defaults(bytes.len() / size_of::<T>(), MEMORY)?,
             Outcome::Done(Err(_)) | Outcome::Taken => Vec::new(),
         };
         match std::mem::replace(&mut *outcome, Outcome::Taken) {
@@ -129,13 +110,14 @@ impl Group {
     ///
     /// # Errors
     /// As [`Group::call`] without those of waiting; [`ErrorKind::Invalid`] while a blocking call that timed out is under
-    /// way; [`ErrorKind::NoMemory`] if there is none for copies of input and output: nothing was started. Where there is no memory for what this member contributes, [`Pending::test`] and [`Pending::wait`] say so.
+    /// way; [`ErrorKind::NoMemory`] if there is none for copies of input and output: nothing was started. Where there is no memory
+    /// for what this member contributes, [`Pending::test`] and [`Pending::wait`] say so.
     pub fn start<T: Element>(&mut self, call: &Call, input: &[T], output: Vec<T>) -> Result<Pending<T>> {
         let (input, output) = (T::as_bytes(input), T::as_bytes(&output));
         self.check_new(call, input.len(), output.len())?;
         let way = self.alike(call, input, output).map_or(Way::ThroughCaches, |alike| self.ways.best(alike));
         let slot = Arc::new(Mutex::new(Outcome::UnderWay));
-        let (input, output) = (copied(input)?, copied(output)?);
+        let (input, output) = (vectors::copied(input, MEMORY)?, vectors::copied(output, MEMORY)?);
         self.queue.push_back(Started {
             progress: Progress::new(call, &self.member, way),
             input,
@@ -290,6 +272,6 @@ impl Group {
     /// Starts a call with an output of the size that it needs.
     fn start_sized<T: Element>(&mut self, call: &Call, input: &[T]) -> Result<Pending<T>> {
         let (_, bytes) = call.bytes(self.index(), self.size())?;
-        self.start(call, input, zeroed(bytes / size_of::<T>())?)
+        self.start(call, input, vectors::defaults(bytes / size_of::<T>(), MEMORY)?)
     }
 }
