@@ -14,9 +14,10 @@ use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use deck_segment::Seat;
-use deck_sync::{Error, ErrorKind, NodeId, Result, point};
+use deck_sync::{Deadline, Error, ErrorKind, NodeId, Result, point};
 use rustix::event::epoll;
 use rustix::io::Errno;
 
@@ -27,15 +28,19 @@ use crate::objects::Objects;
 use crate::process;
 use crate::socket::{Received, Socket, pair};
 use crate::table::Table;
+use crate::watched::{Process, Watched};
 use crate::wire::{Frame, Refused};
 
 const STOP: u64 = 0;
 const LISTENER: u64 = 1;
+const WAKE: u64 = 2;
 const FIRST_MEMBER: u64 = 16;
 /// Added to a member's key for the descriptor of its process.
 const PROCESS: u64 = 1 << 32;
 /// How often frames for a process that does not read are tried again.
-const SEND_EVERY_NS: i64 = 20_000_000;
+const SEND_EVERY: Duration = Duration::from_millis(20);
+/// How long a node may take to come again whose connection has ended, or of whose process nothing is known.
+const COME_AGAIN: Duration = Duration::from_millis(500);
 /// `broker` field of [`Frame::Welcome`] when the broker is no node.
 pub(crate) const NO_NODE: u64 = u64::MAX;
 
@@ -43,7 +48,7 @@ pub(crate) const NO_NODE: u64 = u64::MAX;
 struct Member {
     socket: Arc<Socket>,
     node: Option<(NodeId, Seat)>,
-    process: Option<OwnedFd>,
+    process: Option<Watched>,
     /// As it stands in the job's table.
     word: u64,
     /// How often the node had said that it was still here; 0 if it joined here.
@@ -54,9 +59,12 @@ struct Member {
 
 /// A process that has no connection here but is still to be heard of.
 struct Absent {
-    /// The key that its end is told by.
+    /// The key that its end is told by, if anything watches it.
     key: u64,
-    _process: OwnedFd,
+    _process: Option<Watched>,
+    /// When it is given up; or when somebody looks whether its process is still there, if that has no handle.
+    until: Deadline,
+    is_looked_at: bool,
 }
 
 /// A gone node on its way out.
@@ -94,6 +102,8 @@ struct Shared {
     state: Mutex<State>,
     epoll: Arc<OwnedFd>,
     stop: OwnedFd,
+    /// Another thread has changed something that the broker's waits for.
+    wake: OwnedFd,
 }
 
 /// Serves one job from a thread of its own until dropped.
@@ -126,7 +136,9 @@ impl Broker {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)
             .map_err(|errno| Error::system("making an epoll", errno.raw_os_error()))?;
         let stop = crate::wakeup::new()?;
+        let wake = crate::wakeup::new()?;
         watch(&epoll, &stop, STOP)?;
+        watch(&epoll, &wake, WAKE)?;
         let epoll = Arc::new(epoll);
         let state = State {
             epoll: epoll.clone(),
@@ -143,7 +155,7 @@ impl Broker {
             node: NO_NODE,
             network: namespace::network(),
         };
-        let shared = Arc::new(Shared { state: Mutex::new(state), epoll, stop });
+        let shared = Arc::new(Shared { state: Mutex::new(state), epoll, stop, wake });
         let serving = shared.clone();
         let thread = std::thread::Builder::new()
             .name("deck-broker".into())
@@ -160,7 +172,8 @@ impl Broker {
         let (ours, theirs) = pair()?;
         let mut state = self.shared.lock();
         let invitation = state.invited.len();
-        state.add(&self.shared.epoll, ours, Some(invitation))?;
+        let added = state.add(&self.shared.epoll, ours, Some(invitation));
+        added.map_err(|_| Error::new(ErrorKind::System, "watching a descriptor"))?;
         state.invited.push(None);
         // The other end belongs to a program that knows nothing of our non-blocking habit until DECK takes it over.
         Ok(theirs)
@@ -207,9 +220,13 @@ impl Shared {
         loop {
             events.clear();
             let space = rustix::buffer::spare_capacity(&mut events);
-            // Frames for somebody who did not read wait to be sent.
-            let timeout = rustix::event::Timespec { tv_sec: 0, tv_nsec: SEND_EVERY_NS };
-            if let Err(errno) = epoll::wait(&*self.epoll, space, is_backed_up.then_some(&timeout))
+            // Frames for somebody who did not read wait to be sent, and who went without a word may come again.
+            let send = is_backed_up.then_some(SEND_EVERY);
+            let timeout = send.into_iter().chain(self.lock().next_to_give_up()).min().map(|timeout| {
+                let (tv_sec, tv_nsec) = (timeout.as_secs() as i64, i64::from(timeout.subsec_nanos()));
+                rustix::event::Timespec { tv_sec, tv_nsec }
+            });
+            if let Err(errno) = epoll::wait(&*self.epoll, space, timeout.as_ref())
                 && errno != rustix::io::Errno::INTR
             {
                 return;
@@ -218,14 +235,16 @@ impl Shared {
             for event in &events {
                 match event.data.u64() {
                     STOP => return,
+                    WAKE => crate::wakeup::hush(&self.wake),
                     LISTENER => state.accept(&self.epoll),
                     key if key & PROCESS != 0 => {
                         state.process_ended(key & !PROCESS);
                         state.absent_ended(key & !PROCESS);
                     }
-                    key => state.serve_member(&self.epoll, key),
+                    key => state.serve_member(key),
                 }
             }
+            state.give_up();
             is_backed_up = state.members.values().fold(false, |is_backed_up, member| {
                 let socket = &member.socket;
                 (socket.is_backed_up() && socket.send_waiting()) || is_backed_up
@@ -235,10 +254,14 @@ impl Shared {
 }
 
 impl State {
-    fn add(&mut self, epoll: &OwnedFd, fd: OwnedFd, invitation: Option<usize>) -> Result<u64> {
+    /// # Errors
+    /// The connection, if it cannot be watched.
+    fn add(&mut self, epoll: &OwnedFd, fd: OwnedFd, invitation: Option<usize>) -> Result<u64, OwnedFd> {
         let key = self.next;
         self.next += 1;
-        watch(epoll, &fd, key)?;
+        if watch(epoll, &fd, key).is_err() {
+            return Err(fd);
+        }
         let socket = Arc::new(Socket::new(fd));
         self.members.insert(key, Member { socket, node: None, process: None, word: 0, attempt: 0, invitation });
         Ok(key)
@@ -264,18 +287,23 @@ impl State {
         let Ok(fd) = accepted else { return };
         let is_ours = rustix::net::sockopt::socket_peercred(&fd)
             .is_ok_and(|peer| peer.uid.as_raw() == rustix::process::geteuid().as_raw());
-        if is_ours {
-            let _ = self.add(epoll, fd, None);
-        } else {
-            let _ = Socket::new(fd).send(&Frame::Refuse { reason: Refused::User as u64 }, None);
+        // Whoever is turned away without a word takes the broker for dead.
+        let refuse = |fd, reason| {
+            let _ = Socket::new(fd).send(&Frame::Refuse { reason: reason as u64 }, None);
+        };
+        if !is_ours {
+            return refuse(fd, Refused::User);
+        }
+        if let Err(fd) = self.add(epoll, fd, None) {
+            refuse(fd, Refused::Descriptors);
         }
     }
 
-    fn serve_member(&mut self, epoll: &OwnedFd, key: u64) {
+    fn serve_member(&mut self, key: u64) {
         while let Some(member) = self.members.get(&key) {
             match member.socket.receive() {
                 Received::Nothing => return,
-                Received::Frame(frame, _) => self.handle(epoll, key, frame),
+                Received::Frame(frame, _) => self.handle(key, frame),
                 Received::End | Received::Nonsense => {
                     self.connection_ended(key);
                     self.members.remove(&key);
@@ -285,16 +313,16 @@ impl State {
         }
     }
 
-    fn handle(&mut self, epoll: &OwnedFd, key: u64, frame: Frame) {
+    fn handle(&mut self, key: u64, frame: Frame) {
         match frame {
             Frame::Join { process, network, fences, retries } => {
                 if retries > 0 {
                     self.forget_unanswered(process);
                 }
-                self.join(epoll, key, process, network, fences != 0);
+                self.join(key, process, network, fences != 0);
             }
             Frame::Rejoin { number, seat, process, attempt } => {
-                self.rejoin(epoll, key, [number, seat, process], attempt);
+                self.rejoin(key, [number, seat, process], attempt);
             }
             Frame::Connect { to } => self.introduce(key, to),
             Frame::Adopted { number } => self.answered(key, number, false),
@@ -308,17 +336,15 @@ impl State {
     /// The process that joins has asked a broker that died. If that one had given it a number, nobody ever heard of it.
     fn forget_unanswered(&mut self, process: u64) {
         let here = self.nodes();
-        // Numbers are given in order, and the broker died with this one: it is the last.
-        let last = self.table.live().last().copied();
         let is_its = |number: &NodeId| self.table.process_of(*number) == Some(process);
-        let unanswered = last.filter(|number| !here.contains(number) && is_its(number));
-        if let Some(number) = unanswered {
+        let unanswered = self.table.live().into_iter().filter(|number| !here.contains(number) && is_its(number));
+        for number in unanswered.collect::<Vec<_>>() {
             self.absent.remove(&number);
             self.depart(u64::MAX, number, false);
         }
     }
 
-    fn join(&mut self, epoll: &OwnedFd, key: u64, process: u64, network: u64, needs_fences: bool) {
+    fn join(&mut self, key: u64, process: u64, network: u64, needs_fences: bool) {
         let broker = self.node;
         let refusal = match self.members.get(&key) {
             Some(member) if member.node.is_some() => Some(Refused::Taken),
@@ -327,7 +353,7 @@ impl State {
         };
         let seated = match refusal {
             Some(reason) => Err(reason),
-            None => self.table.seat_node(process, needs_fences).map_err(|_| Refused::Full),
+            None => self.table.seat_node(process, needs_fences),
         };
         let Some(member) = self.members.get_mut(&key) else { return };
         match seated {
@@ -340,7 +366,7 @@ impl State {
                 if let Some(place) = member.invitation.and_then(|invitation| self.invited.get_mut(invitation)) {
                     *place = Some(number);
                 }
-                watch_process(epoll, member, key);
+                member.process = Process::watch(process, &self.epoll, key | PROCESS).watched();
                 let (number, seat) = (u64::from(number.0), u64::from(seat.0));
                 pass_listener(self.listener.as_ref(), &member.socket);
                 point("broker/seated");
@@ -349,7 +375,7 @@ impl State {
         }
     }
 
-    fn rejoin(&mut self, epoll: &OwnedFd, key: u64, [number, seat, process]: [u64; 3], attempt: u64) {
+    fn rejoin(&mut self, key: u64, [number, seat, process]: [u64; 3], attempt: u64) {
         let (Ok(number), Ok(seat)) = (u32::try_from(number), u16::try_from(seat)) else { return };
         let (number, seat) = (NodeId(number), Seat(seat));
         if !self.table.is_live(number) || self.table.seat_of(number) != Some(seat) {
@@ -369,7 +395,7 @@ impl State {
         member.node = Some((number, seat));
         member.attempt = attempt;
         member.word = process;
-        watch_process(epoll, member, key);
+        member.process = Process::watch(process, &self.epoll, key | PROCESS).watched();
         pass_listener(self.listener.as_ref(), &member.socket);
         let _ = member.socket.send(&Frame::Rejoined {}, None);
         // What it has missed.
@@ -427,13 +453,13 @@ impl State {
     }
 
     /// The end of a connection is the end of the node, except where nodes look for a new broker: who had asked one that ended
-    /// before it answered comes again by another connection.
+    /// before it answered comes again by another connection, soon. If its process runs and it does not, it runs another program.
     fn connection_ended(&mut self, key: u64) {
         let Some(member) = self.members.get_mut(&key) else { return };
         let node = member.node.map(|(number, _)| number).filter(|number| self.table.is_live(*number));
         if let Some(number) = node
             && member.invitation.is_none()
-            && let Some(absent) = self.watch_absent(number)
+            && let Some(absent) = self.watch_absent(number, COME_AGAIN)
         {
             self.absent.insert(number, absent);
             self.members.remove(&key);
@@ -456,26 +482,65 @@ impl State {
         for departure in self.departures.values_mut() {
             departure.keeper.take_if(|keeper| keeper.key == key);
         }
-        let ended: Vec<NodeId> =
-            self.absent.iter().filter(|(_, absent)| absent.key == key).map(|(number, _)| *number).collect();
-        for number in ended {
-            self.absent.remove(&number);
-            self.depart(u64::MAX, number, true);
-        }
+        self.absent_are_gone(|absent| absent.key == key);
         self.advance();
     }
 
-    /// Watches the process of a node that has no connection here; `None` if it has ended.
-    fn watch_absent(&mut self, number: NodeId) -> Option<Absent> {
-        let process = self
-            .table
-            .pid_of(number)
-            .and_then(|pid| process::open(pid).ok())
-            .filter(|process| !process::has_ended(process))?;
+    fn absent_are_gone(&mut self, which: impl Fn(&Absent) -> bool) {
+        let gone: Vec<NodeId> =
+            self.absent.iter().filter(|(_, absent)| which(absent)).map(|(number, _)| *number).collect();
+        for number in gone {
+            self.absent.remove(&number);
+            self.depart(u64::MAX, number, true);
+        }
+    }
+
+    /// In how long a node is given up that does not come again.
+    fn next_to_give_up(&self) -> Option<Duration> {
+        self.absent.values().filter_map(|absent| absent.until.remaining()).min()
+    }
+
+    /// Who should have come again by now and has not is gone.
+    fn give_up(&mut self) {
+        for (number, absent) in self.absent.iter_mut().filter(|(_, absent)| absent.is_looked_at) {
+            if absent.until.has_passed() && self.table.process_of(*number).is_some_and(process::is_there) {
+                absent.until = Deadline::after(COME_AGAIN);
+            }
+        }
+        self.absent_are_gone(|absent| absent.until.has_passed());
+    }
+
+    /// The process of a node that has no connection here, and a key for its end.
+    fn process(&mut self, number: NodeId) -> (Process, u64) {
         let key = self.next;
         self.next += 1;
-        watch(&self.epoll, &process, key | PROCESS).ok()?;
-        Some(Absent { key, _process: process })
+        let process = match self.table.process_of(number) {
+            Some(word) => Process::watch(word, &self.epoll, key | PROCESS),
+            None => Process::Ended,
+        };
+        (process, key)
+    }
+
+    /// Waits for a node that has no connection here, while its process runs at most `patience`; `None` if that has ended.
+    fn watch_absent(&mut self, number: NodeId, patience: Duration) -> Option<Absent> {
+        let (process, key) = self.process(number);
+        // Nobody tells the end of one that is unknown.
+        let (patience, is_looked_at) = match process {
+            Process::Ended => return None,
+            Process::Runs(_) => (patience, false),
+            Process::Unknown => (COME_AGAIN, patience > COME_AGAIN),
+        };
+        Some(Absent { key, _process: process.watched(), until: Deadline::after(patience), is_looked_at })
+    }
+
+    /// Waits for the end of a process that left the job and holds buffers of others. If nobody tells its end they are never free again.
+    fn watch_keeper(&mut self, number: NodeId) -> Option<Absent> {
+        match self.process(number) {
+            (Process::Ended, _) => None,
+            (process, key) => {
+                Some(Absent { key, _process: process.watched(), until: Deadline::NEVER, is_looked_at: false })
+            }
+        }
     }
 
     fn leave(&mut self, key: u64) {
@@ -518,7 +583,7 @@ impl State {
         let seat = self.table.seat_of(number).filter(|seat| self.table.node_on(*seat) == Some(number));
         let Some(seat) = seat.filter(|_| !self.departures.contains_key(&number)) else { return self.advance() };
         self.table.set_gone(number, is_lost);
-        let keeper = if self.table.keeps(seat) { self.watch_absent(number) } else { None };
+        let keeper = if self.table.keeps(seat) { self.watch_keeper(number) } else { None };
         let lost = self.table.state(number) == Some(crate::NodeState::Lost);
         let awaited = self.others();
         let frame = Frame::Gone { number: u64::from(number.0), seat: u64::from(seat.0), lost: u64::from(lost) };
@@ -576,7 +641,7 @@ impl State {
             }
             if !self.table.is_live(number) {
                 self.depart(u64::MAX, number, false);
-            } else if let Some(absent) = self.watch_absent(number) {
+            } else if let Some(absent) = self.watch_absent(number, Duration::MAX) {
                 self.absent.insert(number, absent);
             } else {
                 self.depart(u64::MAX, number, true);
@@ -592,6 +657,7 @@ impl Broker {
     /// See `State::take_stock`.
     pub(crate) fn take_stock(&self) {
         self.shared.lock().take_stock();
+        crate::wakeup::ring(&self.shared.wake);
     }
 
     /// The nodes that have come (again) to this broker.
@@ -605,30 +671,5 @@ impl Broker {
 fn pass_listener(listener: Option<&ParentOnly>, socket: &Socket) {
     if let Some(listener) = listener {
         let _ = socket.send(&Frame::Listener {}, Some(listener.as_fd()));
-    }
-}
-
-fn watch_process(epoll: &OwnedFd, member: &mut Member, key: u64) {
-    if let Some(process) = process::open_here(member.word)
-        && watch(epoll, &process, key | PROCESS).is_ok()
-    {
-        member.process = Some(process);
-    }
-}
-
-/// Why the broker refused, as an error for the one who wanted to join.
-pub(crate) fn refused(reason: u64) -> Error {
-    match Refused::from_word(reason) {
-        Refused::Full => Error::new(ErrorKind::NoMemory, format!("joining: the job has {} nodes already", Seat::COUNT)),
-        Refused::Network => Error::new(ErrorKind::Access, "joining: the job runs in another network namespace")
-            .with_remedy("start all nodes of a job in the same container or network namespace"),
-        Refused::User => Error::new(ErrorKind::Access, "joining: the job belongs to another user"),
-        Refused::Taken => Error::new(ErrorKind::Invalid, "joining: this place in the job is taken by another process")
-            .with_remedy("start one node for each place: deck run -n N"),
-        Refused::Descriptors => {
-            Error::new(ErrorKind::NoMemory, "joining: the node that listens for the job has no descriptors left")
-                .with_remedy("raise its limit (ulimit -n), or let it close files")
-        }
-        other => Error::new(ErrorKind::Corrupt, format!("joining: the broker refused ({other:?})")),
     }
 }

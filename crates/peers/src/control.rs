@@ -1,23 +1,27 @@
 //! The control thread of a node: asleep in epoll until another node wants something or is gone.
 
-use std::collections::hash_map::Entry;
+use std::collections::BTreeSet;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, PoisonError, Weak};
 use std::time::Duration;
 
-use deck_segment::{HeapMemory, Seat};
+use deck_segment::Seat;
 use deck_sync::atomic::Ordering;
 use deck_sync::{Deadline, Error, ErrorKind, NodeId, Result, barrier, point};
 use rustix::event::{Timespec, epoll};
 
-use crate::broker::Broker;
 use crate::fork::ParentOnly;
 use crate::membership::{Granted, Membership};
 use crate::peer::Peer;
 use crate::socket::{Received, Socket};
 use crate::strangers::Strangers;
 use crate::wire::{Frame, Refused};
-use crate::{process, rendezvous, wakeup};
+use crate::{process, wakeup};
+
+mod heaps;
+mod take_over;
+
+use heaps::pass_heap;
 
 const WAKE: u64 = 0;
 const BROKER: u64 = 1;
@@ -35,6 +39,8 @@ const TICK_LAST: Duration = Duration::from_secs(1);
 /// How often a node looks for the new broker, and how long the new broker waits for all to come.
 const LOOK_FOR_BROKER: Duration = Duration::from_millis(5);
 const TAKE_STOCK_AFTER: Duration = Duration::from_millis(500);
+/// Questions of peers whose heaps there is no room for, at most.
+const PUT_OFF_MAX: usize = 4096;
 
 pub struct Control {
     membership: Weak<Membership>,
@@ -45,10 +51,18 @@ pub struct Control {
     is_orphan: bool,
     /// The node that was asked to be the new broker.
     asked_broker: Option<NodeId>,
+    /// It answered that it has no room for this node now, and when it is asked again.
+    is_refused: bool,
+    ask_broker_at: Deadline,
     /// How often this node has come to a new broker.
     attempts: u64,
     take_stock_at: Option<Deadline>,
     strangers: Strangers,
+    /// Who has passed whose heap that this process had no room for, and when they are asked to pass it again.
+    missing: BTreeSet<(NodeId, NodeId)>,
+    ask_at: Deadline,
+    /// What peers have asked for whose own heap is missing.
+    put_off: Vec<(NodeId, Frame)>,
 }
 
 impl Control {
@@ -61,9 +75,14 @@ impl Control {
             tick: None,
             is_orphan: false,
             asked_broker: None,
+            is_refused: false,
+            ask_broker_at: Deadline::NOW,
             attempts: 0,
             take_stock_at: None,
             strangers: Strangers::default(),
+            missing: BTreeSet::new(),
+            ask_at: Deadline::NEVER,
+            put_off: Vec::new(),
         };
         control.watch(&membership.wake, WAKE)?;
         let broker = membership.broker.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -154,14 +173,17 @@ impl Control {
         if broker.is_backed_up() && broker.send_waiting() {
             at_latest(TICK_FIRST);
         }
+        if let Some(left) = self.ask_for_the_missing(membership) {
+            at_latest(left);
+        }
         for node in self.strangers.look(membership, &self.epoll, STRANGER) {
             self.stranger_ended(membership, node);
         }
-        if self.is_orphan {
+        if self.is_orphan && self.ask_broker_at.has_passed() {
             self.find_broker(membership);
-            if self.is_orphan {
-                at_latest(LOOK_FOR_BROKER);
-            }
+        }
+        if self.is_orphan {
+            at_latest(self.ask_broker_at.remaining().unwrap_or(LOOK_FOR_BROKER).max(LOOK_FOR_BROKER));
         }
         if let Some(at) = self.take_stock_at {
             if at.has_passed() || self.everybody_has_come(membership) {
@@ -184,6 +206,11 @@ impl Control {
                 Received::Frame(frame, passed) => self.handle_broker(membership, &broker, frame, passed),
                 Received::End | Received::Nonsense => {
                     let _ = epoll::delete(&self.epoll, broker.as_fd());
+                    if std::mem::take(&mut self.is_refused) {
+                        // It lives, and has no descriptor for this node now: it is asked again.
+                        (self.asked_broker, self.ask_broker_at) = (None, Deadline::after(ASK_EVERY));
+                        return;
+                    }
                     // A broker hangs up on a node that leaves. SeqCst: leaving sets it before it says so to anybody.
                     if !membership.has_left.load(Ordering::SeqCst) {
                         self.broker_gone(membership);
@@ -205,8 +232,13 @@ impl Control {
                 }
             }
             Frame::Listener {} => {
-                *membership.listener.lock().unwrap_or_else(PoisonError::into_inner) = passed.map(ParentOnly::new)
+                // Without a descriptor for it what there is is as good.
+                if let Some(listener) = passed {
+                    let listener = Some(ParentOnly::new(listener));
+                    *membership.listener.lock().unwrap_or_else(PoisonError::into_inner) = listener;
+                }
             }
+            Frame::Refuse { .. } => self.is_refused = self.is_orphan,
             Frame::Rejoined {} => (self.is_orphan, self.asked_broker) = (false, None),
             Frame::Gone { number, seat, lost } => {
                 let Ok(number) = u32::try_from(number) else { return };
@@ -257,9 +289,7 @@ impl Control {
         }
         let Some(socket) = peer.socket() else { return };
         let _ = self.watch(socket.as_fd(), PEERS + u64::from(number.0));
-        let (number, seat) = (u64::from(membership.number.0), u64::from(membership.seat.0));
-        let hello = Frame::Hello { number, seat, process: process::own_word() };
-        let _ = socket.send(&hello, Some(membership.heap().segment().as_fd()));
+        pass_heap(membership, &peer, membership.number);
     }
 
     fn peer(&self, membership: &Membership, key: u64) -> Option<Arc<Peer>> {
@@ -339,16 +369,21 @@ impl Control {
                 if number != u64::from(peer.number().0) || seat != u64::from(peer.seat().0) {
                     return Err(Error::new(ErrorKind::Corrupt, "it says it is another node").with_peer(peer.number()));
                 }
-                let fd = passed.ok_or_else(|| Error::new(ErrorKind::Corrupt, "it passed no segment"))?;
-                let heap = known_heap(membership, peer.number(), peer.seat(), fd)?;
-                if !peer.set_heap(heap) {
-                    return Err(Error::new(ErrorKind::Corrupt, "it introduces itself twice").with_peer(peer.number()));
-                }
+                let heap = self.passed_heap(membership, peer, (peer.number(), peer.seat()), passed)?;
+                // Or it was asked twice.
+                let Some(heap) = heap.filter(|_| peer.heap().is_none()) else { return Ok(()) };
+                peer.set_heap(heap);
                 if membership.table.needs_fences() {
                     barrier::use_real_fences();
                 }
                 self.watch_process(peer, process);
                 peer.set_connected();
+                for (_, frame) in self.put_off.extract_if(.., |(from, _)| *from == peer.number()).collect::<Vec<_>>() {
+                    self.handle_peer(membership, peer, frame, None)?;
+                }
+            }
+            Frame::RingRequest { .. } if peer.heap().is_none() && self.put_off.len() < PUT_OFF_MAX => {
+                self.put_off.push((peer.number(), frame));
             }
             Frame::RingRequest { request, mailbox, generation, credit } => {
                 let known = u32::try_from(mailbox).ok().zip(u32::try_from(generation).ok());
@@ -405,10 +440,12 @@ impl Control {
             }
             Frame::Heap { number, seat } => {
                 let known = u32::try_from(number).ok().zip(u16::try_from(seat).ok());
-                if let (Some((number, seat)), Some(fd)) = (known, passed) {
-                    let number = NodeId(number);
-                    if number != membership.number {
-                        known_heap(membership, number, Seat(seat), fd)?;
+                if let Some((number, seat)) = known {
+                    let (number, seat) = (NodeId(number), Seat(seat));
+                    if number != membership.number
+                        && self.passed_heap(membership, peer, (number, seat), passed)?.is_none()
+                    {
+                        return Ok(());
                     }
                     if !membership.table.is_live(number) {
                         membership.kept_heaps.lock().unwrap_or_else(PoisonError::into_inner).insert(number);
@@ -416,6 +453,11 @@ impl Control {
                     if let Some(handler) = handler {
                         handler.heap_introduced();
                     }
+                }
+            }
+            Frame::HeapWanted { number } => {
+                if let Ok(number) = u32::try_from(number) {
+                    pass_heap(membership, peer, NodeId(number));
                 }
             }
             Frame::SegmentMake { .. }
@@ -440,9 +482,10 @@ impl Control {
         }
     }
 
-    fn peer_gone(&self, membership: &Arc<Membership>, number: NodeId, is_lost: bool) {
+    fn peer_gone(&mut self, membership: &Arc<Membership>, number: NodeId, is_lost: bool) {
         let peer = membership.peers.lock().unwrap_or_else(PoisonError::into_inner).get(&number).cloned();
         let Some(peer) = peer.filter(|peer| peer.set_gone(is_lost)) else { return };
+        self.put_off.retain(|(from, _)| *from != number);
         // Both stay readable for ever; the descriptors live as long as anybody has a clone of its mail boxes.
         if let Some(socket) = peer.socket() {
             let _ = epoll::delete(&self.epoll, socket.as_fd());
@@ -457,108 +500,6 @@ impl Control {
         let requests: Vec<_> =
             membership.requests.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect();
         requests.iter().filter(|request| request.peer == number).for_each(|request| request.answered.notify());
-    }
-
-    fn broker_gone(&mut self, membership: &Arc<Membership>) {
-        let node = membership.broker_node.load(Ordering::Relaxed);
-        if let Ok(node) = u32::try_from(node) {
-            membership.table.set_gone(NodeId(node), true);
-            self.peer_gone(
-                membership,
-                NodeId(node),
-                membership.table.state(NodeId(node)) == Some(crate::NodeState::Lost),
-            );
-        }
-        // A job that was launched ends with its launcher; one that is joined by name finds a new broker.
-        self.is_orphan = membership.job.is_some();
-        self.asked_broker = None;
-    }
-
-    /// The lowest-numbered live node becomes the broker; the others come to it. Called again and again until the new
-    /// broker has answered.
-    fn find_broker(&mut self, membership: &Arc<Membership>) {
-        let Some(job) = &membership.job else { return };
-        let Some(lowest) = membership.table.live().first().copied() else { return };
-        if self.asked_broker == Some(lowest) {
-            // It may have ended before it took our connection up, and then nobody would tell us.
-            if membership.table.pid_here(lowest).is_some_and(process::pid_has_ended) {
-                membership.table.set_gone(lowest, true);
-                self.peer_gone(membership, lowest, true);
-            }
-            return;
-        }
-        let fd = if lowest == membership.number {
-            self.take_over(membership, job).ok()
-        } else {
-            rendezvous::connect(job).ok().flatten()
-        };
-        let Some(fd) = fd else { return };
-        let socket = Arc::new(Socket::new(fd));
-        let (number, seat) = (u64::from(membership.number.0), u64::from(membership.seat.0));
-        self.attempts += 1;
-        let rejoin = Frame::Rejoin { number, seat, process: process::own_word(), attempt: self.attempts };
-        if socket.send(&rejoin, None).is_err() || self.watch(socket.as_fd(), BROKER).is_err() {
-            return;
-        }
-        *membership.broker.lock().unwrap_or_else(PoisonError::into_inner) = socket.clone();
-        membership.broker_node.store(u64::from(lowest.0), Ordering::Relaxed);
-        // What was asked of the old broker and not done is asked of the new one. Whoever asks from now on asks the new one.
-        let meeting: Vec<NodeId> = {
-            let peers = membership.peers.lock().unwrap_or_else(PoisonError::into_inner);
-            peers
-                .values()
-                .filter(|peer| !peer.is_connected() && peer.gone().is_none())
-                .map(|peer| peer.number())
-                .collect()
-        };
-        for node in meeting {
-            let _ = socket.send(&Frame::Connect { to: u64::from(node.0) }, None);
-        }
-        self.asked_broker = Some(lowest);
-    }
-
-    /// This node is the broker from now on. It listens on the socket that the last one listened on, so those who come
-    /// meanwhile wait in its queue.
-    fn take_over(&mut self, membership: &Arc<Membership>, job: &str) -> Result<OwnedFd> {
-        let inherited = membership
-            .listener
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .as_ref()
-            .map(|fd| fd.as_fd().try_clone_to_owned());
-        let listener = match inherited {
-            Some(Ok(listener)) => Some(listener),
-            _ => rendezvous::listen(job)?,
-        };
-        let listener = listener.ok_or_else(|| Error::new(ErrorKind::Exists, "another node listens already"))?;
-        let broker = Broker::open(membership.table.clone())?;
-        let fd = broker.invite()?;
-        broker.listen(membership.number, listener, true)?;
-        *membership.hosted.lock().unwrap_or_else(PoisonError::into_inner) = Some(broker);
-        self.take_stock_at = Some(Deadline::after(TAKE_STOCK_AFTER));
-        Ok(fd)
-    }
-
-    fn everybody_has_come(&self, membership: &Membership) -> bool {
-        let hosted = membership.hosted.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(broker) = &*hosted else { return true };
-        let here = broker.nodes();
-        membership.table.live().iter().all(|node| here.contains(node))
-    }
-}
-
-/// The heap of `owner`, mapped now or known already: a node has one view of a heap, as it keeps one count for each buffer.
-fn known_heap(membership: &Membership, owner: NodeId, seat: Seat, fd: OwnedFd) -> Result<Arc<HeapMemory>> {
-    let mut heaps = membership.heaps.write().unwrap_or_else(PoisonError::into_inner);
-    match heaps.entry(owner) {
-        Entry::Vacant(place) => {
-            let heap = HeapMemory::adopt(fd, owner, seat, membership.seat)?;
-            Ok(place.insert(heap).clone())
-        }
-        Entry::Occupied(known) if known.get().segment().is_same(&fd) => Ok(known.get().clone()),
-        Entry::Occupied(_) => {
-            Err(Error::new(ErrorKind::Corrupt, "two segments are said to be its own").with_peer(owner))
-        }
     }
 }
 
@@ -575,7 +516,9 @@ fn answer(membership: &Membership, peer: &Peer, request: u64, answer: Result<Gra
 mod tests {
     use std::time::Instant;
 
+    use super::heaps::known_heap;
     use super::*;
+    use crate::broker::Broker;
     use crate::membership::{Door, Options};
 
     /// Two nodes that have met, and their control threads' work, which this thread does.
@@ -649,6 +592,35 @@ mod tests {
         staying.peers.lock().unwrap().clear();
         control.serve_peer(&leaving, PEERS + u64::from(staying.number.0));
         assert!(leaving.table.is_live(staying.number));
+    }
+
+    #[test]
+    fn a_heap_that_comes_without_its_descriptor_is_asked_for_again_and_nobody_is_dead() {
+        let broker = Broker::start("test", 3).unwrap();
+        let mut nodes = met(&broker);
+        // A third one, whose heap the first knows and passes.
+        let third = Membership::join(
+            Door::Invited(broker.invite().unwrap()),
+            &Options { heap: deck_segment::HeapOptions::of(deck_segment::default_bytes()) },
+            Deadline::after(Duration::from_secs(10)),
+        )
+        .unwrap();
+        let [one, other] = [0, 1].map(|node: usize| nodes[node].0.clone());
+        let heap = third.heap().segment().as_fd().try_clone_to_owned().unwrap();
+        known_heap(&one, third.number, third.seat, heap).unwrap();
+        let frame = Frame::Heap { number: u64::from(third.number.0), seat: u64::from(third.seat.0) };
+        let peer = one.peers.lock().unwrap()[&other.number].clone();
+        peer.send(&frame).unwrap();
+        let began = Instant::now();
+        while other.heap_of(third.number).is_none() {
+            assert!(began.elapsed() < Duration::from_secs(10), "it does not come");
+            for (node, from) in [(0, other.number), (1, one.number)] {
+                let (membership, control) = &mut nodes[node];
+                control.serve_peer(membership, PEERS + u64::from(from.0));
+                control.duties(membership, false);
+            }
+        }
+        assert!(nodes[1].1.missing.is_empty() && other.table.is_live(one.number));
     }
 
     #[test]

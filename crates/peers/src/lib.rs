@@ -28,12 +28,13 @@ mod socket;
 mod strangers;
 mod table;
 mod wakeup;
+mod watched;
 pub mod wire;
 
 pub use broker::Broker;
 pub use crowd::JobCrowd;
 pub use membership::{Asked, Door, Granted, Handler, Membership, Options};
-pub use names::{MailboxId, NAME_BYTES_MAX, NAMES_MAX, Names, check_name};
+pub use names::{MailboxId, NAME_BYTES_MAX, NAMES_MAX, Names, RESERVED, check_mailbox_name, check_name};
 pub use notices::{Notice, Notices, Subject};
 pub use objects::{
     OBJECT_NAME_BYTES_MAX, OBJECT_WORDS, OBJECTS_MAX, Object, ObjectKind, Objects, OpenObject, check_object_name,
@@ -41,5 +42,5 @@ pub use objects::{
 pub use peer::{Depending, FROZEN_AFTER, Peer};
 pub use pledges::Pledge;
 pub use shares::{Answered, SegmentLife};
-pub use table::{JOB_BYTES_MAX, NODES_MAX, NodeState, Table};
+pub use table::{JOB_BYTES_MAX, NODES_AT_A_TIME_MAX, NODES_MAX, NodeState, Table};
 pub use wire::Refused;

@@ -11,7 +11,7 @@ use deck_sync::{
     About, Crowd, Deadline, Error, ErrorKind, Event, Goal, Interrupted, NodeId, Result, Waiting, barrier, point,
 };
 
-use crate::broker::{self, Broker};
+use crate::broker::Broker;
 use crate::control::Control;
 use crate::crowd::JobCrowd;
 use crate::names::{MailboxId, Names};
@@ -171,6 +171,7 @@ impl Membership {
                 .with_remedy("execute a program in the child; it can join"));
         }
         let needs_fences = !barrier::register();
+        let wake = wakeup::new()?;
         let Entered { socket, hosted, job, welcomed } = enter(door, u64::from(needs_fences), deadline)?;
         let Welcomed { number, seat, broker_node, table, listener } = welcomed;
         point("join/welcomed");
@@ -209,7 +210,7 @@ impl Membership {
             broker_node: AtomicU64::new(broker_node),
             hosted: Mutex::new(hosted),
             listener: Mutex::new(listener),
-            wake: wakeup::new()?,
+            wake,
             handler: OnceLock::new(),
             has_left: AtomicBool::new(false),
             has_said_bye: AtomicBool::new(false),
@@ -466,17 +467,11 @@ impl Membership {
             let _ = peer.send(&Frame::Bye {});
         }
         point("leave/bye");
+        // Before this node is gone: whoever notices it first looks whether it keeps anything. And after that, for what came last.
+        self.tell_what_is_kept();
         self.table.set_gone(self.number, !is_in_order);
         self.heap.close();
-        let keeps = self
-            .heaps
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .values()
-            .any(|heap| heap.owner() != self.number && heap.held() > 0);
-        if keeps {
-            self.table.set_keeps(self.seat);
-        }
+        self.tell_what_is_kept();
         let _ = lock(&self.broker).send(&Frame::Leave {}, None);
         self.poke();
         if let Some(thread) = lock(&self.thread).take()
@@ -490,6 +485,16 @@ impl Membership {
         lock(&self.peers).clear();
         lock(&self.hosted).take();
         lock(&self.listener).take();
+    }
+}
+
+impl Membership {
+    /// Buffers of others that this process holds stay theirs until it ends.
+    fn tell_what_is_kept(&self) {
+        let heaps = self.heaps.read().unwrap_or_else(PoisonError::into_inner);
+        if heaps.values().any(|heap| heap.owner() != self.number && heap.held() > 0) {
+            self.table.set_keeps(self.seat);
+        }
     }
 }
 
@@ -547,7 +552,8 @@ fn enter(door: Door, fences: u64, deadline: Deadline) -> Result<Entered> {
             &Frame::Join { process: process::own_word(), network: namespace::network(), fences, retries },
             None,
         )?;
-        let welcomed = welcome(&socket, deadline)?;
+        // A broker that has its hands full may still seat this process, which is not there any more.
+        let welcomed = welcome(&socket, deadline).inspect_err(|_| drop(socket.send(&Frame::Leave {}, None)))?;
         Ok((socket, welcomed))
     };
     match door {
@@ -609,7 +615,7 @@ fn welcome(socket: &Socket, deadline: Deadline) -> Result<Welcomed> {
                 let (number, seat) = (NodeId(number), Seat(seat));
                 return Ok(Welcomed { number, seat, broker_node: broker, table, listener });
             }
-            Received::Frame(Frame::Refuse { reason }, _) => return Err(broker::refused(reason)),
+            Received::Frame(Frame::Refuse { reason }, _) => return Err(Refused::from_word(reason).of_a_join()),
             // Told to whoever had this place in the job before.
             Received::Frame(..) => continue,
             Received::Nothing => {}

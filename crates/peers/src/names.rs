@@ -128,7 +128,22 @@ impl Names {
     }
 }
 
-/// Checks the name of a mail box: 1 to [`NAME_BYTES_MAX`] bytes without zero bytes.
+/// With this begin names that the library gives to what is no mail box.
+pub const RESERVED: char = '\u{1}';
+
+/// Checks the name of a mail box as a program gives it: as [`check_name`], and none that begins with [`RESERVED`].
+///
+/// # Errors
+/// [`ErrorKind::Invalid`].
+pub fn check_mailbox_name(name: &str) -> Result<()> {
+    if name.starts_with(RESERVED) {
+        let what = format!("the name {name:?}: what begins with byte 1 is the library's own");
+        return Err(Error::new(ErrorKind::Invalid, what).with_remedy("choose another name"));
+    }
+    check_name(name)
+}
+
+/// Checks a name: 1 to [`NAME_BYTES_MAX`] bytes without zero bytes.
 ///
 /// # Errors
 /// [`ErrorKind::Invalid`].

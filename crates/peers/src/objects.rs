@@ -139,11 +139,11 @@ impl Object {
 
     /// A node that died while it had the thing open, if there was one.
     pub fn lost(&self) -> Option<NodeId> {
+        // Not written down yet: its seat has not been given to anybody else. First: it is written down before it is taken off here.
+        let holding = self.holding_lost().first().copied();
         // Acquire: pairs with: objects/lost.
         let told = self.entries.word(self.index, LOST).load(Ordering::Acquire);
-        let told = u32::try_from(told).ok().and_then(|number| number.checked_sub(1)).map(NodeId);
-        // Not written down yet: its seat has not been given to anybody else.
-        told.or_else(|| self.holding_lost().first().copied())
+        u32::try_from(told).ok().and_then(|number| number.checked_sub(1)).map(NodeId).or(holding)
     }
 }
 

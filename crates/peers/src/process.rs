@@ -35,6 +35,12 @@ pub fn open_here(word: u64) -> Option<OwnedFd> {
     pid_here(word).and_then(|pid| open(pid).ok())
 }
 
+/// True if the process that stands so in the job's table is there, as far as can be told without a handle.
+pub fn is_there(word: u64) -> bool {
+    let pid = pid_here(word).and_then(|pid| i32::try_from(pid).ok()).and_then(Pid::from_raw);
+    pid.is_some_and(|pid| rustix::process::test_kill_process(pid) != Err(Errno::SRCH))
+}
+
 /// True if it is certain that the process with this number has ended.
 pub fn pid_has_ended(pid: u32) -> bool {
     open(pid).map_or_else(|errno| errno == Errno::SRCH, |process| has_ended(&process))

@@ -76,7 +76,8 @@ impl Shares {
         lock(&self.kept).get(&life).and_then(|kept| kept.segment.upgrade())
     }
 
-    fn keep(&self, life: SegmentLife, object: &Object, segment: &Arc<Segment>, is_home: bool) {
+    /// Notes a mapping of a life, and gives the one that counts: the first that is still in use.
+    fn keep(&self, life: SegmentLife, object: &Object, segment: Arc<Segment>, is_home: bool) -> Arc<Segment> {
         let mut kept = lock(&self.kept);
         // Whoever began this life found that nobody held an earlier one.
         kept.iter_mut().filter(|(other, _)| other.is_before(life)).for_each(|(_, earlier)| earlier.as_home = None);
@@ -85,10 +86,12 @@ impl Shares {
         let is_over = kept.keys().any(|other| life.is_before(*other));
         let place =
             kept.entry(life).or_insert_with(|| Kept { segment: Weak::new(), as_home: None, object: object.clone() });
-        place.segment = Arc::downgrade(segment);
+        let segment = place.segment.upgrade().unwrap_or(segment);
+        place.segment = Arc::downgrade(&segment);
         if is_home && !is_over {
             place.as_home = Some(segment.clone());
         }
+        segment
     }
 
     /// Lets go of what this node made for others in a life that is over, whoever holds the name by now.
@@ -130,9 +133,11 @@ impl Membership {
         self.shares.find(life)
     }
 
-    /// From now on this node passes the segment on to those who ask, as long as it is mapped here.
-    pub fn offer_segment(&self, life: SegmentLife, object: &Object, segment: &Arc<Segment>) {
-        self.shares.keep(life, object, segment, false);
+    /// From now on this node passes the segment on to those who ask, as long as it is mapped here. If another thread of it has come
+    /// first, that one's mapping is given in place of `segment`: there is one in a node.
+    #[must_use]
+    pub fn offer_segment(&self, life: SegmentLife, object: &Object, segment: Arc<Segment>) -> Arc<Segment> {
+        self.shares.keep(life, object, segment, false)
     }
 
     /// Has `home` make a segment of `bytes` zeroed bytes, and maps it. Blocks until the deadline.
@@ -148,9 +153,7 @@ impl Membership {
         deadline: Deadline,
     ) -> Result<Arc<Segment>> {
         if home == self.number {
-            let segment = make(bytes)?;
-            self.shares.keep(life, object, &segment, false);
-            return Ok(segment);
+            return Ok(self.shares.keep(life, object, make(bytes)?, false));
         }
         let peer = self.meet(home, deadline)?;
         let (entry, generation) = (u64::from(life.object), u64::from(life.generation));
@@ -163,6 +166,11 @@ impl Membership {
             )
             .with_peer(home)
             .with_remedy("free memory there, choose another home, or make the segment smaller")),
+            Err(Refused::Descriptors) => {
+                Err(Error::new(ErrorKind::NoMemory, "the home of the segment has no descriptors left")
+                    .with_peer(home)
+                    .with_remedy("raise its limit (ulimit -n), let it close files, or choose another home"))
+            }
             Err(other) => {
                 Err(Error::new(ErrorKind::Corrupt, format!("the home of the segment refused ({other:?})"))
                     .with_peer(home))
@@ -294,14 +302,17 @@ impl Membership {
             point("segment/making");
             match make(bytes) {
                 Ok(segment) => {
-                    membership.shares.keep(life, &object, &segment, true);
+                    let segment = membership.shares.keep(life, &object, segment, true);
                     let _ = asker.pass(&Frame::SegmentMade { request, entry, generation }, segment.as_fd());
                     drop(segment);
                     // Whoever wanted it may have died meanwhile, and that was told before there was anything to sweep.
                     membership.shares.sweep();
                 }
-                Err(error) if error.kind() == ErrorKind::NoMemory => refuse(Refused::NoMemory),
-                Err(_) => refuse(Refused::Nonsense),
+                Err(error) => refuse(match (error.kind(), error.os_error()) {
+                    (ErrorKind::Invalid, _) => Refused::Nonsense,
+                    (ErrorKind::System, Some(libc::EMFILE | libc::ENFILE)) => Refused::Descriptors,
+                    _ => Refused::NoMemory,
+                }),
             }
         };
         if std::thread::Builder::new().name("deck-memory".into()).spawn(work).is_err() {
@@ -329,7 +340,7 @@ mod tests {
         let life = |generation| SegmentLife { object: object.index(), generation };
         let make = |generation| {
             let segment = make(4096).unwrap();
-            shares.keep(life(generation), &object, &segment, true);
+            shares.keep(life(generation), &object, segment.clone(), true);
             Arc::downgrade(&segment)
         };
         // Next to the end of the count.
@@ -338,5 +349,19 @@ mod tests {
         assert!(first.upgrade().is_none() && later.upgrade().is_some());
         let late = make(last);
         assert!(late.upgrade().is_none() && later.upgrade().is_some());
+    }
+
+    #[test]
+    fn two_threads_that_open_a_segment_at_once_have_one_mapping() {
+        let table = Table::create("test", 1).unwrap();
+        let (_, seat) = table.seat_node(1, false).unwrap();
+        let object = Objects::new(&table).enter(ObjectKind::Segment, "s", seat).unwrap();
+        let (shares, life) = (Shares::default(), SegmentLife { object: object.index(), generation: 1 });
+        let [first, second] = [(); 2].map(|()| shares.keep(life, &object, make(4096).unwrap(), false));
+        assert!(Arc::ptr_eq(&first, &second));
+        drop(second);
+        assert!(shares.find(life).is_some());
+        drop(first);
+        assert!(shares.find(life).is_none());
     }
 }

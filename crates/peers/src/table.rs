@@ -11,6 +11,7 @@ use deck_sync::atomic::Ordering;
 use deck_sync::{Error, ErrorKind, Event, NodeId, Result};
 
 use crate::process;
+use crate::wire::Refused;
 
 /// `DECK JOB`, first word of a job's table.
 const MAGIC: u64 = u64::from_le_bytes(*b"DECK JOB");
@@ -47,6 +48,8 @@ mod seat {
 
 /// How many nodes a job can ever have.
 pub const NODES_MAX: u32 = 1 << 16;
+/// Nodes at a time.
+pub const NODES_AT_A_TIME_MAX: u32 = Seat::COUNT as u32;
 const SEATS_AT: usize = PAGE;
 const NODES_AT: usize = SEATS_AT + Seat::COUNT * SEAT_WORDS * 8;
 /// Where names begin.
@@ -185,10 +188,10 @@ impl Table {
     }
 
     /// Broker: gives the next number and a free seat to the process `pid`, with its namespace in the upper half.
-    pub fn seat_node(&self, pid: u64, needs_fences: bool) -> Result<(NodeId, Seat)> {
+    pub fn seat_node(&self, pid: u64, needs_fences: bool) -> Result<(NodeId, Seat), Refused> {
         let number = self.words.get(header::COUNT).load(Ordering::Relaxed);
         if number >= u64::from(NODES_MAX) {
-            return Err(Error::new(ErrorKind::NoMemory, format!("a job has at most {NODES_MAX} nodes in its life")));
+            return Err(Refused::Numbers);
         }
         // A seat with a number that was never given: a broker died while it gave it.
         let is_free = |index: &usize| {
@@ -196,10 +199,10 @@ impl Table {
             given == 0 || given > number
         };
         let Some(index) = (0..Seat::COUNT).find(is_free) else {
-            return Err(Error::new(ErrorKind::NoMemory, format!("a job has at most {} nodes at a time", Seat::COUNT)));
+            return Err(Refused::Full);
         };
         if number.is_multiple_of((PAGE / 8) as u64) {
-            self.segment.allocate(NODES_AT + number as usize * 8, PAGE)?;
+            self.segment.allocate(NODES_AT + number as usize * 8, PAGE).map_err(|_| Refused::NoMemory)?;
         }
         let place = Seat(index as u16);
         self.seat_word(place, seat::PID).store(pid, Ordering::Relaxed);

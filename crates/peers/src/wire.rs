@@ -3,10 +3,15 @@
 //! Frames come from other processes: [`Frame::decode`] refuses what is none. File descriptors travel beside the frame
 //! and are not part of it.
 
+use deck_segment::Seat;
+use deck_sync::{Error, ErrorKind};
+
+use crate::table::NODES_MAX;
+
 /// First word of every frame: magic number and version of this protocol.
 const PREFIX: u64 = u64::from_le_bytes(*b"DECKwire") ^ VERSION;
 /// Changes with every change of a frame.
-const VERSION: u64 = 4;
+const VERSION: u64 = 5;
 /// The most words a frame has, prefix and code included.
 const WORDS_MAX: usize = 16;
 
@@ -79,6 +84,8 @@ frames! {
     RingEnded = 25 { ring, tail };
     /// With a third node's heap, whose buffers will be handed over.
     Heap = 26 { number, seat };
+    /// To a node that has passed a heap, its own or a third node's, which there was no room for: pass it again.
+    HeapWanted = 46 { number };
     /// To the home of a new segment: make it, and pass it.
     SegmentMake = 40 { request, entry, generation, bytes };
     /// To a node that has a segment: pass it.
@@ -123,6 +130,8 @@ pub enum Refused {
     Descriptors = 9,
     /// Not yet: what is wanted is on its way there.
     Contended = 10,
+    /// The job has given all numbers of nodes that there are.
+    Numbers = 11,
 }
 
 impl Refused {
@@ -138,10 +147,41 @@ impl Refused {
             Refused::Gone,
             Refused::Descriptors,
             Refused::Contended,
+            Refused::Numbers,
         ]
         .into_iter()
         .find(|reason| *reason as u64 == word)
         .unwrap_or(Refused::Nonsense)
+    }
+
+    /// Why the broker refused, as an error for the one who wanted to join.
+    #[cold]
+    pub fn of_a_join(self) -> Error {
+        match self {
+            Refused::Full => {
+                Error::new(ErrorKind::NoMemory, format!("joining: the job has {} nodes already", Seat::COUNT))
+                    .with_remedy("start fewer nodes, or wait until others have left")
+            }
+            Refused::Numbers => Error::new(
+                ErrorKind::NoMemory,
+                format!("joining: the job has had {NODES_MAX} nodes, and numbers are not used again"),
+            )
+            .with_remedy("begin another job"),
+            Refused::NoMemory => Error::new(ErrorKind::NoMemory, "joining: there is no memory for the job's table")
+                .with_remedy("free memory on this machine"),
+            Refused::Network => Error::new(ErrorKind::Access, "joining: the job runs in another network namespace")
+                .with_remedy("start all nodes of a job in the same container or network namespace"),
+            Refused::User => Error::new(ErrorKind::Access, "joining: the job belongs to another user"),
+            Refused::Taken => {
+                Error::new(ErrorKind::Invalid, "joining: this place in the job is taken by another process")
+                    .with_remedy("start one node for each place: deck run -n N")
+            }
+            Refused::Descriptors => {
+                Error::new(ErrorKind::NoMemory, "joining: the node that listens for the job has no descriptors left")
+                    .with_remedy("raise its limit (ulimit -n), or let it close files")
+            }
+            other => Error::new(ErrorKind::Corrupt, format!("joining: the broker refused ({other:?})")),
+        }
     }
 }
 

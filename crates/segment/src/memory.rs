@@ -37,7 +37,11 @@ impl Segment {
     /// # Errors
     /// [`ErrorKind::NoMemory`] where the process may not have that much address space, [`ErrorKind::System`] otherwise.
     pub fn create(label: &str, bytes: usize) -> Result<Arc<Segment>> {
-        let bytes = bytes.next_multiple_of(crate::layout::PAGE);
+        let whole = bytes.checked_next_multiple_of(crate::layout::PAGE).filter(|bytes| isize::try_from(*bytes).is_ok());
+        let bytes = whole.ok_or_else(|| {
+            let what = format!("a segment of {bytes} bytes, which no address space can hold");
+            Error::new(ErrorKind::NoMemory, what).with_remedy("make it smaller")
+        })?;
         limits::check_file_size(bytes)?;
         let fd = rustix::fs::memfd_create(label, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)
             .map_err(|errno| Error::system(format!("creating shared memory for the {label}"), errno.raw_os_error()))?;
@@ -72,7 +76,7 @@ impl Segment {
             let what = format!("mapping a segment of {} of address space", limits::size(bytes as u64));
             Error::new(ErrorKind::NoMemory, what)
                 .with_os(errno.raw_os_error())
-                .with_remedy("raise the limit of address space (ulimit -v), or set DECK_HEAP to a smaller size")
+                .with_remedy("raise the limit of address space (ulimit -v), or ask for less (a heap: DECK_HEAP)")
         };
         // Huge pages need an address that is a multiple of theirs: more is reserved, and what is too much given back.
         let slack = if bytes < HUGE { 0 } else { HUGE };

@@ -159,6 +159,33 @@ fn a_node_that_listens_and_has_no_descriptors_left_says_so() {
 }
 
 #[test]
+fn a_node_that_takes_over_with_too_few_descriptors_is_not_dead_nor_are_those_whom_it_cannot_let_in() {
+    let job = Job::by_name(PROGRAM);
+    let first = job.node();
+    let mut second = job.start(&["prlimit", "--nofile=32"], &[]);
+    second.joined().words();
+    let mut others: Vec<Process> = (0..10).map(|_| job.node()).collect();
+    first.kill();
+    // Longer than it takes stock.
+    for _ in 0..2 {
+        assert_eq!(others[0].ask("clone nothing 800").failure().kind, "Timeout");
+    }
+    let states =
+        |from: &Process, of: &[Process]| -> Vec<String> { of.iter().map(|other| from.state(other.number())).collect() };
+    assert_eq!(others[0].state(second.number()), "Live");
+    assert_eq!(states(&others[0], &others[1..]), ["Live"; 9]);
+    // Room that is made is used.
+    for other in others.drain(..7) {
+        other.kill();
+    }
+    expect_to_meet(&others[0], &others[1], "one");
+    expect_to_meet(&others[1], &others[2], "two");
+    expect_to_meet(&others[2], &second, "three");
+    drop((first, second, others));
+    job.end();
+}
+
+#[test]
 fn processes_started_all_at_once_form_exactly_one_job() {
     for _ in 0..5 {
         let job = Job::by_name(PROGRAM);

@@ -1,0 +1,89 @@
+//! Heaps that other nodes pass: their own, when they meet this one, and those of third nodes.
+//!
+//! A descriptor may not arrive, and a heap may not be mapped, because this process has as many descriptors or as much address space as it may
+//! have. That says nothing about the one who passed it, who is asked to pass it again.
+
+use std::collections::hash_map::Entry;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use deck_segment::{HeapMemory, Seat};
+use deck_sync::{Deadline, Error, ErrorKind, NodeId, Result};
+
+use super::{ASK_EVERY, Control};
+use crate::membership::Membership;
+use crate::peer::Peer;
+use crate::process;
+use crate::wire::Frame;
+
+impl Control {
+    /// Asks for heaps that there was no room for; returns when it is time again.
+    pub(super) fn ask_for_the_missing(&mut self, membership: &Membership) -> Option<Duration> {
+        if self.ask_at.has_passed() {
+            let peers = membership.peers.lock().unwrap_or_else(PoisonError::into_inner);
+            self.missing.retain(|(peer, owner)| match peers.get(peer).filter(|peer| peer.gone().is_none()) {
+                Some(peer) => peer.send(&Frame::HeapWanted { number: u64::from(owner.0) }).is_ok(),
+                None => false,
+            });
+            self.ask_at = if self.missing.is_empty() { Deadline::NEVER } else { Deadline::after(ASK_EVERY) };
+        }
+        self.ask_at.remaining()
+    }
+
+    /// The heap of `owner`, which `peer` has passed; `None` if this process has no descriptor or no address space for it now: then it is
+    /// asked for again. That says nothing about the peer.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Corrupt`] if what was passed is no heap, or another one than before.
+    pub(super) fn passed_heap(
+        &mut self,
+        membership: &Membership,
+        peer: &Peer,
+        (owner, seat): (NodeId, Seat),
+        passed: Option<OwnedFd>,
+    ) -> Result<Option<Arc<HeapMemory>>> {
+        let missing = (peer.number(), owner);
+        match passed.map(|fd| known_heap(membership, owner, seat, fd)) {
+            Some(Ok(heap)) => {
+                self.missing.remove(&missing);
+                Ok(Some(heap))
+            }
+            Some(Err(error)) if error.kind() == ErrorKind::Corrupt => Err(error),
+            Some(Err(_)) | None => {
+                if self.missing.is_empty() {
+                    self.ask_at = Deadline::after(ASK_EVERY);
+                }
+                self.missing.insert(missing);
+                Ok(None)
+            }
+        }
+    }
+}
+
+/// The heap of `owner`, mapped now or known already: a node has one view of a heap, as it keeps one count for each buffer.
+pub(super) fn known_heap(membership: &Membership, owner: NodeId, seat: Seat, fd: OwnedFd) -> Result<Arc<HeapMemory>> {
+    let mut heaps = membership.heaps.write().unwrap_or_else(PoisonError::into_inner);
+    match heaps.entry(owner) {
+        Entry::Vacant(place) => {
+            let heap = HeapMemory::adopt(fd, owner, seat, membership.seat)?;
+            Ok(place.insert(heap).clone())
+        }
+        Entry::Occupied(known) if known.get().segment().is_same(&fd) => Ok(known.get().clone()),
+        Entry::Occupied(_) => {
+            Err(Error::new(ErrorKind::Corrupt, "two segments are said to be its own").with_peer(owner))
+        }
+    }
+}
+
+/// Passes the heap of `owner` to `peer`: this node's own with a hello.
+pub(super) fn pass_heap(membership: &Membership, peer: &Peer, owner: NodeId) {
+    let number = u64::from(owner.0);
+    let Some(heap) = membership.heap_of(owner) else { return };
+    let seat = u64::from(heap.seat().0);
+    let frame = match owner == membership.number {
+        true => Frame::Hello { number, seat, process: process::own_word() },
+        false => Frame::Heap { number, seat },
+    };
+    let _ = peer.pass(&frame, heap.segment().as_fd());
+}

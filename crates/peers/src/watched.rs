@@ -1,0 +1,59 @@
+//! A process whose end an epoll tells, as long as somebody holds this.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use rustix::event::epoll;
+use rustix::io::Errno;
+
+use crate::process;
+
+/// What is known of a process that may have ended.
+pub enum Process {
+    /// It has.
+    Ended,
+    /// Its end will be told.
+    Runs(Watched),
+    /// It may be in another namespace, or there is no handle to be had.
+    Unknown,
+}
+
+/// The handle of a process, watched by an epoll until this is dropped. Closing the handle is not enough: a child that was forked holds
+/// another one, and the epoll would go on telling the end for as long as that lives.
+pub struct Watched {
+    process: OwnedFd,
+    epoll: Arc<OwnedFd>,
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        let _ = epoll::delete(&*self.epoll, &self.process);
+    }
+}
+
+impl Process {
+    /// Watches the process that stands so in the job's table: its end is told by `key`.
+    pub fn watch(word: u64, epoll: &Arc<OwnedFd>, key: u64) -> Process {
+        let process = match process::pid_here(word).map(process::open) {
+            Some(Ok(process)) => process,
+            Some(Err(Errno::SRCH)) => return Process::Ended,
+            Some(Err(_)) | None => return Process::Unknown,
+        };
+        if process::has_ended(&process) {
+            return Process::Ended;
+        }
+        let data = epoll::EventData::new_u64(key);
+        match epoll::add(&**epoll, &process, data, epoll::EventFlags::IN) {
+            Ok(()) => Process::Runs(Watched { process, epoll: epoll.clone() }),
+            Err(_) => Process::Unknown,
+        }
+    }
+
+    /// What watches it, if anything does.
+    pub fn watched(self) -> Option<Watched> {
+        match self {
+            Process::Runs(watched) => Some(watched),
+            Process::Ended | Process::Unknown => None,
+        }
+    }
+}
