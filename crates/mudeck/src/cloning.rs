@@ -204,7 +204,7 @@ impl NodeShared {
     ) -> Result<Granted, Refused> {
         // Where the mail box lies: its owner's thread asked for that, and this one is the control thread.
         let region = self.heap().region_near(core.shape.ring_bytes(), core.area()).map_err(|_| Refused::NoMemory)?;
-        let ring = self.next_ring.fetch_add(1, Ordering::Relaxed);
+        let ring = ring_number(self.next_ring.fetch_add(1, Ordering::Relaxed), core.id);
         core.add_ring(|inbox| {
             let index = inbox.free_place(from).ok_or(Refused::Full)?;
             let area = inbox.area().offset();
@@ -272,6 +272,16 @@ impl NodeShared {
         }
         Some(tail)
     }
+}
+
+/// The number of a ring: none is given twice in a node, and it tells at which mail box it is.
+fn ring_number(count: u64, mailbox: MailboxId) -> u64 {
+    count * u64::from(MailboxId::INDEX_MAX) + u64::from(mailbox.index)
+}
+
+/// The index of the mail box that a ring is at.
+pub(crate) fn mailbox_of_ring(ring: u64) -> u32 {
+    (ring % u64::from(MailboxId::INDEX_MAX)) as u32
 }
 
 fn place(granted: &Granted) -> RingPlace {

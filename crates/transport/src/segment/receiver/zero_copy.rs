@@ -1,6 +1,6 @@
 //! Protocol 3: buffers that are handed over, or into which the sender writes where the receiver tells it to.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 
 use deck_segment::{Buffer, BufferName, HeapMemory, Remote};
@@ -90,11 +90,13 @@ impl<R: Remote> Receiver<R> {
     /// not known is left out.
     pub fn adopt(&mut self, heaps: &dyn Heaps, of: Option<NodeId>) {
         self.heap = None;
+        // Thousands may have been taken over before.
+        let known: HashSet<Position> = self.adopted.iter().map(|(position, _)| *position).collect();
         for ahead in 0..self.count {
             let position = self.head.wrapping_add(ahead);
             if let Ok(Some(Packet::HandOver { name, .. })) = self.packet(position)
                 && of.is_none_or(|owner| owner.0 == name.owner)
-                && self.adopted.iter().all(|(other, _)| *other != position)
+                && !known.contains(&position)
                 && let Some(heap) = heaps.heap_of(NodeId(name.owner))
                 && let Ok(buffer) = heap.receive(&name)
             {
