@@ -30,7 +30,7 @@
  *            threads may be used by several threads at once. A message is used by one thread at a time; a second
  *            one gets DECK_E_INVALID.
  * Life       Before deck_init, after deck_done and in a child forked from a node, calls give DECK_E_NOT_INITIALIZED
- *            (deck_strerror, deck_last_error, deck_version and deck_set_log always work). Objects end with
+ *            (deck_strerror, deck_last_error, deck_version and, but in such a child, deck_set_log always work). Objects end with
  *            deck_done: afterwards their handles can still be destroyed (threads: joined), nothing else; after
  *            another deck_init they give DECK_E_CLOSED.
  * Text       Names and lines are UTF-8 and end with a zero byte.
@@ -165,7 +165,7 @@ int deck_thread_create(deck_thread_t **t, void *(*start)(void *), void *arg);
 
 /* Waits for the thread to end, takes what `start` returned into *result (unless result is NULL), and frees t. The only
    call that waits without a limit: whoever needs one lets the thread post a semaphore as its last act. Works after
-   deck_done.
+   deck_done. After DECK_E_CANCELLED the thread is as before, and can be joined.
    DECK_E_INVALID  the thread is the calling one, or another thread joins it already */
 int deck_thread_join(deck_thread_t *t, void **result);
 

@@ -180,8 +180,10 @@ unsafe fn collective(
         // What a broadcast's root gives stands in its output; elsewhere the output is only written.
         let reads_output = call.kind == Asked::Bcast && alone.index() == call.root;
         let result = if reads_output { vectors::copied(output, MEMORY)? } else { vectors::defaults(gives, MEMORY)? };
+        // Before the call is started: others may see it at once.
+        let room = REQUESTS.reserve()?;
         let pending = alone.start(&call, input, result)?;
-        let handle = REQUESTS.insert(session, Request { group, pending: Mutex::new(pending), output: to })?;
+        let handle = room.fill(session, Request { group, pending: Mutex::new(pending), output: to });
         // SAFETY: not NULL, and the caller lets it be written.
         unsafe { place.write(handle) };
         Ok(DECK_OK)

@@ -100,9 +100,11 @@ unsafe fn join(
     };
     // SAFETY: the caller gives NULL or options that say their size.
     let options = unsafe { Options::read(options) }?;
+    // Before the others see a member that could not stay.
+    let room = GROUPS.reserve()?;
     let joined = Group::join_with(&node, name, size, index, &options, timeout)?;
     let (index, size) = (joined.index(), joined.size());
-    let handle = GROUPS.insert(session, Member { group: Mutex::new(joined), index, size })?;
+    let handle = room.fill(session, Member { group: Mutex::new(joined), index, size });
     // SAFETY: not NULL, and the caller lets it be written.
     unsafe { group.write(handle) };
     Ok(DECK_OK)

@@ -213,19 +213,19 @@ impl<T> Table<T> {
     /// # Errors
     /// `NoMemory` when the table cannot grow.
     pub fn insert<O>(&self, session: u64, object: T) -> Result<*mut O, Error> {
+        Ok(self.reserve()?.fill(session, object))
+    }
+
+    /// Makes room for an object: what is done after that need not be undone because there is none.
+    ///
+    /// # Errors
+    /// `NoMemory` when the table cannot grow.
+    pub fn reserve(&self) -> Result<Reserved<'_, T>, Error> {
         let index = match self.pop_free() {
             Some(index) => index,
             None => self.fresh_slot()?,
         };
-        let slot = self.slot(index).expect("a slot that was given out exists");
-        let generation = slot.state.load(Ordering::Relaxed) >> GENERATION_SHIFT;
-        // SAFETY: the slot is neither LIVE nor in a free list, so this thread alone reaches its object:
-        // - pins need LIVE, which is off until the end;
-        // - popping it (or making it) gave it to this thread only.
-        unsafe { *slot.object.get() = Some(Made { session, object }) };
-        // Release, pairs with: handle/insert (the object)
-        slot.state.store(generation << GENERATION_SHIFT | LIVE, Ordering::Release);
-        Ok(ptr::without_provenance_mut(encode(self.kind, generation, index) as usize))
+        Ok(Reserved { table: self, index })
     }
 
     /// Pins the object of `handle` for a call; several threads may hold pins at once. With a `session`, objects made in
@@ -357,6 +357,35 @@ impl<T> Table<T> {
 impl<T> Slot<T> {
     fn new() -> Slot<T> {
         Slot { state: AtomicU64::new(1 << GENERATION_SHIFT), next_free: AtomicU32::new(0), object: Place::new(None) }
+    }
+}
+
+/// Room for one object, which goes back when it is dropped.
+pub struct Reserved<'t, T> {
+    table: &'t Table<T>,
+    index: u32,
+}
+
+impl<T> Reserved<'_, T> {
+    /// As [`Table::insert`], with room that there is.
+    pub fn fill<O>(self, session: u64, object: T) -> *mut O {
+        let Reserved { table, index } = self;
+        std::mem::forget(self);
+        let slot = table.slot(index).expect("a slot that was given out exists");
+        let generation = slot.state.load(Ordering::Relaxed) >> GENERATION_SHIFT;
+        // SAFETY: the slot is neither LIVE nor in a free list, so this thread alone reaches its object:
+        // - pins need LIVE, which is off until the end;
+        // - popping it (or making it) gave it to this thread only.
+        unsafe { *slot.object.get() = Some(Made { session, object }) };
+        // Release, pairs with: handle/insert (the object)
+        slot.state.store(generation << GENERATION_SHIFT | LIVE, Ordering::Release);
+        ptr::without_provenance_mut(encode(table.kind, generation, index) as usize)
+    }
+}
+
+impl<T> Drop for Reserved<'_, T> {
+    fn drop(&mut self) {
+        self.table.push_free(self.index);
     }
 }
 

@@ -1,16 +1,17 @@
 //! Mail boxes: the owner's handles, which retrieve and post, and clones, which post.
 //!
-//! A clone of a mail box of this very process is a second handle: it finds the owner's end through the address, and
-//! retrieves like the first. Only destroying the first closes the mail box.
+//! A clone of a mail box of this very process is a second handle: it retrieves like the first. Only destroying the first closes the
+//! mail box.
 
 use std::ffi::{CStr, c_char, c_int};
-use std::sync::Arc;
 use std::time::Duration;
 
-use deck_api::{Mailbox, MailboxAddress, MailboxClone, MailboxOptions, MailboxStats, Message, Node, Result};
+use deck_api::{
+    Error, ErrorKind, Mailbox, MailboxAddress, MailboxClone, MailboxOptions, MailboxStats, Message, Result,
+};
 
 use crate::error::{DECK_OK, answer, invalid};
-use crate::handle::{Kind, Pin, Table, Unusable};
+use crate::handle::{Kind, Pin, Reserved, Table, Unusable};
 use crate::message::{self, MessageHandle};
 use crate::{node, options};
 
@@ -23,16 +24,19 @@ static MAILBOXES: Table<End> = Table::new(Kind::Mailbox);
 /// What a mail box handle stands for.
 pub enum End {
     /// Made by `deck_mbox_create`.
-    Owner(Arc<Mailbox>),
-    /// Made by `deck_mbox_clone` or `deck_msg_unpack_mbox`; `own` is the owner's end if that is in this process.
-    Clone { clone: MailboxClone, own: Option<Arc<Mailbox>> },
+    Owner(Mailbox),
+    /// Made by `deck_mbox_clone` or `deck_msg_unpack_mbox`; `own` is the second end that retrieves, if the mail box is in this process.
+    Clone { clone: MailboxClone, own: Option<Mailbox> },
 }
 
 impl End {
     /// The end that retrieves.
-    fn owner(&self) -> Result<&Arc<Mailbox>> {
+    fn owner(&self) -> Result<&Mailbox> {
         match self {
             End::Owner(mailbox) | End::Clone { own: Some(mailbox), .. } => Ok(mailbox),
+            End::Clone { clone, .. } if clone.is_here() => {
+                Err(Error::new(ErrorKind::Closed, "the mail box was closed while it was cloned"))
+            }
             End::Clone { clone, own: None } => {
                 let what = "only threads of the mail box's owner retrieve from it, and this is a clone";
                 Err(invalid(what).with_peer(clone.owner()).with_remedy("retrieve in the node that created it"))
@@ -68,17 +72,15 @@ pub fn pin(handle: *const MailboxHandle, session: u64) -> Result<Pin<'static, En
     MAILBOXES.pin(handle, Some(session)).map_err(|unusable| unusable.error(Kind::Mailbox))
 }
 
-/// Gives C a handle of `clone`.
-pub fn hand_out_clone(session: u64, here: &Node, clone: MailboxClone) -> Result<*mut MailboxHandle> {
-    let own = (clone.owner() == here.number()).then(|| own_end(clone.address())).flatten();
-    MAILBOXES.insert(session, End::Clone { clone, own })
+/// Makes room for a handle.
+pub fn reserve() -> Result<Reserved<'static, End>> {
+    MAILBOXES.reserve()
 }
 
-fn own_end(address: MailboxAddress) -> Option<Arc<Mailbox>> {
-    MAILBOXES.find(|end| match end {
-        End::Owner(mailbox) if mailbox.address() == address => Some(Arc::clone(mailbox)),
-        _ => None,
-    })
+/// Gives C a handle of `clone`.
+pub fn hand_out_clone(room: Reserved<'_, End>, session: u64, clone: MailboxClone) -> *mut MailboxHandle {
+    let own = clone.retrieving();
+    room.fill(session, End::Clone { clone, own })
 }
 
 /// Closes every mail box of this process, because the node leaves its job.
@@ -169,7 +171,7 @@ unsafe fn create(mailbox: *mut *mut MailboxHandle, name: *const c_char, options:
     let options = unsafe { Options::read(options) }?;
     // SAFETY: not NULL, and the caller gives a string.
     let name = if name.is_null() { None } else { Some(unsafe { name_from_c(name) }?) };
-    let handle = MAILBOXES.insert(session, End::Owner(Arc::new(node.mailbox_with(name, &options)?)))?;
+    let handle = MAILBOXES.insert(session, End::Owner(node.mailbox_with(name, &options)?))?;
     // SAFETY: not NULL, and the caller lets it be written.
     unsafe { mailbox.write(handle) };
     Ok(DECK_OK)
@@ -220,8 +222,9 @@ pub unsafe extern "C" fn deck_mbox_clone(
                 .with_remedy("send the address of a mail box without a name in a message (deck_msg_pack_mbox)"));
         }
         // SAFETY: not NULL, and the caller gives a string.
-        let clone = node.clone_mailbox(unsafe { name_from_c(name) }?, timeout)?;
-        let handle = hand_out_clone(session, &node, clone)?;
+        let name = unsafe { name_from_c(name) }?;
+        let room = reserve()?;
+        let handle = hand_out_clone(room, session, node.clone_mailbox(name, timeout)?);
         // SAFETY: not NULL, and the caller lets it be written.
         unsafe { mailbox.write(handle) };
         Ok(DECK_OK)
@@ -280,8 +283,12 @@ pub unsafe extern "C" fn deck_mbox_select(
         // SAFETY: not NULL, at most isize::MAX bytes, and the caller gives `count` handles.
         let handles = unsafe { std::slice::from_raw_parts(boxes, count) };
         let pins = handles.iter().map(|handle| pin(*handle, session)).collect::<Result<Vec<_>>>()?;
-        let owners = pins.iter().map(|pin| pin.owner().map(Arc::as_ref)).collect::<Result<Vec<&Mailbox>>>()?;
+        let owners = pins.iter().map(|pin| pin.owner()).collect::<Result<Vec<&Mailbox>>>()?;
         let ready = deck_api::select(&owners, timeout)?;
+        node::session()?;
+        if owners[ready].is_closed() {
+            return Err(Error::new(ErrorKind::Closed, "a mail box was destroyed while it was selected from"));
+        }
         // SAFETY: not NULL, and the caller lets it be written.
         unsafe { which.write(ready) };
         Ok(DECK_OK)

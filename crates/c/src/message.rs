@@ -153,13 +153,15 @@ pub unsafe extern "C" fn deck_msg_unpack_mbox(
     timeout_ms: c_int,
 ) -> c_int {
     answer("deck_msg_unpack_mbox", || {
-        let (session, node) = node::node()?;
+        let session = node::session()?;
         let timeout = node::timeout(timeout_ms)?;
         let mut message = pin(message, session)?;
         if mailbox.is_null() {
             return Err(invalid("no place for the mail box: the second argument is NULL"));
         }
-        let handle = mailbox::hand_out_clone(session, &node, message.unpack_mailbox(timeout)?)?;
+        // Before anything is consumed.
+        let room = mailbox::reserve()?;
+        let handle = mailbox::hand_out_clone(room, session, message.unpack_mailbox(timeout)?);
         // SAFETY: not NULL, and the caller lets it be written.
         unsafe { mailbox.write(handle) };
         Ok(DECK_OK)

@@ -40,7 +40,8 @@ unsafe fn open<T, O>(
         let name = name.to_str().map_err(|_| {
             invalid(format!("the name of the {what} is not UTF-8")).with_remedy("choose a name in UTF-8")
         })?;
-        let handle = table.insert(session, open(&node, name)?)?;
+        let room = table.reserve()?;
+        let handle = room.fill(session, open(&node, name)?);
         // SAFETY: not NULL, and the caller lets it be written.
         unsafe { place.write(handle) };
         Ok(DECK_OK)

@@ -4,7 +4,7 @@ use std::ffi::{c_int, c_void};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::ThreadId;
 
-use deck_api::{Canceller, Thread};
+use deck_api::{Canceller, FOREVER, Thread};
 
 use crate::error::{DECK_OK, answer, bug, invalid};
 use crate::handle::{Kind, Table};
@@ -49,6 +49,8 @@ pub unsafe extern "C" fn deck_thread_create(
             return Err(invalid("no place for the new thread: the first argument is NULL"));
         }
         let start = start.ok_or_else(|| invalid("the function that the thread shall run is NULL"))?;
+        // Before the thread runs: it could not be taken back.
+        let room = THREADS.reserve()?;
         let id = Arc::new(OnceLock::new());
         let (own_id, argument) = (Arc::clone(&id), Opaque(argument));
         let spawned = Thread::spawn(move || {
@@ -58,7 +60,7 @@ pub unsafe extern "C" fn deck_thread_create(
             Opaque(start(argument.0))
         })?;
         let canceller = spawned.canceller();
-        let handle = THREADS.insert(session, Started { thread: Mutex::new(Some(spawned)), canceller, id })?;
+        let handle = room.fill(session, Started { thread: Mutex::new(Some(spawned)), canceller, id });
         // SAFETY: not NULL, and the caller lets it be written.
         unsafe { thread.write(handle) };
         Ok(DECK_OK)
@@ -76,8 +78,13 @@ pub unsafe extern "C" fn deck_thread_join(thread: *mut ThreadHandle, result: *mu
         if pin.id.get() == Some(&std::thread::current().id()) {
             return Err(invalid("a thread cannot join itself").with_remedy("join it from another thread"));
         }
-        let joined = pin.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let place = || pin.thread.lock().unwrap_or_else(PoisonError::into_inner);
+        let joined = place().take();
         let joined = joined.ok_or_else(|| invalid("another thread is joining this one").with_remedy("join it once"))?;
+        if let Err(cancelled) = joined.wait(FOREVER) {
+            *place() = Some(joined);
+            return Err(cancelled);
+        }
         let returned = joined.join();
         pin.remove();
         let Opaque(returned) = returned.map_err(|panic| bug(panic.as_ref()))?;

@@ -94,6 +94,29 @@ static void ignore_line(int level, const char *line, void *ctx) {
   CHECK(level >= DECK_LOG_ERROR && level <= DECK_LOG_DEBUG && line != NULL && ctx == &message);
 }
 
+/* A clone of a mail box of this session is not taken for one of an earlier session that was never destroyed. */
+static void clones_after_leaks(void) {
+  deck_mbox_t *leaked, *b, *clone;
+  deck_msg_t *m;
+  deck_mbox_stats_t stats;
+  EXPECT(DECK_OK, deck_init(NULL, NULL));
+  EXPECT(DECK_OK, deck_mbox_create(&leaked, "again"));
+  EXPECT(DECK_OK, deck_done());
+  EXPECT(DECK_OK, deck_init(NULL, NULL));
+  EXPECT(DECK_OK, deck_msg_create(&m, 0));
+  EXPECT(DECK_OK, deck_mbox_create(&b, "again"));
+  EXPECT(DECK_OK, deck_mbox_clone(&clone, "again", DECK_FOREVER));
+  EXPECT(DECK_OK, deck_mbox_post(clone, m, DECK_FOREVER));
+  EXPECT(DECK_OK, deck_mbox_retrv(clone, m, DECK_FOREVER));
+  EXPECT(DECK_OK, deck_mbox_stats(clone, &stats));
+  CHECK(stats.retrieved == 1);
+  EXPECT(DECK_OK, deck_msg_destroy(m));
+  EXPECT(DECK_OK, deck_mbox_destroy(clone));
+  EXPECT(DECK_OK, deck_mbox_destroy(b));
+  EXPECT(DECK_OK, deck_done());
+  EXPECT(DECK_OK, deck_mbox_destroy(leaked));
+}
+
 static void in_a_forked_child(void) {
   pid_t child = fork();
   CHECK(child >= 0);
@@ -146,6 +169,7 @@ int main(int argc, char **argv) {
     destroy_nothing(DECK_E_CLOSED);
     EXPECT(DECK_OK, deck_done());
   }
+  clones_after_leaks();
   deck_set_log(NULL, NULL);
   return 0;
 }

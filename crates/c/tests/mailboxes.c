@@ -158,6 +158,57 @@ static void selecting(void) {
   EXPECT(DECK_OK, deck_mbox_destroy(boxes[2]));
 }
 
+static void *select_until_closed(void *arg) {
+  size_t which = 99;
+  EXPECT(DECK_E_CLOSED, deck_mbox_select(arg, 2, &which, DECK_FOREVER));
+  CHECK(which == 99);
+  return NULL;
+}
+
+static void closing_what_is_selected_from(void) {
+  for (int round = 0; round < 20; round++) {
+    deck_mbox_t *boxes[2];
+    deck_thread_t *selects;
+    for (int i = 0; i < 2; i++) EXPECT(DECK_OK, deck_mbox_create(&boxes[i], NULL));
+    EXPECT(DECK_OK, deck_thread_create(&selects, select_until_closed, boxes));
+    EXPECT(DECK_OK, deck_mbox_destroy(boxes[round % 2]));
+    EXPECT(DECK_OK, deck_thread_join(selects, NULL));
+    EXPECT(DECK_OK, deck_mbox_destroy(boxes[1 - round % 2]));
+  }
+}
+
+static void *clone_and_retrieve(void *arg) {
+  deck_mbox_t *clone;
+  deck_msg_t *m;
+  EXPECT(DECK_OK, deck_msg_create(&m, 0));
+  EXPECT(DECK_OK, deck_mbox_clone(&clone, "early", DECK_FOREVER));
+  EXPECT(DECK_OK, deck_mbox_retrv(clone, m, DECK_FOREVER));
+  EXPECT(DECK_OK, deck_mbox_destroy(clone));
+  EXPECT(DECK_OK, deck_msg_destroy(m));
+  return arg;
+}
+
+/* A clone that is there before the creating call has returned retrieves like any other. */
+static void early_clones(void) {
+  for (int round = 0; round < 20; round++) {
+    deck_mbox_t *b;
+    deck_thread_t *clones;
+    EXPECT(DECK_OK, deck_thread_create(&clones, clone_and_retrieve, NULL));
+    EXPECT(DECK_OK, deck_mbox_create(&b, "early"));
+    post_number(b, round);
+    EXPECT(DECK_OK, deck_thread_join(clones, NULL));
+    EXPECT(DECK_OK, deck_mbox_destroy(b));
+  }
+}
+
+static void names_of_the_library(void) {
+  deck_mbox_t *b = NULL;
+  EXPECT(DECK_E_INVALID, deck_mbox_create(&b, "\001group:g"));
+  SAYS("choose another name");
+  EXPECT(DECK_E_INVALID, deck_mbox_clone(&b, "\001group:g", 0));
+  CHECK(b == NULL);
+}
+
 static void descriptor(void) {
   deck_mbox_t *b;
   EXPECT(DECK_OK, deck_mbox_create(&b, NULL));
@@ -227,6 +278,9 @@ int main(int argc, char **argv) {
   too_large();
   order();
   selecting();
+  closing_what_is_selected_from();
+  early_clones();
+  names_of_the_library();
   descriptor();
   counters();
   closing();

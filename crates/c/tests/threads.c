@@ -74,6 +74,26 @@ static void cancelling(deck_sem_t *go) {
   EXPECT(DECK_OK, deck_mbox_destroy(stage.box));
 }
 
+static void *join_until_cancelled(void *arg) {
+  EXPECT(DECK_E_CANCELLED, deck_thread_join(arg, NULL));
+  SAYS("deck_thread_join");
+  return arg;
+}
+
+static void cancelling_a_join(deck_sem_t *go) {
+  for (int round = 0; round < 20; round++) {
+    stage_t stage = {NULL, go, NULL};
+    deck_thread_t *joined, *joins;
+    void *still_there;
+    EXPECT(DECK_OK, deck_thread_create(&joined, wait_for_cancel_in_semaphore, &stage));
+    EXPECT(DECK_OK, deck_thread_create(&joins, join_until_cancelled, joined));
+    EXPECT(DECK_OK, deck_cancel(joins));
+    EXPECT(DECK_OK, deck_thread_join(joins, &still_there));
+    EXPECT(DECK_OK, deck_cancel(joined));
+    EXPECT(DECK_OK, deck_thread_join(still_there, NULL));
+  }
+}
+
 static void counting(void) {
   deck_sem_t *s;
   EXPECT(DECK_OK, deck_sem_create(&s, 2));
@@ -159,6 +179,7 @@ int main(int argc, char **argv) {
   results();
   joining_oneself(go);
   cancelling(go);
+  cancelling_a_join(go);
   counting();
   destroying_under_waiters();
   foreign_threads();

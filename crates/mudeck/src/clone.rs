@@ -12,7 +12,7 @@ use deck_transport::segment::sender::Ending;
 use deck_transport::{Parcel, Protocol, Refusal, Sender};
 
 use crate::lanes::{self, Lanes};
-use crate::mailbox::MailboxStats;
+use crate::mailbox::{Mailbox, MailboxStats};
 use crate::message::Message;
 use crate::shared::{NodeShared, lock};
 
@@ -437,6 +437,19 @@ impl MailboxClone {
 
     fn is_frozen(&self, peer: &Peer) -> bool {
         self.node.membership().frozen_for(peer).is_some()
+    }
+
+    /// True if the mail box is one of this node's. Never blocks.
+    pub fn is_here(&self) -> bool {
+        self.poster.id.owner == self.node.number()
+    }
+
+    /// A second handle of a mail box of this node, which retrieves like the first. Dropping it closes nothing. `None` if the mail box is another
+    /// node's, or closed. Never blocks.
+    pub fn retrieving(&self) -> Option<Mailbox> {
+        let MailboxId { index, generation, .. } = self.poster.id;
+        let core = self.is_here().then(|| self.node.find_box(index, generation)).flatten()?;
+        Some(Mailbox::second(self.node.clone(), core))
     }
 
     /// Counters of posting from this node.

@@ -281,18 +281,24 @@ impl Retrieving<'_> {
 
 /// The owner's end of a mail box: retrieves. Any thread of the node may; each message goes to exactly one.
 ///
-/// Dropping it closes the mail box: its name is free, posters get `Closed`.
+/// Dropping it closes the mail box: its name is free, posters get `Closed`. Except one that [`MailboxClone::retrieving`] gave.
 #[doc(alias = "deck_mbox_t")]
 pub struct Mailbox {
     node: Arc<NodeShared>,
     core: Arc<Core>,
     /// For posts to itself.
     here: OnceLock<MailboxClone>,
+    /// Another one is dropped to close the mail box.
+    is_second: bool,
 }
 
 impl Mailbox {
     pub(crate) fn new(node: Arc<NodeShared>, core: Arc<Core>) -> Mailbox {
-        Mailbox { node, core, here: OnceLock::new() }
+        Mailbox { node, core, here: OnceLock::new(), is_second: false }
+    }
+
+    pub(crate) fn second(node: Arc<NodeShared>, core: Arc<Core>) -> Mailbox {
+        Mailbox { node, core, here: OnceLock::new(), is_second: true }
     }
 
     /// Its name, if it has one.
@@ -460,6 +466,11 @@ impl Mailbox {
         self.node.close(&self.core);
     }
 
+    /// True once it was closed, or its node has left. Never blocks.
+    pub fn is_closed(&self) -> bool {
+        self.core.is_closed()
+    }
+
     /// What goes into a message so that others can post here.
     pub fn address(&self) -> MailboxAddress {
         MailboxAddress(self.core.id)
@@ -468,7 +479,7 @@ impl Mailbox {
 
 impl Drop for Mailbox {
     fn drop(&mut self) {
-        if !deck_peers::fork::is_child() {
+        if !self.is_second && !deck_peers::fork::is_child() {
             self.close();
         }
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use deck_launch::Place;
-use deck_peers::{Door, Membership, NodeState};
+use deck_peers::{Door, Membership, NodeState, check_mailbox_name};
 use deck_sync::{Deadline, Error, ErrorKind, NodeId, Result};
 
 use crate::clone::MailboxClone;
@@ -147,6 +147,7 @@ impl Node {
     #[doc(alias = "deck_mbox_clone")]
     pub fn clone_mailbox(&self, name: &str, timeout: Duration) -> Result<MailboxClone> {
         self.shared.check()?;
+        check_mailbox_name(name)?;
         let deadline = Deadline::after(timeout);
         loop {
             let id = self.shared.membership().find_name(name, deadline)?;

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
-use deck_peers::{Door, Granted, Handler, MailboxId, Membership, Options, Peer, Refused, fork};
+use deck_peers::{Door, Granted, Handler, MailboxId, Membership, Options, Peer, Refused, check_mailbox_name, fork};
 use deck_segment::layout::LINE;
 use deck_segment::{HeapMemory, Region};
 use deck_sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -13,7 +13,7 @@ use deck_transport::segment::sender::Ending;
 use deck_transport::{Budget, Heaps};
 
 use crate::clone::Poster;
-use crate::cloning::Cloning;
+use crate::cloning::{Cloning, mailbox_of_ring};
 use crate::inbox::{Ended, Inbox, Ring};
 use crate::log::{self, LogLevel};
 use crate::mailbox::{Core, MailboxOptions};
@@ -128,6 +128,7 @@ impl NodeShared {
     }
 
     pub fn open(&self, name: Option<&str>, options: &MailboxOptions) -> Result<Arc<Core>> {
+        name.map_or(Ok(()), check_mailbox_name)?;
         let shape = options.shape(AREA_LINES)?;
         let area = Arc::new(self.heap().region(crate::inbox::AREA_BYTES)?);
         let mut boxes = lock(&self.boxes);
@@ -180,6 +181,11 @@ impl NodeShared {
         let boxes = lock(&self.boxes);
         let (now, core) = boxes.places.get(index as usize)?;
         core.clone().filter(|_| *now == generation)
+    }
+
+    /// The mail box that a ring is at, unless that was closed: to enter others would hold up those who retrieve there.
+    fn box_of_ring(&self, ring: u64) -> Option<Arc<Core>> {
+        lock(&self.boxes).places.get(mailbox_of_ring(ring) as usize)?.1.clone()
     }
 
     fn all_boxes(&self) -> Vec<Arc<Core>> {
@@ -282,11 +288,15 @@ impl Handler for NodeShared {
     }
 
     fn room_wanted(&self, poster: NodeId, ring: u64) {
-        self.all_boxes().iter().for_each(|core| core.tell(poster, ring));
+        if let Some(core) = self.box_of_ring(ring) {
+            core.tell(poster, ring);
+        }
     }
 
     fn ring_ended(&self, poster: NodeId, ring: u64, tail: u32) {
-        self.all_boxes().iter().for_each(|core| core.end_ring(poster, ring, tail));
+        if let Some(core) = self.box_of_ring(ring) {
+            core.end_ring(poster, ring, tail);
+        }
         for dying in lock(&self.dying).iter_mut() {
             if dying.ring.id == ring && dying.ring.receiver.from() == poster {
                 dying.tail = Some(tail);

@@ -1,9 +1,13 @@
 //! Threads: those of the operating system, with a way to cancel their waits.
 
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
-use deck_sync::{About, Error, Goal, Result};
+use deck_sync::atomic::{AtomicBool, Ordering};
+use deck_sync::{
+    About, Deadline, Error, ErrorKind, Event, Goal, Interrupted, Result, Waiting, crowd_of_this_thread, wait,
+};
 
 pub use deck_sync::Canceller;
 
@@ -11,6 +15,7 @@ pub use deck_sync::Canceller;
 ///
 /// ```
 /// let thread = deck_mudeck::Thread::spawn(|| 6 * 7)?;
+/// thread.wait(deck_mudeck::FOREVER)?;
 /// assert_eq!(thread.join().unwrap(), 42);
 /// # Ok::<(), deck_mudeck::Error>(())
 /// ```
@@ -18,6 +23,40 @@ pub use deck_sync::Canceller;
 pub struct Thread<T> {
     handle: JoinHandle<T>,
     canceller: Canceller,
+    end: Arc<End>,
+}
+
+/// Tells that a thread has run all of its own.
+#[derive(Default)]
+struct End {
+    is_there: AtomicBool,
+    changed: Event,
+}
+
+/// Dropped last in the thread, also when it panics.
+struct Ending(Arc<End>);
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        // Release: pairs with: thread/end.
+        self.0.is_there.store(true, Ordering::Release);
+        self.0.changed.notify();
+    }
+}
+
+struct Joining<'a>(&'a End);
+
+impl Waiting for Joining<'_> {
+    type Output = ();
+
+    fn look(&mut self) -> Option<()> {
+        // Acquire: pairs with: thread/end.
+        self.0.is_there.load(Ordering::Acquire).then_some(())
+    }
+
+    fn about(&self) -> Option<About<'_>> {
+        Some(About::new(Goal::Join, ""))
+    }
 }
 
 impl<T: Send + 'static> Thread<T> {
@@ -28,20 +67,40 @@ impl<T: Send + 'static> Thread<T> {
     #[doc(alias = "deck_thread_create")]
     pub fn spawn(run: impl FnOnce() -> T + Send + 'static) -> Result<Thread<T>> {
         let (tell, told) = mpsc::sync_channel(1);
+        let end = Arc::new(End::default());
+        let ending = Ending(end.clone());
         let handle = std::thread::Builder::new()
             .name("deck".into())
             .spawn(move || {
+                let _ending = ending;
                 let _ = tell.send(Canceller::of_this_thread());
                 run()
             })
             .map_err(|error| Error::system("starting a thread", error.raw_os_error().unwrap_or(0)))?;
         match told.recv() {
-            Ok(canceller) => Ok(Thread { handle, canceller }),
+            Ok(canceller) => Ok(Thread { handle, canceller, end }),
             Err(_) => Err(Error::system("starting a thread", 0)),
         }
     }
 
-    /// Waits for its end, however long that takes: the one wait without a deadline.
+    /// Waits until it has come to its end; [`Thread::join`] does not wait then. Blocks until the deadline.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Timeout`], [`ErrorKind::Cancelled`] if the calling thread was cancelled.
+    pub fn wait(&self, timeout: Duration) -> Result<()> {
+        let waited =
+            wait(&mut Joining(&self.end), &[&self.end.changed], &crowd_of_this_thread(), Deadline::after(timeout));
+        waited.map_err(|interrupted| {
+            let kind = match interrupted {
+                Interrupted::Deadline => ErrorKind::Timeout,
+                Interrupted::Cancelled => ErrorKind::Cancelled,
+            };
+            Error::new(kind, "waiting for the end of a thread")
+        })
+    }
+
+    /// Waits for its end, however long that takes, and whether the calling thread is cancelled or not: [`Thread::wait`] comes before it
+    /// where that matters.
     ///
     /// # Errors
     /// What the thread panicked with.
@@ -60,5 +119,32 @@ impl<T: Send + 'static> Thread<T> {
     /// What cancels it, also after this handle is gone.
     pub fn canceller(&self) -> Canceller {
         self.canceller.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOT_YET: Duration = Duration::from_millis(2);
+
+    #[test]
+    fn a_wait_for_the_end_of_a_thread_has_a_deadline_and_can_be_cancelled() {
+        let (go, goes) = mpsc::channel::<()>();
+        let thread = Thread::spawn(move || goes.recv().is_ok()).unwrap();
+        assert_eq!(thread.wait(Duration::ZERO).unwrap_err().kind(), ErrorKind::Timeout);
+        assert_eq!(thread.wait(NOT_YET).unwrap_err().kind(), ErrorKind::Timeout);
+        Canceller::of_this_thread().cancel();
+        assert_eq!(thread.wait(deck_sync::FOREVER).unwrap_err().kind(), ErrorKind::Cancelled);
+        go.send(()).unwrap();
+        thread.wait(deck_sync::FOREVER).unwrap();
+        assert!(thread.join().unwrap());
+    }
+
+    #[test]
+    fn a_thread_that_panics_comes_to_its_end_too() {
+        let thread = Thread::spawn(|| panic!("on purpose")).unwrap();
+        thread.wait(deck_sync::FOREVER).unwrap();
+        assert!(thread.join().is_err());
     }
 }
