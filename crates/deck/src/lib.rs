@@ -61,7 +61,7 @@
 //!   receiver to retrieve, wake up or run. A message that is refused comes back in [`Refused`].
 //! * **Order**: messages of one thread to one mail box arrive in the order posted, whatever their sizes.
 //! * **Timeouts** are [`Duration`](std::time::Duration)s: `Duration::ZERO` tries once, [`FOREVER`] has no end. Calls without a
-//!   timeout end within [`default_timeout`]; [`Thread::join`] alone has none.
+//!   timeout end within [`default_timeout`]; [`Thread::join`] alone has none ([`Thread::wait`] has).
 //! * **Death**: if a node dies, waits that need it end with [`ErrorKind::PeerLost`], which names it; all others go on.
 //! * **Manners**: the library prints nothing (unless `DECK_LOG` asks), ends no process and installs no signal handler.
 #![forbid(unsafe_code)]

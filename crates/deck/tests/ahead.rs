@@ -164,6 +164,21 @@ fn a_member_that_has_done_its_part_may_leave() {
 }
 
 #[test]
+fn a_member_that_has_done_its_part_may_leave_the_job_and_not_the_group() {
+    let (_broker, mut nodes, [mut root, mut leaves, mut late]) = apart(OWN);
+    leaves.reduce(0, &[2u64], &mut [], Operation::Sum, TRY).unwrap();
+    let root = std::thread::spawn(move || {
+        let mut sum = [0u64];
+        root.reduce(0, &[1u64], &mut sum, Operation::Sum, SOON).map(|()| sum[0])
+    });
+    nodes.remove(1).leave().unwrap();
+    late.reduce(0, &[3u64], &mut [], Operation::Sum, TRY).unwrap();
+    assert_eq!(root.join().unwrap().unwrap(), 6);
+    // What comes next needs it.
+    assert_eq!(kind(late.bcast(1, &mut [0u8], SOON)), ErrorKind::Closed);
+}
+
+#[test]
 fn a_member_that_left_is_named_to_those_whose_calls_need_it_and_to_the_others_in_the_end() {
     let (_broker, nodes, [mut zero, mut one, two]) = apart(OWN);
     drop(two);

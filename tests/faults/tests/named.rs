@@ -147,6 +147,9 @@ fn one_that_dies_or_stops_in_the_row_for_a_mutex_holds_up_nobody() {
         holder.done("unlock m");
         other.answer("wait").unwrap().words();
         other.ask_in("wait", "unlock m").words();
+        // Nor those who only try.
+        holder.done("lock m 0");
+        holder.done("unlock m");
         if !is_killed {
             victim.go_on();
             victim.answer("wait").unwrap().words();
@@ -293,6 +296,25 @@ fn a_death_ends_the_waits_for_a_counter_once() {
     assert_eq!(other.done("add n 1"), "2");
     assert_eq!(waiter.answer("wait").unwrap().words(), "2");
     drop((victim, waiter, other));
+    job.end();
+}
+
+#[test]
+fn of_two_deaths_at_once_both_are_told() {
+    let job = Job::launched(PROGRAM);
+    let [one, two, waiter] = job.nodes();
+    for node in [&one, &two, &waiter] {
+        node.done("add n 0");
+    }
+    // Nobody looks in between.
+    one.kill_and_wait();
+    two.kill_and_wait();
+    let mut dead: Vec<_> = (0..2).map(|_| waiter.ask("wait-for n 1 20000").failure().peer).collect();
+    dead.sort();
+    assert_eq!(dead, [Some(one.number()), Some(two.number())]);
+    let missing = waiter.ask("wait-for n 1 20").failure();
+    assert_eq!(missing.kind, "Timeout", "{missing}");
+    drop((one, two, waiter));
     job.end();
 }
 

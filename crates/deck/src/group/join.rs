@@ -21,6 +21,7 @@ use super::retired;
 
 /// Names of groups and of mail boxes are kept in one table: this keeps them apart.
 pub(super) const PREFIX: &str = "\u{1}group:";
+const _: () = assert!(PREFIX.as_bytes()[0] == deck_peers::RESERVED as u8, "programs give no such names to mail boxes");
 /// How long a thread that gives up, or leaves, waits for the board's lock.
 const PATIENCE: Duration = Duration::from_secs(1);
 
@@ -41,8 +42,8 @@ enum Admission {
     At(u32),
     /// The board is another group's, or nobody's, by now.
     Again,
-    /// The last group of that name is about to end.
-    Later,
+    /// The last group of that name, with this incarnation of the board, is about to end.
+    Later(u64),
 }
 
 pub struct Joining<'a> {
@@ -235,7 +236,7 @@ impl Joining<'_> {
         point("group/admitted");
         match admission {
             Admission::Again => Ok(None),
-            Admission::Later => self.wait_for_end(&board, since_ns, deadline).map(|()| None),
+            Admission::Later(incarnation) => self.wait_for_end(&board, incarnation, since_ns, deadline).map(|()| None),
             Admission::At(index) => Ok(self.wait_for_all(&board, index, since_ns, deadline)?.then_some((board, index))),
         }
     }
@@ -264,7 +265,7 @@ impl Joining<'_> {
                 Place::Free | Place::Left(_) => true,
             });
             if is_ending {
-                return Ok(Admission::Later);
+                return Ok(Admission::Later(board.incarnation()));
             }
             let what = format!("{}: all its {} members have come already", self.what(), self.size);
             return Err(Error::new(ErrorKind::Exists, what).with_remedy("choose another name, or a larger size"));
@@ -303,7 +304,8 @@ impl Joining<'_> {
         let about = self.about(board, index, since_ns);
         loop {
             let changes = membership.table().changes();
-            let mut forming = Forming { board, wanted: State::Formed, membership, changes, about };
+            let incarnation = board.incarnation();
+            let mut forming = Forming { board, wanted: State::Formed, incarnation, membership, changes, about };
             let events = [board.joining(), membership.table().changed()];
             let interrupted = match deck_sync::wait(&mut forming, &events, membership.crowd(), deadline) {
                 Ok(true) => return Ok(true),
@@ -346,12 +348,12 @@ impl Joining<'_> {
         }
     }
 
-    /// Waits until the last group of that name has ended.
-    fn wait_for_end(&self, board: &Board, since_ns: u64, deadline: Deadline) -> Result<()> {
+    /// Waits until the last group of that name has ended, which had this incarnation of the board: another one may have it already.
+    fn wait_for_end(&self, board: &Board, incarnation: u64, since_ns: u64, deadline: Deadline) -> Result<()> {
         let membership = self.membership();
         let changes = membership.table().changes();
         let about = self.about(board, self.size, since_ns);
-        let mut forming = Forming { board, wanted: State::Over, membership, changes, about };
+        let mut forming = Forming { board, wanted: State::Over, incarnation, membership, changes, about };
         let events = [board.joining(), membership.table().changed()];
         let waited = deck_sync::wait(&mut forming, &events, membership.crowd(), deadline);
         self.node.state(self.node.number())?;
@@ -426,10 +428,11 @@ pub fn leave(membership: &Membership, name: &str, board: &Board, index: u32) {
     drop(locked);
 }
 
-/// Waits for a state; false when a node has come or gone.
+/// Waits for a state of one incarnation of the board, or for its end; false when a node has come or gone.
 struct Forming<'a> {
     board: &'a Board,
     wanted: State,
+    incarnation: u64,
     membership: &'a Membership,
     changes: u64,
     about: About<'a>,
@@ -439,7 +442,8 @@ impl Waiting for Forming<'_> {
     type Output = bool;
 
     fn look(&mut self) -> Option<bool> {
-        if self.board.state() == self.wanted {
+        let is_over = self.wanted == State::Over && self.board.incarnation() != self.incarnation;
+        if is_over || self.board.state() == self.wanted {
             return Some(true);
         }
         if self.wanted == State::Formed && self.board.disagreed().is_some() {

@@ -415,15 +415,21 @@ impl Member {
     }
 
     /// Members that will never arrive at the present phase. A dead one counts even if it had said its part: it may not have
-    /// got as far as arriving. It counts even if this member needs it in no call yet: those whom it needs now may.
+    /// got as far as arriving. It counts even if this member needs it in no call yet: those whom it needs now may. What one had said
+    /// that left stands, whether it left the group or the whole job; except where parties count: then a phase that was said need not be
+    /// counted.
     fn gone(&self) -> Vec<Absent> {
         let table = self.membership().table();
+        let is_needed = |index| match &self.flow {
+            None => self.is_missing(index),
+            Some(flow) => !flow.is_over(index, |index| self.board.counts(index)),
+        };
         self.those(|index| match self.board.place(index) {
-            Place::Present(node) => !table.is_live(node),
-            Place::Left(_) | Place::Free => match &self.flow {
-                None => self.is_missing(index),
-                Some(flow) => !flow.is_over(index, |index| self.board.counts(index)),
+            Place::Present(node) => match table.state(node) {
+                Some(NodeState::Left) if self.parties.firsts.is_none() => is_needed(index),
+                _ => !table.is_live(node),
             },
+            Place::Left(_) | Place::Free => is_needed(index),
         })
     }
 

@@ -30,6 +30,8 @@ struct Users {
     live: Vec<NodeId>,
     /// Those that died with it open and are not reclaimed yet, and the last that was reclaimed.
     lost: Vec<NodeId>,
+    /// Those that have died since and of whom nobody was told yet.
+    untold: Vec<NodeId>,
     /// The job's count of changes before the others were looked at.
     seen: u64,
 }
@@ -39,19 +41,30 @@ impl Users {
         let seen = named.node().membership().table().changes();
         let opened = named.opened();
         let lost = opened.holding_lost().into_iter().chain(opened.lost()).collect();
-        Users { live: opened.holding(), lost, seen }
+        Users { live: opened.holding(), lost, untold: Vec::new(), seen }
     }
 
-    /// Looks again: a node that has died since the last look.
+    /// Looks again: a node that has died, one after the other if there are several.
     fn renew(&mut self, named: &Named) -> Option<NodeId> {
         let table = named.node().membership().table();
-        if table.changes() == self.seen {
-            return None;
+        if table.changes() != self.seen {
+            let before = std::mem::replace(self, Users::of(named));
+            let died = |node: &NodeId| table.state(*node) == Some(NodeState::Lost);
+            let mut dead: Vec<NodeId> = before.live.into_iter().filter(died).collect();
+            dead.extend(self.lost.iter().filter(|node| !before.lost.contains(node)));
+            self.untold = before.untold;
+            for node in dead {
+                if !self.untold.contains(&node) {
+                    self.untold.push(node);
+                }
+                // It may have died after the others were looked at.
+                self.live.retain(|other| *other != node);
+                if !self.lost.contains(&node) {
+                    self.lost.push(node);
+                }
+            }
         }
-        let before = std::mem::replace(self, Users::of(named));
-        let died = |node: &&NodeId| table.state(**node) == Some(NodeState::Lost);
-        let unknown = |node: &&NodeId| !before.lost.contains(node);
-        before.live.iter().find(died).or_else(|| self.lost.iter().find(unknown)).copied()
+        (!self.untold.is_empty()).then(|| self.untold.remove(0))
     }
 }
 
@@ -165,7 +178,11 @@ impl Counter {
         match self.named.wait(&mut waiting, self.count().changed(), until(timeout)) {
             Ok(End::Reached(value)) => Ok(value),
             Ok(End::Lost(dead)) => {
-                *self.told() = waiting.users;
+                let mut told = self.told();
+                // Another thread may have looked again since, and told more.
+                if waiting.users.seen > told.seen {
+                    *told = waiting.users;
+                }
                 Err(self.lost(dead))
             }
             Err(stopped) => {

@@ -110,6 +110,11 @@ impl Turn {
         Holder(self.0 & ((1 << HOLDER_BITS) - 1))
     }
 
+    /// The node whose thread has it.
+    pub fn node(self) -> NodeId {
+        self.holder().node()
+    }
+
     fn since(self) -> Since {
         Since(self.0 >> HOLDER_BITS)
     }

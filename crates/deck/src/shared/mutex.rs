@@ -6,12 +6,12 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
-use deck_mudeck::{Error, ErrorKind, Node, NodeId, Result};
+use deck_mudeck::{Error, ErrorKind, Node, NodeId, NodeState, Result};
 use deck_peers::ObjectKind;
 use deck_sync::{Deadline, Interrupted, now_ns};
 
 use super::held;
-use super::lock::{Holder, Lock, Outcome, RESERVED_FOR, STARVING_AFTER, Since, Taken, Taking, Turn};
+use super::lock::{Attempt, Holder, Lock, Outcome, RESERVED_FOR, STARVING_AFTER, Since, Taken, Taking, Turn};
 use super::named::{Named, Stopped, how_it_is, until};
 
 /// A mutex that the threads of all nodes share by its name.
@@ -251,7 +251,7 @@ impl Mutex {
             return Ok(taken);
         }
         if deadline.is_now() {
-            return Err(Stopped::Interrupted(Interrupted::Deadline));
+            return self.take_from_stopped(lock, me, is_live);
         }
         let began = Since::at_ns(now_ns());
         let mut until = Deadline::after(STARVING_AFTER).min(deadline);
@@ -269,8 +269,32 @@ impl Mutex {
                         _ => taking.since = Some(began),
                     }
                 }
+                Err(Stopped::Interrupted(Interrupted::Deadline)) => return self.take_from_stopped(lock, me, is_live),
                 Err(stopped) => return Err(stopped),
             }
+        }
+    }
+
+    /// The time is over. If the lock is free, and only the turn of a thread whose node is stopped keeps it so, that is taken.
+    #[cold]
+    fn take_from_stopped(
+        &self,
+        lock: Lock<'_>,
+        me: Holder,
+        is_live: &dyn Fn(NodeId) -> bool,
+    ) -> Result<Taken, Stopped> {
+        let is_stopped = |turn: Turn| matches!(self.named.node().state(turn.node()), Ok(NodeState::Frozen));
+        let attempt = match lock.try_take(me, None, is_live) {
+            Attempt::Reserved(turn) if is_stopped(turn) => {
+                let since = Since::at_ns(now_ns());
+                self.take_turn(lock, turn, me, since);
+                lock.try_take(me, Some(since), is_live)
+            }
+            attempt => attempt,
+        };
+        match attempt {
+            Attempt::Taken(taken) => Ok(taken),
+            Attempt::Held(_) | Attempt::Reserved(_) => Err(Stopped::Interrupted(Interrupted::Deadline)),
         }
     }
 

@@ -154,7 +154,7 @@ impl Segment {
             error.context(described())
         })?;
         deck_sync::point("segment/made");
-        membership.offer_segment(life, &object, &memory);
+        let memory = membership.offer_segment(life, &object, memory);
         registry.publish(node.number(), generation, home, bytes as u64);
         table.changed().notify();
         Ok(Segment { memory, bytes, home, name: name.into(), _hold: hold })
@@ -193,7 +193,7 @@ impl Segment {
                     Found::Memory(memory) => {
                         let bytes = usize::try_from(bytes).unwrap_or(0);
                         let memory = is_of(memory, bytes, home).map_err(|error| opening(name, error))?;
-                        membership.offer_segment(life, &object, &memory);
+                        let memory = membership.offer_segment(life, &object, memory);
                         return Ok(Segment { memory, bytes, home, name: name.into(), _hold: hold });
                     }
                     Found::Nothing => missing = None,
