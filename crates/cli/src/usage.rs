@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Parser, Subcommand};
+use deck_peers::NODES_AT_A_TIME_MAX;
 
 use crate::bench::{self, Benchmark};
 use crate::place;
@@ -203,7 +204,8 @@ fn in_one_line(error: &clap::Error) -> String {
 }
 
 fn node_count(text: &str) -> Result<u32, String> {
-    text.parse().ok().filter(|&nodes| nodes > 0).ok_or_else(|| "a job has at least 1 node".to_owned())
+    let most = NODES_AT_A_TIME_MAX;
+    text.parse().ok().filter(|nodes| (1..=most).contains(nodes)).ok_or_else(|| format!("a job has 1 to {most} nodes"))
 }
 
 fn job_name(text: &str) -> Result<String, String> {

@@ -23,16 +23,17 @@ mod stream;
 mod threads;
 mod wake;
 
-use std::io::Write;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use deck::Error;
+use deck::{Error, ErrorKind};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
 
 pub use nodes::Part;
 use nodes::{Nodes, Placement};
+
+use crate::result;
 
 /// What a benchmark consists of.
 pub struct Benchmark {
@@ -144,9 +145,7 @@ pub fn node(benchmark: &Benchmark, part: &Part) -> ExitCode {
 }
 
 fn print(line: &str) -> deck::Result<()> {
-    writeln!(std::io::stdout(), "{line}").map_err(|error| {
-        Error::system("printing the result", error.raw_os_error().unwrap_or(libc::EIO)).with_remedy("print elsewhere")
-    })
+    result::print(&format!("{line}\n")).map_err(|sentence| Error::new(ErrorKind::System, sentence))
 }
 
 fn status(who: &str, result: deck::Result<()>) -> ExitCode {

@@ -81,14 +81,3 @@ fn unfinished(path: &Path) -> PathBuf {
     name.push(format!(".{}.unfinished", std::process::id()));
     name.into()
 }
-
-/// Prints a result; a reader that has gone away is no failure.
-pub fn print(text: &str) -> Result<(), String> {
-    use std::io::Write;
-    match std::io::stdout().write_all(text.as_bytes()) {
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
-            Err(format!("the result cannot be printed: {error}"))
-        }
-        _ => Ok(()),
-    }
-}

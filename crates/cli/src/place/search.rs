@@ -13,7 +13,7 @@ use optisci::{Model, report};
 use rustix::event::{PollFd, PollFlags};
 
 use super::{files, units};
-use crate::output;
+use crate::{output, result};
 
 /// So many places are shown to people; more belong into a file.
 const ROWS: usize = 40;
@@ -32,9 +32,12 @@ pub fn run(path: &Path, options: &Options, json: bool, output: Option<&Path>) ->
         _ => Ok(()),
     };
     if json {
-        files::print(&report::outcome(&model, &outcome))?;
+        // Nothing was found and nothing proved: that is a failure, not a result.
+        if outcome.status != Status::Unknown {
+            result::print(&report::outcome(&model, &outcome))?;
+        }
     } else {
-        files::print(&describe(&model, &outcome, output.filter(|_| written.is_ok())))?;
+        result::print(&describe(&model, &outcome, output.filter(|_| written.is_ok())))?;
     }
     written?;
     let reason = outcome.reason.as_deref().unwrap_or("no reason was given");

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use optisci::table1;
 
-use super::files;
+use crate::result;
 
 const NOTES: &str = "\
 Model:     the printed formulas; local accesses cost one memory access; 2048 bytes each.
@@ -21,7 +21,7 @@ pub fn run(json: bool) -> Result<(), String> {
     let table = table1::table();
     if json {
         let text = serde_json::to_string(&table).expect("a table is plain numbers and text");
-        return files::print(&(text + "\n"));
+        return result::print(&(text + "\n"));
     }
     let mut text = String::from(
         "                          this model                paper, simulated   paper, measured\n\
@@ -50,5 +50,5 @@ pub fn run(json: bool) -> Result<(), String> {
         100.0 * table.best_ms / table.worst_ms,
         table.worst_ms
     );
-    files::print(&(text + NOTES))
+    result::print(&(text + NOTES))
 }

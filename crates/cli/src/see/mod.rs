@@ -11,6 +11,8 @@ use deck::NodeState;
 use deck_peers::observe::{self, JobSight};
 use serde_json::{Value, json};
 
+use crate::result;
+
 /// Which of the two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {
@@ -33,12 +35,8 @@ pub struct Options {
 /// Does it.
 pub fn run(options: &Options) -> ExitCode {
     let name = if options.what == What::List { "deck ls" } else { "deck why" };
-    match show(options) {
-        Ok(text) => {
-            // A reader that has seen enough closes the pipe.
-            let _ = std::io::Write::write_all(&mut std::io::stdout(), text.as_bytes());
-            ExitCode::SUCCESS
-        }
+    match show(options).and_then(|text| result::print(&text)) {
+        Ok(()) => ExitCode::SUCCESS,
         Err(sentence) => {
             eprintln!("{name}: {}", sentence.replace(char::is_control, " "));
             ExitCode::FAILURE

@@ -232,7 +232,8 @@ impl Known<'_> {
 
     fn find_users(&self, wait: &mut Wait, kind: ObjectKind, told: &Told) -> Option<deck_peers::Object> {
         let object = self.objects.find(kind, &told.name)?;
-        wait.on = object.holding().into_iter().map(Whom::Node).collect();
+        // Also on who has not opened it yet.
+        wait.on = self.live();
         Some(object)
     }
 

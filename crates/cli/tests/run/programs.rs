@@ -69,6 +69,7 @@ fn a_usage_error_is_one_line_that_says_what_to_type() {
         &["run"],
         &["run", "-n"],
         &["run", "-n", "0", "true"],
+        &["run", "-n", "257", "true"],
         &["run", "-n", "many", "true"],
         &["run", "-n", "-1", "true"],
         &["run", "-n", "2"],
@@ -89,6 +90,17 @@ fn a_usage_error_is_one_line_that_says_what_to_type() {
         assert!(ended.errors().contains("type: deck "), "{line:?}: {}", ended.errors());
     }
     assert!(Job::command(&["bench", "no-such-benchmark"]).ended().errors().contains("pingpong"));
+}
+
+#[test]
+fn a_result_that_cannot_be_written_is_a_failure() {
+    for line in [&["ls", "--json"][..], &["why", "--json"], &["bench", "channels", "--time", "0.01"]] {
+        let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+        let ended = std::process::Command::new(env!("CARGO_BIN_EXE_deck")).args(line).stdout(full).output().unwrap();
+        let said = String::from_utf8_lossy(&ended.stderr);
+        assert_eq!(ended.status.code(), Some(1), "{line:?}: {said}");
+        assert!(said.contains("cannot be printed") && said.contains("print elsewhere"), "{line:?}: {said}");
+    }
 }
 
 #[test]
