@@ -29,10 +29,12 @@ const NEWS: Duration = Duration::from_millis(100);
 pub fn work(node: &Node, manager: &MailboxClone, thread: u32, threads: u32) -> Result<()> {
     let end = run(node, manager, thread, threads);
     if let Err(error) = &end
+        // A manager that cancels retrieves no more.
+        && error.kind() != ErrorKind::Cancelled
         && let Ok(message) = protocol::failed(node, error)
     {
-        // The manager may be what failed.
-        let _ = manager.post(message, Duration::ZERO);
+        // The manager may be what failed: then this ends, too.
+        let _ = patience::post(node, 1, manager, message);
     }
     end
 }

@@ -29,7 +29,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
-use deck::{Error, ErrorKind, FOREVER, Mailbox, Node, NodeId, NodeState, Result, Thread};
+use deck::{Error, ErrorKind, Mailbox, Node, NodeId, NodeState, Result, Thread};
 use user_interface::command_line::{self, counted};
 use user_interface::{Display, Progress, files};
 
@@ -46,6 +46,8 @@ const REPORTS: &str = "scheduler reports";
 const FIRST: NodeId = NodeId(0);
 /// How often the bar moves.
 const TICK: Duration = Duration::from_millis(100);
+/// How long a node that has nothing to do waits for the end before it looks whether the first one is there.
+const LOOK: Duration = Duration::from_millis(250);
 
 fn main() -> ExitCode {
     command_line::run("scheduler", arguments::parse(std::env::args_os()), run)
@@ -91,8 +93,23 @@ fn follow(shop: &Arc<Shop>) -> Result<()> {
             result?;
         }
     }
-    shop.ended.wait_for(1, FOREVER)?;
-    Ok(())
+    wait_for_the_end(shop)
+}
+
+/// A first node that failed before this one opened the counter has no part in it: its death ends no wait there.
+fn wait_for_the_end(shop: &Shop) -> Result<()> {
+    loop {
+        match shop.ended.wait_for(1, LOOK) {
+            Err(error) if error.kind() == ErrorKind::Timeout => {
+                let is_gone = matches!(shop.node().state(FIRST)?, NodeState::Lost | NodeState::Left);
+                if is_gone && shop.ended.read()? < 1 {
+                    let error = Error::new(ErrorKind::PeerLost, "waiting for the end").with_peer(FIRST);
+                    return Err(error.with_remedy("look what that node said, and start the job again"));
+                }
+            }
+            ended => return ended.map(drop),
+        }
+    }
 }
 
 /// The first node: makes the queues, collects what all processes did, checks it and writes the record.

@@ -75,7 +75,7 @@ impl Slices {
 
     /// A slice whose holder is stopped, or much slower than any was before (on a starved machine), for `worker` to
     /// compute as well: whichever result comes first counts. The slice that was handed out longest ago goes first,
-    /// and no slice goes to more than two workers.
+    /// and no slice goes to more than two workers, of those that are not stopped.
     pub fn hand_out_again(
         &mut self,
         worker: WorkerId,
@@ -84,15 +84,18 @@ impl Slices {
     ) -> Option<u32> {
         // Before one is finished nobody knows how long a slice takes.
         let patience = self.slowest.map(|slowest| LEAST_PATIENCE.max(slowest * 4));
-        let is_overdue = |holder: &Holder| {
-            let age = now.saturating_sub(holder.since);
-            patience.is_some_and(|patience| age >= patience) || age >= LEAST_PATIENCE && is_stopped(holder.worker)
+        let age = |holder: &Holder| now.saturating_sub(holder.since);
+        let is_stuck = |holder: &Holder| age(holder) >= LEAST_PATIENCE && is_stopped(holder.worker);
+        let is_slow = |holder: &Holder| patience.is_some_and(|patience| age(holder) >= patience);
+        let is_overdue = |holders: &[Holder]| match holders {
+            [] => false,
+            [holder] => is_slow(holder) || is_stuck(holder),
+            several => several.iter().all(is_stuck),
         };
         let (_, slice) = (0..)
             .zip(&self.slices)
-            .filter(|(_, slice)| !slice.finished && slice.holders.len() == 1)
-            .filter(|(_, slice)| is_overdue(&slice.holders[0]))
-            .map(|(number, slice)| (slice.holders[0].since, number))
+            .filter(|(_, slice)| !slice.finished && is_overdue(&slice.holders))
+            .map(|(number, slice)| (slice.holders.iter().map(|holder| holder.since).min(), number))
             .min()?;
         self.give(slice, worker, now);
         Some(slice)
@@ -225,6 +228,19 @@ mod tests {
         assert_eq!(slices.hand_out_again(c, late, is_b), Some(1));
         assert_eq!(slices.finish(c, 1, late), Delivery::New);
         assert_eq!(slices.recomputed(), 1);
+    }
+
+    #[test]
+    fn a_slice_whose_holders_are_all_stopped_goes_to_a_third_worker() {
+        let mut slices = Slices::new(1);
+        slices.hand_out(A, START);
+        let (late, later) = (Duration::from_secs(60), Duration::from_secs(120));
+        assert_eq!(slices.hand_out_again(B, late, |holder| holder == A), Some(0));
+        let c = WorkerId(2);
+        assert_eq!(slices.hand_out_again(c, later, |holder| holder == A), None, "one of them goes on");
+        assert_eq!(slices.hand_out_again(c, late, |_| true), None, "it has just begun");
+        assert_eq!(slices.hand_out_again(c, later, |_| true), Some(0));
+        assert_eq!(slices.finish(c, 0, later), Delivery::New);
     }
 
     #[test]
