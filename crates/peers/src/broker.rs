@@ -25,11 +25,14 @@ use crate::fork::ParentOnly;
 use crate::names::Names;
 use crate::namespace;
 use crate::objects::Objects;
-use crate::process;
 use crate::socket::{Received, Socket, pair};
 use crate::table::Table;
 use crate::watched::{Process, Watched};
 use crate::wire::{Frame, Refused};
+
+mod absent;
+
+use absent::{Absent, COME_AGAIN};
 
 const STOP: u64 = 0;
 const LISTENER: u64 = 1;
@@ -39,8 +42,6 @@ const FIRST_MEMBER: u64 = 16;
 const PROCESS: u64 = 1 << 32;
 /// How often frames for a process that does not read are tried again.
 const SEND_EVERY: Duration = Duration::from_millis(20);
-/// How long a node may take to come again whose connection has ended, or of whose process nothing is known.
-const COME_AGAIN: Duration = Duration::from_millis(500);
 /// `broker` field of [`Frame::Welcome`] when the broker is no node.
 pub(crate) const NO_NODE: u64 = u64::MAX;
 
@@ -55,16 +56,6 @@ struct Member {
     attempt: u64,
     /// Which invitation it came by: then the process may leave and join again through the same socket.
     invitation: Option<usize>,
-}
-
-/// A process that has no connection here but is still to be heard of.
-struct Absent {
-    /// The key that its end is told by, if anything watches it.
-    key: u64,
-    _process: Option<Watched>,
-    /// When it is given up; or when somebody looks whether its process is still there, if that has no handle.
-    until: Deadline,
-    is_looked_at: bool,
 }
 
 /// A gone node on its way out.
@@ -222,7 +213,7 @@ impl Shared {
             let space = rustix::buffer::spare_capacity(&mut events);
             // Frames for somebody who did not read wait to be sent, and who went without a word may come again.
             let send = is_backed_up.then_some(SEND_EVERY);
-            let timeout = send.into_iter().chain(self.lock().next_to_give_up()).min().map(|timeout| {
+            let timeout = send.into_iter().chain(self.lock().next_look()).min().map(|timeout| {
                 let (tv_sec, tv_nsec) = (timeout.as_secs() as i64, i64::from(timeout.subsec_nanos()));
                 rustix::event::Timespec { tv_sec, tv_nsec }
             });
@@ -244,7 +235,10 @@ impl Shared {
                     key => state.serve_member(key),
                 }
             }
-            state.give_up();
+            // What came in the meantime comes first.
+            if events.is_empty() {
+                state.look_after_the_absent();
+            }
             is_backed_up = state.members.values().fold(false, |is_backed_up, member| {
                 let socket = &member.socket;
                 (socket.is_backed_up() && socket.send_waiting()) || is_backed_up
@@ -280,6 +274,10 @@ impl State {
                     let _ = Socket::new(fd).send(&Frame::Refuse { reason: Refused::Descriptors as u64 }, None);
                 }
                 self.spare = spare();
+                // It may be one of those who should come again.
+                for absent in self.absent.values_mut().filter(|absent| absent.until != Deadline::NEVER) {
+                    absent.until = Deadline::after(COME_AGAIN);
+                }
                 return;
             }
             accepted => accepted,
@@ -366,11 +364,17 @@ impl State {
                 if let Some(place) = member.invitation.and_then(|invitation| self.invited.get_mut(invitation)) {
                     *place = Some(number);
                 }
-                member.process = Process::watch(process, &self.epoll, key | PROCESS).watched();
+                let watched = Process::watch(process, &self.epoll, key | PROCESS);
+                let has_ended = matches!(watched, Process::Ended);
+                member.process = watched.watched();
                 let (number, seat) = (u64::from(number.0), u64::from(seat.0));
                 pass_listener(self.listener.as_ref(), &member.socket);
                 point("broker/seated");
                 let _ = member.socket.send(&Frame::Welcome { number, seat, broker }, Some(self.table.as_fd()));
+                if has_ended {
+                    // Nobody tells it, and others may hold its connection.
+                    self.process_ended(key);
+                }
             }
         }
     }
@@ -395,7 +399,9 @@ impl State {
         member.node = Some((number, seat));
         member.attempt = attempt;
         member.word = process;
-        member.process = Process::watch(process, &self.epoll, key | PROCESS).watched();
+        let watched = Process::watch(process, &self.epoll, key | PROCESS);
+        let has_ended = matches!(watched, Process::Ended);
+        member.process = watched.watched();
         pass_listener(self.listener.as_ref(), &member.socket);
         let _ = member.socket.send(&Frame::Rejoined {}, None);
         // What it has missed.
@@ -408,6 +414,9 @@ impl State {
             };
             let _ = member.socket.send(&frame, None);
             departure.awaited.push(key);
+        }
+        if has_ended {
+            self.process_ended(key);
         }
         self.introduce_unmet();
         self.advance();
@@ -452,94 +461,11 @@ impl State {
         }
     }
 
-    /// The end of a connection is the end of the node, except where nodes look for a new broker: who had asked one that ended
-    /// before it answered comes again by another connection, soon. If its process runs and it does not, it runs another program.
-    fn connection_ended(&mut self, key: u64) {
-        let Some(member) = self.members.get_mut(&key) else { return };
-        let node = member.node.map(|(number, _)| number).filter(|number| self.table.is_live(*number));
-        if let Some(number) = node
-            && member.invitation.is_none()
-            && let Some(absent) = self.watch_absent(number, COME_AGAIN)
-        {
-            self.absent.insert(number, absent);
-            self.members.remove(&key);
-            self.expect_no_answer(key);
-        } else {
-            self.process_ended(key);
-        }
-    }
-
     fn process_ended(&mut self, key: u64) {
         let Some(member) = self.members.get_mut(&key) else { return };
         member.process = None;
         if let Some((number, _)) = member.node.take() {
             self.depart(key, number, true);
-        }
-    }
-
-    /// A process that was waited for has ended.
-    fn absent_ended(&mut self, key: u64) {
-        for departure in self.departures.values_mut() {
-            departure.keeper.take_if(|keeper| keeper.key == key);
-        }
-        self.absent_are_gone(|absent| absent.key == key);
-        self.advance();
-    }
-
-    fn absent_are_gone(&mut self, which: impl Fn(&Absent) -> bool) {
-        let gone: Vec<NodeId> =
-            self.absent.iter().filter(|(_, absent)| which(absent)).map(|(number, _)| *number).collect();
-        for number in gone {
-            self.absent.remove(&number);
-            self.depart(u64::MAX, number, true);
-        }
-    }
-
-    /// In how long a node is given up that does not come again.
-    fn next_to_give_up(&self) -> Option<Duration> {
-        self.absent.values().filter_map(|absent| absent.until.remaining()).min()
-    }
-
-    /// Who should have come again by now and has not is gone.
-    fn give_up(&mut self) {
-        for (number, absent) in self.absent.iter_mut().filter(|(_, absent)| absent.is_looked_at) {
-            if absent.until.has_passed() && self.table.process_of(*number).is_some_and(process::is_there) {
-                absent.until = Deadline::after(COME_AGAIN);
-            }
-        }
-        self.absent_are_gone(|absent| absent.until.has_passed());
-    }
-
-    /// The process of a node that has no connection here, and a key for its end.
-    fn process(&mut self, number: NodeId) -> (Process, u64) {
-        let key = self.next;
-        self.next += 1;
-        let process = match self.table.process_of(number) {
-            Some(word) => Process::watch(word, &self.epoll, key | PROCESS),
-            None => Process::Ended,
-        };
-        (process, key)
-    }
-
-    /// Waits for a node that has no connection here, while its process runs at most `patience`; `None` if that has ended.
-    fn watch_absent(&mut self, number: NodeId, patience: Duration) -> Option<Absent> {
-        let (process, key) = self.process(number);
-        // Nobody tells the end of one that is unknown.
-        let (patience, is_looked_at) = match process {
-            Process::Ended => return None,
-            Process::Runs(_) => (patience, false),
-            Process::Unknown => (COME_AGAIN, patience > COME_AGAIN),
-        };
-        Some(Absent { key, _process: process.watched(), until: Deadline::after(patience), is_looked_at })
-    }
-
-    /// Waits for the end of a process that left the job and holds buffers of others. If nobody tells its end they are never free again.
-    fn watch_keeper(&mut self, number: NodeId) -> Option<Absent> {
-        match self.process(number) {
-            (Process::Ended, _) => None,
-            (process, key) => {
-                Some(Absent { key, _process: process.watched(), until: Deadline::NEVER, is_looked_at: false })
-            }
         }
     }
 
@@ -583,7 +509,7 @@ impl State {
         let seat = self.table.seat_of(number).filter(|seat| self.table.node_on(*seat) == Some(number));
         let Some(seat) = seat.filter(|_| !self.departures.contains_key(&number)) else { return self.advance() };
         self.table.set_gone(number, is_lost);
-        let keeper = if self.table.keeps(seat) { self.watch_keeper(number) } else { None };
+        let keeper = if self.table.keeps(seat) { self.absent(number, Deadline::NEVER) } else { None };
         let lost = self.table.state(number) == Some(crate::NodeState::Lost);
         let awaited = self.others();
         let frame = Frame::Gone { number: u64::from(number.0), seat: u64::from(seat.0), lost: u64::from(lost) };
@@ -628,28 +554,6 @@ impl State {
                     .insert(number, Departure { seat: departure, awaited, is_second_step: true, keeper: None });
             }
         }
-    }
-
-    /// After a change of brokers, when everybody has had time to come again: who has not and has no process any more is gone;
-    /// who has one may be stopped, and is waited for. Departures that the old broker had under way start again.
-    fn take_stock(&mut self) {
-        let here = self.nodes();
-        for index in 0..Seat::COUNT as u16 {
-            let Some(number) = self.table.node_on(Seat(index)) else { continue };
-            if here.contains(&number) || self.departures.contains_key(&number) || self.absent.contains_key(&number) {
-                continue;
-            }
-            if !self.table.is_live(number) {
-                self.depart(u64::MAX, number, false);
-            } else if let Some(absent) = self.watch_absent(number, Duration::MAX) {
-                self.absent.insert(number, absent);
-            } else {
-                self.depart(u64::MAX, number, true);
-            }
-        }
-        self.is_taking_over = false;
-        self.introduce_unmet();
-        self.advance();
     }
 }
 

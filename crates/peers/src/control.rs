@@ -61,6 +61,8 @@ pub struct Control {
     /// Who has passed whose heap that this process had no room for, and when they are asked to pass it again.
     missing: BTreeSet<(NodeId, NodeId)>,
     ask_at: Deadline,
+    /// Nodes that are gone, for which the broker awaits this one's answer.
+    unanswered: BTreeSet<NodeId>,
     /// What peers have asked for whose own heap is missing.
     put_off: Vec<(NodeId, Frame)>,
 }
@@ -82,6 +84,7 @@ impl Control {
             strangers: Strangers::default(),
             missing: BTreeSet::new(),
             ask_at: Deadline::NEVER,
+            unanswered: BTreeSet::new(),
             put_off: Vec::new(),
         };
         control.watch(&membership.wake, WAKE)?;
@@ -250,7 +253,8 @@ impl Control {
                 self.peer_gone(membership, NodeId(number), lost != 0);
                 membership.shares.sweep();
                 if seat != u64::MAX {
-                    let _ = broker.send(&Frame::Adopted { number: u64::from(number) }, None);
+                    self.unanswered.insert(NodeId(number));
+                    self.answer_for_the_gone(broker);
                 }
             }
             Frame::Reclaim { number, seat } => {
@@ -259,6 +263,7 @@ impl Control {
                 {
                     membership.heap().forget_seat(Seat(seat));
                     membership.peers.lock().unwrap_or_else(PoisonError::into_inner).remove(&NodeId(number));
+                    self.missing.retain(|(_, owner)| *owner != NodeId(number));
                     self.forget_heap(membership, NodeId(number));
                     let _ = broker.send(&Frame::Reclaimed { number: u64::from(number) }, None);
                 }
@@ -592,6 +597,21 @@ mod tests {
         staying.peers.lock().unwrap().clear();
         control.serve_peer(&leaving, PEERS + u64::from(staying.number.0));
         assert!(leaving.table.is_live(staying.number));
+    }
+
+    #[test]
+    fn who_is_refused_a_place_that_is_taken_drives_nobody_out() {
+        let broker = Broker::start("test", 2).unwrap();
+        let invitation = broker.invite().unwrap();
+        let join = |fd: OwnedFd| {
+            let options = Options { heap: deck_segment::HeapOptions::of(deck_segment::default_bytes()) };
+            Membership::join(Door::Invited(fd), &options, Deadline::after(Duration::from_secs(10)))
+        };
+        let first = join(invitation.try_clone().unwrap()).unwrap();
+        assert_eq!(join(invitation).unwrap_err().kind(), ErrorKind::Invalid);
+        // Comes after whatever was said before.
+        let other = join(broker.invite().unwrap()).unwrap();
+        assert!(other.table.is_live(first.number));
     }
 
     #[test]

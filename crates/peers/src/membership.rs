@@ -546,14 +546,20 @@ struct Entered {
 
 /// Comes to a broker and joins.
 fn enter(door: Door, fences: u64, deadline: Deadline) -> Result<Entered> {
+    let is_by_name = matches!(door, Door::Named(_));
     let join = |fd: OwnedFd, retries: u64| {
         let socket = Arc::new(Socket::new(fd));
         socket.send(
             &Frame::Join { process: process::own_word(), network: namespace::network(), fences, retries },
             None,
         )?;
-        // A broker that has its hands full may still seat this process, which is not there any more.
-        let welcomed = welcome(&socket, deadline).inspect_err(|_| drop(socket.send(&Frame::Leave {}, None)))?;
+        let welcomed = welcome(&socket, deadline).inspect_err(|_| {
+            // A broker that has its hands full may still seat this process, which is not there any more. Through an invitation others
+            // may have come: they stay.
+            if is_by_name {
+                let _ = socket.send(&Frame::Leave {}, None);
+            }
+        })?;
         Ok((socket, welcomed))
     };
     match door {

@@ -15,6 +15,7 @@ use super::{ASK_EVERY, Control};
 use crate::membership::Membership;
 use crate::peer::Peer;
 use crate::process;
+use crate::socket::Socket;
 use crate::wire::Frame;
 
 impl Control {
@@ -23,9 +24,16 @@ impl Control {
         if self.ask_at.has_passed() {
             let peers = membership.peers.lock().unwrap_or_else(PoisonError::into_inner);
             self.missing.retain(|(peer, owner)| match peers.get(peer).filter(|peer| peer.gone().is_none()) {
-                Some(peer) => peer.send(&Frame::HeapWanted { number: u64::from(owner.0) }).is_ok(),
+                Some(peer) => {
+                    let asked = peer.send(&Frame::HeapWanted { number: u64::from(owner.0) });
+                    // One that does not read now may do so later.
+                    !asked.is_err_and(|error| error.kind() == ErrorKind::PeerLost)
+                }
                 None => false,
             });
+            drop(peers);
+            let broker = membership.broker.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            self.answer_for_the_gone(&broker);
             self.ask_at = if self.missing.is_empty() { Deadline::NEVER } else { Deadline::after(ASK_EVERY) };
         }
         self.ask_at.remaining()
@@ -47,6 +55,8 @@ impl Control {
         match passed.map(|fd| known_heap(membership, owner, seat, fd)) {
             Some(Ok(heap)) => {
                 self.missing.remove(&missing);
+                let broker = membership.broker.lock().unwrap_or_else(PoisonError::into_inner).clone();
+                self.answer_for_the_gone(&broker);
                 Ok(Some(heap))
             }
             Some(Err(error)) if error.kind() == ErrorKind::Corrupt => Err(error),
@@ -58,6 +68,19 @@ impl Control {
                 Ok(None)
             }
         }
+    }
+
+    /// Tells the broker that this node has taken over what it was to, of nodes that are gone. Not while something is posted here that lies in
+    /// a heap which is missing: whoever has passed that would forget it.
+    pub(super) fn answer_for_the_gone(&mut self, broker: &Socket) {
+        let missing = &self.missing;
+        self.unanswered.retain(|gone| {
+            let is_missing = missing.iter().any(|(_, owner)| owner == gone);
+            if !is_missing {
+                let _ = broker.send(&Frame::Adopted { number: u64::from(gone.0) }, None);
+            }
+            is_missing
+        });
     }
 }
 

@@ -1,0 +1,151 @@
+//! Nodes that are absent: after a take-over, between two connections, or gone with something that they keep.
+//!
+//! A lack of descriptors is no death, and neither is being stopped; but nobody is waited for whose process has ended.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+use deck_segment::Seat;
+use deck_sync::{Deadline, NodeId};
+
+use super::{PROCESS, State};
+use crate::process;
+use crate::watched::{Process, Watched};
+
+/// How long a node may take to come again whose connection has ended, or of whose process nothing is known.
+pub(super) const COME_AGAIN: Duration = Duration::from_millis(500);
+
+/// A process that has no connection here but is still to be heard of.
+pub(super) struct Absent {
+    /// The key that its end is told by, if anything watches it.
+    pub(super) key: u64,
+    process: Option<Watched>,
+    /// When it is given up though its process runs.
+    pub(super) until: Deadline,
+    /// When somebody looks whether it has gone without this broker, and after a process that has no handle.
+    look_at: Deadline,
+}
+
+impl Absent {
+    /// Looks after the process that stands so in the job's table, if it is time.
+    fn is_there(&mut self, word: Option<u64>, epoll: &Arc<OwnedFd>) -> bool {
+        if !self.look_at.has_passed() {
+            return true;
+        }
+        self.look_at = Deadline::after(COME_AGAIN);
+        let Some(word) = word else { return false };
+        if self.process.is_some() {
+            return true;
+        }
+        match Process::watch(word, epoll, self.key | PROCESS) {
+            Process::Ended => return false,
+            process => self.process = process.watched(),
+        }
+        self.process.is_some() || process::is_there(word)
+    }
+}
+
+impl State {
+    /// The end of a connection is the end of the node, except where nodes look for a new broker: who had asked one that ended
+    /// before it answered comes again by another connection, soon. If its process runs and it does not, it runs another program.
+    pub(super) fn connection_ended(&mut self, key: u64) {
+        let Some(member) = self.members.get_mut(&key) else { return };
+        let node = member.node.map(|(number, _)| number).filter(|number| self.table.is_live(*number));
+        if let Some(number) = node
+            && member.invitation.is_none()
+            && let Some(absent) = self.absent(number, Deadline::after(COME_AGAIN))
+        {
+            self.absent.insert(number, absent);
+            self.members.remove(&key);
+            self.expect_no_answer(key);
+        } else {
+            self.process_ended(key);
+        }
+    }
+
+    /// A process that was waited for has ended.
+    pub(super) fn absent_ended(&mut self, key: u64) {
+        for departure in self.departures.values_mut() {
+            departure.keeper.take_if(|keeper| keeper.key == key);
+        }
+        let ended: Vec<NodeId> =
+            self.absent.iter().filter(|(_, absent)| absent.key == key).map(|(number, _)| *number).collect();
+        self.are_gone(ended);
+        self.advance();
+    }
+
+    fn are_gone(&mut self, absent: Vec<NodeId>) {
+        for number in absent {
+            self.absent.remove(&number);
+            self.depart(u64::MAX, number, true);
+        }
+    }
+
+    /// In how long somebody who is absent is to be looked after.
+    pub(super) fn next_look(&self) -> Option<Duration> {
+        let keepers = self.departures.values().filter_map(|departure| departure.keeper.as_ref());
+        // The end of those that have a handle is told.
+        let keepers = keepers.filter(|keeper| keeper.process.is_none());
+        let waits = self.absent.values().chain(keepers).flat_map(|absent| [absent.until, absent.look_at]);
+        waits.filter_map(Deadline::remaining).min()
+    }
+
+    /// Looks after those who are absent: who should have come again by now and has not is gone, and so is one that has left or died
+    /// without this broker.
+    pub(super) fn look_after_the_absent(&mut self) {
+        let State { epoll, table, absent, departures, .. } = self;
+        let mut gone = Vec::new();
+        for (number, absent) in absent.iter_mut() {
+            let is_to_come = table.is_live(*number) && !absent.until.has_passed();
+            if !is_to_come || !absent.is_there(table.process_of(*number), epoll) {
+                gone.push(*number);
+            }
+        }
+        let mut is_free = false;
+        for (number, departure) in departures {
+            let word = table.process_of(*number);
+            // Nothing can be told of a process in another namespace: what it keeps it keeps.
+            let is_unknown = word.is_some_and(|word| process::pid_here(word).is_none());
+            let is_over = |keeper: &mut Absent| !keeper.is_there(word, epoll) && !is_unknown;
+            is_free |= departure.keeper.take_if(is_over).is_some();
+        }
+        self.are_gone(gone);
+        if is_free {
+            self.advance();
+        }
+    }
+
+    /// The process of a node that has no connection here; `None` if it has ended.
+    pub(super) fn absent(&mut self, number: NodeId, until: Deadline) -> Option<Absent> {
+        let key = self.next;
+        self.next += 1;
+        let process = match Process::watch(self.table.process_of(number)?, &self.epoll, key | PROCESS) {
+            Process::Ended => return None,
+            process => process.watched(),
+        };
+        Some(Absent { key, process, until, look_at: Deadline::after(COME_AGAIN) })
+    }
+
+    /// After a change of brokers, when everybody has had time to come again: who has not and has no process any more is gone;
+    /// who has one may be stopped, and is waited for. Departures that the old broker had under way start again.
+    pub(super) fn take_stock(&mut self) {
+        let here = self.nodes();
+        for index in 0..Seat::COUNT as u16 {
+            let Some(number) = self.table.node_on(Seat(index)) else { continue };
+            if here.contains(&number) || self.departures.contains_key(&number) || self.absent.contains_key(&number) {
+                continue;
+            }
+            if !self.table.is_live(number) {
+                self.depart(u64::MAX, number, false);
+            } else if let Some(absent) = self.absent(number, Deadline::NEVER) {
+                self.absent.insert(number, absent);
+            } else {
+                self.depart(u64::MAX, number, true);
+            }
+        }
+        self.is_taking_over = false;
+        self.introduce_unmet();
+        self.advance();
+    }
+}
