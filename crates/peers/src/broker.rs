@@ -32,7 +32,7 @@ use crate::wire::{Frame, Refused};
 
 mod absent;
 
-use absent::{Absent, COME_AGAIN};
+use absent::Absent;
 
 const STOP: u64 = 0;
 const LISTENER: u64 = 1;
@@ -275,9 +275,7 @@ impl State {
                 }
                 self.spare = spare();
                 // It may be one of those who should come again.
-                for absent in self.absent.values_mut().filter(|absent| absent.until != Deadline::NEVER) {
-                    absent.until = Deadline::after(COME_AGAIN);
-                }
+                self.absent.values_mut().for_each(Absent::put_off);
                 return;
             }
             accepted => accepted,
@@ -294,6 +292,7 @@ impl State {
         }
         if let Err(fd) = self.add(epoll, fd, None) {
             refuse(fd, Refused::Descriptors);
+            self.absent.values_mut().for_each(Absent::put_off);
         }
     }
 
@@ -325,7 +324,7 @@ impl State {
             Frame::Connect { to } => self.introduce(key, to),
             Frame::Adopted { number } => self.answered(key, number, false),
             Frame::Reclaimed { number } => self.answered(key, number, true),
-            Frame::Leave {} => self.leave(key),
+            Frame::Leave { process } => self.leave(key, process),
             // Anything else is not for a broker; a later version may know more.
             _ => {}
         }
@@ -370,10 +369,11 @@ impl State {
                 let (number, seat) = (u64::from(number.0), u64::from(seat.0));
                 pass_listener(self.listener.as_ref(), &member.socket);
                 point("broker/seated");
-                let _ = member.socket.send(&Frame::Welcome { number, seat, broker }, Some(self.table.as_fd()));
                 if has_ended {
                     // Nobody tells it, and others may hold its connection.
                     self.process_ended(key);
+                } else {
+                    let _ = member.socket.send(&Frame::Welcome { number, seat, broker }, Some(self.table.as_fd()));
                 }
             }
         }
@@ -469,8 +469,8 @@ impl State {
         }
     }
 
-    fn leave(&mut self, key: u64) {
-        let Some(member) = self.members.get_mut(&key) else { return };
+    fn leave(&mut self, key: u64, process: u64) {
+        let Some(member) = self.members.get_mut(&key).filter(|member| member.word == process) else { return };
         member.process = None;
         if let Some((number, _)) = member.node.take() {
             self.depart(key, number, false);

@@ -180,10 +180,10 @@ impl Membership {
         }
         let broker_node = if hosted.is_some() { u64::from(number.0) } else { broker_node };
         let heap = HeapMemory::create(number, seat, &options.heap).inspect_err(|_| {
-            let _ = socket.send(&Frame::Leave {}, None);
+            let _ = socket.send(&Frame::Leave { process: process::own_word() }, None);
         })?;
         let notices = Notices::create(number, table.segment(), heap.segment()).inspect_err(|_| {
-            let _ = socket.send(&Frame::Leave {}, None);
+            let _ = socket.send(&Frame::Leave { process: process::own_word() }, None);
         })?;
         let crowd: Arc<dyn Crowd> = Arc::new(JobCrowd::new(&table, number, seat, notices.clone()));
         deck_sync::set_home_crowd(&crowd);
@@ -472,7 +472,7 @@ impl Membership {
         self.table.set_gone(self.number, !is_in_order);
         self.heap.close();
         self.tell_what_is_kept();
-        let _ = lock(&self.broker).send(&Frame::Leave {}, None);
+        let _ = lock(&self.broker).send(&Frame::Leave { process: process::own_word() }, None);
         self.poke();
         if let Some(thread) = lock(&self.thread).take()
             && thread.thread().id() != std::thread::current().id()
@@ -553,11 +553,12 @@ fn enter(door: Door, fences: u64, deadline: Deadline) -> Result<Entered> {
             &Frame::Join { process: process::own_word(), network: namespace::network(), fences, retries },
             None,
         )?;
-        let welcomed = welcome(&socket, deadline).inspect_err(|_| {
-            // A broker that has its hands full may still seat this process, which is not there any more. Through an invitation others
-            // may have come: they stay.
-            if is_by_name {
-                let _ = socket.send(&Frame::Leave {}, None);
+        let mut was_seated = false;
+        let welcomed = welcome(&socket, deadline, &mut was_seated).inspect_err(|_| {
+            // A broker that has its hands full may still seat this process, which is not there any more; through an invitation it may come
+            // again, and is welcome then.
+            if is_by_name || was_seated {
+                let _ = socket.send(&Frame::Leave { process: process::own_word() }, None);
             }
         })?;
         Ok((socket, welcomed))
@@ -604,8 +605,8 @@ fn enter(door: Door, fences: u64, deadline: Deadline) -> Result<Entered> {
     }
 }
 
-/// Waits for the broker's welcome.
-fn welcome(socket: &Socket, deadline: Deadline) -> Result<Welcomed> {
+/// Waits for the broker's welcome; `was_seated` tells that it has come, and something was wrong with it.
+fn welcome(socket: &Socket, deadline: Deadline, was_seated: &mut bool) -> Result<Welcomed> {
     let mut listener = None;
     loop {
         match socket.receive() {
@@ -613,12 +614,23 @@ fn welcome(socket: &Socket, deadline: Deadline) -> Result<Welcomed> {
                 listener = fd.map(fork::ParentOnly::new);
                 continue;
             }
-            Received::Frame(Frame::Welcome { number, seat, broker }, Some(fd)) => {
-                let table = Table::adopt(fd)?;
+            Received::Frame(Frame::Welcome { number, seat, broker }, fd) => {
+                *was_seated = true;
+                let no_descriptor = || {
+                    let what = "joining: this process has no descriptor left for the job's table";
+                    Error::new(ErrorKind::NoMemory, what)
+                        .with_remedy("raise its limit (ulimit -n), or let it close files")
+                };
+                let table = Table::adopt(fd.ok_or_else(no_descriptor)?)?;
                 let known = u32::try_from(number).ok().zip(u16::try_from(seat).ok());
                 let known = known.filter(|(_, seat)| usize::from(*seat) < Seat::COUNT);
                 let (number, seat) = known.ok_or_else(|| Error::new(ErrorKind::Corrupt, "the broker's welcome"))?;
                 let (number, seat) = (NodeId(number), Seat(seat));
+                if table.process_of(number) != Some(process::own_word()) {
+                    // Of somebody who had come through the same invitation, and died before reading it.
+                    *was_seated = false;
+                    continue;
+                }
                 return Ok(Welcomed { number, seat, broker_node: broker, table, listener });
             }
             Received::Frame(Frame::Refuse { reason }, _) => return Err(Refused::from_word(reason).of_a_join()),

@@ -61,8 +61,8 @@ frames! {
     Reclaim = 9 { number, seat };
     /// Node to broker: forgotten.
     Reclaimed = 10 { number };
-    /// Node to broker: leaves in order.
-    Leave = 11 {};
+    /// Node to broker: leaves in order. Others may have come through the same connection: `process` tells who leaves.
+    Leave = 11 { process };
     /// Broker to node, with the socket that the job listens on: whoever becomes the broker goes on with it, so that the
     /// job's name is never free while a node lives.
     Listener = 12 {};

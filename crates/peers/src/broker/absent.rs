@@ -14,7 +14,7 @@ use crate::process;
 use crate::watched::{Process, Watched};
 
 /// How long a node may take to come again whose connection has ended, or of whose process nothing is known.
-pub(super) const COME_AGAIN: Duration = Duration::from_millis(500);
+const COME_AGAIN: Duration = Duration::from_millis(500);
 
 /// A process that has no connection here but is still to be heard of.
 pub(super) struct Absent {
@@ -22,12 +22,20 @@ pub(super) struct Absent {
     pub(super) key: u64,
     process: Option<Watched>,
     /// When it is given up though its process runs.
-    pub(super) until: Deadline,
+    until: Deadline,
     /// When somebody looks whether it has gone without this broker, and after a process that has no handle.
     look_at: Deadline,
 }
 
 impl Absent {
+    /// Somebody wanted to come, and could not be let in.
+    pub(super) fn put_off(&mut self) {
+        self.look_at = Deadline::after(COME_AGAIN);
+        if self.until != Deadline::NEVER {
+            self.until = self.look_at;
+        }
+    }
+
     /// Looks after the process that stands so in the job's table, if it is time.
     fn is_there(&mut self, word: Option<u64>, epoll: &Arc<OwnedFd>) -> bool {
         if !self.look_at.has_passed() {
