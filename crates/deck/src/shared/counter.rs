@@ -179,9 +179,11 @@ impl Counter {
             Ok(End::Reached(value)) => Ok(value),
             Ok(End::Lost(dead)) => {
                 let mut told = self.told();
-                // Another thread may have looked again since, and told more.
+                // Another thread may have looked again since, or told of some.
                 if waiting.users.seen > told.seen {
-                    *told = waiting.users;
+                    let mut users = waiting.users;
+                    users.untold.retain(|node| told.untold.contains(node) || !told.lost.contains(node));
+                    *told = users;
                 }
                 Err(self.lost(dead))
             }
