@@ -30,9 +30,9 @@
  *            threads may be used by several threads at once. A message is used by one thread at a time; a second
  *            one gets DECK_E_INVALID.
  * Life       Before deck_init, after deck_done and in a child forked from a node, calls give DECK_E_NOT_INITIALIZED
- *            (deck_strerror, deck_last_error, deck_version and, but in such a child, deck_set_log always work). Objects end with
- *            deck_done: afterwards their handles can still be destroyed (threads: joined), nothing else; after
- *            another deck_init they give DECK_E_CLOSED.
+ *            (deck_strerror, deck_last_error and deck_version always work, deck_set_log except in such a child).
+ *            Objects end with deck_done: afterwards their handles can still be destroyed (threads: joined), nothing
+ *            else; after another deck_init they give DECK_E_CLOSED.
  * Text       Names and lines are UTF-8 and end with a zero byte.
  * Manners    The library never aborts, exits, prints or installs signal handlers. Interrupted system calls are
  *            resumed, and SIGPIPE never arises. Should the library find itself in a state that its authors thought

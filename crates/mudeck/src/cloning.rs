@@ -6,7 +6,7 @@ use deck_peers::{Asked, Granted, MailboxId, NodeState, Peer, Refused};
 use deck_segment::fabric::Host;
 use deck_segment::{HeapMemory, Region};
 use deck_sync::atomic::Ordering;
-use deck_sync::{About, Deadline, Error, ErrorKind, Event, Goal, Interrupted, NodeId, Result, Waiting};
+use deck_sync::{About, Deadline, Error, ErrorKind, Event, Goal, NodeId, Result, Waiting};
 use deck_transport::segment::receiver::ReceiverParts;
 use deck_transport::segment::sender::{Ending, SenderParts};
 use deck_transport::{Receiver, RingPlace, Sender, Shape};
@@ -64,10 +64,7 @@ impl NodeShared {
             let Some(event) = event else { break };
             let waited =
                 deck_sync::wait(&mut OtherThread(self, id, &event), &[&event], self.membership.crowd(), deadline);
-            waited.map_err(|interrupted| match interrupted {
-                Interrupted::Deadline => Error::new(ErrorKind::Timeout, "cloning a mail box").with_peer(id.owner),
-                Interrupted::Cancelled => Error::new(ErrorKind::Cancelled, "cloning a mail box").with_peer(id.owner),
-            })?;
+            waited.map_err(|interrupted| Error::new(interrupted.kind(), "cloning a mail box").with_peer(id.owner))?;
         }
         let made = if id.owner == self.number() { self.ring_here(id) } else { self.ring_at_owner(id, deadline) };
         let mut posters = lock(&self.posters);

@@ -5,9 +5,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use deck_sync::atomic::{AtomicBool, Ordering};
-use deck_sync::{
-    About, Deadline, Error, ErrorKind, Event, Goal, Interrupted, Result, Waiting, crowd_of_this_thread, wait,
-};
+use deck_sync::{About, Deadline, Error, Event, Goal, Result, Waiting, crowd_of_this_thread, wait};
 
 pub use deck_sync::Canceller;
 
@@ -86,17 +84,11 @@ impl<T: Send + 'static> Thread<T> {
     /// Waits until it has come to its end; [`Thread::join`] does not wait then. Blocks until the deadline.
     ///
     /// # Errors
-    /// [`ErrorKind::Timeout`], [`ErrorKind::Cancelled`] if the calling thread was cancelled.
+    /// `Timeout`, `Cancelled` if the calling thread was cancelled.
     pub fn wait(&self, timeout: Duration) -> Result<()> {
         let waited =
             wait(&mut Joining(&self.end), &[&self.end.changed], &crowd_of_this_thread(), Deadline::after(timeout));
-        waited.map_err(|interrupted| {
-            let kind = match interrupted {
-                Interrupted::Deadline => ErrorKind::Timeout,
-                Interrupted::Cancelled => ErrorKind::Cancelled,
-            };
-            Error::new(kind, "waiting for the end of a thread")
-        })
+        waited.map_err(|interrupted| Error::new(interrupted.kind(), "waiting for the end of a thread"))
     }
 
     /// Waits for its end, however long that takes, and whether the calling thread is cancelled or not: [`Thread::wait`] comes before it
@@ -124,6 +116,8 @@ impl<T: Send + 'static> Thread<T> {
 
 #[cfg(test)]
 mod tests {
+    use deck_sync::ErrorKind;
+
     use super::*;
 
     const NOT_YET: Duration = Duration::from_millis(2);

@@ -58,6 +58,17 @@ struct Member {
     invitation: Option<usize>,
 }
 
+impl Member {
+    /// It is the process that stands so in the job's table, whose end is watched. True if it has ended already: nobody tells that.
+    fn watch(&mut self, word: u64, epoll: &Arc<OwnedFd>, key: u64) -> bool {
+        self.word = word;
+        let process = Process::watch(word, epoll, key | PROCESS);
+        let has_ended = matches!(process, Process::Ended);
+        self.process = process.watched();
+        has_ended
+    }
+}
+
 /// A gone node on its way out.
 struct Departure {
     seat: Seat,
@@ -163,7 +174,7 @@ impl Broker {
         let (ours, theirs) = pair()?;
         let mut state = self.shared.lock();
         let invitation = state.invited.len();
-        let added = state.add(&self.shared.epoll, ours, Some(invitation));
+        let added = state.add(ours, Some(invitation));
         added.map_err(|_| Error::new(ErrorKind::System, "watching a descriptor"))?;
         state.invited.push(None);
         // The other end belongs to a program that knows nothing of our non-blocking habit until DECK takes it over.
@@ -227,7 +238,7 @@ impl Shared {
                 match event.data.u64() {
                     STOP => return,
                     WAKE => crate::wakeup::hush(&self.wake),
-                    LISTENER => state.accept(&self.epoll),
+                    LISTENER => state.accept(),
                     key if key & PROCESS != 0 => {
                         state.process_ended(key & !PROCESS);
                         state.absent_ended(key & !PROCESS);
@@ -250,10 +261,10 @@ impl Shared {
 impl State {
     /// # Errors
     /// The connection, if it cannot be watched.
-    fn add(&mut self, epoll: &OwnedFd, fd: OwnedFd, invitation: Option<usize>) -> Result<u64, OwnedFd> {
+    fn add(&mut self, fd: OwnedFd, invitation: Option<usize>) -> Result<u64, OwnedFd> {
         let key = self.next;
         self.next += 1;
-        if watch(epoll, &fd, key).is_err() {
+        if watch(&self.epoll, &fd, key).is_err() {
             return Err(fd);
         }
         let socket = Arc::new(Socket::new(fd));
@@ -261,7 +272,7 @@ impl State {
         Ok(key)
     }
 
-    fn accept(&mut self, epoll: &OwnedFd) {
+    fn accept(&mut self) {
         let Some(listener) = &self.listener else { return };
         let flags = rustix::net::SocketFlags::CLOEXEC | rustix::net::SocketFlags::NONBLOCK;
         // One at a time: the listener stays readable while more are waiting.
@@ -269,13 +280,11 @@ impl State {
             // It would stay readable, and this thread would run in circles: the next one is let in to be sent away.
             Err(Errno::MFILE | Errno::NFILE) => {
                 self.spare = [const { None }; 2];
-                let refused = rustix::net::accept_with(listener, flags);
-                if let Ok(fd) = refused {
-                    let _ = Socket::new(fd).send(&Frame::Refuse { reason: Refused::Descriptors as u64 }, None);
+                let accepted = rustix::net::accept_with(listener, flags);
+                if let Ok(fd) = accepted {
+                    self.have_no_descriptor_for(fd);
                 }
                 self.spare = spare();
-                // It may be one of those who should come again.
-                self.absent.values_mut().for_each(Absent::put_off);
                 return;
             }
             accepted => accepted,
@@ -283,17 +292,18 @@ impl State {
         let Ok(fd) = accepted else { return };
         let is_ours = rustix::net::sockopt::socket_peercred(&fd)
             .is_ok_and(|peer| peer.uid.as_raw() == rustix::process::geteuid().as_raw());
-        // Whoever is turned away without a word takes the broker for dead.
-        let refuse = |fd, reason| {
-            let _ = Socket::new(fd).send(&Frame::Refuse { reason: reason as u64 }, None);
-        };
         if !is_ours {
-            return refuse(fd, Refused::User);
+            return turn_away(fd, Refused::User);
         }
-        if let Err(fd) = self.add(epoll, fd, None) {
-            refuse(fd, Refused::Descriptors);
-            self.absent.values_mut().for_each(Absent::put_off);
+        if let Err(fd) = self.add(fd, None) {
+            self.have_no_descriptor_for(fd);
         }
+    }
+
+    /// Turns away somebody who may be one of those who should come again.
+    fn have_no_descriptor_for(&mut self, fd: OwnedFd) {
+        turn_away(fd, Refused::Descriptors);
+        self.absent.values_mut().for_each(Absent::put_off);
     }
 
     fn serve_member(&mut self, key: u64) {
@@ -359,18 +369,15 @@ impl State {
             }
             Ok((number, seat)) => {
                 member.node = Some((number, seat));
-                member.word = process;
                 if let Some(place) = member.invitation.and_then(|invitation| self.invited.get_mut(invitation)) {
                     *place = Some(number);
                 }
-                let watched = Process::watch(process, &self.epoll, key | PROCESS);
-                let has_ended = matches!(watched, Process::Ended);
-                member.process = watched.watched();
+                let has_ended = member.watch(process, &self.epoll, key);
                 let (number, seat) = (u64::from(number.0), u64::from(seat.0));
                 pass_listener(self.listener.as_ref(), &member.socket);
                 point("broker/seated");
                 if has_ended {
-                    // Nobody tells it, and others may hold its connection.
+                    // Others may hold its connection.
                     self.process_ended(key);
                 } else {
                     let _ = member.socket.send(&Frame::Welcome { number, seat, broker }, Some(self.table.as_fd()));
@@ -398,10 +405,7 @@ impl State {
         let Some(member) = self.members.get_mut(&key) else { return };
         member.node = Some((number, seat));
         member.attempt = attempt;
-        member.word = process;
-        let watched = Process::watch(process, &self.epoll, key | PROCESS);
-        let has_ended = matches!(watched, Process::Ended);
-        member.process = watched.watched();
+        let has_ended = member.watch(process, &self.epoll, key);
         pass_listener(self.listener.as_ref(), &member.socket);
         let _ = member.socket.send(&Frame::Rejoined {}, None);
         // What it has missed.
@@ -568,6 +572,11 @@ impl Broker {
     pub(crate) fn nodes(&self) -> Vec<NodeId> {
         self.shared.lock().nodes()
     }
+}
+
+/// Whoever is turned away without a word takes the broker for dead.
+fn turn_away(fd: OwnedFd, reason: Refused) {
+    let _ = Socket::new(fd).send(&Frame::Refuse { reason: reason as u64 }, None);
 }
 
 /// Before the welcome: who is in the job can listen for it. One who could not, and is the lowest, would keep the others

@@ -254,7 +254,7 @@ impl Control {
                 membership.shares.sweep();
                 if seat != u64::MAX {
                     self.unanswered.insert(NodeId(number));
-                    self.answer_for_the_gone(broker);
+                    self.answer_for_the_gone(membership);
                 }
             }
             Frame::Reclaim { number, seat } => {

@@ -180,10 +180,10 @@ impl Membership {
         }
         let broker_node = if hosted.is_some() { u64::from(number.0) } else { broker_node };
         let heap = HeapMemory::create(number, seat, &options.heap).inspect_err(|_| {
-            let _ = socket.send(&Frame::Leave { process: process::own_word() }, None);
+            leave_by(&socket);
         })?;
         let notices = Notices::create(number, table.segment(), heap.segment()).inspect_err(|_| {
-            let _ = socket.send(&Frame::Leave { process: process::own_word() }, None);
+            leave_by(&socket);
         })?;
         let crowd: Arc<dyn Crowd> = Arc::new(JobCrowd::new(&table, number, seat, notices.clone()));
         deck_sync::set_home_crowd(&crowd);
@@ -472,7 +472,7 @@ impl Membership {
         self.table.set_gone(self.number, !is_in_order);
         self.heap.close();
         self.tell_what_is_kept();
-        let _ = lock(&self.broker).send(&Frame::Leave { process: process::own_word() }, None);
+        leave_by(&lock(&self.broker));
         self.poke();
         if let Some(thread) = lock(&self.thread).take()
             && thread.thread().id() != std::thread::current().id()
@@ -486,9 +486,7 @@ impl Membership {
         lock(&self.hosted).take();
         lock(&self.listener).take();
     }
-}
 
-impl Membership {
     /// Buffers of others that this process holds stay theirs until it ends.
     fn tell_what_is_kept(&self) {
         let heaps = self.heaps.read().unwrap_or_else(PoisonError::into_inner);
@@ -544,6 +542,11 @@ struct Entered {
     welcomed: Welcomed,
 }
 
+/// Tells the broker that this process leaves.
+fn leave_by(broker: &Socket) {
+    let _ = broker.send(&Frame::Leave { process: process::own_word() }, None);
+}
+
 /// Comes to a broker and joins.
 fn enter(door: Door, fences: u64, deadline: Deadline) -> Result<Entered> {
     let is_by_name = matches!(door, Door::Named(_));
@@ -558,7 +561,7 @@ fn enter(door: Door, fences: u64, deadline: Deadline) -> Result<Entered> {
             // A broker that has its hands full may still seat this process, which is not there any more; through an invitation it may come
             // again, and is welcome then.
             if is_by_name || was_seated {
-                let _ = socket.send(&Frame::Leave { process: process::own_word() }, None);
+                leave_by(&socket);
             }
         })?;
         Ok((socket, welcomed))

@@ -20,6 +20,7 @@ use crate::about::About;
 use crate::atomic::Ordering;
 use crate::crowd::{Crowd, Noted, current_core, is_crowded};
 use crate::deadline::{Deadline, now_ns};
+use crate::error::ErrorKind;
 use crate::event::Event;
 use crate::patience::{self, Patience};
 use crate::spot::Spot;
@@ -102,6 +103,16 @@ pub enum Interrupted {
     Deadline,
     /// Another thread cancelled this one.
     Cancelled,
+}
+
+impl Interrupted {
+    /// The kind of error that a call ends with.
+    pub fn kind(self) -> ErrorKind {
+        match self {
+            Interrupted::Deadline => ErrorKind::Timeout,
+            Interrupted::Cancelled => ErrorKind::Cancelled,
+        }
+    }
 }
 
 /// Looks once, waits never.

@@ -26,7 +26,7 @@ use deck_mudeck::{Error, ErrorKind, NodeId, Result};
 use deck_peers::Membership;
 use deck_segment::{Segment, Words};
 use deck_sync::atomic::{AtomicU64, Ordering};
-use deck_sync::{About, Deadline, Event, Goal, Interrupted, Waiting};
+use deck_sync::{About, Deadline, Event, Goal, Waiting};
 
 use super::ahead::Ahead;
 use super::flow::Counts;
@@ -372,11 +372,7 @@ impl Board {
             Ok(()) => Ok(Locked(self)),
             Err(interrupted) => {
                 let holder = self.holder();
-                let kind = match interrupted {
-                    Interrupted::Deadline => ErrorKind::Timeout,
-                    Interrupted::Cancelled => ErrorKind::Cancelled,
-                };
-                let error = Error::new(kind, "waiting for another thread that joins or leaves the group");
+                let error = Error::new(interrupted.kind(), "waiting for another thread that joins or leaves the group");
                 Err(holder.map_or(error.clone(), |holder| error.with_peer(holder)))
             }
         }

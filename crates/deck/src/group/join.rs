@@ -365,11 +365,8 @@ impl Joining<'_> {
                     (0..self.size).filter(|index| present(*index)).map(|index| index.to_string()).collect();
                 let what =
                     format!("{}: the last group of that name has not ended, index {}", self.what(), left.join(", "));
-                let kind = match interrupted {
-                    Interrupted::Deadline => ErrorKind::Timeout,
-                    Interrupted::Cancelled => ErrorKind::Cancelled,
-                };
-                Err(Error::new(kind, what).with_remedy("let all its members leave it first, or choose another name"))
+                Err(Error::new(interrupted.kind(), what)
+                    .with_remedy("let all its members leave it first, or choose another name"))
             }
         }
     }

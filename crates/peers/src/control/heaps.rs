@@ -15,7 +15,6 @@ use super::{ASK_EVERY, Control};
 use crate::membership::Membership;
 use crate::peer::Peer;
 use crate::process;
-use crate::socket::Socket;
 use crate::wire::Frame;
 
 impl Control {
@@ -32,8 +31,7 @@ impl Control {
                 None => false,
             });
             drop(peers);
-            let broker = membership.broker.lock().unwrap_or_else(PoisonError::into_inner).clone();
-            self.answer_for_the_gone(&broker);
+            self.answer_for_the_gone(membership);
             self.ask_at = if self.missing.is_empty() { Deadline::NEVER } else { Deadline::after(ASK_EVERY) };
         }
         self.ask_at.remaining()
@@ -55,8 +53,7 @@ impl Control {
         match passed.map(|fd| known_heap(membership, owner, seat, fd)) {
             Some(Ok(heap)) => {
                 self.missing.remove(&missing);
-                let broker = membership.broker.lock().unwrap_or_else(PoisonError::into_inner).clone();
-                self.answer_for_the_gone(&broker);
+                self.answer_for_the_gone(membership);
                 Ok(Some(heap))
             }
             Some(Err(error)) if error.kind() == ErrorKind::Corrupt => Err(error),
@@ -72,7 +69,8 @@ impl Control {
 
     /// Tells the broker that this node has taken over what it was to, of nodes that are gone. Not while something is posted here that lies in
     /// a heap which is missing: whoever has passed that would forget it.
-    pub(super) fn answer_for_the_gone(&mut self, broker: &Socket) {
+    pub(super) fn answer_for_the_gone(&mut self, membership: &Membership) {
+        let broker = membership.broker.lock().unwrap_or_else(PoisonError::into_inner);
         let missing = &self.missing;
         self.unanswered.retain(|gone| {
             let is_missing = missing.iter().any(|(_, owner)| owner == gone);
