@@ -29,10 +29,11 @@
 use std::cell::Cell;
 use std::ops::{Deref, DerefMut};
 use std::ptr;
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, OnceLock};
 
 use deck_api::{Error, ErrorKind};
 use deck_sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use deck_sync::locks::lock;
 
 const TAG: u64 = 0xDE;
 const INDEX_BITS: u32 = 25;
@@ -246,7 +247,7 @@ impl<T> Table<T> {
     /// Asks `question` of each live object until one gives an answer. Objects that a thread uses alone, or that come
     /// and go meanwhile, may be missed.
     pub fn find<R>(&self, mut question: impl FnMut(&T) -> Option<R>) -> Option<R> {
-        let made = *self.fresh.lock().unwrap_or_else(PoisonError::into_inner);
+        let made = *lock(&self.fresh);
         (0..made).filter_map(|index| self.pin_slot(index, None, false).ok()).find_map(|pin| question(&pin))
     }
 
@@ -301,7 +302,7 @@ impl<T> Table<T> {
     #[cold]
     fn fresh_slot(&self) -> Result<u32, Error> {
         let no_memory = |what| Error::new(ErrorKind::NoMemory, format!("making room for one more {what}"));
-        let mut fresh = self.fresh.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut fresh = lock(&self.fresh);
         let index = *fresh;
         if index == CAPACITY {
             return Err(no_memory(self.kind.words()).with_remedy("destroy those that are no longer needed"));

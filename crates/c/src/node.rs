@@ -13,11 +13,12 @@
 //! its parent's other threads may have held at that moment, and must touch none of them.
 
 use std::ffi::{CStr, c_char, c_int};
-use std::sync::{Once, PoisonError, RwLock};
+use std::sync::{Once, RwLock};
 use std::time::Duration;
 
 use deck_api::{Error, ErrorKind, FOREVER, Node, NodeId, NodeState, Result};
 use deck_sync::atomic::{AtomicU64, Ordering};
+use deck_sync::locks::{read, write};
 
 use crate::error::{DECK_OK, answer, invalid};
 use crate::handle::{Kind, Pin, Table};
@@ -53,7 +54,7 @@ pub fn is_forked() -> bool {
 /// The session with the process's place in the job.
 pub fn node() -> Result<(u64, Node)> {
     let session = session()?;
-    let node = NODE.read().unwrap_or_else(PoisonError::into_inner).clone();
+    let node = read(&NODE).clone();
     Ok((session, node.ok_or_else(not_initialized)?))
 }
 
@@ -120,7 +121,7 @@ pub extern "C" fn deck_init(_argc: *mut c_int, _argv: *mut *mut *mut c_char) -> 
         STATE.compare_exchange(NONE, JOINING, Ordering::Acquire, Ordering::Relaxed).map_err(already)?;
         let undo = Reset;
         let node = Node::join()?;
-        *NODE.write().unwrap_or_else(PoisonError::into_inner) = Some(node);
+        *write(&NODE) = Some(node);
         let session = LAST_SESSION.fetch_add(1, Ordering::Relaxed) + 1;
         std::mem::forget(undo);
         // Release, pairs with: node/session (NODE)
@@ -162,7 +163,7 @@ pub extern "C" fn deck_done() -> c_int {
         // From here on no call begins; those that wait in this process's own objects are sent home.
         mailbox::close_all();
         semaphore::close_all();
-        let node = NODE.write().unwrap_or_else(PoisonError::into_inner).take();
+        let node = write(&NODE).take();
         node.map_or(Ok(()), Node::leave)?;
         Ok(DECK_OK)
     })

@@ -1,7 +1,8 @@
 //! Threads: started, cancelled and joined through a handle.
 
+use deck_sync::locks::lock;
 use std::ffi::{c_int, c_void};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::ThreadId;
 
 use deck_api::{Canceller, FOREVER, Thread};
@@ -78,7 +79,7 @@ pub unsafe extern "C" fn deck_thread_join(thread: *mut ThreadHandle, result: *mu
         if pin.id.get() == Some(&std::thread::current().id()) {
             return Err(invalid("a thread cannot join itself").with_remedy("join it from another thread"));
         }
-        let place = || pin.thread.lock().unwrap_or_else(PoisonError::into_inner);
+        let place = || lock(&pin.thread);
         let joined = place().take();
         let joined = joined.ok_or_else(|| invalid("another thread is joining this one").with_remedy("join it once"))?;
         if let Err(cancelled) = joined.wait(FOREVER) {

@@ -7,6 +7,7 @@ use std::time::Duration;
 use deck_peers::{Depending, Handler, MailboxId, Notice, Notices, Peer, Subject};
 use deck_segment::fabric::Host;
 use deck_sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use deck_sync::locks::lock;
 use deck_sync::{About, Deadline, Error, ErrorKind, Event, Goal, Interrupted, NodeId, Result, Waiting, now_ns};
 use deck_transport::segment::sender::Ending;
 use deck_transport::{Parcel, Protocol, Refusal, Sender};
@@ -14,7 +15,7 @@ use deck_transport::{Parcel, Protocol, Refusal, Sender};
 use crate::lanes::{self, Lanes};
 use crate::mailbox::{Mailbox, MailboxStats};
 use crate::message::Message;
-use crate::shared::{NodeShared, lock};
+use crate::shared::NodeShared;
 
 /// Where a mail box is: travels in messages, so that the receiver can post to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -6,6 +6,7 @@ use deck_peers::{Asked, Granted, MailboxId, NodeState, Peer, Refused};
 use deck_segment::fabric::Host;
 use deck_segment::{HeapMemory, Region};
 use deck_sync::atomic::Ordering;
+use deck_sync::locks::lock;
 use deck_sync::{About, Deadline, Error, ErrorKind, Event, Goal, NodeId, Result, Waiting};
 use deck_transport::segment::receiver::ReceiverParts;
 use deck_transport::segment::sender::{Ending, SenderParts};
@@ -14,7 +15,7 @@ use deck_transport::{Receiver, RingPlace, Sender, Shape};
 use crate::clone::{MailboxClone, Poster};
 use crate::inbox::Inbox;
 use crate::mailbox::Core;
-use crate::shared::{NodeShared, lock};
+use crate::shared::NodeShared;
 
 pub(crate) enum Cloning {
     Ready(Arc<Poster>),

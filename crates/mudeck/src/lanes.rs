@@ -14,9 +14,10 @@ use deck_peers::Asked;
 use deck_segment::Region;
 use deck_sync::Result;
 use deck_sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use deck_sync::locks::lock;
 
 use crate::clone::Poster;
-use crate::shared::{NodeShared, lock};
+use crate::shared::NodeShared;
 
 /// Lanes of one node to one mail box at a time. Further threads share the common ring.
 const LANES_MAX: usize = 15;

@@ -1,8 +1,9 @@
 //! What DECK says about itself while it runs: nothing, unless somebody asks.
 
-use std::sync::{Once, PoisonError, RwLock};
+use std::sync::{Once, RwLock};
 
 use deck_sync::atomic::{AtomicU32, Ordering};
+use deck_sync::locks::{read, write};
 
 /// How much a line matters.
 #[repr(i32)]
@@ -31,7 +32,7 @@ static FROM_ENVIRONMENT: Once = Once::new();
 pub fn set_log(sink: Option<LogSink>) {
     FROM_ENVIRONMENT.call_once(|| {});
     let wanted = if sink.is_some() { LogLevel::Debug as u32 } else { 0 };
-    *SINK.write().unwrap_or_else(PoisonError::into_inner) = sink;
+    *write(&SINK) = sink;
     WANTED.store(wanted, Ordering::Relaxed);
 }
 
@@ -45,7 +46,7 @@ pub(crate) fn look_at_environment() {
             Ok("debug") => LogLevel::Debug,
             _ => return,
         };
-        *SINK.write().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(|level, line| {
+        *write(&SINK) = Some(Box::new(|level, line| {
             use std::io::Write;
             let _ = writeln!(std::io::stderr(), "deck {level:?}: {line}");
         }));
@@ -58,7 +59,7 @@ pub(crate) fn say(level: LogLevel, line: impl FnOnce() -> String) {
     if WANTED.load(Ordering::Relaxed) < level as u32 {
         return;
     }
-    if let Some(sink) = &*SINK.read().unwrap_or_else(PoisonError::into_inner) {
+    if let Some(sink) = &*read(&SINK) {
         sink(level, &line());
     }
 }

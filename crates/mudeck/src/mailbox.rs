@@ -10,6 +10,7 @@ use std::time::Duration;
 use deck_peers::{Granted, MailboxId, Notice, Notices, Refused, Subject};
 use deck_segment::Region;
 use deck_sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use deck_sync::locks::lock;
 use deck_sync::{About, Biased, Deadline, Error, ErrorKind, Event, Goal, Interrupted, NodeId, Result, Spot, Waiting};
 use deck_transport::segment::ring::MESSAGES_MAX;
 use deck_transport::{Heaps, Parcel, Shape, Traffic};
@@ -18,7 +19,7 @@ use crate::clone::{MailboxAddress, MailboxClone, Refused as RefusedMessage};
 use crate::inbox::{Arrival, Ended, Inbox, Look, Ring};
 use crate::log::{self, LogLevel};
 use crate::message::Message;
-use crate::shared::{NodeShared, lock};
+use crate::shared::NodeShared;
 use crate::watcher::Watch;
 
 /// Limits of a mail box, for each node that posts to it.

@@ -2,12 +2,13 @@
 //! the requests and deaths of other nodes.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 use deck_peers::{Door, Granted, Handler, MailboxId, Membership, Options, Peer, Refused, check_mailbox_name, fork};
 use deck_segment::layout::LINE;
 use deck_segment::{HeapMemory, Region};
 use deck_sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use deck_sync::locks::lock;
 use deck_sync::{Deadline, Error, ErrorKind, NodeId, Result, barrier};
 use deck_transport::segment::sender::Ending;
 use deck_transport::{Budget, Heaps};
@@ -54,10 +55,6 @@ struct Dying {
     _area: Arc<Region>,
     /// Position behind the last message that was ever posted, once the poster has told.
     tail: Option<u32>,
-}
-
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Heaps for NodeShared {

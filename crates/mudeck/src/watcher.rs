@@ -8,11 +8,11 @@ use std::sync::{Arc, Mutex, Weak};
 use std::task::Waker;
 
 use deck_sync::atomic::{AtomicBool, Ordering};
+use deck_sync::locks::lock;
 use deck_sync::{Crowd, Deadline, Error, Event, Result, Waiting};
 use rustix::event::EventfdFlags;
 
 use crate::mailbox::Core;
-use crate::shared::lock;
 
 /// What a mail box knows of being watched.
 #[derive(Default)]

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeSet;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::{Arc, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use deck_segment::Seat;
 use deck_sync::atomic::Ordering;
+use deck_sync::locks::{lock, write};
 use deck_sync::{Deadline, Error, ErrorKind, NodeId, Result, barrier, point};
 use rustix::event::{Timespec, epoll};
 
@@ -88,7 +89,7 @@ impl Control {
             put_off: Vec::new(),
         };
         control.watch(&membership.wake, WAKE)?;
-        let broker = membership.broker.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let broker = lock(&membership.broker).clone();
         control.watch(broker.as_fd(), BROKER)?;
         Ok(control)
     }
@@ -146,8 +147,7 @@ impl Control {
     fn duties(&mut self, membership: &Arc<Membership>, is_poked: bool) -> Option<Duration> {
         let mut next: Option<Duration> = None;
         let mut at_latest = |time: Duration| next = Some(next.map_or(time, |next| next.min(time)));
-        let peers: Vec<Arc<Peer>> =
-            membership.peers.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect();
+        let peers: Vec<Arc<Peer>> = lock(&membership.peers).values().cloned().collect();
         for peer in peers {
             let Some(socket) = peer.socket() else { continue };
             if socket.is_backed_up() && socket.send_waiting() {
@@ -172,7 +172,7 @@ impl Control {
                 at_latest(left.max(Duration::from_millis(1)));
             }
         }
-        let broker = membership.broker.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let broker = lock(&membership.broker).clone();
         if broker.is_backed_up() && broker.send_waiting() {
             at_latest(TICK_FIRST);
         }
@@ -191,7 +191,7 @@ impl Control {
         if let Some(at) = self.take_stock_at {
             if at.has_passed() || self.everybody_has_come(membership) {
                 self.take_stock_at = None;
-                if let Some(broker) = &*membership.hosted.lock().unwrap_or_else(PoisonError::into_inner) {
+                if let Some(broker) = &*lock(&membership.hosted) {
                     broker.take_stock();
                 }
             } else {
@@ -202,7 +202,7 @@ impl Control {
     }
 
     fn serve_broker(&mut self, membership: &Arc<Membership>) {
-        let broker = membership.broker.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let broker = lock(&membership.broker).clone();
         loop {
             match broker.receive() {
                 Received::Nothing => return,
@@ -238,7 +238,7 @@ impl Control {
                 // Without a descriptor for it what there is is as good.
                 if let Some(listener) = passed {
                     let listener = Some(ParentOnly::new(listener));
-                    *membership.listener.lock().unwrap_or_else(PoisonError::into_inner) = listener;
+                    *lock(&membership.listener) = listener;
                 }
             }
             Frame::Refuse { .. } => self.is_refused = self.is_orphan,
@@ -262,7 +262,7 @@ impl Control {
                     && usize::from(seat) < Seat::COUNT
                 {
                     membership.heap().forget_seat(Seat(seat));
-                    membership.peers.lock().unwrap_or_else(PoisonError::into_inner).remove(&NodeId(number));
+                    lock(&membership.peers).remove(&NodeId(number));
                     self.missing.retain(|(_, owner)| *owner != NodeId(number));
                     self.forget_heap(membership, NodeId(number));
                     let _ = broker.send(&Frame::Reclaimed { number: u64::from(number) }, None);
@@ -274,18 +274,18 @@ impl Control {
 
     /// A reclaimed node's heap goes, unless others still post its buffers on.
     fn forget_heap(&self, membership: &Membership, owner: NodeId) {
-        if membership.kept_heaps.lock().unwrap_or_else(PoisonError::into_inner).contains(&owner) {
+        if lock(&membership.kept_heaps).contains(&owner) {
             return;
         }
         if let Some(handler) = membership.handler() {
             handler.heap_forgotten(owner);
         }
-        membership.heaps.write().unwrap_or_else(PoisonError::into_inner).remove(&owner);
+        write(&membership.heaps).remove(&owner);
     }
 
     fn introduced(&self, membership: &Arc<Membership>, number: NodeId, seat: Seat, fd: OwnedFd) {
         let peer = {
-            let mut peers = membership.peers.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut peers = lock(&membership.peers);
             peers.entry(number).or_insert_with(|| Peer::new(number, seat)).clone()
         };
         if !peer.set_socket(Socket::new(fd)) {
@@ -299,7 +299,7 @@ impl Control {
 
     fn peer(&self, membership: &Membership, key: u64) -> Option<Arc<Peer>> {
         let number = NodeId(u32::try_from(key - PEERS).ok()?);
-        membership.peers.lock().unwrap_or_else(PoisonError::into_inner).get(&number).cloned()
+        lock(&membership.peers).get(&number).cloned()
     }
 
     fn serve_peer(&mut self, membership: &Arc<Membership>, key: u64) {
@@ -320,7 +320,7 @@ impl Control {
                     let _ = epoll::delete(&self.epoll, socket.as_fd());
                     if !peer.is_connected() {
                         // The other end was never taken up: its broker died in between. Whoever needs it asks again.
-                        membership.peers.lock().unwrap_or_else(PoisonError::into_inner).remove(&peer.number());
+                        lock(&membership.peers).remove(&peer.number());
                         let _ = epoll::delete(&self.epoll, socket.as_fd());
                         peer.set_gone(true);
                         return;
@@ -453,7 +453,7 @@ impl Control {
                         return Ok(());
                     }
                     if !membership.table.is_live(number) {
-                        membership.kept_heaps.lock().unwrap_or_else(PoisonError::into_inner).insert(number);
+                        lock(&membership.kept_heaps).insert(number);
                     }
                     if let Some(handler) = handler {
                         handler.heap_introduced();
@@ -488,7 +488,7 @@ impl Control {
     }
 
     fn peer_gone(&mut self, membership: &Arc<Membership>, number: NodeId, is_lost: bool) {
-        let peer = membership.peers.lock().unwrap_or_else(PoisonError::into_inner).get(&number).cloned();
+        let peer = lock(&membership.peers).get(&number).cloned();
         let Some(peer) = peer.filter(|peer| peer.set_gone(is_lost)) else { return };
         self.put_off.retain(|(from, _)| *from != number);
         // Both stay readable for ever; the descriptors live as long as anybody has a clone of its mail boxes.
@@ -502,15 +502,14 @@ impl Control {
         membership.shares.wake_those_who_asked(number);
         let Some(handler) = membership.handler() else { return };
         handler.peer_gone(number, is_lost);
-        let requests: Vec<_> =
-            membership.requests.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect();
+        let requests: Vec<_> = lock(&membership.requests).values().cloned().collect();
         requests.iter().filter(|request| request.peer == number).for_each(|request| request.answered.notify());
     }
 }
 
 /// False if nobody waits for this answer any more.
 fn answer(membership: &Membership, peer: &Peer, request: u64, answer: Result<Granted>) -> bool {
-    let requests = membership.requests.lock().unwrap_or_else(PoisonError::into_inner);
+    let requests = lock(&membership.requests);
     let Some(request) = requests.get(&request).filter(|request| request.peer == peer.number()) else { return false };
     let _ = request.answer.set(answer);
     request.answered.notify();

@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use deck_sync::atomic::Ordering;
+use deck_sync::locks::lock;
 use deck_sync::{About, Deadline, Error, ErrorKind, Goal, Interrupted, NodeId, Result};
 
-use crate::membership::{Membership, Until, left, lock, lost};
+use crate::membership::{Membership, Until, left, lost};
 use crate::peer::{Depending, Peer};
 use crate::table::NodeState;
 use crate::wire::Frame;

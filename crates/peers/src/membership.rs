@@ -2,11 +2,12 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::os::fd::OwnedFd;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, Weak};
+use std::sync::{Arc, Mutex, OnceLock, RwLock, Weak};
 use std::thread::JoinHandle;
 
 use deck_segment::{HeapMemory, HeapOptions, Seat};
 use deck_sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use deck_sync::locks::{lock, read};
 use deck_sync::{
     About, Crowd, Deadline, Error, ErrorKind, Event, Goal, Interrupted, NodeId, Result, Waiting, barrier, point,
 };
@@ -141,10 +142,6 @@ pub struct Membership {
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// Waits until `look` gives something, `event` telling when to look.
 pub(crate) struct Until<'a, F>(pub F, pub About<'a>);
 
@@ -275,7 +272,7 @@ impl Membership {
 
     /// The heap of `owner`, if this node was told of it.
     pub fn heap_of(&self, owner: NodeId) -> Option<Arc<HeapMemory>> {
-        self.heaps.read().unwrap_or_else(PoisonError::into_inner).get(&owner).cloned()
+        read(&self.heaps).get(&owner).cloned()
     }
 
     /// Makes sure that `peer` can find the buffers of `heap`, which will be named in a message to it. Never blocks.
@@ -489,7 +486,7 @@ impl Membership {
 
     /// Buffers of others that this process holds stay theirs until it ends.
     fn tell_what_is_kept(&self) {
-        let heaps = self.heaps.read().unwrap_or_else(PoisonError::into_inner);
+        let heaps = read(&self.heaps);
         if heaps.values().any(|heap| heap.owner() != self.number && heap.held() > 0) {
             self.table.set_keeps(self.seat);
         }

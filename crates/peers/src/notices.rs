@@ -13,7 +13,7 @@ use deck_sync::atomic::Ordering::{Relaxed, Release};
 use deck_sync::atomic::fence;
 use deck_sync::{FACTS, NodeId, Result};
 
-use crate::membership::lock;
+use deck_sync::locks::lock;
 
 /// `DECKNOTE`, first word of a node's notices.
 pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"DECKNOTE");

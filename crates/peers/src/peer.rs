@@ -2,11 +2,12 @@
 
 use std::collections::HashMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use deck_segment::{HeapMemory, Seat};
 use deck_sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use deck_sync::locks::lock;
 use deck_sync::{Error, ErrorKind, Event, NodeId, Result, now_ns};
 
 use crate::socket::Socket;
@@ -160,7 +161,7 @@ impl Peer {
     /// frame is on its way before the message is. The heap of a node that is gone is introduced once more, as the peer
     /// forgets it when the node is reclaimed, unless it was told that its buffers are still posted on.
     pub(crate) fn introduce(&self, heap: &Arc<HeapMemory>, is_gone: bool) -> Result<()> {
-        let mut introduced = self.introduced.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut introduced = lock(&self.introduced);
         if introduced.get(&heap.owner()).is_some_and(|was_gone| *was_gone || !is_gone) {
             return Ok(());
         }

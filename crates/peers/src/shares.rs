@@ -11,9 +11,10 @@ use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 use deck_segment::Segment;
 use deck_sync::atomic::{AtomicU64, Ordering};
+use deck_sync::locks::lock;
 use deck_sync::{About, Deadline, Error, ErrorKind, Event, Goal, NodeId, Result, point};
 
-use crate::membership::{Membership, Until, lock, lost};
+use crate::membership::{Membership, Until, lost};
 use crate::objects::Object;
 use crate::peer::Peer;
 use crate::wire::{Frame, Refused};

@@ -7,8 +7,9 @@ use std::collections::VecDeque;
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
+use deck_sync::locks::lock;
 use deck_sync::{Error, ErrorKind, Result};
 use rustix::io::Errno;
 use rustix::net::{
@@ -62,7 +63,7 @@ impl Socket {
     /// [`ErrorKind::PeerLost`] if the other end is closed, [`ErrorKind::Timeout`] if it has not read for very long.
     pub fn send(&self, frame: &Frame, passed: Option<BorrowedFd<'_>>) -> Result<()> {
         let bytes = frame.encode();
-        let mut outbox = self.outbox.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut outbox = lock(&self.outbox);
         if outbox.is_empty() {
             match send_now(self.fd.as_fd(), &bytes, passed) {
                 Ok(()) => return Ok(()),
@@ -87,7 +88,7 @@ impl Socket {
 
     /// Sends what had to wait; true if some of it still has to.
     pub fn send_waiting(&self) -> bool {
-        let mut outbox = self.outbox.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut outbox = lock(&self.outbox);
         while let Some((bytes, passed)) = outbox.front() {
             match send_now(self.fd.as_fd(), bytes, passed.as_ref().map(AsFd::as_fd)) {
                 Err(Errno::AGAIN) => return true,
@@ -100,7 +101,7 @@ impl Socket {
 
     /// True if frames wait for the other side to read.
     pub fn is_backed_up(&self) -> bool {
-        !self.outbox.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+        !lock(&self.outbox).is_empty()
     }
 
     /// The next frame, if there is one. Never blocks.

@@ -15,8 +15,9 @@ use deck_sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use rustix::event::epoll;
 use rustix::io::Errno;
 
-use crate::membership::{Membership, lock};
+use crate::membership::Membership;
 use crate::process;
+use deck_sync::locks::lock;
 
 /// What threads that wait tell the control thread.
 #[derive(Debug)]

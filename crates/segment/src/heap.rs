@@ -6,9 +6,10 @@
 
 use std::fmt;
 use std::os::fd::OwnedFd;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use deck_sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use deck_sync::locks::lock;
 use deck_sync::{Error, ErrorKind, NodeId, Result};
 
 use crate::blocks::Blocks;
@@ -255,7 +256,7 @@ impl HeapMemory {
     fn blocks(&self) -> Result<(&Own, MutexGuard<'_, Blocks>)> {
         let own =
             self.own.as_ref().ok_or_else(|| Error::new(ErrorKind::Invalid, "only its owner allocates in a heap"))?;
-        Ok((own, own.blocks.lock().unwrap_or_else(PoisonError::into_inner)))
+        Ok((own, lock(&own.blocks)))
     }
 
     fn holder(&self, index: u32) -> Holder<'_> {

@@ -15,11 +15,12 @@ use std::ops::{Deref, DerefMut};
 #[cfg(loom)]
 use loom::sync::{Mutex, MutexGuard};
 #[cfg(not(loom))]
-use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Mutex, MutexGuard, TryLockError};
 
 use crate::atomic::{self, AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use crate::barrier;
 use crate::cell::{Cell, Touch};
+use crate::locks::lock;
 use crate::visitor::{Place, Visitor};
 
 /// How often in a row a thread has to come before it is the favourite; times 8 whenever it was wrong. Models of what is built
@@ -209,7 +210,7 @@ impl<T> Biased<T> {
         #[cfg(loom)]
         return self.others.lock().unwrap();
         #[cfg(not(loom))]
-        self.others.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.others)
     }
 
     fn try_lock_others(&self) -> Option<MutexGuard<'_, History>> {

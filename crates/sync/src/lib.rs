@@ -19,6 +19,7 @@ mod error;
 mod event;
 pub mod fork;
 mod futex;
+pub mod locks;
 mod meeting;
 mod node_id;
 mod patience;

@@ -1,13 +1,14 @@
 //! What DECK knows of a thread: whether it was cancelled, what it sleeps on, and in whose crowd it runs.
 
 use std::cell::{Cell, RefCell};
-use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
+use std::sync::{Arc, Mutex, RwLock, Weak};
 
 use crate::about::About;
 use crate::crowd::{Alone, Crowd, Noted};
 use crate::deadline::now_ns;
 use crate::event::Event;
 use crate::fork;
+use crate::locks::{lock, read, write};
 
 // The record is never touched under loom's scheduler, so it keeps to std.
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -61,13 +62,13 @@ static HOME: RwLock<Option<Weak<dyn Crowd>>> = RwLock::new(None);
 
 /// From now on threads that have not waited for anything of a job yet count as belonging to `crowd`, as long as it lives.
 pub fn set_home_crowd(crowd: &Arc<dyn Crowd>) {
-    *HOME.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::downgrade(crowd));
+    *write(&HOME) = Some(Arc::downgrade(crowd));
 }
 
 /// The crowd that the calling thread belongs to: that of the job for something of which it has waited last, or else that of
 /// the job that this process has joined last, or else of this process alone.
 pub fn crowd_of_this_thread() -> Arc<dyn Crowd> {
-    let home = || HOME.read().unwrap_or_else(PoisonError::into_inner).as_ref().and_then(Weak::upgrade);
+    let home = || read(&HOME).as_ref().and_then(Weak::upgrade);
     own_crowd().or_else(home).unwrap_or_else(Alone::shared)
 }
 
@@ -115,7 +116,7 @@ impl Canceller {
     pub fn cancel(&self) {
         // Pairs with: thread/cancel. The flag is set before the bed is looked at; a thread that lies down later sees it.
         self.0.cancelled.store(true, Ordering::SeqCst);
-        let bed = self.0.bed.lock().unwrap_or_else(PoisonError::into_inner);
+        let bed = lock(&self.0.bed);
         for event in &bed.0 {
             // SAFETY: the sleeper takes its events out of the bed under this lock before it lets go of them.
             unsafe { &**event }.notify();
@@ -136,16 +137,11 @@ pub(crate) fn in_bed<R>(events: &[&Event], sleep: impl FnOnce() -> R) -> R {
     struct Up<'a>(&'a Record);
     impl Drop for Up<'_> {
         fn drop(&mut self) {
-            self.0.bed.lock().unwrap_or_else(PoisonError::into_inner).0.clear();
+            lock(&self.0.bed).0.clear();
         }
     }
     let Ok(record) = RECORD.try_with(Arc::clone) else { return sleep() };
-    record
-        .bed
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner)
-        .0
-        .extend(events.iter().map(|event| std::ptr::from_ref(*event)));
+    lock(&record.bed).0.extend(events.iter().map(|event| std::ptr::from_ref(*event)));
     let _up = Up(&record);
     sleep()
 }

@@ -66,7 +66,9 @@ impl Visitor {
 mod here {
     use super::Visitor;
     use std::cell::Cell;
-    use std::sync::{Mutex, PoisonError};
+    use std::sync::Mutex;
+
+    use crate::locks::lock;
 
     /// Visitors whose threads have ended.
     static FREE: Mutex<Vec<&'static Visitor>> = Mutex::new(Vec::new());
@@ -77,7 +79,7 @@ mod here {
     impl Drop for Return {
         fn drop(&mut self) {
             if let Some(visitor) = HERE.take() {
-                FREE.lock().unwrap_or_else(PoisonError::into_inner).push(visitor);
+                lock(&FREE).push(visitor);
             }
         }
     }
@@ -96,7 +98,7 @@ mod here {
     #[cold]
     fn first() -> Option<&'static Visitor> {
         RETURN.try_with(|_| ()).ok()?;
-        let free = FREE.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let free = lock(&FREE).pop();
         let visitor = free.unwrap_or_else(Visitor::new);
         HERE.set(Some(visitor));
         Some(visitor)

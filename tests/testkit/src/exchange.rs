@@ -19,11 +19,12 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use deck_mudeck::{Error, ErrorKind, Mailbox, MailboxOptions, Message, Node, NodeId};
+use deck_sync::locks::lock;
 
 use crate::answer::Failure;
 use crate::chance::{Chance, mix};
 use crate::content::{self, Identity};
-use crate::program::{Words, lock, message};
+use crate::program::{Words, message};
 
 /// A call that takes longer than this hangs.
 const HANG: Duration = Duration::from_secs(20);

@@ -4,9 +4,10 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
 use deck::{Completion, Error, Group, GroupOptions, Node, Operation};
+use deck_sync::locks::lock;
 
 use crate::answer::Failure;
-use crate::program::{Words, lock};
+use crate::program::Words;
 
 /// The groups that this node's threads are in.
 #[derive(Default)]

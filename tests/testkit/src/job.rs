@@ -1,8 +1,9 @@
 //! A job under test: its processes, its folder, its watchdog, and the look around at its end.
 
+use deck_sync::locks::lock;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use deck_peers::Broker;
@@ -21,10 +22,6 @@ pub const LIMIT: Duration = Duration::from_secs(60);
 static STARTING: Mutex<()> = Mutex::new(());
 /// Distinguishes the jobs of a test program.
 static JOBS: Mutex<u32> = Mutex::new(0);
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 enum Door {
     /// The launcher is the test.

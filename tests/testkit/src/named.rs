@@ -25,9 +25,10 @@ use std::sync::{Arc, Mutex};
 
 use deck::shared::{Barrier, Condition, Counter, Mutex as JobMutex, Segment};
 use deck::{Error, ErrorKind, Node, NodeId, Semaphore};
+use deck_sync::locks::lock;
 
 use crate::answer::Failure;
-use crate::program::{Outcome, Words, lock};
+use crate::program::{Outcome, Words};
 
 /// What this node has open.
 #[derive(Default)]

@@ -4,13 +4,14 @@
 //! a node can be in several calls at once. Reading an answer waits until there is one or the process is gone: the watchdog
 //! of the job is the only clock.
 
+use deck_sync::locks::lock;
 use std::collections::HashMap;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::MetadataExt;
 use std::process::{Child, ChildStdin, ExitStatus};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use deck_mudeck::NodeId;
@@ -24,10 +25,6 @@ const MAIN: &str = "main";
 /// A child, shared with the watchdog; it stays a child (so its number is not given again) until it is waited for.
 pub(crate) struct Running {
     child: Mutex<Child>,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Running {

@@ -24,11 +24,12 @@
 //! | `begin COMMAND ...` | a note, then the command |
 //! | | shared segments and what keeps order in them: see the `named` module |
 
+use deck_sync::locks::lock;
 use std::collections::HashMap;
 use std::io::{BufRead, Write};
 use std::process::ExitCode;
 use std::sync::mpsc::{Sender, channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use deck_mudeck::{Error, Mailbox, MailboxClone, MailboxOptions, Message, Node, NodeId};
@@ -38,10 +39,6 @@ use crate::content::{self, Identity};
 use crate::exchange::Exchange;
 use crate::groups::Groups;
 use crate::named::Named;
-
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// A node under test.
 struct Program {

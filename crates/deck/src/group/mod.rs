@@ -54,6 +54,7 @@ use std::time::Duration;
 
 use deck_mudeck::{Element, Error, ErrorKind, Node, NodeId, Result};
 use deck_segment::content::Way;
+use deck_sync::locks::lock;
 use deck_sync::{Deadline, now_ns};
 
 use join::Joining;
@@ -294,7 +295,7 @@ impl Group {
                 Err(error) => Err(error),
             };
             if let Some(started) = self.queue.pop_front() {
-                *pending::lock(&started.slot) = Outcome::Done(result);
+                *lock(&started.slot) = Outcome::Done(result);
             }
         }
         Ok(())

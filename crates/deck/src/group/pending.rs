@@ -4,11 +4,12 @@
 //! once, so short ones need nothing more from it; longer ones go on whenever this member is inside a call of the group.
 
 use std::marker::PhantomData;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use deck_mudeck::{Element, Error, ErrorKind, Result};
 use deck_segment::content::Way;
+use deck_sync::locks::lock;
 use deck_sync::{Deadline, vectors};
 
 use super::Group;
@@ -33,10 +34,6 @@ pub(super) struct Started {
     pub input: Vec<u8>,
     pub output: Vec<u8>,
     pub slot: Slot,
-}
-
-pub(super) fn lock(slot: &Slot) -> MutexGuard<'_, Outcome> {
-    slot.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A collective that was started: its result is asked for with [`Pending::test`] or [`Pending::wait`].

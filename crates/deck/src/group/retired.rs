@@ -4,7 +4,8 @@
 //! the heap when all have left or died, which is looked at whenever a group is joined or left here. Boards are kept for
 //! further groups and never go back: see `board`.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use deck_sync::locks::lock;
+use std::sync::{Arc, Mutex, Weak};
 
 use deck_mudeck::Result;
 use deck_peers::Membership;
@@ -24,10 +25,6 @@ struct Retired {
 static RETIRED: Mutex<Vec<Retired>> = Mutex::new(Vec::new());
 /// Boards of this process: those of groups that are over, and those of groups that this process's members have left.
 static BOARDS: Mutex<Vec<(Weak<Membership>, Region)>> = Mutex::new(Vec::new());
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// The node, if it is still in its job: memory of a node that has left is never used again.
 fn here(membership: &Weak<Membership>) -> Option<Arc<Membership>> {

@@ -1,12 +1,13 @@
 //! The counter of a job: a number that threads of all nodes add to, read, and wait for.
 
 use std::fmt;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use deck_mudeck::{Error, ErrorKind, Node, NodeId, NodeState, Result};
 use deck_peers::ObjectKind;
 use deck_sync::Waiting;
+use deck_sync::locks::lock;
 
 use super::count::Count;
 use super::named::{Named, until};
@@ -109,7 +110,7 @@ impl Counter {
     }
 
     fn told(&self) -> MutexGuard<'_, Users> {
-        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.told)
     }
 
     /// Ends every wait through this handle, now and later, with [`ErrorKind::Closed`]. Never blocks.

@@ -3,8 +3,9 @@
 //! A thread that ends without having unlocked leaves its mutexes to the next ones, who are told: the memory that they protect
 //! may be half changed.
 
+use deck_sync::locks::lock;
 use std::cell::RefCell;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use deck_mudeck::{Error, ErrorKind, Node, Result};
 use deck_peers::fork;
@@ -33,7 +34,7 @@ impl Drop for Here {
             Lock::new(named.words()).abandon(Holder::new(named.node().number(), number));
         }
         // Only now: whoever gets the number must not be taken for the holder.
-        FREE.lock().unwrap_or_else(PoisonError::into_inner).0.push(number);
+        lock(&FREE).0.push(number);
     }
 }
 
@@ -46,7 +47,7 @@ fn here<R>(what: impl FnOnce(&mut Here) -> R) -> Result<R> {
 pub fn me(node: &Node) -> Result<Holder> {
     let number = here(|here| {
         *here.number.get_or_insert_with(|| {
-            let mut free = FREE.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut free = lock(&FREE);
             free.0.pop().unwrap_or_else(|| {
                 free.1 += 1;
                 free.1 - 1

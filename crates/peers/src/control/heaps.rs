@@ -5,10 +5,11 @@
 
 use std::collections::hash_map::Entry;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use deck_segment::{HeapMemory, Seat};
+use deck_sync::locks::{lock, write};
 use deck_sync::{Deadline, Error, ErrorKind, NodeId, Result};
 
 use super::{ASK_EVERY, Control};
@@ -21,7 +22,7 @@ impl Control {
     /// Asks for heaps that there was no room for; returns when it is time again.
     pub(super) fn ask_for_the_missing(&mut self, membership: &Membership) -> Option<Duration> {
         if self.ask_at.has_passed() {
-            let peers = membership.peers.lock().unwrap_or_else(PoisonError::into_inner);
+            let peers = lock(&membership.peers);
             self.missing.retain(|(peer, owner)| match peers.get(peer).filter(|peer| peer.gone().is_none()) {
                 Some(peer) => {
                     let asked = peer.send(&Frame::HeapWanted { number: u64::from(owner.0) });
@@ -70,7 +71,7 @@ impl Control {
     /// Tells the broker that this node has taken over what it was to, of nodes that are gone. Not while something is posted here that lies in
     /// a heap which is missing: whoever has passed that would forget it.
     pub(super) fn answer_for_the_gone(&mut self, membership: &Membership) {
-        let broker = membership.broker.lock().unwrap_or_else(PoisonError::into_inner);
+        let broker = lock(&membership.broker);
         let missing = &self.missing;
         self.unanswered.retain(|gone| {
             let is_missing = missing.iter().any(|(_, owner)| owner == gone);
@@ -84,7 +85,7 @@ impl Control {
 
 /// The heap of `owner`, mapped now or known already: a node has one view of a heap, as it keeps one count for each buffer.
 pub(super) fn known_heap(membership: &Membership, owner: NodeId, seat: Seat, fd: OwnedFd) -> Result<Arc<HeapMemory>> {
-    let mut heaps = membership.heaps.write().unwrap_or_else(PoisonError::into_inner);
+    let mut heaps = write(&membership.heaps);
     match heaps.entry(owner) {
         Entry::Vacant(place) => {
             let heap = HeapMemory::adopt(fd, owner, seat, membership.seat)?;

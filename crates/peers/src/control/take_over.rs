@@ -1,9 +1,10 @@
 //! After the broker of a job that is joined by name: the lowest-numbered node takes over, the others come to it.
 
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use deck_sync::atomic::Ordering;
+use deck_sync::locks::lock;
 use deck_sync::{Deadline, Error, ErrorKind, NodeId, Result};
 
 use super::{BROKER, Control, TAKE_STOCK_AFTER};
@@ -55,11 +56,11 @@ impl Control {
         if socket.send(&rejoin, None).is_err() || self.watch(socket.as_fd(), BROKER).is_err() {
             return;
         }
-        *membership.broker.lock().unwrap_or_else(PoisonError::into_inner) = socket.clone();
+        *lock(&membership.broker) = socket.clone();
         membership.broker_node.store(u64::from(lowest.0), Ordering::Relaxed);
         // What was asked of the old broker and not done is asked of the new one. Whoever asks from now on asks the new one.
         let meeting: Vec<NodeId> = {
-            let peers = membership.peers.lock().unwrap_or_else(PoisonError::into_inner);
+            let peers = lock(&membership.peers);
             peers
                 .values()
                 .filter(|peer| !peer.is_connected() && peer.gone().is_none())
@@ -75,12 +76,7 @@ impl Control {
     /// This node is the broker from now on. It listens on the socket that the last one listened on, so those who come
     /// meanwhile wait in its queue.
     fn take_over(&mut self, membership: &Arc<Membership>, job: &str) -> Result<OwnedFd> {
-        let inherited = membership
-            .listener
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .as_ref()
-            .map(|fd| fd.as_fd().try_clone_to_owned());
+        let inherited = lock(&membership.listener).as_ref().map(|fd| fd.as_fd().try_clone_to_owned());
         let listener = match inherited {
             Some(Ok(listener)) => Some(listener),
             _ => rendezvous::listen(job)?,
@@ -89,13 +85,13 @@ impl Control {
         let broker = Broker::open(membership.table.clone())?;
         let fd = broker.invite()?;
         broker.listen(membership.number, listener, true)?;
-        *membership.hosted.lock().unwrap_or_else(PoisonError::into_inner) = Some(broker);
+        *lock(&membership.hosted) = Some(broker);
         self.take_stock_at = Some(Deadline::after(TAKE_STOCK_AFTER));
         Ok(fd)
     }
 
     pub(super) fn everybody_has_come(&self, membership: &Membership) -> bool {
-        let hosted = membership.hosted.lock().unwrap_or_else(PoisonError::into_inner);
+        let hosted = lock(&membership.hosted);
         let Some(broker) = &*hosted else { return true };
         let here = broker.nodes();
         membership.table.live().iter().all(|node| here.contains(node))

@@ -4,9 +4,10 @@
 //! order does, driven by a seed, and nothing that it forbids ever does. A protocol that passes here does not rely on
 //! what only host memory gives.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use deck_sync::atomic::Ordering;
+use deck_sync::locks::lock;
 
 use super::{Line, Remote, Slots};
 use crate::layout::{LINE, LINE_WORDS, SLOT, SLOT_CONTENT};
@@ -50,7 +51,7 @@ impl Adversary {
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Flight> {
-        self.flight.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.flight)
     }
 
     fn send(&self, first: usize, values: &[u64]) {

@@ -9,8 +9,9 @@ use std::fs::{File, OpenOptions};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::ptr::NonNull;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 
+use deck_sync::locks::lock;
 use deck_sync::{Error, ErrorKind, Result};
 
 use crate::huge::{HugePages, Way};
@@ -56,7 +57,7 @@ impl Segment {
         // SAFETY: the layout is not empty: no segment is.
         let base = NonNull::new(unsafe { alloc_zeroed(layout) }).unwrap_or_else(|| handle_alloc_error(layout));
         let memory = Arc::new(Memory { base, layout });
-        let mut memories = MEMORIES.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut memories = lock(&MEMORIES);
         let index = memories.len() as u64;
         memories.push(Arc::downgrade(&memory));
         let path = std::env::temp_dir().join(format!("{label}-{}-{index}", std::process::id()));
@@ -78,7 +79,7 @@ impl Segment {
     pub fn adopt(fd: OwnedFd) -> Result<Arc<Segment>> {
         let file = File::from(fd);
         let mut index = [0; 8];
-        let memories = MEMORIES.lock().unwrap_or_else(PoisonError::into_inner);
+        let memories = lock(&MEMORIES);
         let memory = file
             .read_exact_at(&mut index, 0)
             .ok()
