@@ -52,7 +52,7 @@ pub fn run(options: &Options) -> ExitCode {
 }
 
 fn system(what: &'static str) -> impl Fn(io::Error) -> Error {
-    move |error| Error::system(what, error.raw_os_error().unwrap_or(libc::EIO))
+    move |error| Error::io(what, &error)
 }
 
 fn supervise(options: &Options, requests: &Requests) -> deck::Result<u8> {

@@ -65,7 +65,7 @@ impl NodeShared {
             let Some(event) = event else { break };
             let waited =
                 deck_sync::wait(&mut OtherThread(self, id, &event), &[&event], self.membership.crowd(), deadline);
-            waited.map_err(|interrupted| Error::new(interrupted.kind(), "cloning a mail box").with_peer(id.owner))?;
+            waited.map_err(|interrupted| interrupted.error("cloning a mail box").with_peer(id.owner))?;
         }
         let made = if id.owner == self.number() { self.ring_here(id) } else { self.ring_at_owner(id, deadline) };
         let mut posters = lock(&self.posters);

@@ -368,12 +368,7 @@ impl Mailbox {
             {
                 result
             }
-            Err(Interrupted::Deadline) => {
-                Err(Error::new(ErrorKind::Timeout, format!("retrieving from {}: no message", core.what())))
-            }
-            Err(Interrupted::Cancelled) => {
-                Err(Error::new(ErrorKind::Cancelled, format!("retrieving from {}", core.what())))
-            }
+            Err(interrupted) => Err(interrupted.error(format!("retrieving from {}: no message", core.what()))),
         }
     }
 
@@ -568,10 +563,8 @@ pub fn select(boxes: &[&Mailbox], timeout: Duration) -> Result<usize> {
     let events: Vec<&Event> = boxes.iter().map(|mailbox| mailbox.core.event()).collect();
     let mut selecting = Selecting(boxes, TURN.fetch_add(1, Ordering::Relaxed) % boxes.len());
     let crowd = first.node.membership().crowd();
-    deck_sync::wait(&mut selecting, &events, crowd, Deadline::after(timeout)).map_err(|interrupted| match interrupted {
-        Interrupted::Deadline => Error::new(ErrorKind::Timeout, format!("selecting from {} mail boxes", boxes.len())),
-        Interrupted::Cancelled => Error::new(ErrorKind::Cancelled, "selecting from mail boxes"),
-    })
+    let selected = deck_sync::wait(&mut selecting, &events, crowd, Deadline::after(timeout));
+    selected.map_err(|interrupted| interrupted.error(format!("selecting from {} mail boxes", boxes.len())))
 }
 
 #[cfg(test)]

@@ -1,9 +1,7 @@
 //! Semaphores among the threads of a node.
 
 use deck_sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use deck_sync::{
-    About, Deadline, Error, ErrorKind, Event, Goal, Interrupted, Result, Waiting, crowd_of_this_thread, wait,
-};
+use deck_sync::{About, Deadline, Error, ErrorKind, Event, Goal, Result, Waiting, crowd_of_this_thread, wait};
 use std::time::Duration;
 
 /// A counting semaphore. Handles are shared by reference or `Arc`; waiting sleeps when nothing comes.
@@ -72,11 +70,10 @@ impl Semaphore {
         match wait(&mut Taking(self), &[&self.changed], &crowd_of_this_thread(), Deadline::after(timeout)) {
             Ok(true) => Ok(()),
             Ok(false) => Err(Error::new(ErrorKind::Closed, "waiting for a semaphore")),
-            Err(Interrupted::Deadline) => Err(Error::new(ErrorKind::Timeout, "waiting for a semaphore")),
-            Err(Interrupted::Cancelled) => {
+            Err(interrupted) => {
                 // A post may have chosen this thread to wake: another waiter goes on in its place.
                 self.changed.notify_one();
-                Err(Error::new(ErrorKind::Cancelled, "waiting for a semaphore"))
+                Err(interrupted.error("waiting for a semaphore"))
             }
         }
     }

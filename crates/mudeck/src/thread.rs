@@ -5,7 +5,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use deck_sync::atomic::{AtomicBool, Ordering};
-use deck_sync::{About, Deadline, Error, Event, Goal, Result, Waiting, crowd_of_this_thread, wait};
+use deck_sync::{About, Deadline, Error, ErrorKind, Event, Goal, Result, Waiting, crowd_of_this_thread, wait};
 
 pub use deck_sync::Canceller;
 
@@ -74,10 +74,10 @@ impl<T: Send + 'static> Thread<T> {
                 let _ = tell.send(Canceller::of_this_thread());
                 run()
             })
-            .map_err(|error| Error::system("starting a thread", error.raw_os_error().unwrap_or(0)))?;
+            .map_err(|error| Error::io("starting a thread", &error))?;
         match told.recv() {
             Ok(canceller) => Ok(Thread { handle, canceller, end }),
-            Err(_) => Err(Error::system("starting a thread", 0)),
+            Err(_) => Err(Error::new(ErrorKind::System, "starting a thread that ended before it began")),
         }
     }
 
@@ -88,7 +88,7 @@ impl<T: Send + 'static> Thread<T> {
     pub fn wait(&self, timeout: Duration) -> Result<()> {
         let waited =
             wait(&mut Joining(&self.end), &[&self.end.changed], &crowd_of_this_thread(), Deadline::after(timeout));
-        waited.map_err(|interrupted| Error::new(interrupted.kind(), "waiting for the end of a thread"))
+        waited.map_err(|interrupted| interrupted.error("waiting for the end of a thread"))
     }
 
     /// Waits for its end, however long that takes, and whether the calling thread is cancelled or not: [`Thread::wait`] comes before it

@@ -9,7 +9,7 @@ use std::task::Waker;
 
 use deck_sync::atomic::{AtomicBool, Ordering};
 use deck_sync::locks::lock;
-use deck_sync::{Crowd, Deadline, Error, Event, Result, Waiting};
+use deck_sync::{Crowd, Deadline, Error, Event, Result, Service, Waiting};
 use rustix::event::EventfdFlags;
 
 use crate::mailbox::Core;
@@ -100,10 +100,7 @@ impl Watcher {
         let watched =
             Arc::new(Watched { boxes: Mutex::default(), changed: Event::new(), is_over: AtomicBool::new(false) });
         let theirs = watched.clone();
-        std::thread::Builder::new()
-            .name("deck-watcher".into())
-            .spawn(move || theirs.run(&crowd))
-            .map_err(|error| Error::system("starting the watcher's thread", error.raw_os_error().unwrap_or(0)))?;
+        Service::Watcher.start(move || theirs.run(&crowd))?;
         Ok(Watcher { watched })
     }
 

@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use deck_segment::Seat;
 use deck_sync::locks::lock;
-use deck_sync::{Deadline, Error, ErrorKind, NodeId, Result, point};
+use deck_sync::{Deadline, Error, ErrorKind, NodeId, Result, Service, point};
 use rustix::event::epoll;
 use rustix::io::Errno;
 
@@ -160,10 +160,7 @@ impl Broker {
         };
         let shared = Arc::new(Shared { state: Mutex::new(state), epoll, stop, wake });
         let serving = shared.clone();
-        let thread = std::thread::Builder::new()
-            .name("deck-broker".into())
-            .spawn(move || serving.serve())
-            .map_err(|error| Error::system("starting the broker's thread", error.raw_os_error().unwrap_or(0)))?;
+        let thread = Service::Broker.start(move || serving.serve())?;
         Ok(Broker { shared, thread: Some(thread) })
     }
 

@@ -9,7 +9,8 @@ use deck_segment::{HeapMemory, HeapOptions, Seat};
 use deck_sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use deck_sync::locks::{lock, read};
 use deck_sync::{
-    About, Crowd, Deadline, Error, ErrorKind, Event, Goal, Interrupted, NodeId, Result, Waiting, barrier, point,
+    About, Crowd, Deadline, Error, ErrorKind, Event, Goal, Interrupted, NodeId, Result, Service, Waiting, barrier,
+    point,
 };
 
 use crate::broker::Broker;
@@ -222,11 +223,7 @@ impl Membership {
     pub fn start(self: &Arc<Self>, handler: Weak<dyn Handler>) -> Result<()> {
         let _ = self.handler.set(handler);
         let control = Control::new(self)?;
-        let thread = std::thread::Builder::new()
-            .name("deck-control".into())
-            .spawn(move || control.run())
-            .map_err(|error| Error::system("starting the control thread", error.raw_os_error().unwrap_or(0)))?;
-        *lock(&self.thread) = Some(thread);
+        *lock(&self.thread) = Some(Service::Control.start(move || control.run())?);
         Ok(())
     }
 

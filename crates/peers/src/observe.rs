@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 pub use deck_segment::MemoryFacts;
 use deck_segment::layout::{self, PAGE};
-use deck_sync::{FACTS, NodeId, Result};
+use deck_sync::{FACTS, NodeId, Result, Service};
 pub use deck_sync::{Goal, now_ns};
 
 use crate::notices::{self, ENTRY_BYTES, NOTICES_MAX, Subject, entry, header};
@@ -85,7 +85,7 @@ pub struct ThreadSight {
 impl ThreadSight {
     /// True for threads that are DECK's own.
     pub fn is_service(&self) -> bool {
-        ["deck-control", "deck-broker", "deck-watcher"].contains(&self.name.as_str())
+        Service::is_named(&self.name)
     }
 }
 

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, OnceLock, Weak};
 use deck_segment::Segment;
 use deck_sync::atomic::{AtomicU64, Ordering};
 use deck_sync::locks::lock;
-use deck_sync::{About, Deadline, Error, ErrorKind, Event, Goal, NodeId, Result, point};
+use deck_sync::{About, Deadline, Error, ErrorKind, Event, Goal, NodeId, Result, Service, point};
 
 use crate::membership::{Membership, Until, lost};
 use crate::objects::Object;
@@ -316,7 +316,7 @@ impl Membership {
                 }),
             }
         };
-        if std::thread::Builder::new().name("deck-memory".into()).spawn(work).is_err() {
+        if Service::Memory.start(work).is_err() {
             refuse(Refused::NoMemory);
         }
     }

@@ -80,8 +80,7 @@ impl Socket {
             ));
         }
         let passed = passed.map(|fd| fd.try_clone_to_owned()).transpose();
-        let passed =
-            passed.map_err(|error| Error::system("keeping a descriptor to pass", error.raw_os_error().unwrap_or(0)))?;
+        let passed = passed.map_err(|error| Error::io("keeping a descriptor to pass", &error))?;
         outbox.push_back((bytes, passed));
         Ok(())
     }

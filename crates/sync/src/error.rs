@@ -128,6 +128,15 @@ impl Error {
         Error::new(ErrorKind::System, what).with_os(errno)
     }
 
+    /// What the standard library reports of a system call that failed while doing `what`; with its number, if it has one.
+    #[cold]
+    pub fn io(what: impl Into<String>, error: &std::io::Error) -> Error {
+        match error.raw_os_error() {
+            Some(errno) => Error::system(what, errno),
+            None => Error::new(ErrorKind::System, format!("{}: {error}", what.into())),
+        }
+    }
+
     #[cold]
     fn change(self, change: impl FnOnce(&mut Detail)) -> Error {
         let mut detail = Arc::try_unwrap(self.0).unwrap_or_else(|shared| Detail {
@@ -245,5 +254,9 @@ mod tests {
             error.to_string(),
             "post: connecting: system error (node 7): No such file or directory (os error 2); plug it in [D0107]"
         );
+        let numbered = Error::io("connecting", &std::io::Error::from_raw_os_error(2));
+        assert_eq!(numbered.to_string(), Error::system("connecting", 2).to_string());
+        let other = Error::io("starting", &std::io::Error::other("no such name"));
+        assert!(other.to_string().starts_with("starting: no such name: system error; "), "{other}");
     }
 }

@@ -20,7 +20,7 @@ use crate::about::About;
 use crate::atomic::Ordering;
 use crate::crowd::{Crowd, Noted, current_core, is_crowded};
 use crate::deadline::{Deadline, now_ns};
-use crate::error::ErrorKind;
+use crate::error::{Error, ErrorKind};
 use crate::event::Event;
 use crate::patience::{self, Patience};
 use crate::spot::Spot;
@@ -113,11 +113,12 @@ impl Interrupted {
             Interrupted::Cancelled => ErrorKind::Cancelled,
         }
     }
-}
 
-/// Looks once, waits never.
-pub fn look<W: Waiting>(waiting: &mut W) -> Result<W::Output, Interrupted> {
-    waiting.look().ok_or(Interrupted::Deadline)
+    /// The error of a call that was `doing` something.
+    #[cold]
+    pub fn error(self, doing: impl Into<String>) -> Error {
+        Error::new(self.kind(), doing)
+    }
 }
 
 /// Waits until `waiting` has what it waits for, at most until `deadline`.

@@ -53,5 +53,5 @@ fn part(part: &Part) -> deck::Result<()> {
 
 fn pin(cpu: Option<usize>) -> deck::Result<()> {
     let Some(cpu) = cpu else { return Ok(()) };
-    cpus::stay(cpu).map_err(|error| Error::system("pinning", error.raw_os_error().unwrap_or(libc::EIO)))
+    cpus::stay(cpu).map_err(|error| Error::io("pinning", &error))
 }

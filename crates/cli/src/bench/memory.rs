@@ -61,8 +61,7 @@ fn part(part: &Part) -> deck::Result<()> {
 
 /// Bytes of memory that this process keeps occupied: its anonymous pages and those of memfds that it has touched.
 fn occupied() -> deck::Result<u64> {
-    let maps = fs::read_to_string("/proc/self/smaps")
-        .map_err(|error| Error::system("reading /proc/self/smaps", error.raw_os_error().unwrap_or(libc::EIO)))?;
+    let maps = fs::read_to_string("/proc/self/smaps").map_err(|error| Error::io("reading /proc/self/smaps", &error))?;
     Ok(counted(&maps))
 }
 

@@ -4,7 +4,7 @@
 //! its number in the job is another thing, since numbers are given in order of joining.
 
 use std::fs::File;
-use std::io::{self, BufRead, BufReader};
+use std::io::{BufRead, BufReader};
 use std::sync::mpsc;
 use std::time::Duration;
 
@@ -103,18 +103,18 @@ impl Nodes {
     pub fn run(&self, at: usize, mut take: impl FnMut(&str) -> deck::Result<()>) -> deck::Result<()> {
         let count = (self.benchmark.nodes)(at);
         let broker = Broker::start(&format!("bench-{}", self.benchmark.name), count)?;
-        let program = std::env::current_exe().map_err(|error| system("finding the deck command itself", &error))?;
+        let program = std::env::current_exe().map_err(|error| Error::io("finding the deck command itself", &error))?;
         let started_ns = now_ns();
         let mut started = Vec::new();
         // Nodes are on their processors before they join: that is when they look how many others share them.
-        let moved = cpus::Moved::not_yet().map_err(|error| system("pinning", &error))?;
+        let moved = cpus::Moved::not_yet().map_err(|error| Error::io("pinning", &error))?;
         for role in 0..count {
             match (self.benchmark.placement, self.cpus.as_slice()) {
                 (Placement::Apart, [one, other]) => moved.to(&[if role == 0 { *one } else { *other }]),
                 (Placement::Together, pair @ [_, _]) => moved.to(pair),
                 _ => Ok(()),
             }
-            .map_err(|error| system("pinning", &error))?;
+            .map_err(|error| Error::io("pinning", &error))?;
             let numbers = [role.into(), count.into(), at as u64, self.time.as_nanos() as u64, started_ns];
             let told = numbers.iter().map(|number| number.to_string().into());
             let words = ["bench-node".into(), self.benchmark.name.into()];
@@ -135,10 +135,6 @@ impl Nodes {
         let pids = started.iter().map(|process| process.pid);
         succeeded(pids).and(taken)
     }
-}
-
-fn system(doing: &str, error: &io::Error) -> Error {
-    Error::system(doing, error.raw_os_error().unwrap_or(libc::EIO))
 }
 
 fn succeeded(pids: impl Iterator<Item = u32>) -> deck::Result<()> {

@@ -372,7 +372,7 @@ impl Board {
             Ok(()) => Ok(Locked(self)),
             Err(interrupted) => {
                 let holder = self.holder();
-                let error = Error::new(interrupted.kind(), "waiting for another thread that joins or leaves the group");
+                let error = interrupted.error("waiting for another thread that joins or leaves the group");
                 Err(holder.map_or(error.clone(), |holder| error.with_peer(holder)))
             }
         }

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use deck_mudeck::{Error, ErrorKind, Node, NodeId, Result};
 use deck_peers::{ObjectKind, OpenObject};
-use deck_sync::Waiting;
+use deck_sync::{Deadline, Waiting};
 
 use super::arrivals::{Arrivals, Round};
-use super::named::{Named, until};
+use super::named::Named;
 
 /// A barrier for a fixed number of threads of any nodes, who share it by its name. It can be passed again and again.
 ///
@@ -102,7 +102,7 @@ impl Barrier {
         let arrivals = Arrivals::new(self.named.words());
         let Some(round) = arrivals.arrive() else { return Ok(true) };
         let mut waiting = InRound { arrivals, round, opened: self.named.opened(), departures: &departures, seen };
-        let error = match self.named.wait(&mut waiting, arrivals.opened(), until(timeout)) {
+        let error = match self.named.wait(&mut waiting, arrivals.opened(), Deadline::after(timeout)) {
             Ok(End::Over) => return Ok(false),
             Ok(End::Broken(dead)) => self.broken(dead),
             Err(stopped) => {

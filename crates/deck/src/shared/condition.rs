@@ -8,7 +8,7 @@ use deck_peers::ObjectKind;
 use deck_sync::{Canceller, Deadline};
 
 use super::mutex::{Guard, LockError, Mutex};
-use super::named::{Named, Stopped, until};
+use super::named::{Named, Stopped};
 use super::tickets::{Call, Called, Tickets};
 
 /// How long a wait that is over tries to get the mutex back, if its own deadline is nearer: the liveness bound.
@@ -54,7 +54,7 @@ impl Condition {
     /// left meanwhile.
     pub fn wait<'a>(&self, guard: Guard<'a>, timeout: Duration) -> Result<Guard<'a>, LockError<'a>> {
         let mutex = guard.mutex();
-        let deadline = until(timeout);
+        let deadline = Deadline::after(timeout);
         let ended = self.wait_unlocked(deadline, || drop(guard)).map_err(LockError::without_guard)?;
         let again = again(|| mutex.lock_until(back_until(deadline)), |refused| refused.kind());
         match (again, ended) {
@@ -76,7 +76,7 @@ impl Condition {
             let what = format!("waiting in {}: {} is not held here", self.named.described(), mutex.named().described());
             return Err(Error::new(ErrorKind::Invalid, what).with_remedy("lock the mutex first"));
         }
-        let deadline = until(timeout);
+        let deadline = Deadline::after(timeout);
         let ended = self.wait_unlocked(deadline, || drop(mutex.unlock()))?;
         match again(|| mutex.lock_unguarded_until(back_until(deadline)), Error::kind) {
             Ok(()) => ended,

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use deck_mudeck::{Error, ErrorKind, Node, NodeId, NodeState, Result};
 use deck_peers::ObjectKind;
-use deck_sync::Waiting;
 use deck_sync::locks::lock;
+use deck_sync::{Deadline, Waiting};
 
 use super::count::Count;
-use super::named::{Named, until};
+use super::named::Named;
 
 /// A number of 64 bits, 0 at first, that the threads of all nodes share by its name.
 #[doc(alias = "deck_counter_t")]
@@ -176,7 +176,7 @@ impl Counter {
             told.clone()
         };
         let mut waiting = Until { counter: self, is_enough, users };
-        match self.named.wait(&mut waiting, self.count().changed(), until(timeout)) {
+        match self.named.wait(&mut waiting, self.count().changed(), Deadline::after(timeout)) {
             Ok(End::Reached(value)) => Ok(value),
             Ok(End::Lost(dead)) => {
                 let mut told = self.told();

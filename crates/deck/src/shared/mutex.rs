@@ -12,7 +12,7 @@ use deck_sync::{Deadline, Interrupted, now_ns};
 
 use super::held;
 use super::lock::{Attempt, Holder, Lock, Outcome, RESERVED_FOR, STARVING_AFTER, Since, Taken, Taking, Turn};
-use super::named::{Named, Stopped, how_it_is, until};
+use super::named::{Named, Stopped, how_it_is};
 
 /// A mutex that the threads of all nodes share by its name.
 ///
@@ -136,7 +136,7 @@ impl Mutex {
     /// [`ErrorKind::Cancelled`]; [`ErrorKind::Invalid`] if the calling thread holds it already;
     /// [`ErrorKind::NotInitialized`] after leaving and in a forked child.
     pub fn lock(&self, timeout: Duration) -> Result<Guard<'_>, LockError<'_>> {
-        self.lock_until(until(timeout))
+        self.lock_until(Deadline::after(timeout))
     }
 
     pub(super) fn lock_until(&self, deadline: Deadline) -> Result<Guard<'_>, LockError<'_>> {
@@ -153,7 +153,7 @@ impl Mutex {
     /// As [`Mutex::lock`]; after [`ErrorKind::OwnerDied`] it is locked.
     #[doc(alias = "deck_mutex_lock")]
     pub fn lock_unguarded(&self, timeout: Duration) -> Result<()> {
-        self.lock_unguarded_until(until(timeout))
+        self.lock_unguarded_until(Deadline::after(timeout))
     }
 
     pub(super) fn lock_unguarded_until(&self, deadline: Deadline) -> Result<()> {

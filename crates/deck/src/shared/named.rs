@@ -1,7 +1,5 @@
 //! What all things with a name have in common: finding them, and waiting in them.
 
-use std::time::Duration;
-
 use deck_mudeck::{Error, ErrorKind, Node, NodeId, NodeState, Result};
 use deck_peers::{ObjectKind, OpenObject, Pledge, fork};
 use deck_segment::Words;
@@ -99,8 +97,8 @@ impl Stopped {
     #[cold]
     pub fn error(self, doing: impl Into<String>, remedy: &'static str) -> Error {
         match self {
-            Stopped::Interrupted(Interrupted::Deadline) => Error::new(ErrorKind::Timeout, doing).with_remedy(remedy),
-            Stopped::Interrupted(Interrupted::Cancelled) => Error::new(ErrorKind::Cancelled, doing),
+            Stopped::Interrupted(Interrupted::Deadline) => Interrupted::Deadline.error(doing).with_remedy(remedy),
+            Stopped::Interrupted(interrupted) => interrupted.error(doing),
             Stopped::Left => left().context(doing),
             Stopped::Closed => Error::new(ErrorKind::Closed, doing),
         }
@@ -193,9 +191,4 @@ impl Named {
         barrier::light();
         self.node.membership().table().changed().notify();
     }
-}
-
-/// The deadline of a call that was given a timeout.
-pub fn until(timeout: Duration) -> Deadline {
-    Deadline::after(timeout)
 }

@@ -10,7 +10,7 @@ use deck_segment::Segment as Memory;
 use deck_segment::layout::PAGE;
 use deck_sync::{About, Deadline, Goal, Interrupted, Waiting};
 
-use super::named::{Stopped, check, until, wait};
+use super::named::{Stopped, check, wait};
 use super::registry::{GENERATIONS, Phase, Registry, State};
 
 /// How long somebody who found a segment vanishing looks away before it looks again.
@@ -171,7 +171,7 @@ impl Segment {
     pub fn open(node: &Node, name: &str, timeout: Duration) -> Result<Segment> {
         check(node)?;
         check_object_name(ObjectKind::Segment, name)?;
-        let deadline = until(timeout);
+        let deadline = Deadline::after(timeout);
         let membership = node.membership();
         let mut missing: Option<Error> = None;
         loop {

@@ -66,9 +66,7 @@ impl Segment {
             file.write_all_at(&index.to_le_bytes(), 0)?;
             Ok(file)
         });
-        let file = file.map_err(|error| {
-            Error::system(format!("naming the memory of the {label}"), error.raw_os_error().unwrap_or(0))
-        })?;
+        let file = file.map_err(|error| Error::io(format!("naming the memory of the {label}"), &error))?;
         Ok(Arc::new(Segment { file, memory }))
     }
 

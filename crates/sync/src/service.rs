@@ -1,0 +1,67 @@
+//! The threads that DECK starts for itself, and their names.
+//!
+//! A name is how a person recognises such a thread in `ps` or a debugger, and how `deck why` tells it from a thread of the program:
+//! no wait of the program's ends because a service is awake.
+
+use std::thread::{Builder, JoinHandle};
+
+use crate::{Error, Result};
+
+/// What a thread of DECK's own does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Service {
+    /// Talks to the other nodes; one in each node.
+    Control,
+    /// Knows who is in the job; one in a job.
+    Broker,
+    /// Looks after mail boxes with a descriptor; at most one in each node.
+    Watcher,
+    /// Allocates a shared segment, which may take long; one for each that is being made.
+    Memory,
+}
+
+impl Service {
+    /// All of them.
+    pub const ALL: [Service; 4] = [Service::Control, Service::Broker, Service::Watcher, Service::Memory];
+
+    /// The name of its thread: at most 15 bytes, as the kernel cuts what is longer.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Service::Control => "deck-control",
+            Service::Broker => "deck-broker",
+            Service::Watcher => "deck-watcher",
+            Service::Memory => "deck-memory",
+        }
+    }
+
+    /// Whether a thread of this name is one.
+    pub fn is_named(name: &str) -> bool {
+        Service::ALL.iter().any(|service| service.name() == name)
+    }
+
+    /// Starts its thread.
+    ///
+    /// # Errors
+    /// [`crate::ErrorKind::System`] if the operating system has none.
+    pub fn start(self, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
+        let started = Builder::new().name(self.name().into()).spawn(work);
+        started.map_err(|error| Error::io(format!("starting the thread {}", self.name()), &error))
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_service_is_known_by_the_name_of_its_thread() {
+        for service in Service::ALL {
+            assert!(service.name().len() <= 15, "{service:?}");
+            let known = service.start(|| {
+                assert!(std::thread::current().name().is_some_and(Service::is_named));
+            });
+            known.expect("a thread").join().expect("its name is known");
+        }
+        assert!(!Service::is_named("deck"));
+    }
+}
