@@ -6,6 +6,8 @@
 use std::time::Duration;
 
 use crate::atomic::AtomicU32;
+#[cfg(not(loom))]
+use crate::atomic::{AtomicBool, Ordering};
 
 /// The most words one sleeper can watch at once (the kernel's `FUTEX_WAITV_MAX`).
 #[cfg(not(loom))]
@@ -52,10 +54,17 @@ struct Watch {
     reserved: u32,
 }
 
-/// `futex_waitv` on all words; false if this kernel has no such call.
+/// Whether `futex_waitv` was refused, by a kernel that does not have it or by a filter of system calls.
+#[cfg(not(loom))]
+static IS_REFUSED: AtomicBool = AtomicBool::new(false);
+
+/// `futex_waitv` on all words; false if there is no such call for this process.
 #[cfg(not(loom))]
 fn watch(words: &[(&AtomicU32, u32)], timeout: Option<Duration>) -> bool {
     const SIZE_U32: u32 = 2;
+    if IS_REFUSED.load(Ordering::Relaxed) {
+        return false;
+    }
     let watches: Vec<Watch> = words
         .iter()
         .map(|(word, expected)| Watch {
@@ -85,7 +94,14 @@ fn watch(words: &[(&AtomicU32, u32)], timeout: Option<Duration>) -> bool {
             libc::CLOCK_MONOTONIC,
         )
     };
-    !(result < 0 && std::io::Error::last_os_error().raw_os_error() == Some(libc::ENOSYS))
+    if result >= 0 {
+        return true;
+    }
+    // These are reasons to look again: a value had changed, a signal came, the time is over.
+    let is_over =
+        matches!(std::io::Error::last_os_error().raw_os_error(), Some(libc::EAGAIN | libc::EINTR | libc::ETIMEDOUT));
+    IS_REFUSED.store(!is_over, Ordering::Relaxed);
+    is_over
 }
 
 #[cfg(not(loom))]

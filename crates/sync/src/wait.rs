@@ -289,12 +289,13 @@ fn sleep<W: Waiting>(
             if left.is_some_and(|left| left.is_zero()) {
                 return Err(Interrupted::Deadline);
             }
+            let nap_ends = now_ns().saturating_add(nap.as_nanos() as u64);
             crowd.rest();
             futex::sleep_any(&words, Some(left.map_or(nap, |left| left.min(nap))));
             crowd.resume();
             let is_rung = || words.iter().any(|(word, count)| word.load(Ordering::Relaxed) != *count);
-            // A model has no time in which things arrive.
-            let found = if cfg!(loom) || is_rung() {
+            // A model has no time in which things arrive. A nap that a signal has cut short was too short for what is on its way.
+            let found = if cfg!(loom) || is_rung() || now_ns() < nap_ends {
                 waiting.look()
             } else {
                 nap = nap.saturating_mul(LONGER).min(LONGEST_NAP);
