@@ -12,9 +12,9 @@ use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 use deck_peers::Asked;
 use deck_segment::Region;
-use deck_sync::Result;
 use deck_sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use deck_sync::locks::lock;
+use deck_sync::{Result, fork};
 
 use crate::clone::Poster;
 use crate::shared::NodeShared;
@@ -63,7 +63,7 @@ enum At {
 impl Drop for Mine {
     /// The thread ends, or the mail box did.
     fn drop(&mut self) {
-        let Some(common) = self.common.upgrade() else { return };
+        let Some(common) = self.common.upgrade().filter(|_| !fork::is_child()) else { return };
         if let At::Leaving { .. } = self.at {
             common.ask_for_room(false);
         }

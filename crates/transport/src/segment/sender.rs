@@ -455,6 +455,8 @@ impl<R: Remote> Sender<R> {
             return Err(Refusal::Failed(Error::new(ErrorKind::Corrupt, what).with_peer(self.receiver)));
         }
         posting.room = self.limit - used;
+        // Where only short messages follow a long one nobody else comes by, and after half of all positions its own says nothing any more.
+        self.reap_some(posting, self.count);
         if used == self.limit { Err(self.closed_or(Refusal::Full)) } else { Ok(()) }
     }
 

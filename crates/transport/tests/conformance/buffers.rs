@@ -49,6 +49,22 @@ pub fn a_retrieved_buffer_comes_back_however_many_short_messages_followed_it<F: 
     }
 }
 
+pub fn a_retrieved_buffer_is_let_go_of_though_only_short_messages_follow_it<F: Fabric>(seed: u64) {
+    let [a, b] = job();
+    let mut ring = Ring::<F>::new(&a, &b, seed);
+    ring.must_post(&a.parcel(1, &pattern(1, SIZE)));
+    drop(ring.take(&b));
+    ring.settle_credits(&b);
+    assert_ne!(a.budget.used(), 0);
+    // Each takes a slot of its own.
+    for _ in 0..2 * SHAPE.messages {
+        ring.must_post(&a.parcel(1, &[7; 50]));
+        drop(ring.take(&b));
+        ring.drive(&b).unwrap();
+    }
+    assert_eq!(a.budget.used(), 0);
+}
+
 pub fn a_buffer_is_used_again_once_nobody_holds_it<F: Fabric>(seed: u64) {
     // Large ones rest first, so more of them are in turn.
     let resting = 70_000;

@@ -71,6 +71,7 @@ conformance! {
         a_receiver_of_a_hot_ring_is_called_where_it_says_until_it_is_cold,
     }
     buffers {
+        a_retrieved_buffer_is_let_go_of_though_only_short_messages_follow_it,
         #[cfg_attr(miri, ignore = "minutes")]
         memory_comes_back_when_everything_was_retrieved_and_dropped,
         #[cfg_attr(miri, ignore = "minutes")]

@@ -3,7 +3,7 @@
 
 use deck_segment::{BufferName, Kept, Remote};
 use deck_sync::atomic::Ordering;
-use deck_sync::{Error, ErrorKind, point};
+use deck_sync::{Error, ErrorKind, fork, point};
 
 use super::super::packet::{self, Label};
 use super::super::ring::{Position, credit, tag};
@@ -145,7 +145,7 @@ impl<R: Remote> Sender<R> {
     }
 
     /// Lets go of up to `most` of them.
-    fn reap_some(&self, posting: &mut Posting, most: u32) -> bool {
+    pub(super) fn reap_some(&self, posting: &mut Posting, most: u32) -> bool {
         if self.in_flight.load(Ordering::Relaxed) == 0 {
             return false;
         }
@@ -252,6 +252,10 @@ impl<R: Remote> Sender<R> {
 impl<R: Remote> Drop for Sender<R> {
     /// What is still in flight was posted by a node that has left: it is delivered all the same.
     fn drop(&mut self) {
+        // A child has the memory of a thread that may have been inside, and not the thread.
+        if fork::is_child() {
+            return;
+        }
         let head = self.head();
         let posting = &mut *self.posting.lock_as_guest();
         self.give_budget_back(posting);
