@@ -106,6 +106,18 @@ frames! {
     Bye = 29 {};
 }
 
+impl Frame {
+    /// Whoever asks can be told that nobody listens. All others tell what the other side must come to know.
+    pub fn is_question(&self) -> bool {
+        matches!(self, Frame::RingRequest { .. } | Frame::SegmentMake { .. } | Frame::SegmentOpen { .. })
+    }
+
+    /// To say it twice is to say it once.
+    pub fn is_said_once(&self) -> bool {
+        matches!(self, Frame::RoomWanted { .. } | Frame::HeapWanted { .. })
+    }
+}
+
 /// Why a request was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
