@@ -103,8 +103,12 @@ impl Poster {
     /// Posts now, or says why not.
     fn try_post(&self, node: &NodeShared, parcel: &Parcel) -> Result<Protocol, Refusal> {
         let foreign = parcel.buffer().filter(|buffer| buffer.heap().owner() != node.number());
-        if let (Some(buffer), Some(peer)) = (foreign, &self.peer) {
-            node.membership().introduce_heap(peer, buffer.heap()).map_err(Refusal::Failed)?;
+        match (foreign, &self.peer) {
+            (Some(buffer), Some(peer)) => {
+                node.membership().introduce_heap(peer, buffer.heap()).map_err(Refusal::Failed)?;
+            }
+            (Some(buffer), None) => node.membership().introduce_here(buffer.heap()),
+            (None, _) => {}
         }
         let posted = self.sender.post_any(parcel);
         if let Some(buffer) = foreign {

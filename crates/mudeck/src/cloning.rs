@@ -253,6 +253,8 @@ impl NodeShared {
 
     /// Ends a poster, unless somebody else did, and tells the position behind the last message that it posted.
     pub fn end_poster(&self, poster: &Arc<Poster>, ending: Ending) -> Option<u32> {
+        // Before it is unknown: whoever does not find it takes it that nothing was posted, and that nothing will be.
+        let tail = poster.end(ending);
         let is_it = |other: &Arc<Poster>| Arc::ptr_eq(other, poster);
         let mut posters = lock(&self.posters);
         let is_common = matches!(posters.get(&poster.id), Some(Cloning::Ready(common)) if is_it(common));
@@ -264,7 +266,6 @@ impl NodeShared {
         if !is_common && lane.is_none() {
             return None;
         }
-        let tail = poster.end(ending);
         if let Some(lanes) = poster.lanes.get() {
             lanes.end(self);
         }

@@ -218,7 +218,12 @@ impl Inbox {
             {
                 ring.receiver.adopt(heaps, None);
                 ring.ended = Some(ended);
-                self.heat(index);
+                // A retriever may never come by here again, and one that left in order is not told of.
+                if ended == Ended::Left && !ring.receiver.has_next() {
+                    self.remove(index);
+                } else {
+                    self.heat(index);
+                }
             }
         }
     }

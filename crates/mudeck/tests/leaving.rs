@@ -57,6 +57,18 @@ fn the_address_of_a_mail_box_whose_node_left_says_closed() {
 }
 
 #[test]
+fn a_mail_box_that_is_only_selected_from_can_be_cloned_however_many_have_come_and_left() {
+    let (broker, [here]) = job_of();
+    let mailbox = here.mailbox("stop").unwrap();
+    for _ in 0..260 {
+        let visitor = invited(&broker);
+        visitor.clone_mailbox("stop", SOON).unwrap();
+        leave_seen_by(visitor, &here);
+        assert_eq!(select(&[&mailbox], TRY).unwrap_err().kind(), ErrorKind::Timeout);
+    }
+}
+
+#[test]
 fn an_orderly_departure_gives_select_nothing_to_find() {
     let (_broker, [here, leaving]) = job_of();
     let mailbox = here.mailbox("quiet").unwrap();

@@ -68,6 +68,35 @@ fn a_message_kept_from_a_node_that_left_can_still_be_posted_on_to_a_node_that_ne
 }
 
 #[test]
+fn a_message_kept_from_a_node_that_left_can_still_be_posted_on_within_the_node() {
+    for _ in 0..20 {
+        let (_broker, [owner, here]) = job_of();
+        let (front, worker) = (here.mailbox("front").unwrap(), here.mailbox("worker").unwrap());
+        let to_front = owner.clone_mailbox("front", SOON).unwrap();
+        for byte in 1..=2 {
+            to_front.post(filled(&owner, 8192, byte), SOON).unwrap();
+        }
+        let [first, second] = [(); 2].map(|()| front.retrieve(SOON).unwrap());
+        leave_seen_by(owner, &here);
+        // While its heap is being forgotten, and most likely after that.
+        worker.post(first, SOON).unwrap();
+        worker.post(filled(&here, 8, 3), SOON).unwrap();
+        expect_filled(&worker.retrieve(SOON).unwrap(), 8192, 1);
+        expect_filled(&worker.retrieve(SOON).unwrap(), 8, 3);
+        worker.post(second, SOON).unwrap();
+        expect_filled(&worker.retrieve(SOON).unwrap(), 8192, 2);
+    }
+}
+
+#[test]
+fn a_message_made_by_another_node_of_the_process_can_be_posted_within_a_node_that_never_met_it() {
+    let (_broker, [maker, here]) = job_of();
+    let mailbox = here.mailbox("own").unwrap();
+    mailbox.post(filled(&maker, 100_000, 1), SOON).unwrap();
+    expect_filled(&mailbox.retrieve(SOON).unwrap(), 100_000, 1);
+}
+
+#[test]
 fn a_message_made_by_another_node_of_the_process_arrives_where_that_node_was_never_met() {
     let (_broker, [maker, poster, last]) = job_of();
     let last_box = last.mailbox("last").unwrap();

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use deck_segment::Seat;
 use deck_sync::atomic::Ordering;
-use deck_sync::locks::{lock, write};
+use deck_sync::locks::{lock, read, write};
 use deck_sync::{Deadline, Error, ErrorKind, NodeId, Result, barrier, point};
 use rustix::event::{Timespec, epoll};
 
@@ -274,13 +274,13 @@ impl Control {
 
     /// A reclaimed node's heap goes, unless others still post its buffers on.
     fn forget_heap(&self, membership: &Membership, owner: NodeId) {
-        if lock(&membership.kept_heaps).contains(&owner) {
+        if read(&membership.heaps).is_kept(owner) {
             return;
         }
         if let Some(handler) = membership.handler() {
             handler.heap_forgotten(owner);
         }
-        write(&membership.heaps).remove(&owner);
+        write(&membership.heaps).forget(owner);
     }
 
     fn introduced(&self, membership: &Arc<Membership>, number: NodeId, seat: Seat, fd: OwnedFd) {
@@ -453,7 +453,7 @@ impl Control {
                         return Ok(());
                     }
                     if !membership.table.is_live(number) {
-                        lock(&membership.kept_heaps).insert(number);
+                        write(&membership.heaps).keep(number);
                     }
                     if let Some(handler) = handler {
                         handler.heap_introduced();
@@ -520,7 +520,6 @@ fn answer(membership: &Membership, peer: &Peer, request: u64, answer: Result<Gra
 mod tests {
     use std::time::Instant;
 
-    use super::heaps::known_heap;
     use super::*;
     use crate::broker::Broker;
     use crate::membership::{Door, Options};
@@ -626,7 +625,7 @@ mod tests {
         .unwrap();
         let [one, other] = [0, 1].map(|node: usize| nodes[node].0.clone());
         let heap = third.heap().segment().as_fd().try_clone_to_owned().unwrap();
-        known_heap(&one, third.number, third.seat, heap).unwrap();
+        write(&one.heaps).enter(third.number, third.seat, heap, one.seat).unwrap();
         let frame = Frame::Heap { number: u64::from(third.number.0), seat: u64::from(third.seat.0) };
         let peer = one.peers.lock().unwrap()[&other.number].clone();
         peer.send(&frame).unwrap();

@@ -12,6 +12,7 @@ mod control;
 mod crowd;
 mod entries;
 pub mod fork;
+mod heaps;
 mod meeting;
 mod membership;
 mod names;

@@ -1,13 +1,13 @@
 //! One node's place in a job.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, OnceLock, RwLock, Weak};
 use std::thread::JoinHandle;
 
 use deck_segment::{HeapMemory, HeapOptions, Seat};
 use deck_sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use deck_sync::locks::{lock, read};
+use deck_sync::locks::{lock, read, write};
 use deck_sync::{
     About, Crowd, Deadline, Error, ErrorKind, Event, Goal, Interrupted, NodeId, Result, Service, Waiting, barrier,
     point,
@@ -16,6 +16,7 @@ use deck_sync::{
 use crate::broker::Broker;
 use crate::control::Control;
 use crate::crowd::JobCrowd;
+use crate::heaps::Heaps;
 use crate::names::{MailboxId, Names};
 use crate::notices::Notices;
 use crate::objects::{Objects, Opened};
@@ -124,9 +125,7 @@ pub struct Membership {
     /// Set while the job is joined by name.
     pub(crate) job: Option<String>,
     pub(crate) peers: Mutex<BTreeMap<NodeId, Arc<Peer>>>,
-    pub(crate) heaps: RwLock<HashMap<NodeId, Arc<HeapMemory>>>,
-    /// Gone nodes whose buffers are still posted on by others: their heaps stay known.
-    pub(crate) kept_heaps: Mutex<HashSet<NodeId>>,
+    pub(crate) heaps: RwLock<Heaps>,
     pub(crate) requests: Mutex<HashMap<u64, Arc<Request>>>,
     next_request: AtomicU64,
     pub(crate) broker: Mutex<Arc<Socket>>,
@@ -195,8 +194,7 @@ impl Membership {
             strangers: Wanted::default(),
             shares: Shares::default(),
             table,
-            heaps: RwLock::new(HashMap::from([(number, heap.clone())])),
-            kept_heaps: Mutex::new(HashSet::new()),
+            heaps: RwLock::new(Heaps::with(&heap)),
             heap,
             crowd,
             notices,
@@ -269,7 +267,15 @@ impl Membership {
 
     /// The heap of `owner`, if this node was told of it.
     pub fn heap_of(&self, owner: NodeId) -> Option<Arc<HeapMemory>> {
-        read(&self.heaps).get(&owner).cloned()
+        read(&self.heaps).find(owner)
+    }
+
+    /// Makes sure that this node itself can find the buffers of `heap`, which will be named in a message to one of its own mail boxes: another
+    /// node of this process may have made it that was never met.
+    pub fn introduce_here(&self, heap: &Arc<HeapMemory>) {
+        if read(&self.heaps).find(heap.owner()).is_none() {
+            write(&self.heaps).lend(heap);
+        }
     }
 
     /// Makes sure that `peer` can find the buffers of `heap`, which will be named in a message to it. Never blocks.
@@ -484,7 +490,7 @@ impl Membership {
     /// Buffers of others that this process holds stay theirs until it ends.
     fn tell_what_is_kept(&self) {
         let heaps = read(&self.heaps);
-        if heaps.values().any(|heap| heap.owner() != self.number && heap.held() > 0) {
+        if heaps.known().any(|heap| heap.owner() != self.number && heap.held() > 0) {
             self.table.set_keeps(self.seat);
         }
     }

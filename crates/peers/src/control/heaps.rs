@@ -3,14 +3,13 @@
 //! A descriptor may not arrive, and a heap may not be mapped, because this process has as many descriptors or as much address space as it may
 //! have. That says nothing about the one who passed it, who is asked to pass it again.
 
-use std::collections::hash_map::Entry;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
 use deck_segment::{HeapMemory, Seat};
 use deck_sync::locks::{lock, write};
-use deck_sync::{Deadline, Error, ErrorKind, NodeId, Result};
+use deck_sync::{Deadline, ErrorKind, NodeId, Result};
 
 use super::{ASK_EVERY, Control};
 use crate::membership::Membership;
@@ -51,7 +50,7 @@ impl Control {
         passed: Option<OwnedFd>,
     ) -> Result<Option<Arc<HeapMemory>>> {
         let missing = (peer.number(), owner);
-        match passed.map(|fd| known_heap(membership, owner, seat, fd)) {
+        match passed.map(|fd| write(&membership.heaps).enter(owner, seat, fd, membership.seat)) {
             Some(Ok(heap)) => {
                 self.missing.remove(&missing);
                 self.answer_for_the_gone(membership);
@@ -80,21 +79,6 @@ impl Control {
             }
             is_missing
         });
-    }
-}
-
-/// The heap of `owner`, mapped now or known already: a node has one view of a heap, as it keeps one count for each buffer.
-pub(super) fn known_heap(membership: &Membership, owner: NodeId, seat: Seat, fd: OwnedFd) -> Result<Arc<HeapMemory>> {
-    let mut heaps = write(&membership.heaps);
-    match heaps.entry(owner) {
-        Entry::Vacant(place) => {
-            let heap = HeapMemory::adopt(fd, owner, seat, membership.seat)?;
-            Ok(place.insert(heap).clone())
-        }
-        Entry::Occupied(known) if known.get().segment().is_same(&fd) => Ok(known.get().clone()),
-        Entry::Occupied(_) => {
-            Err(Error::new(ErrorKind::Corrupt, "two segments are said to be its own").with_peer(owner))
-        }
     }
 }
 

@@ -1,0 +1,120 @@
+//! The heaps of the job's nodes, as this node maps them.
+//!
+//! A node has one view of a heap, as it keeps one count for each buffer. So a view that was forgotten, because its owner is gone and
+//! everybody has taken over what it had posted, is still found as long as a buffer of it is in use here: it may be posted on to a mail box of
+//! this node, or a peer that posts it on may pass the heap once more.
+
+use std::collections::{HashMap, HashSet};
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Weak};
+
+use deck_segment::{HeapMemory, Seat};
+use deck_sync::{Error, ErrorKind, NodeId, Result};
+
+/// Heaps by their owners.
+#[derive(Default)]
+pub(crate) struct Heaps {
+    known: HashMap<NodeId, Arc<HeapMemory>>,
+    /// Gone nodes whose buffers are still posted on by others: their heaps stay known.
+    kept: HashSet<NodeId>,
+    /// There while a buffer of it is.
+    lent: HashMap<NodeId, Weak<HeapMemory>>,
+}
+
+impl Heaps {
+    /// With this node's own.
+    pub fn with(own: &Arc<HeapMemory>) -> Heaps {
+        Heaps { known: HashMap::from([(own.owner(), own.clone())]), ..Heaps::default() }
+    }
+
+    /// The heap of `owner`, if it is known or in use.
+    pub fn find(&self, owner: NodeId) -> Option<Arc<HeapMemory>> {
+        self.known.get(&owner).cloned().or_else(|| self.lent.get(&owner)?.upgrade())
+    }
+
+    /// All that are known.
+    pub fn known(&self) -> impl Iterator<Item = &Arc<HeapMemory>> {
+        self.known.values()
+    }
+
+    /// The heap of `owner` that was passed, mapped now or before. `own` is this node's seat.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Corrupt`] if it is no heap or another one than before; [`ErrorKind::NoMemory`] and [`ErrorKind::System`] if it cannot be
+    /// mapped.
+    pub fn enter(&mut self, owner: NodeId, seat: Seat, fd: OwnedFd, own: Seat) -> Result<Arc<HeapMemory>> {
+        let heap = match self.find(owner) {
+            Some(heap) if heap.segment().is_same(&fd) => heap,
+            Some(_) => {
+                return Err(Error::new(ErrorKind::Corrupt, "two segments are said to be its own").with_peer(owner));
+            }
+            None => HeapMemory::adopt(fd, owner, seat, own)?,
+        };
+        self.known.insert(owner, heap.clone());
+        Ok(heap)
+    }
+
+    /// From now on the heap of a node that is gone stays known.
+    pub fn keep(&mut self, owner: NodeId) {
+        self.kept.insert(owner);
+    }
+
+    /// Whether it does.
+    pub fn is_kept(&self, owner: NodeId) -> bool {
+        self.kept.contains(&owner)
+    }
+
+    /// Forgets a heap, but not while buffers of it are in use here.
+    pub fn forget(&mut self, owner: NodeId) {
+        if let Some(heap) = self.known.remove(&owner) {
+            self.lend(&heap);
+        }
+    }
+
+    /// Has a heap found while it is in use here.
+    pub fn lend(&mut self, heap: &Arc<HeapMemory>) {
+        self.lent.retain(|_, heap| heap.strong_count() > 0);
+        self.lent.insert(heap.owner(), Arc::downgrade(heap));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsFd;
+
+    use deck_segment::HeapOptions;
+
+    use super::*;
+
+    fn heap(number: u32) -> Arc<HeapMemory> {
+        HeapMemory::create(NodeId(number), Seat(number as u16), &HeapOptions::of(deck_segment::default_bytes()))
+            .unwrap()
+    }
+
+    #[test]
+    fn a_forgotten_heap_is_found_as_long_as_it_is_in_use_and_then_no_more() {
+        let (own, other) = (heap(1), heap(2));
+        let mut heaps = Heaps::with(&own);
+        assert!(heaps.find(other.owner()).is_none());
+        let pass = || other.segment().as_fd().try_clone_to_owned().unwrap();
+        let view = heaps.enter(other.owner(), other.seat(), pass(), own.seat()).unwrap();
+        heaps.forget(other.owner());
+        let found = heaps.find(other.owner()).expect("in use");
+        assert!(Arc::ptr_eq(&view, &found));
+        // Passed once more it is the same view.
+        assert!(Arc::ptr_eq(&view, &heaps.enter(other.owner(), other.seat(), pass(), own.seat()).unwrap()));
+        heaps.forget(other.owner());
+        drop((view, found));
+        assert!(heaps.find(other.owner()).is_none());
+    }
+
+    #[test]
+    fn a_node_has_one_heap() {
+        let (own, other, third) = (heap(1), heap(2), heap(3));
+        let mut heaps = Heaps::with(&own);
+        let pass = |heap: &Arc<HeapMemory>| heap.segment().as_fd().try_clone_to_owned().unwrap();
+        heaps.enter(other.owner(), other.seat(), pass(&other), own.seat()).unwrap();
+        let refused = heaps.enter(other.owner(), other.seat(), pass(&third), own.seat()).unwrap_err();
+        assert_eq!((refused.kind(), refused.peer()), (ErrorKind::Corrupt, Some(other.owner())));
+    }
+}
