@@ -309,7 +309,11 @@ impl State {
             match member.socket.receive() {
                 Received::Nothing => return,
                 Received::Frame(frame, _) => self.handle(key, frame),
-                Received::End | Received::Nonsense => {
+                received @ (Received::End | Received::Nonsense) => {
+                    if matches!(received, Received::Nonsense) {
+                        // One that speaks another version cannot read this either, and knows by that what is wrong.
+                        let _ = member.socket.send(&Frame::Refuse { reason: Refused::Nonsense as u64 }, None);
+                    }
                     self.connection_ended(key);
                     self.members.remove(&key);
                     return;
@@ -438,7 +442,9 @@ impl State {
         });
         let is_to_come = found.is_none() && u32::try_from(to).is_ok_and(|to| self.table.is_live(NodeId(to)));
         if is_to_come {
-            self.unmet.push((key, to));
+            if !self.unmet.contains(&(key, to)) {
+                self.unmet.push((key, to));
+            }
             return;
         }
         let ends = found.and_then(|found| {
@@ -582,5 +588,23 @@ fn turn_away(fd: OwnedFd, reason: Refused) {
 fn pass_listener(listener: Option<&ParentOnly>, socket: &Socket) {
     if let Some(listener) = listener {
         let _ = socket.send(&Frame::Listener {}, Some(listener.as_fd()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::socket::Received;
+
+    #[test]
+    fn who_speaks_another_version_is_answered_before_the_connection_ends() {
+        let broker = Broker::start("test", 1).unwrap();
+        let socket = broker.invite().unwrap();
+        rustix::net::send(&socket, b"a frame of another version", rustix::net::SendFlags::empty()).unwrap();
+        let mut fds = [rustix::event::PollFd::new(&socket, rustix::event::PollFlags::IN)];
+        rustix::event::poll(&mut fds, None).unwrap();
+        let received = Socket::new(socket).receive();
+        let expected = Frame::Refuse { reason: Refused::Nonsense as u64 };
+        assert!(matches!(received, Received::Frame(frame, None) if frame == expected), "{received:?}");
     }
 }

@@ -246,6 +246,9 @@ impl Control {
             Frame::Gone { number, seat, lost } => {
                 let Ok(number) = u32::try_from(number) else { return };
                 if membership.table.is_live(NodeId(number)) {
+                    if let Some(peer) = lock(&membership.peers).get(&NodeId(number)) {
+                        peer.was_not_introduced();
+                    }
                     return;
                 }
                 // What it said to us before comes first: the heaps of what it had posted, and its bye.

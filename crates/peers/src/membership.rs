@@ -29,6 +29,9 @@ use crate::table::{NodeState, Table};
 use crate::wire::{Frame, Refused};
 use crate::{fork, namespace, process, rendezvous, wakeup};
 
+/// Before a node that was turned away by the end of a connection asks again. Too long is a late start, too short keeps a core busy.
+const AGAIN_AFTER: rustix::event::Timespec = rustix::event::Timespec { tv_sec: 0, tv_nsec: 5_000_000 };
+
 /// How a process comes into its job.
 #[derive(Debug)]
 pub enum Door {
@@ -590,8 +593,11 @@ fn enter(door: Door, fences: u64, deadline: Deadline) -> Result<Entered> {
                         Ok((socket, welcomed)) => {
                             return Ok(Entered { socket, hosted: None, job: Some(job), welcomed });
                         }
-                        // The node that the broker lived in died just now; another takes over.
-                        Err(error) if error.kind() == ErrorKind::PeerLost => retries += 1,
+                        // The node that the broker lived in died just now; another takes over, which takes it some looks at the table.
+                        Err(error) if error.kind() == ErrorKind::PeerLost => {
+                            retries += 1;
+                            let _ = rustix::event::poll(&mut [], Some(&AGAIN_AFTER));
+                        }
                         Err(error) => return Err(error),
                     }
                 }

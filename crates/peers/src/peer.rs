@@ -28,6 +28,8 @@ pub struct Peer {
     number: NodeId,
     seat: Seat,
     state: AtomicU32,
+    /// The broker was asked to introduce the two, and has not said that it could not.
+    is_asked_for: AtomicBool,
     socket: OnceLock<Socket>,
     heap: OnceLock<Arc<HeapMemory>>,
     process: OnceLock<OwnedFd>,
@@ -48,6 +50,7 @@ impl Peer {
             number,
             seat,
             state: AtomicU32::new(MEETING),
+            is_asked_for: AtomicBool::new(false),
             socket: OnceLock::new(),
             heap: OnceLock::new(),
             process: OnceLock::new(),
@@ -62,6 +65,19 @@ impl Peer {
     /// Its number.
     pub fn number(&self) -> NodeId {
         self.number
+    }
+
+    /// Asks for an introduction with `ask`, unless that was done: each one costs the broker two descriptors until both nodes have read it, and
+    /// one of them may be stopped. Relaxed: of two that are asked for at once both nodes keep the first.
+    pub(crate) fn ask_for_it(&self, ask: impl FnOnce() -> Result<()>) {
+        if !self.is_asked_for.swap(true, Ordering::Relaxed) && ask().is_err() {
+            self.was_not_introduced();
+        }
+    }
+
+    /// The broker could not introduce it: whoever wants to meet it next asks again.
+    pub(crate) fn was_not_introduced(&self) {
+        self.is_asked_for.store(false, Ordering::Relaxed);
     }
 
     /// Its seat.
