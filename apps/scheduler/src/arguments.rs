@@ -39,7 +39,7 @@ pub struct Arguments {
 
 const EXAMPLES: &str = "Examples:
   scheduler                                                 everything on one node
-  deck run -n 4 scheduler --place q0=0,q1=0,q2=3            the papers' third mapping
+  deck run -n 4 scheduler --place q0=0,q1=0,q2=3            queue 2 on another node
   deck place import record scheduler-record.json -o scheduler.json && deck place solve scheduler.json";
 
 /// What to do, checked.

@@ -1,6 +1,6 @@
 //! What a person sees while a program works: a progress bar on the terminal and, if asked for, the page.
 
-use std::fmt::Write;
+use std::io::{self, Write as _};
 use std::ops::Range;
 use std::time::Duration;
 
@@ -75,7 +75,8 @@ impl Display {
 
     /// Says something that the user should know and that does not end the work.
     pub fn notice(&self, text: &str) {
-        self.bar.suspend(|| eprintln!("{}: {text}", self.program));
+        // Who closes standard error does not want to know.
+        self.bar.suspend(|| drop(writeln!(io::stderr(), "{}: {text}", self.program)));
     }
 
     /// Takes the bar away; the page, if there is one, is told that nothing more will come and stays with the caller.
@@ -90,7 +91,7 @@ fn style(program: &str, beside: &str) -> ProgressStyle {
     let style = ProgressStyle::with_template(&template).unwrap_or_else(|_| ProgressStyle::default_bar());
     // Whether there are colours is asked of standard error itself by `indicatif`, and that may be a pipe to a terminal.
     let in_colour = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-    style.with_key("drawn", move |state: &ProgressState, to: &mut dyn Write| {
+    style.with_key("drawn", move |state: &ProgressState, to: &mut dyn std::fmt::Write| {
         let done = ((state.fraction() * WIDTH as f32) as usize).min(WIDTH);
         let (done, rest) = ("━".repeat(done), "─".repeat(WIDTH - done));
         // A bar that cannot be drawn is no reason to stop.

@@ -2,7 +2,7 @@
  *
  * A program is a set of nodes (processes) of a job; each runs many threads. Any thread may create a mail box, give it a
  * name, and retrieve from it; any thread of any node that knows the name clones the mail box and posts to it. Messages
- * move by hand-over: on one host without a copy, whatever their size.
+ * move by hand-over: on one host those of more than 1 KiB without a copy, whatever their size.
  *
  *     deck_mbox_create(&box, "results");             |     deck_mbox_clone(&box, "results", DECK_FOREVER);
  *     deck_mbox_retrv(box, msg, DECK_FOREVER);       |     deck_msg_pack(msg, DECK_DOUBLE, row, columns);
@@ -52,8 +52,8 @@ extern "C" {
 
 /* ---- Codes -------------------------------------------------------------------------------------------------------
  *
- * Stable numbers. The hundreds say how much is lost, widening: 1 this call, 2 the message, 3 the mail box, 4 another
- * node, 5 this node. The number is the error's page in the documentation: DECK_E_TIMEOUT is page D0102.
+ * Stable numbers. The hundreds tell what the failure is about: 1 this call, 2 a message, 3 a mail box, 4 another node,
+ * 5 this node. The number is the error's page in the documentation: DECK_E_TIMEOUT is page D0102.
  */
 enum {
   DECK_OK = 0,

@@ -14,7 +14,7 @@
 //! The front also takes the signals and writes each into that pipe. The worker blocks them: a terminal sends Ctrl-C to
 //! both, and two messages for one key would look like a user who insists.
 
-use std::io;
+use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -110,11 +110,16 @@ fn watch(worker: Pid, signals: &Signals, tell: &OwnedFd) -> io::Result<u8> {
 fn farewell(worker: WaitStatus) -> u8 {
     let code = worker.exit_status().unwrap_or_else(|| {
         let signal = worker.terminating_signal().unwrap_or(libc::SIGKILL);
-        eprintln!("deck run: {} ended the process that looked after the nodes; killing them", signals::name(signal));
+        say(&format!("{} ended the process that looked after the nodes; killing them", signals::name(signal)));
         128 + signal
     });
     if !descendants::kill_all(PATIENCE, |_, _| {}) {
-        eprintln!("deck run: some processes do not end: they hang inside the kernel");
+        say("some processes do not end: they hang inside the kernel");
     }
     code as u8
+}
+
+/// Whoever read this may be gone: that keeps nobody from what is to be done.
+fn say(what: &str) {
+    let _ = writeln!(io::stderr(), "deck run: {what}");
 }

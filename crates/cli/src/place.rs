@@ -163,11 +163,11 @@ pub fn usage(mut arguments: impl Iterator<Item = OsString>) -> (&'static str, &'
 
 fn objective(text: &str) -> Result<Objective, String> {
     let all = [Objective::Sum, Objective::Makespan, Objective::MaxLink];
-    all.into_iter().find(|objective| objective.name() == text).ok_or_else(|| "is sum, makespan or max_link".to_owned())
+    all.into_iter().find(|objective| objective.name() == text).ok_or_else(|| "give sum, makespan or max_link".to_owned())
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {
     let seconds: Option<f64> = text.parse().ok();
     let duration = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-    duration.ok_or_else(|| "is a number of seconds".to_owned())
+    duration.ok_or_else(|| "give a number of seconds, 0 or more".to_owned())
 }

@@ -22,6 +22,8 @@ use crate::output::{Output, Show, Source, wait};
 
 /// How long the processes have to end by themselves after they were asked to.
 const GRACE: Duration = Duration::from_secs(2);
+/// A request that comes again so soon is the same one.
+const INSISTENCE: Duration = Duration::from_millis(200);
 
 /// What the user asked for.
 pub struct Options {
@@ -217,6 +219,8 @@ impl Job {
                 self.interrupted.get_or_insert(128 + signal as u8);
                 match self.phase {
                     Phase::Running => self.end(),
+                    // `timeout` and a terminal that closes say it twice: to this process, and to all of its group.
+                    Phase::Ending(until) if until > Instant::now() + GRACE - INSISTENCE => {}
                     // Asked again: the user does not want to wait.
                     Phase::Ending(_) | Phase::Killing => self.phase = Phase::Killing,
                 }

@@ -19,6 +19,18 @@ pub enum LogLevel {
     Debug = 4,
 }
 
+impl LogLevel {
+    /// As `DECK_LOG` names it.
+    pub fn name(self) -> &'static str {
+        match self {
+            LogLevel::Error => "error",
+            LogLevel::Warn => "warn",
+            LogLevel::Info => "info",
+            LogLevel::Debug => "debug",
+        }
+    }
+}
+
 /// Takes a line of the log; called from any thread.
 pub type LogSink = Box<dyn Fn(LogLevel, &str) + Send + Sync>;
 
@@ -39,16 +51,12 @@ pub fn set_log(sink: Option<LogSink>) {
 /// `DECK_LOG=error|warn|info|debug` writes lines to standard error, unless the program has set a sink of its own.
 pub(crate) fn look_at_environment() {
     FROM_ENVIRONMENT.call_once(|| {
-        let level = match std::env::var("DECK_LOG").as_deref() {
-            Ok("error") => LogLevel::Error,
-            Ok("warn") => LogLevel::Warn,
-            Ok("info") => LogLevel::Info,
-            Ok("debug") => LogLevel::Debug,
-            _ => return,
-        };
+        let levels = [LogLevel::Error, LogLevel::Warn, LogLevel::Info, LogLevel::Debug];
+        let wanted = std::env::var("DECK_LOG").unwrap_or_default();
+        let Some(level) = levels.into_iter().find(|level| level.name() == wanted) else { return };
         *write(&SINK) = Some(Box::new(|level, line| {
             use std::io::Write;
-            let _ = writeln!(std::io::stderr(), "deck {level:?}: {line}");
+            let _ = writeln!(std::io::stderr(), "deck {}: {line}", level.name());
         }));
         WANTED.store(level as u32, Ordering::Relaxed);
     });

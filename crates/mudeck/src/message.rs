@@ -156,7 +156,9 @@ impl Message {
             return Err(self.sender.map_or(error.clone(), |sender| error.with_peer(sender)));
         }
         if left < bytes {
-            let what = format!("unpacking {bytes} bytes of {}: {left} bytes are left of it", name(element));
+            let size = ElementType::from_code(element).map_or(bytes, ElementType::size);
+            let (wanted, left) = (bytes / size, left / size);
+            let what = format!("unpacking {wanted} elements of {}: {left} are left of it", name(element));
             return Err(Error::new(ErrorKind::Truncated, what));
         }
         Ok((cursor.bytes, Cursor { in_run: cursor.in_run + bytes, bytes: cursor.bytes + bytes, ..cursor }))

@@ -62,7 +62,10 @@ impl Node {
         log::look_at_environment();
         let shared = NodeShared::join(door)?;
         let job: Arc<str> = shared.membership().table().job().into();
-        log::say(LogLevel::Info, || format!("{} has joined job \"{job}\"", shared.number()));
+        log::say(LogLevel::Info, || match &*job {
+            "" => format!("{} has joined a job without a name", shared.number()),
+            job => format!("{} has joined job \"{job}\"", shared.number()),
+        });
         Ok(Node { shared, job })
     }
 

@@ -102,7 +102,7 @@ fn parse_bytes(name: &str, text: &str) -> Result<u64> {
     let number = digits.parse::<u64>().ok().filter(|number| *number > 0 && *number <= 1 << (56 - shift));
     number.map(|number| number << shift).ok_or_else(|| {
         Error::new(ErrorKind::Invalid, format!("{name}={text} is no number of bytes"))
-            .with_remedy(format!("set {name} to a number with K, M or G, such as {name}=256M"))
+            .with_remedy(format!("set {name} to bytes, or to a number with K, M, G or T, such as {name}=256M"))
     })
 }
 
@@ -110,7 +110,7 @@ fn timeout_from(text: Option<String>) -> Result<Duration> {
     let Some(text) = text else { return Ok(TIMEOUT) };
     let seconds = text.trim().parse::<f64>().ok().filter(|seconds| *seconds > 0.0 && *seconds < 1e9);
     seconds.map(Duration::from_secs_f64).ok_or_else(|| {
-        Error::new(ErrorKind::Invalid, format!("DECK_TIMEOUT={text} is no number of seconds"))
+        Error::new(ErrorKind::Invalid, format!("DECK_TIMEOUT={text} is no number of seconds above 0"))
             .with_remedy("set DECK_TIMEOUT to seconds, such as DECK_TIMEOUT=30")
     })
 }

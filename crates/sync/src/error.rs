@@ -221,7 +221,8 @@ impl fmt::Display for Error {
 
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Error({:?}: {self})", self.0.kind)
+        // What a program prints whose main function returns an error.
+        fmt::Display::fmt(self, f)
     }
 }
 

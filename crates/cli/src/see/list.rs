@@ -221,7 +221,8 @@ fn text(
     }
     for mailbox in mailboxes {
         let filled: u32 = mailbox.rings.iter().map(|ring| ring.filled).sum();
-        let rate: f64 = mailbox.rings.iter().map(|ring| ring.per_second).sum();
+        // The sum of nothing is -0.
+        let rate: f64 = mailbox.rings.iter().map(|ring| ring.per_second).sum::<f64>() + 0.0;
         let name = if mailbox.told.name.is_empty() { "(anonymous)".to_owned() } else { quoted(&mailbox.told.name) };
         let holds = counted(filled as usize, "message", "messages");
         writeln!(text, "  mail box {name} of {}: {holds}, {rate:.0} a second", mailbox.id.owner)?;

@@ -245,13 +245,26 @@ fn a_node_that_ends_in_order_when_asked_may_do_so() {
 }
 
 #[test]
+fn a_signal_that_comes_twice_at_once_lets_nodes_end_in_order_too() {
+    // As `timeout` does it: the second one comes while the nodes are about to end.
+    let text = "trap 'sleep 0.5; echo bye; exit 0' TERM; echo $$; while :; do sleep 1000 & wait; done";
+    let mut job = Job::run(&["-n", "2", "sh", "-c", text]);
+    let nodes = job.processes(2);
+    job.signal(Signal::TERM);
+    job.signal(Signal::TERM);
+    let ended = job.ended();
+    assert_eq!((ended.code, ended.text().as_str()), (143, "bye\nbye\n"));
+    nodes.into_iter().for_each(Process::ends);
+}
+
+#[test]
 fn a_node_that_ignores_the_signal_is_killed() {
     let text = "trap '' TERM INT HUP; echo $$; while :; do sleep 1000; done";
     for signals in [&[Signal::TERM][..], &[Signal::INT, Signal::INT]] {
         let mut job = Job::run(&["-n", "2", "sh", "-c", text]);
         let nodes = job.processes(2);
         signals.iter().for_each(|signal| job.signal(*signal));
-        // A second signal may arrive while the first is not yet fetched: then it is one, and the grace period ends it.
+        // The second signal comes with the first: it is one, and the grace period ends it.
         assert_eq!(job.ended().code, if signals.len() == 1 { 143 } else { 130 });
         nodes.into_iter().for_each(Process::ends);
     }
