@@ -5,13 +5,15 @@ use std::ops::Range;
 use std::time::Duration;
 
 use deck::NodeId;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle, TermLike};
 
 use crate::terminal;
 use crate::watch::Watch;
 
-/// Characters of the bar itself.
+/// Characters of the bar itself, at most and at least, and what stands beside it.
 const WIDTH: usize = 32;
+const WIDTH_MIN: usize = 8;
+const BESIDE: usize = 52;
 /// How often the clock beside the bar goes on when nothing else happens.
 const TICK: Duration = Duration::from_millis(100);
 
@@ -39,13 +41,16 @@ impl Display {
     /// Starts with nothing to show. `beside` is what stands beside the bar, a template of `indicatif`:
     /// "{msg}, {elapsed}, {eta} to go", where `{msg}` is [`Progress::words`].
     pub fn new(program: &'static str, beside: &str, watch: Option<Watch>) -> Display {
-        let target = match terminal::of_stderr() {
-            Some(terminal) => ProgressDrawTarget::term_like(Box::new(terminal)),
-            None => ProgressDrawTarget::stderr(),
+        let (target, columns) = match terminal::of_stderr() {
+            Some(terminal) => {
+                let columns = usize::from(terminal.width());
+                (ProgressDrawTarget::term_like(Box::new(terminal)), columns)
+            }
+            None => (ProgressDrawTarget::stderr(), WIDTH + BESIDE),
         };
         let bar = ProgressBar::with_draw_target(Some(1), target);
         if !bar.is_hidden() {
-            bar.set_style(style(program, beside));
+            bar.set_style(style(program, beside, columns.saturating_sub(BESIDE).clamp(WIDTH_MIN, WIDTH)));
             bar.enable_steady_tick(TICK);
         }
         Display { program, bar, watch }
@@ -86,14 +91,14 @@ impl Display {
     }
 }
 
-fn style(program: &str, beside: &str) -> ProgressStyle {
+fn style(program: &str, beside: &str, width: usize) -> ProgressStyle {
     let template = format!("{program} {{drawn}} {beside}");
     let style = ProgressStyle::with_template(&template).unwrap_or_else(|_| ProgressStyle::default_bar());
     // Whether there are colours is asked of standard error itself by `indicatif`, and that may be a pipe to a terminal.
     let in_colour = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
     style.with_key("drawn", move |state: &ProgressState, to: &mut dyn std::fmt::Write| {
-        let done = ((state.fraction() * WIDTH as f32) as usize).min(WIDTH);
-        let (done, rest) = ("━".repeat(done), "─".repeat(WIDTH - done));
+        let done = ((state.fraction() * width as f32) as usize).min(width);
+        let (done, rest) = ("━".repeat(done), "─".repeat(width - done));
         // A bar that cannot be drawn is no reason to stop.
         let _ = match in_colour {
             true => write!(to, "\x1b[36m{done}\x1b[90m{rest}\x1b[0m"),

@@ -85,9 +85,29 @@ impl<W: Write + Send + std::fmt::Debug> TermLike for Terminal<W> {
         if bar.is_empty() {
             return Ok(());
         }
-        let bar = format!("{}\r", bar.trim_end_matches(' '));
+        let bar = format!("{}\r", cut(bar.trim_end_matches(' '), self.width().into()));
         self.to.lock().unwrap_or_else(PoisonError::into_inner).write_all(bar.as_bytes())
     }
+}
+
+/// As much of a line as a terminal of so many columns shows in one: the next bar overwrites one line only. Whatever sets colours stays.
+fn cut(line: &str, columns: usize) -> String {
+    let (mut shown, mut is_command) = (0, false);
+    let fits = |letter: &char| match (*letter, is_command) {
+        ('\x1b', _) => {
+            is_command = true;
+            true
+        }
+        (letter, true) => {
+            is_command = !letter.is_ascii_alphabetic();
+            true
+        }
+        _ => {
+            shown += 1;
+            shown <= columns
+        }
+    };
+    line.chars().filter(fits).collect()
 }
 
 #[cfg(test)]
@@ -122,5 +142,21 @@ mod tests {
         bar.finish_and_clear();
         let written = String::from_utf8(written.0.lock().unwrap().clone()).unwrap();
         assert_eq!(written, "0 of 4\r\x1b[2K\r");
+    }
+
+    #[test]
+    fn a_bar_that_is_too_long_is_cut_and_not_its_colours() {
+        assert_eq!(cut("\x1b[2K\x1b[36m━━━\x1b[90m──\x1b[0m half", 7), "\x1b[2K\x1b[36m━━━\x1b[90m──\x1b[0m h");
+        let written = Written::default();
+        let target = ProgressDrawTarget::term_like(Box::new(Terminal::new(11, written.clone())));
+        let bar = ProgressBar::with_draw_target(Some(4), target);
+        bar.set_style(ProgressStyle::with_template("{msg}").unwrap());
+        bar.set_message("sweep 22063, largest change 0.001");
+        bar.tick();
+        bar.tick();
+        bar.finish_and_clear();
+        let written = String::from_utf8(written.0.lock().unwrap().clone()).unwrap();
+        let lines: Vec<&str> = written.split_inclusive('\r').map(|line| line.trim_start_matches(ERASE)).collect();
+        assert!(lines.iter().all(|line| ["sweep 2206\r", "\r"].contains(line)), "{written:?}");
     }
 }

@@ -163,7 +163,9 @@ pub fn usage(mut arguments: impl Iterator<Item = OsString>) -> (&'static str, &'
 
 fn objective(text: &str) -> Result<Objective, String> {
     let all = [Objective::Sum, Objective::Makespan, Objective::MaxLink];
-    all.into_iter().find(|objective| objective.name() == text).ok_or_else(|| "give sum, makespan or max_link".to_owned())
+    all.into_iter()
+        .find(|objective| objective.name() == text)
+        .ok_or_else(|| "give sum, makespan or max_link".to_owned())
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {
