@@ -255,6 +255,7 @@ struct Room<'a> {
     has_asked: bool,
     depending: Option<Depending>,
     since_ns: u64,
+    until_ns: u64,
 }
 
 impl Room<'_> {
@@ -298,7 +299,8 @@ impl Waiting for Room<'_> {
 
     fn about(&self) -> Option<About<'_>> {
         let (goal, name) = (if self.is_budget { Goal::Budget } else { Goal::Room }, self.poster.name.as_deref());
-        let about = About { since_ns: self.since_ns, ..About::new(goal, name.unwrap_or("")) };
+        let (since_ns, until_ns) = (self.since_ns, self.until_ns);
+        let about = About { since_ns, until_ns, ..About::new(goal, name.unwrap_or("")) };
         let about = about.with([self.poster.id.to_word()]);
         Some(if self.is_budget { about } else { about.on(self.poster.id.owner) })
     }
@@ -410,6 +412,7 @@ impl MailboxClone {
                 has_asked: false,
                 depending: None,
                 since_ns,
+                until_ns: deadline.at_ns(),
             };
             // Bytes of the budget may come back by rings that are not there yet: look around again now and then.
             let look_again = Deadline::after(BUDGET_LOOK);

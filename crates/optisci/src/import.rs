@@ -175,6 +175,8 @@ struct Found {
     machine: Option<Machine>,
     program: Option<Program>,
     notes: Vec<String>,
+    /// How many processes ran on each node, where that is told and the machine is not.
+    ran: Vec<u64>,
 }
 
 /// Reads files of one format. `base` gives what they do not tell.
@@ -201,7 +203,7 @@ pub fn read(format: Format, inputs: &[Input<'_>], base: Option<Model>) -> result
                 objective: Some(model.objective),
                 machine: Some(Machine::of(model.clone())),
                 program: Some(Program::of(model)),
-                notes: Vec::new(),
+                ..Found::default()
             })
         })?,
         Format::Csv => in_one(&csv::read)?,
@@ -243,9 +245,10 @@ impl Found {
         let machine = match self.machine.or(base_machine) {
             Some(machine) => machine,
             None => {
-                let machine = Machine::assumed(program.processes.len())?;
+                let machine = Machine::assumed(program.processes.len(), &self.ran)?;
+                let more = if self.ran.iter().any(|ran| *ran > 1) { " or as many as ran there" } else { "" };
                 self.notes.push(format!(
-                    "the machine is assumed: {} nodes with one process each, one switch apart, 1 ns per byte and link; \
+                    "the machine is assumed: {} nodes with one process each{more}, one switch apart, 1 ns per byte and link; \
                      --onto MODEL.json gives another",
                     machine.topology.nodes()
                 ));

@@ -16,12 +16,13 @@ pub(crate) struct Machine {
 }
 
 impl Machine {
-    /// A machine of which nothing is known but the number of its nodes: all are one switch apart, and each takes one
-    /// process.
-    pub fn assumed(nodes: usize) -> Result<Machine, Error> {
+    /// A machine of which nothing is known but that it has run so many processes, and, where that is told, how many of them on each
+    /// node: all nodes are one switch apart, and each takes one process or as many as ran there.
+    pub fn assumed(processes: usize, ran: &[u64]) -> Result<Machine, Error> {
+        let nodes = processes.max(ran.len());
         if nodes > MOST_NODES {
             return Err(Error::whole(format!(
-                "holds {nodes} processes and no machine: more than {MOST_NODES} nodes cannot be assumed; give a model \
+                "holds {processes} processes and no machine: more than {MOST_NODES} nodes cannot be assumed; give a model \
                  with the machine, with --onto"
             )));
         }
@@ -29,7 +30,7 @@ impl Machine {
         Ok(Machine {
             topology: Topology::FatTree(FatTree { radices: vec![nodes as u32] }),
             cost_model: CostModel::HopBytes(HopBytes { ns_per_byte_hop: 1.0 }),
-            process_slots: Some(vec![1; nodes]),
+            process_slots: Some((0..nodes).map(|node| ran.get(node).copied().unwrap_or(0).max(1)).collect()),
             segment_slots: None,
             memory_bytes: None,
         })

@@ -345,6 +345,26 @@ fn records_of_several_nodes_are_one_program_and_one_placement() {
 }
 
 #[test]
+fn a_machine_that_records_do_not_tell_is_one_on_which_they_could_be_made() {
+    let record = r#"{
+  "deck_access_record": 1,
+  "processes": [{"id": "a", "node": 0}, {"id": "b", "node": 0}],
+  "segments": [{"id": "far", "home": 7, "bytes": 4096}],
+  "accesses": [{"process": "a", "segment": "far", "op": "read", "count": 1, "size": 64}]
+}"#;
+    let inputs = [text(record)];
+    let (model, notes) = read(Format::Record, &inputs);
+    assert!(
+        notes.iter().any(|note| note.contains("8 nodes with one process each or as many as ran there")),
+        "{notes:?}"
+    );
+    assert_eq!(model.process_slots, Some(vec![2, 1, 1, 1, 1, 1, 1, 1]));
+    let result = import::read(Format::RecordPlacement, &inputs, Some(model)).unwrap().result;
+    let import::Result::Placement(_, placement) = result else { panic!("a placement") };
+    assert_eq!((placement.processes, placement.segments[0].nodes()), (vec![0, 0], &[7][..]));
+}
+
+#[test]
 fn records_that_contradict_each_other_are_told_with_file_and_path() {
     let refuse_second = |second: &str, path: &str, part: &str| {
         let inputs = [Input { name: "0", text: RECORD }, text(second)];

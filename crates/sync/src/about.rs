@@ -82,12 +82,14 @@ pub struct About<'a> {
     pub name: &'a str,
     /// When the waiting began, in nanoseconds of the monotonic clock, if that was before this wait; 0 otherwise.
     pub since_ns: u64,
+    /// When whoever waits gives up, on the same clock, if that is not the end of this wait; 0 otherwise.
+    pub until_ns: u64,
 }
 
 impl<'a> About<'a> {
     /// A wait for `goal` at the thing `name`.
     pub fn new(goal: Goal, name: &'a str) -> About<'a> {
-        About { goal, peer: None, facts: [0; FACTS], name, since_ns: 0 }
+        About { goal, peer: None, facts: [0; FACTS], name, since_ns: 0, until_ns: 0 }
     }
 
     /// With the node that can end it.

@@ -150,7 +150,8 @@ pub fn wait<W: Waiting>(
             let has_spun = now_ns().saturating_sub(began) >= spin::limit_ns();
             let _noted = waiting.about().and_then(|about| {
                 let since = if about.since_ns == 0 { began } else { about.since_ns };
-                Noted::new(crowd.as_ref(), &about, since, deadline.at_ns())
+                let until = if about.until_ns == 0 { deadline.at_ns() } else { about.until_ns };
+                Noted::new(crowd.as_ref(), &about, since, until)
             });
             let result = sleep(waiting, events, crowd.as_ref(), deadline);
             if result.is_ok() && has_spun {

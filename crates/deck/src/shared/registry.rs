@@ -97,7 +97,9 @@ impl<'a> Registry<'a> {
         is_held: &dyn Fn() -> bool,
     ) -> Result<u32, NodeId> {
         loop {
-            let state = self.state();
+            // Acquire: pairs with: registry/ready.
+            let word = self.word().load(Ordering::Acquire);
+            let state = State::from_word(word);
             match state.phase {
                 Phase::Ready(home) if is_held() => return Err(home),
                 Phase::Making(maker) if is_live(maker) => return Err(maker),
@@ -105,8 +107,8 @@ impl<'a> Registry<'a> {
             }
             let generation = ((u64::from(state.generation) + 1) % GENERATIONS) as u32;
             let mine = State { phase: Phase::Making(me), generation };
-            let won =
-                self.word().compare_exchange(state.to_word(), mine.to_word(), Ordering::AcqRel, Ordering::Relaxed);
+            // What stands there and not what it means: a word that somebody has scribbled over may mean nothing.
+            let won = self.word().compare_exchange(word, mine.to_word(), Ordering::AcqRel, Ordering::Relaxed);
             if won.is_err() {
                 continue;
             }
@@ -146,6 +148,19 @@ impl<'a> Registry<'a> {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_word_that_means_nothing_is_no_reason_to_wait() {
+        let nobody: &dyn Fn(NodeId) -> bool = &|_| false;
+        for nonsense in [3, u64::MAX, 7 << 2, 5 << 34 | 1 << 2] {
+            let memory = deck_segment::Segment::create("registry", 4096).unwrap();
+            memory.allocate(0, 4096).unwrap();
+            let words = Words::in_segment(&memory, 0, 2).unwrap();
+            words.get(STATE).store(nonsense, Ordering::Relaxed);
+            let generation = Registry::new(&words).claim(NodeId(1), nobody, &|| false).unwrap();
+            assert_eq!(Registry::new(&words).state(), State { phase: Phase::Making(NodeId(1)), generation });
+        }
+    }
 
     #[test]
     fn a_word_keeps_what_it_is_made_of() {

@@ -91,6 +91,9 @@ pub(super) fn read(inputs: &[Input<'_>]) -> Result<Found, Error> {
         activity(file, &run, &mut program).map_err(|error| error.in_file(input.name))?;
     }
     let mut notes = Vec::new();
+    let mut ran =
+        vec![0; run.process_nodes.iter().chain(&run.segment_homes).max().map_or(0, |last| *last as usize + 1)];
+    run.process_nodes.iter().for_each(|node| ran[*node as usize] += 1);
     let machine = match run.topology {
         None => None,
         Some(topology) => {
@@ -102,7 +105,7 @@ pub(super) fn read(inputs: &[Input<'_>]) -> Result<Found, Error> {
             Some(Machine { topology, cost_model, process_slots, segment_slots, memory_bytes })
         }
     };
-    Ok(Found { id: run.program, machine, program: Some(program), notes, ..Found::default() })
+    Ok(Found { id: run.program, machine, program: Some(program), notes, ran, ..Found::default() })
 }
 
 /// Where things were, for a model that was made of these records.
