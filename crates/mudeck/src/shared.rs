@@ -26,9 +26,9 @@ const AREA_LINES: u32 = 32;
 
 /// What all objects of a node share.
 pub(crate) struct NodeShared {
-    pub membership: Arc<Membership>,
+    membership: Arc<Membership>,
     pub settings: Settings,
-    pub budget: Arc<Budget>,
+    budget: Arc<Budget>,
     boxes: Mutex<Boxes>,
     /// The common ring of all threads to each mail box, and beside them rings of single threads.
     pub posters: Mutex<HashMap<MailboxId, Cloning>>,
@@ -227,7 +227,7 @@ impl NodeShared {
         dying.iter().any(|dying| dying.tail.is_some())
     }
 
-    pub fn budget(&self) -> &Budget {
+    pub fn budget(&self) -> &Arc<Budget> {
         &self.budget
     }
 
