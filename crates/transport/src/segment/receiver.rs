@@ -194,12 +194,6 @@ impl<R: Remote> Receiver<R> {
         (self.head, self.stamp) = (head, Stamp::of(head, self.count));
     }
 
-    /// The place of a position.
-    #[inline]
-    fn index(&self, position: Position) -> usize {
-        (position & (self.count - 1)) as usize
-    }
-
     /// As [`Receiver::take`] for a message with elements of one type that lies in its slot, or beside it if `into` has a buffer for
     /// it, or in a buffer of the heap that the last one lay in: what the fast path is for.
     ///

@@ -317,12 +317,6 @@ impl<R: Remote> Sender<R> {
         self.publish(posting, &packet::buffered_line(label, line, area_end, posting.stamp));
     }
 
-    /// The place of a position.
-    #[inline]
-    fn index(&self, position: Position) -> usize {
-        (position & (self.count - 1)) as usize
-    }
-
     #[inline]
     fn publish(&self, posting: &mut Posting, line: &Line) {
         point("post/reserved");
