@@ -71,6 +71,7 @@ impl Core {
     }
 
     pub fn is_closed(&self) -> bool {
+        // Acquire: pairs with: mailbox/closed.
         self.is_closed.load(Ordering::Acquire)
     }
 
@@ -83,6 +84,7 @@ impl Core {
         let mut rings = inbox.take_rings();
         // Before anybody can see that it is closed: a clone under way then gives the memory of its credits back.
         rings.iter_mut().for_each(Ring::close);
+        // Release: pairs with: mailbox/closed. Whoever sees it has no ring here that is open.
         self.is_closed.store(true, Ordering::Release);
         drop(inbox);
         lock(&self.notice).take();
