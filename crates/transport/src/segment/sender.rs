@@ -385,7 +385,7 @@ impl<R: Remote> Sender<R> {
             self.remote.flush();
         }
         point("post/published");
-        // Pairs with: ring/cold. Either the receiver, after marking the ring cold, sees this message, or we see the mark.
+        // Light fence: pairs with: ring/cold. Either the receiver, after marking the ring cold, sees this message, or we see the mark.
         barrier::light();
         let hot = self.credit.get(credit::HOT).load(Ordering::Relaxed);
         if hot != hot::YES {

@@ -88,7 +88,7 @@ impl<R: Remote> Receiver<R> {
         if !R::IS_MAPPED {
             self.remote.flush();
         }
-        // Pairs with: ring/hungry. Either the sender, after asking for room, sees the credit, or we see that it asks.
+        // Light fence: pairs with: ring/hungry. Either the sender, after asking for room, sees the credit, or we see that it asks.
         barrier::light();
         if frees_slots && self.is_hungry() {
             self.remote.interrupt(self.credit + 8 * credit::ROOM);
@@ -119,7 +119,7 @@ impl<R: Remote> Receiver<R> {
 
     fn write_hot(&self, hot: u64) {
         self.remote.flush();
-        // Pairs with: ring/cold.
+        // The heavy fence that has to follow the mark of a cold ring pairs with: ring/cold.
         self.remote.write_word(self.credit + 8 * credit::HOT, hot);
         self.remote.flush();
     }

@@ -98,6 +98,7 @@ impl<R: Remote> Sender<R> {
     /// try have to follow before anybody sleeps. There is one question for all threads of the node: the first of them sets
     /// it and the last one clears it.
     pub fn ask_for_room(&self, is_hungry: bool) {
+        // The heavy fence that has to follow pairs with: ring/hungry.
         self.remote.write_word(self.place.ring + self.shape.hungry(), u64::from(is_hungry));
         self.remote.flush();
     }

@@ -242,6 +242,7 @@ impl<R: Remote> Sender<R> {
         self.remote.write_word(done, u64::from(tag(entry.position, self.count)));
         self.remote.flush();
         // The receiver may have looked at the slot and found no content yet: this is the arrival that counts.
+        // Release (in the fabric): pairs with: ring/bell.
         self.remote.write_word(self.place.bell, 1);
         self.remote.interrupt(self.place.event);
         entry.awaits_address = false;
