@@ -194,6 +194,26 @@ impl Mailbox {
     }
 
     /// The next message, as a future for any executor. Nothing is lost when it is dropped early.
+    ///
+    /// ```
+    /// use std::future::Future;
+    /// use std::pin::pin;
+    /// use std::task::{Context, Poll, Waker};
+    /// # let node = deck_mudeck::Node::join()?;
+    /// let mailbox = node.mailbox("greetings")?;
+    /// // What an executor does.
+    /// let mut context = Context::from_waker(Waker::noop());
+    /// let is_there = pin!(mailbox.retrieve_async()).poll(&mut context).is_ready();
+    /// assert!(!is_there);
+    ///
+    /// // That future was dropped while it waited: nothing is lost with it.
+    /// mailbox.post(node.message(), deck_mudeck::FOREVER)?;
+    /// let Poll::Ready(message) = pin!(mailbox.retrieve_async()).poll(&mut context) else {
+    ///     panic!("a message was posted");
+    /// };
+    /// assert_eq!(message?.sender(), Some(node.number()));
+    /// # Ok::<(), deck_mudeck::Error>(())
+    /// ```
     pub fn retrieve_async(&self) -> Retrieve<'_> {
         Retrieve { mailbox: self }
     }
@@ -233,6 +253,25 @@ impl Mailbox {
 
     /// A descriptor that is readable while there is something to retrieve: for epoll, asyncio and other event loops.
     /// Owned by the mail box; only to be watched, not read. The first call starts a thread that watches mail boxes.
+    ///
+    /// ```
+    /// use std::os::fd::BorrowedFd;
+    /// use std::time::Duration;
+    /// use rustix::event::{PollFd, PollFlags, poll};
+    /// # let node = deck_mudeck::Node::join()?;
+    /// let mailbox = node.mailbox("greetings")?;
+    /// // SAFETY: the descriptor is open as long as the mail box lives.
+    /// let fd = unsafe { BorrowedFd::borrow_raw(mailbox.fd()?) };
+    /// mailbox.post(node.message(), Duration::from_secs(1))?;
+    ///
+    /// // Here other descriptors may be waited for too.
+    /// let mut ready = [PollFd::new(&fd, PollFlags::IN)];
+    /// assert_eq!(poll(&mut ready, None), Ok(1));
+    ///
+    /// // Until nothing is left: only then it is watched again.
+    /// while mailbox.retrieve(Duration::ZERO).is_ok() {}
+    /// # Ok::<(), deck_mudeck::Error>(())
+    /// ```
     ///
     /// # Errors
     /// [`ErrorKind::System`] if there is no descriptor or thread to be had.

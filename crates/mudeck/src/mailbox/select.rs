@@ -53,6 +53,21 @@ impl Waiting for Selecting<'_, '_> {
 /// Waits until one of several mail boxes has something to retrieve (a message, a loss, or its end); returns its index.
 /// Blocks until the deadline. Another thread may retrieve it first.
 ///
+/// ```
+/// use deck_mudeck::{ErrorKind, FOREVER, select};
+/// # let node = deck_mudeck::Node::join()?;
+/// let (questions, answers) = (node.mailbox("questions")?, node.mailbox("answers")?);
+/// answers.post(node.message(), FOREVER)?;
+/// assert_eq!(select(&[&questions, &answers], FOREVER)?, 1);
+/// answers.retrieve(FOREVER)?;
+///
+/// // What ends a wait in one of them ends it here.
+/// questions.close();
+/// assert_eq!(select(&[&questions, &answers], FOREVER)?, 0);
+/// assert_eq!(questions.retrieve(FOREVER).unwrap_err().kind(), ErrorKind::Closed);
+/// # Ok::<(), deck_mudeck::Error>(())
+/// ```
+///
 /// # Errors
 /// [`ErrorKind::Timeout`], [`ErrorKind::Cancelled`], [`ErrorKind::Invalid`] without mail boxes,
 /// [`ErrorKind::NotInitialized`] after leaving.
