@@ -163,7 +163,7 @@ impl Mailbox {
             Ok(result) => result,
             // Who polls without a timeout never sleeps.
             Err(Interrupted::Deadline)
-                if core.doubt()
+                if core.inbox.lock().doubt()
                     && let Some(result) = retrieving.look() =>
             {
                 result

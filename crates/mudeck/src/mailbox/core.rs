@@ -22,7 +22,7 @@ pub(crate) struct Core {
     pub id: MailboxId,
     pub name: Option<String>,
     pub shape: Shape,
-    inbox: Biased<Inbox>,
+    pub(super) inbox: Biased<Inbox>,
     /// The same area as the inbox has: for its event, without the lock.
     area: Arc<Region>,
     words: deck_segment::Words,
@@ -120,11 +120,6 @@ impl Core {
     /// True if a retrieve would not wait.
     pub fn has_work(&self) -> bool {
         self.is_closed() || self.inbox.lock().has_work()
-    }
-
-    /// As [`Inbox::doubt`].
-    pub fn doubt(&self) -> bool {
-        self.inbox.lock().doubt()
     }
 
     /// Has posters ring from now on.
