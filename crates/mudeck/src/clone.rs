@@ -327,6 +327,30 @@ impl MailboxClone {
     /// Posts a message: returns as soon as it is on its way, whatever its size, and needs nothing of the receiver but
     /// room. Messages of one thread to one mail box arrive in the order posted. Waits for room until the deadline.
     ///
+    /// ```
+    /// use std::time::Duration;
+    /// use deck_mudeck::{ErrorKind, MailboxOptions, Node, Refused};
+    /// let node = Node::join()?;
+    /// let options = MailboxOptions { messages: 1, ..MailboxOptions::default() };
+    /// let mailbox = node.mailbox_with(Some("narrow"), &options)?;
+    /// let clone = node.clone_mailbox("narrow", Duration::from_secs(1))?;
+    /// clone.post(node.message(), Duration::from_secs(1))?;
+    ///
+    /// let mut message = node.message();
+    /// message.pack(&[42u32])?;
+    /// let Err(Refused { message, error }) = clone.post(message, Duration::ZERO) else {
+    ///     panic!("there is room for one message only");
+    /// };
+    /// assert_eq!(error.kind(), ErrorKind::Timeout);
+    ///
+    /// mailbox.retrieve(Duration::from_secs(1))?;
+    /// clone.post(message, Duration::from_secs(1))?;
+    /// let mut number = [0u32];
+    /// mailbox.retrieve(Duration::from_secs(1))?.unpack(&mut number)?;
+    /// assert_eq!(number, [42]);
+    /// # Ok::<(), deck_mudeck::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The message comes back with
     /// - [`ErrorKind::Timeout`] if there was no room; the error says so if the owner is frozen;

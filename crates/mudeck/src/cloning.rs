@@ -31,7 +31,7 @@ impl Waiting for OtherThread<'_> {
     fn look(&mut self) -> Option<()> {
         let is_under_way =
             matches!(lock(&self.0.posters).get(&self.1), Some(Cloning::UnderWay(event)) if Arc::ptr_eq(event, self.2));
-        (!is_under_way || self.0.membership.has_left()).then_some(())
+        (!is_under_way || self.0.membership().has_left()).then_some(())
     }
 
     fn about(&self) -> Option<About<'_>> {
@@ -64,7 +64,7 @@ impl NodeShared {
             };
             let Some(event) = event else { break };
             let waited =
-                deck_sync::wait(&mut OtherThread(self, id, &event), &[&event], self.membership.crowd(), deadline);
+                deck_sync::wait(&mut OtherThread(self, id, &event), &[&event], self.membership().crowd(), deadline);
             waited.map_err(|interrupted| interrupted.error("cloning a mail box").with_peer(id.owner))?;
         }
         let made = if id.owner == self.number() { self.ring_here(id) } else { self.ring_at_owner(id, deadline) };
@@ -82,7 +82,7 @@ impl NodeShared {
             if is_closed || !is_mine { Err(closed()) } else { Ok(made) }
         });
         let result = made.map(|sender| {
-            let (name, notices) = (name.map(str::to_string), self.membership.notices());
+            let (name, notices) = (name.map(str::to_string), self.membership().notices());
             let poster = Arc::new(Poster::new(id, name, sender.0, sender.1, sender.2, notices));
             posters.insert(id, Cloning::Ready(poster.clone()));
             poster
@@ -108,9 +108,9 @@ impl NodeShared {
     }
 
     fn ring_at_owner(&self, id: MailboxId, deadline: Deadline) -> Result<(Sender<Host>, u64, Option<Arc<Peer>>)> {
-        let peer = self.membership.meet(id.owner, deadline)?;
+        let peer = self.membership().meet(id.owner, deadline)?;
         let credit = self.credit_region()?;
-        let granted = match self.membership.request_ring(&peer, id, credit.offset() as u64, deadline) {
+        let granted = match self.membership().request_ring(&peer, id, credit.offset() as u64, deadline) {
             Ok(granted) => granted,
             Err(error) => {
                 if matches!(error.kind(), ErrorKind::Timeout | ErrorKind::Cancelled) {
@@ -148,7 +148,7 @@ impl NodeShared {
 
     /// A lane beside `common`, known to this node from now on.
     pub fn lane(&self, common: &Poster, sender: Sender<Host>, ring: u64) -> Result<Arc<Poster>> {
-        let notices = self.membership.notices();
+        let notices = self.membership().notices();
         let lane = Arc::new(Poster::new(common.id, common.name.clone(), sender, ring, common.peer.clone(), notices));
         lock(&self.lanes).push(lane.clone());
         self.settle(&lane)?;
@@ -157,7 +157,7 @@ impl NodeShared {
 
     /// A ring that was asked for is not wanted any more: its owner may still make it and write to the credit line.
     pub fn forget_lane(&self, question: Asked, credit: Region) {
-        self.membership.forget(&question);
+        self.membership().forget(&question);
         lock(&self.abandoned).push(credit);
     }
 
@@ -180,14 +180,14 @@ impl NodeShared {
         receiver: NodeId,
     ) -> Sender<Host> {
         Sender::new(SenderParts {
-            remote: Host::in_crowd(heap.segment().clone(), self.membership.crowd(), heap.seat().0),
+            remote: Host::in_crowd(heap.segment().clone(), self.membership().crowd(), heap.seat().0),
             place: place(granted),
             shape,
             own: self.number(),
             receiver,
             credit: credit.words(),
             region: Some(credit),
-            budget: self.budget.clone(),
+            budget: self.budget().clone(),
             thresholds: self.settings.thresholds,
         })
     }

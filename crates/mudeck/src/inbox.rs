@@ -477,7 +477,7 @@ impl Inbox {
         if cooled.is_empty() {
             return;
         }
-        // Pairs with: ring/cold. A poster either sees the mark and rings, or its slot is seen here.
+        // Heavy fence: pairs with: ring/cold. A poster either sees the mark and rings, or its slot is seen here.
         barrier::heavy();
         for index in cooled {
             let is_silent = self.rings[index].as_ref().is_none_or(|ring| !ring.receiver.has_next());

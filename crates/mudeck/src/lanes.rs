@@ -257,12 +257,12 @@ impl NodeShared {
             return self.lane(common, sender, ring).map(Lane::Made);
         };
         let credit = self.credit_region()?;
-        let question = self.membership.ask_for_ring(peer, common.id, credit.offset() as u64)?;
+        let question = self.membership().ask_for_ring(peer, common.id, credit.offset() as u64)?;
         Ok(Lane::Asked(question, credit))
     }
 
     fn look_for_lane(&self, common: &Poster, question: Asked, credit: Region) -> Result<Lane> {
-        let Some(answer) = self.membership.answer(&question) else { return Ok(Lane::Asked(question, credit)) };
+        let Some(answer) = self.membership().answer(&question) else { return Ok(Lane::Asked(question, credit)) };
         let granted = answer?;
         let sender = self.sender_at_owner(question.peer(), common.id, &granted, credit)?;
         self.lane(common, sender, granted.ring).map(Lane::Made)

@@ -28,6 +28,7 @@ impl Waiting for Taking<'_> {
     type Output = bool;
 
     fn look(&mut self) -> Option<bool> {
+        // Acquire: pairs with: semaphore/end.
         if self.0.is_closed.load(Ordering::Acquire) {
             return Some(false);
         }
@@ -81,6 +82,7 @@ impl Semaphore {
     /// Ends every wait, now and later, with [`ErrorKind::Closed`].
     #[doc(alias = "deck_sem_destroy")]
     pub fn close(&self) {
+        // Release: pairs with: semaphore/end. What was done before is visible to whoever is turned away.
         self.is_closed.store(true, Ordering::Release);
         self.changed.notify();
     }

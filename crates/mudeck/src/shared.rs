@@ -26,9 +26,9 @@ const AREA_LINES: u32 = 32;
 
 /// What all objects of a node share.
 pub(crate) struct NodeShared {
-    pub membership: Arc<Membership>,
+    membership: Arc<Membership>,
     pub settings: Settings,
-    pub budget: Arc<Budget>,
+    budget: Arc<Budget>,
     boxes: Mutex<Boxes>,
     /// The common ring of all threads to each mail box, and beside them rings of single threads.
     pub posters: Mutex<HashMap<MailboxId, Cloning>>,
@@ -227,7 +227,7 @@ impl NodeShared {
         dying.iter().any(|dying| dying.tail.is_some())
     }
 
-    pub fn budget(&self) -> &Budget {
+    pub fn budget(&self) -> &Arc<Budget> {
         &self.budget
     }
 
@@ -241,7 +241,7 @@ impl NodeShared {
 
     /// A buffer of another node is in flight from here, or something is left to bury: the control thread comes by if nobody else does.
     pub fn want_ticks(&self) {
-        // Pairs with: the heavy fence of a tick. Either it finds what is there, or it is seen to be over.
+        // Light fence: pairs with: node/ticking. Either the tick that is seen to come finds what is there, or it is seen to be over.
         barrier::light();
         // Each message that brings back a buffer comes by here: a look costs less than a swap.
         if !self.is_ticking.load(Ordering::Relaxed) && !self.is_ticking.swap(true, Ordering::Relaxed) {
@@ -327,7 +327,7 @@ impl Handler for NodeShared {
     fn tick(&self) -> bool {
         // Whoever wants a tick from now on gets another one.
         self.is_ticking.store(false, Ordering::Relaxed);
-        // Pairs with: the light fence of whoever wants ticks.
+        // Heavy fence: pairs with: node/ticking. Whoever does not see that yet has left what is found below.
         barrier::heavy_within();
         let mut has_more = self.bury();
         for poster in self.posters() {

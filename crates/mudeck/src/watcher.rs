@@ -24,6 +24,7 @@ pub(crate) struct Watch {
 
 impl Watch {
     pub fn has_fd(&self) -> bool {
+        // Acquire: pairs with: watcher/fd.
         self.has_fd.load(Ordering::Acquire)
     }
 
@@ -33,6 +34,7 @@ impl Watch {
             let new = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
                 .map_err(|errno| Error::system("making a descriptor for a mail box", errno.raw_os_error()))?;
             *fd = Some(new);
+            // Release: pairs with: watcher/fd. Whoever sees it finds the descriptor.
             self.has_fd.store(true, Ordering::Release);
         }
         Ok(fd.as_ref().map_or(-1, AsRawFd::as_raw_fd))
@@ -118,6 +120,7 @@ impl Watcher {
 
 impl Drop for Watcher {
     fn drop(&mut self) {
+        // Release: pairs with: watcher/over.
         self.watched.is_over.store(true, Ordering::Release);
         self.watched.changed.notify();
     }
@@ -125,6 +128,7 @@ impl Drop for Watcher {
 
 impl Watched {
     fn run(&self, crowd: &Arc<dyn Crowd>) {
+        // Acquire: pairs with: watcher/over.
         while !self.is_over.load(Ordering::Acquire) {
             let seen = self.changed.count();
             let cores: Vec<Arc<Core>> = lock(&self.boxes).iter().filter_map(Weak::upgrade).collect();

@@ -6,18 +6,18 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use deck_segment::fabric::Line;
 use deck_segment::layout::{LINE, LINE_WORDS};
 use deck_segment::{Buffer, HeapMemory, MappedSlots, Region, Remote, Words};
-use deck_sync::atomic::Ordering;
-use deck_sync::{Error, ErrorKind, NodeId, Result, Spot, barrier, point};
+use deck_sync::{NodeId, Result, Spot};
 
 use super::packed::{self, Packed};
 use super::packet::{self, Carries, Label, Packet, needed};
-use super::ring::{Position, Shape, Stamp, credit, hot};
+use super::ring::{Position, Shape, Stamp};
 use crate::parcel::Parcel;
 use crate::protocol::Protocol;
 
+mod looking;
+mod telling;
 mod zero_copy;
 
 /// Finds the heap of any node of the job.
@@ -194,100 +194,6 @@ impl<R: Remote> Receiver<R> {
         (self.head, self.stamp) = (head, Stamp::of(head, self.count));
     }
 
-    /// The place of a position.
-    #[inline]
-    fn index(&self, position: Position) -> usize {
-        (position & (self.count - 1)) as usize
-    }
-
-    /// Whether all small messages that are known to be in the slot at `head` were taken.
-    #[inline]
-    fn is_drained(&self) -> bool {
-        self.known != 0 && self.taken == self.known
-    }
-
-    #[inline]
-    fn last_word(&self, position: Position) -> u64 {
-        // Acquire: pairs with: ring/slot.
-        self.slots.line(position)[LINE_WORDS - 1].load(Ordering::Acquire)
-    }
-
-    /// True if the next message is there, or nonsense. One load, or two.
-    #[inline]
-    pub fn has_next(&self) -> bool {
-        let is_there = |found: Result<Option<u64>>| !matches!(found, Ok(None));
-        is_there(self.here()) || self.is_drained() && is_there(self.at(self.head.wrapping_add(1)))
-    }
-
-    /// True if all that was posted before `tail` was taken.
-    pub fn has_taken_all(&self, tail: Position) -> bool {
-        let is_done = || self.is_drained() && matches!(self.here(), Ok(None));
-        self.head == tail || self.head.wrapping_add(1) == tail && is_done()
-    }
-
-    /// The last word of the slot of the next message, at `head`, if that is there.
-    #[inline]
-    fn next(&mut self) -> Result<Option<u64>> {
-        let here = self.here()?;
-        if here.is_some() || !self.is_drained() {
-            return Ok(here);
-        }
-        let next = self.head.wrapping_add(1);
-        let Some(last) = self.at(next)? else { return Ok(None) };
-        // Ordered by the acquire of the next slot's last word: nothing is added to this one any more.
-        let here = self.here()?;
-        if here.is_some() {
-            return Ok(here);
-        }
-        self.leave_slot();
-        Ok(Some(last))
-    }
-
-    /// The last word of the slot at `head`, if it has arrived and tells of a message that was not taken.
-    #[inline]
-    fn here(&self) -> Result<Option<u64>> {
-        let last = self.last_word(self.head);
-        if last == self.packed.word() && self.taken == self.known { Ok(None) } else { self.arrived(last, self.stamp) }
-    }
-
-    /// The last word of the slot at `position`, if it has arrived.
-    #[inline]
-    fn at(&self, position: Position) -> Result<Option<u64>> {
-        self.arrived(self.last_word(position), Stamp::of(position, self.count))
-    }
-
-    /// `last`, if it tells that the position with `stamp` has arrived.
-    #[inline]
-    fn arrived(&self, last: u64, stamp: Stamp) -> Result<Option<u64>> {
-        if stamp.has_arrived(last) {
-            return Ok(Some(last));
-        }
-        if last >> 62 == 3 {
-            return Err(self.nonsense("the tag of a slot is none that exists"));
-        }
-        Ok(None)
-    }
-
-    /// The line at `position`, which has arrived and whose last word is `last`.
-    #[inline]
-    fn line(&self, position: Position, last: u64) -> Line {
-        // Relaxed: ordered by the acquire of the last word.
-        let words = self.slots.line(position);
-        let mut line: Line = std::array::from_fn(|index| words[index].load(Ordering::Relaxed));
-        line[LINE_WORDS - 1] = last;
-        line
-    }
-
-    fn packet(&self, position: Position) -> Result<Option<Packet>> {
-        let Some(last) = self.at(position)? else { return Ok(None) };
-        Packet::read(&self.line(position, last), position).map(Some).map_err(|nonsense| self.nonsense(nonsense.0))
-    }
-
-    #[cold]
-    fn nonsense(&self, what: &str) -> Error {
-        Error::new(ErrorKind::Corrupt, format!("the ring from {}: {what}", self.from)).with_peer(self.from)
-    }
-
     /// As [`Receiver::take`] for a message with elements of one type that lies in its slot, or beside it if `into` has a buffer for
     /// it, or in a buffer of the heap that the last one lay in: what the fast path is for.
     ///
@@ -350,18 +256,6 @@ impl<R: Remote> Receiver<R> {
             self.leave_slot();
         }
         self.count_short();
-    }
-
-    /// A message was taken that lay in a slot.
-    #[inline]
-    fn count_short(&mut self) {
-        self.messages = self.messages.wrapping_add(1);
-        point("retrieve/held");
-        // Area and bytes are as they were when that was decided last.
-        if self.owes_slots() || self.is_hungry() {
-            self.tell();
-        }
-        point("retrieve/credited");
     }
 
     /// Takes the message that lies in the area, if `into` has a buffer for it. Not inlined: shorter messages would pay for it.
@@ -514,15 +408,6 @@ impl<R: Remote> Receiver<R> {
         }
     }
 
-    /// A message was taken.
-    #[inline]
-    fn count(&mut self, protocol: Protocol) {
-        self.messages = self.messages.wrapping_add(1);
-        point("retrieve/held");
-        self.give_credit(protocol);
-        point("retrieve/credited");
-    }
-
     /// Where content that lies in the area begins: readable for what its label needs, in mapped memory, to be copied out and never
     /// borrowed. `None` if not all of it lies there.
     #[inline]
@@ -538,108 +423,6 @@ impl<R: Remote> Receiver<R> {
     fn leave_area(&mut self, label: &Label, area_end: u32) {
         self.area = area_end;
         self.expected = Expected::Beside((needed(label).div_ceil(LINE as u64) as u32).min(EXPECTED_LINES));
-    }
-
-    /// Tells the sender how far the ring is free, unless that can wait until there is nothing to retrieve: the line that it is
-    /// written to belongs to the sender's core, and the next post from here would have to wait for it. It can wait within
-    /// the slack of the ring and while nobody waits for room. A receiver that never looks again is asked through its control
-    /// thread.
-    #[inline]
-    fn give_credit(&mut self, protocol: Protocol) {
-        let bytes_slack = if self.owes_buffers { self.bytes_slack } else { self.shape.bytes_slack_at_first() };
-        self.owes_buffers |=
-            protocol == Protocol::ZeroCopy || self.area.wrapping_sub(self.told_area) > self.area_slack / 4;
-        let may_wait = !self.owes_slots()
-            && self.area.wrapping_sub(self.told_area) <= self.area_slack
-            && self.bytes.wrapping_sub(self.told_bytes) <= bytes_slack
-            && !self.is_hungry();
-        if !may_wait {
-            self.tell();
-        }
-    }
-
-    /// Whether there is something to tell as soon as there is nothing else to do: buffers, or what would soon have to be told while an
-    /// answer waits behind it.
-    #[inline]
-    fn is_to_tell(&self) -> bool {
-        self.owes_buffers || self.head.wrapping_sub(self.told_head) > self.slack / 2
-    }
-
-    /// Whether more slots are free than the sender may be left without.
-    #[inline]
-    fn owes_slots(&self) -> bool {
-        self.head.wrapping_sub(self.told_head) > self.slack
-    }
-
-    /// Whether the sender waits for room.
-    #[inline]
-    fn is_hungry(&self) -> bool {
-        self.ring.get(self.hungry).load(Ordering::Relaxed) != 0
-    }
-
-    /// Tells the sender how far the ring is free.
-    pub fn tell(&mut self) {
-        if self.told == self.messages {
-            return;
-        }
-        self.remote.flush();
-        self.remote.write_word(self.credit + 8 * credit::BYTES, self.bytes);
-        // Release (in the fabric), both: pairs with: ring/credit. Our hold of a buffer comes before the credit for its slot.
-        let place = u64::from(self.taken) << 32 | u64::from(self.head);
-        self.remote.write_word(self.credit + 8 * credit::HEAD, place);
-        self.remote
-            .write_word(self.credit + 8 * credit::RETIRED, u64::from(self.area) << 32 | u64::from(self.messages));
-        let frees_slots = self.head != self.told_head;
-        (self.told, self.told_head) = (self.messages, self.head);
-        (self.told_area, self.told_bytes) = (self.area, self.bytes);
-        self.owes_buffers = false;
-        if !R::IS_MAPPED {
-            self.remote.flush();
-        }
-        // Pairs with: ring/hungry. Either the sender, after asking for room, sees the credit, or we see that it asks.
-        barrier::light();
-        if frees_slots && self.is_hungry() {
-            self.remote.interrupt(self.credit + 8 * credit::ROOM);
-        }
-    }
-
-    /// True while the ring is polled by the receiver itself.
-    pub fn is_hot(&self) -> bool {
-        self.is_hot
-    }
-
-    /// Tells the sender whether the ring is polled (hot) or it has to ring (cold). After marking cold, a heavy fence and
-    /// another look have to follow.
-    pub fn set_hot(&mut self, is_hot: bool) {
-        if self.is_hot != is_hot {
-            (self.is_hot, self.spot) = (is_hot, None);
-            self.write_hot(if is_hot { hot::YES } else { hot::NO });
-        }
-    }
-
-    /// Has the sender of a hot ring call at `spot` whoever waits here, until the ring is cold; or nowhere.
-    pub fn set_spot(&mut self, spot: Option<Spot>) {
-        if self.is_hot && self.spot != spot {
-            self.spot = spot;
-            self.write_hot(spot.map_or(hot::YES, Spot::to_word));
-        }
-    }
-
-    fn write_hot(&self, hot: u64) {
-        self.remote.flush();
-        // Pairs with: ring/cold.
-        self.remote.write_word(self.credit + 8 * credit::HOT, hot);
-        self.remote.flush();
-    }
-
-    /// Tells the sender, which is there, that the mail box is closed, after all credits, and wakes its threads that wait for room.
-    pub fn set_closed(&mut self) {
-        // The sender lets go of all that it knows was not retrieved, and this side of what it has taken over.
-        self.adopted.iter().for_each(|(_, buffer)| buffer.add_share());
-        self.tell();
-        self.remote.flush();
-        self.remote.write_word(self.credit + 8 * credit::CLOSED, 1);
-        self.remote.interrupt(self.credit + 8 * credit::ROOM);
     }
 
     /// After the sender is gone: passes over a message that can never be read.

@@ -185,6 +185,14 @@ impl RingPlace {
 /// A position in a ring: counts slots from the begin of time, wraps after 2^32.
 pub type Position = u32;
 
+/// The place of a position in what is kept beside a ring of `slots` slots, one for each of them; where the slot itself lies, the fabric knows.
+///
+/// `slots` is a power of two.
+#[inline]
+pub fn place_of(position: Position, slots: u32) -> usize {
+    (position & (slots - 1)) as usize
+}
+
 /// The tag of a position: never 0, and always another than that of the previous lap.
 ///
 /// `slots` is a power of two, so the bit that it is tells odd laps from even ones.

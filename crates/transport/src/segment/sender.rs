@@ -14,7 +14,7 @@ use deck_segment::fabric::{Line, Slots};
 use deck_segment::layout::{LINE, LINE_WORDS, SLOT_CONTENT};
 use deck_segment::{MappedSlots, Region, Remote, Words};
 use deck_sync::atomic::{AtomicU32, Ordering};
-use deck_sync::{Biased, Error, ErrorKind, Event, NodeId, Spot, barrier, point};
+use deck_sync::{Biased, Error, NodeId, Spot, barrier, point};
 
 use super::packed::Packed;
 use super::packet::{self, Label};
@@ -24,6 +24,8 @@ use crate::protocol::{Budget, Protocol, Thresholds, choose};
 use crate::traffic::Traffic;
 use zero_copy::InFlight;
 
+mod at_once;
+mod room;
 mod zero_copy;
 
 const AREA_MASK: u32 = (1 << 31) - 1;
@@ -211,13 +213,6 @@ impl<R: Remote> Sender<R> {
         self.traffic.messages() as u32
     }
 
-    /// Whether the first `posted` messages were retrieved, as far as was told.
-    pub fn has_retired(&self, posted: u32) -> bool {
-        // Acquire: pairs with: ring/credit. What the receiver did with them is before what follows here.
-        let retired = self.credit.get(credit::RETIRED).load(Ordering::Acquire) as u32;
-        retired.wrapping_sub(posted) < u32::MAX / 2
-    }
-
     /// What was posted here.
     pub fn traffic(&self) -> &Traffic {
         &self.traffic
@@ -238,99 +233,6 @@ impl<R: Remote> Sender<R> {
     fn shared_slots(&self) -> Option<&MappedSlots> {
         // Where lines travel as packets, adding to one is sending another.
         self.slots.mapped().filter(|_| self.shape.shares_slots)
-    }
-
-    /// Posts as the thread that always posts here, if there is room and nothing else is to be done; otherwise nothing happens. Never
-    /// waits.
-    #[inline]
-    pub fn post_quickly(&self, parcel: &Parcel) -> Option<Protocol> {
-        match (self.shared_slots(), parcel.small()) {
-            (Some(slots), Some(small)) => self.post_small_quickly(slots, &small),
-            _ => self.post_longer_quickly(parcel),
-        }
-    }
-
-    #[inline(always)]
-    fn post_small_quickly(&self, slots: &MappedSlots, small: &Small) -> Option<Protocol> {
-        self.posting.visit_as_favourite(|posting| self.post_at_once(posting, slots, small))?
-    }
-
-    /// Posts a small message if nothing else is to be done. Budget: two words of the slot, the second line of credits. No locked
-    /// operation, no allocation, no system call.
-    #[inline(always)]
-    fn post_at_once(&self, posting: &mut Posting, slots: &MappedSlots, small: &Small) -> Option<Protocol> {
-        (!self.is_closed() && self.pack(posting, slots, small)).then_some(Protocol::Short)
-    }
-
-    /// Not inlined: small messages would pay for it.
-    #[inline(never)]
-    fn post_longer_quickly(&self, parcel: &Parcel) -> Option<Protocol> {
-        if parcel.runs() != 0 {
-            return None;
-        }
-        let posting = &self.posting;
-        if packet::fits_a_line(parcel) {
-            return posting.visit_as_favourite(|posting| self.post_line_at_once(posting, parcel))?;
-        }
-        match choose(parcel, &self.thresholds, self.shape.area_max()) {
-            Protocol::Short => posting.visit_as_favourite(|posting| self.post_wide_at_once(posting, parcel))?,
-            Protocol::Buffered => posting.visit_as_favourite(|posting| self.post_beside_at_once(posting, parcel))?,
-            Protocol::ZeroCopy if parcel.buffer().is_some_and(|buffer| buffer.heap().owner() == self.own) => {
-                posting.visit_as_favourite(|posting| self.post_zero_copy_at_once(posting, parcel))?
-            }
-            Protocol::ZeroCopy => None,
-        }
-    }
-
-    /// Posts what fits into a line, if nothing else is to be done. Every instruction before the line is written is part of the
-    /// latency. Budget: the second line of the slot; the second line of credits. No locked operation, no allocation, no system call.
-    #[inline(always)]
-    fn post_line_at_once(&self, posting: &mut Posting, parcel: &Parcel) -> Option<Protocol> {
-        self.has_room(posting).then(|| {
-            self.publish(posting, &Self::line(parcel, posting.stamp));
-            self.traffic.count(Protocol::Short, parcel.size());
-            Protocol::Short
-        })
-    }
-
-    /// Posts content of one type that takes both lines of a slot, if nothing else is to be done. Budget: these; the second line of
-    /// credits. No locked operation, no allocation, no system call.
-    #[inline(always)]
-    fn post_wide_at_once(&self, posting: &mut Posting, parcel: &Parcel) -> Option<Protocol> {
-        self.has_room(posting).then(|| {
-            // SAFETY: a parcel's content is readable for its size.
-            unsafe { self.publish_wide(posting, &Label::of(parcel), parcel.data().as_ptr()) };
-            self.traffic.count(Protocol::Short, parcel.size());
-            Protocol::Short
-        })
-    }
-
-    /// Posts content of one type beside the slot, if nothing else is to be done. Budget: the lines of the content, and the slot as for
-    /// shorter messages. No locked operation, no allocation, no system call.
-    #[inline(always)]
-    fn post_beside_at_once(&self, posting: &mut Posting, parcel: &Parcel) -> Option<Protocol> {
-        if !self.has_room(posting) {
-            return None;
-        }
-        let place = self.find_area(posting, parcel.size().div_ceil(LINE) as u32)?;
-        // SAFETY: a parcel's content is readable for its size.
-        unsafe { self.publish_beside(posting, &Label::of(parcel), place, parcel.data().as_ptr()) };
-        self.traffic.count(Protocol::Buffered, parcel.size());
-        Some(Protocol::Buffered)
-    }
-
-    /// Hands over a buffer of this node, if nothing else is to be done. Budget: see [`Sender::post_zero_copy`].
-    #[inline(always)]
-    fn post_zero_copy_at_once(&self, posting: &mut Posting, parcel: &Parcel) -> Option<Protocol> {
-        let posted = self.post_zero_copy(posting, parcel).ok()?;
-        self.traffic.count(posted, parcel.size());
-        Some(posted)
-    }
-
-    /// Whether the next slot is known to be free, of a mail box that is open.
-    #[inline]
-    fn has_room(&self, posting: &Posting) -> bool {
-        posting.room != 0 && !self.is_closed()
     }
 
     /// The line of content that fits into one.
@@ -415,80 +317,6 @@ impl<R: Remote> Sender<R> {
         self.publish(posting, &packet::buffered_line(label, line, area_end, posting.stamp));
     }
 
-    /// The place of a position.
-    #[inline]
-    fn index(&self, position: Position) -> usize {
-        (position & (self.count - 1)) as usize
-    }
-
-    /// The slot that the receiver is at, as far as it told.
-    #[inline]
-    fn head(&self) -> Position {
-        // Acquire: pairs with: ring/credit. The receiver is done with a slot, and has its own hold of the buffer in it, before that.
-        self.credit.get(credit::HEAD).load(Ordering::Acquire) as Position
-    }
-
-    /// Makes sure that there is a slot for the next message.
-    #[inline]
-    fn check_slot(&self, posting: &mut Posting) -> Result<(), Refusal> {
-        // A ring that has ended has no room.
-        if posting.room == 0 {
-            self.read_credits(posting)?;
-        }
-        if self.is_closed() { Err(Refusal::Closed) } else { Ok(()) }
-    }
-
-    /// Whether the mail box was closed.
-    #[inline]
-    pub fn is_closed(&self) -> bool {
-        self.credit.get(credit::CLOSED).load(Ordering::Relaxed) != 0
-    }
-
-    #[cold]
-    fn read_credits(&self, posting: &mut Posting) -> Result<(), Refusal> {
-        if self.ended.load(Ordering::Relaxed) != 0 {
-            return Err(self.ending());
-        }
-        let used = posting.position.wrapping_sub(self.head());
-        if used > self.limit {
-            let what = "its credits are ahead of what was posted";
-            return Err(Refusal::Failed(Error::new(ErrorKind::Corrupt, what).with_peer(self.receiver)));
-        }
-        posting.room = self.limit - used;
-        // Where only short messages follow a long one nobody else comes by, and after half of all positions its own says nothing any more.
-        self.reap_some(posting, self.count);
-        if used == self.limit { Err(self.closed_or(Refusal::Full)) } else { Ok(()) }
-    }
-
-    /// Where `lines` lines of the area are free, and how far it is used with them.
-    #[inline]
-    fn find_area(&self, posting: &mut Posting, lines: u32) -> Option<(u32, u32)> {
-        let mask = self.shape.area_lines - 1;
-        let begin = posting.area & mask;
-        let skip = if begin + lines > self.shape.area_lines { self.shape.area_lines - begin } else { 0 };
-        let has_room = |retired: u32| {
-            let used = posting.area.wrapping_sub(retired) & AREA_MASK;
-            used + skip + lines <= self.shape.area_lines
-        };
-        if !has_room(posting.retired_area) {
-            // Acquire: pairs with: ring/credit.
-            let retired = (self.credit.get(credit::RETIRED).load(Ordering::Acquire) >> 32) as u32;
-            if !has_room(retired) {
-                return None;
-            }
-            posting.retired_area = retired;
-        }
-        Some((posting.area.wrapping_add(skip) & mask, posting.area.wrapping_add(skip + lines) & AREA_MASK))
-    }
-
-    fn closed_or(&self, refusal: Refusal) -> Refusal {
-        if self.is_closed() { Refusal::Closed } else { refusal }
-    }
-
-    fn ending(&self) -> Refusal {
-        if self.ended() == Some(Ending::Lost) { Refusal::Lost } else { Refusal::Closed }
-    }
-
     #[inline]
     fn publish(&self, posting: &mut Posting, line: &Line) {
         point("post/reserved");
@@ -557,7 +385,7 @@ impl<R: Remote> Sender<R> {
             self.remote.flush();
         }
         point("post/published");
-        // Pairs with: ring/cold. Either the receiver, after marking the ring cold, sees this message, or we see the mark.
+        // Light fence: pairs with: ring/cold. Either the receiver, after marking the ring cold, sees this message, or we see the mark.
         barrier::light();
         let hot = self.credit.get(credit::HOT).load(Ordering::Relaxed);
         if hot != hot::YES {
@@ -580,19 +408,6 @@ impl<R: Remote> Sender<R> {
         self.remote.write_word(self.place.bell, 1);
         point("post/rung");
         self.remote.interrupt(self.place.event);
-    }
-
-    /// The event that tells of room, in this node's memory.
-    pub fn room(&self) -> &Event {
-        self.credit.event(credit::ROOM)
-    }
-
-    /// Asks the receiver to notify [`Sender::room`] with every credit from now on, or no longer. A heavy fence and another
-    /// try have to follow before anybody sleeps. There is one question for all threads of the node: the first of them sets
-    /// it and the last one clears it.
-    pub fn ask_for_room(&self, is_hungry: bool) {
-        self.remote.write_word(self.place.ring + self.shape.hungry(), u64::from(is_hungry));
-        self.remote.flush();
     }
 
     /// Ends the ring because its receiver is gone: nothing more is posted, what was posted and not retrieved is given up,

@@ -8,7 +8,7 @@ use deck_sync::atomic::Ordering;
 use deck_sync::{NodeId, Result};
 
 use super::super::packet::{self, Label, Packet, needed};
-use super::super::ring::{Position, tag};
+use super::super::ring::{Position, place_of, tag};
 use super::{Expected, Heaps, Receiver};
 use crate::parcel::Parcel;
 use crate::protocol::Protocol;
@@ -73,7 +73,7 @@ impl<R: Remote> Receiver<R> {
     }
 
     pub(super) fn take_written(&mut self, label: &Label) -> Result<Option<Buffer>> {
-        let index = self.index(self.head);
+        let index = place_of(self.head, self.count);
         // Acquire: pairs with: ring/done.
         let done = self.ring.get(self.shape.done() / 8 + index).load(Ordering::Acquire);
         if done != u64::from(tag(self.head, self.count)) {
@@ -124,7 +124,7 @@ impl<R: Remote> Receiver<R> {
                     let bytes = usize::try_from(needed(&label)).unwrap_or(usize::MAX);
                     let buffer = heap.allocate(bytes)?;
                     let name = buffer.name();
-                    let word = self.credit + self.shape.answers() + 16 * self.index(self.answered);
+                    let word = self.credit + self.shape.answers() + 16 * place_of(self.answered, self.count);
                     self.remote.flush();
                     self.remote.write_word(word + 8, name.capacity);
                     self.remote.flush();

@@ -6,7 +6,7 @@ use deck_sync::atomic::Ordering;
 use deck_sync::{Error, ErrorKind, fork, point};
 
 use super::super::packet::{self, Label};
-use super::super::ring::{Position, credit, tag};
+use super::super::ring::{Position, credit, place_of, tag};
 use super::{Ending, Posting, Refusal, Sender};
 use crate::parcel::Parcel;
 use crate::protocol::Protocol;
@@ -68,7 +68,7 @@ impl<R: Remote> Sender<R> {
         let capacity = buffer.capacity();
         let entry = InFlight { position, kept: buffer.keep(), label, capacity, awaits_address: !R::IS_MAPPED };
         // The credit for this slot proves that the one that was here a lap ago has been retired.
-        if let Some(old) = posting.in_flight[self.index(position)].replace(entry) {
+        if let Some(old) = posting.in_flight[place_of(position, self.count)].replace(entry) {
             self.forget(posting, old);
         }
         // Only now: the credits lie in a line that the receiver has written, and the message would have waited for it.
@@ -163,7 +163,7 @@ impl<R: Remote> Sender<R> {
         }
         for _ in 0..most.min(head.wrapping_sub(posting.reaped)) {
             let position = posting.reaped;
-            let entry = posting.in_flight[self.index(position)]
+            let entry = posting.in_flight[place_of(position, self.count)]
                 .take_if(|entry| position.wrapping_sub(entry.position) < u32::MAX / 2);
             if let Some(entry) = entry {
                 self.forget(posting, entry);
@@ -211,7 +211,7 @@ impl<R: Remote> Sender<R> {
     }
 
     fn write_to_address(&self, entry: &mut InFlight, segment_bytes: usize) -> Result<(), Error> {
-        let index = self.index(entry.position);
+        let index = place_of(entry.position, self.count);
         let word = self.shape.answers() / 8 + 2 * index;
         // Acquire: pairs with: ring/answer.
         let answer = self.credit.get(word).load(Ordering::Acquire);
@@ -242,6 +242,7 @@ impl<R: Remote> Sender<R> {
         self.remote.write_word(done, u64::from(tag(entry.position, self.count)));
         self.remote.flush();
         // The receiver may have looked at the slot and found no content yet: this is the arrival that counts.
+        // Release (in the fabric): pairs with: ring/bell.
         self.remote.write_word(self.place.bell, 1);
         self.remote.interrupt(self.place.event);
         entry.awaits_address = false;

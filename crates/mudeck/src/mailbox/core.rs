@@ -1,0 +1,319 @@
+//! A mail box of this node, whoever holds it: the rings of its posters behind one lock, and the wait for its next message.
+//!
+//! Its owner's end ([`Mailbox`](super::Mailbox)) retrieves; `select` and the watcher wait here beside it, and the control thread adds rings and
+//! ends them. The thread that always retrieves here enters without a locked operation ([`Biased`]).
+
+use std::sync::{Arc, Mutex};
+
+use deck_peers::{Granted, MailboxId, Notice, Notices, Refused, Subject};
+use deck_segment::Region;
+use deck_sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use deck_sync::locks::lock;
+use deck_sync::{About, Biased, Error, ErrorKind, Event, Goal, NodeId, Result, Spot, Waiting};
+use deck_transport::{Heaps, Parcel, Shape, Traffic};
+
+use crate::inbox::{Arrival, Ended, Inbox, Look, Ring};
+use crate::log::{self, LogLevel};
+use crate::shared::NodeShared;
+use crate::watcher::Watch;
+
+/// A mail box of this node, whoever holds it.
+pub(crate) struct Core {
+    pub id: MailboxId,
+    pub name: Option<String>,
+    pub shape: Shape,
+    pub(super) inbox: Biased<Inbox>,
+    /// The same area as the inbox has: for its event, without the lock.
+    area: Arc<Region>,
+    words: deck_segment::Words,
+    is_closed: AtomicBool,
+    /// Counted inside the inbox.
+    pub retrieved: Traffic,
+    pub waits: AtomicU64,
+    pub watch: Watch,
+    /// Tells those who look on that there is this mail box, until it is closed.
+    notice: Mutex<Option<Notice>>,
+}
+
+impl Core {
+    pub fn new(id: MailboxId, name: Option<String>, shape: Shape, inbox: Inbox, notices: &Arc<Notices>) -> Core {
+        let facts = [id.to_word(), u64::from(shape.messages), shape.bytes];
+        let notice = Notice::new(notices, Subject::Mailbox, name.as_deref().unwrap_or(""), facts);
+        let area = inbox.area().clone();
+        Core {
+            id,
+            name,
+            shape,
+            words: area.words(),
+            area,
+            inbox: Biased::new(inbox),
+            is_closed: AtomicBool::new(false),
+            retrieved: Traffic::default(),
+            waits: AtomicU64::new(0),
+            watch: Watch::default(),
+            notice: Mutex::new(Some(notice)),
+        }
+    }
+
+    pub fn event(&self) -> &Event {
+        self.words.event(0)
+    }
+
+    /// The event and the bells.
+    pub fn area(&self) -> &Region {
+        &self.area
+    }
+
+    /// As [`Inbox::take_simple`], for the thread that always retrieves here. A closed mail box has no rings, which is unclear.
+    #[inline]
+    pub fn take_simple(&self, into: &mut Parcel) -> Look {
+        self.inbox.visit_as_favourite(|inbox| inbox.take_simple(into, &self.retrieved)).unwrap_or(Look::Unclear)
+    }
+
+    pub fn is_closed(&self) -> bool {
+        // Acquire: pairs with: mailbox/closed.
+        self.is_closed.load(Ordering::Acquire)
+    }
+
+    /// The rings and the area of a mail box that was open; `None` if it was closed already.
+    pub fn close(&self) -> Option<(Vec<Ring>, Arc<Region>)> {
+        let mut inbox = self.inbox.lock();
+        if self.is_closed() {
+            return None;
+        }
+        let mut rings = inbox.take_rings();
+        // Before anybody can see that it is closed: a clone under way then gives the memory of its credits back.
+        rings.iter_mut().for_each(Ring::close);
+        // Release: pairs with: mailbox/closed. Whoever sees it has no ring here that is open.
+        self.is_closed.store(true, Ordering::Release);
+        drop(inbox);
+        lock(&self.notice).take();
+        self.event().notify();
+        Some((rings, self.area.clone()))
+    }
+
+    /// Adds a ring under the lock; `make` fails or adds it.
+    pub fn add_ring(&self, make: impl FnOnce(&mut Inbox) -> Result<Granted, Refused>) -> Result<Granted, Refused> {
+        let mut inbox = self.inbox.lock_as_guest();
+        if self.is_closed() { Err(Refused::Closed) } else { make(&mut inbox) }
+    }
+
+    pub fn sender_gone(&self, from: NodeId, ended: Ended, heaps: &dyn Heaps) {
+        self.inbox.lock_as_guest().sender_gone(from, ended, heaps);
+        self.event().notify();
+    }
+
+    /// The poster will not use this ring: a clone that was given up.
+    pub fn end_ring(&self, from: NodeId, ring: u64, tail: u32) {
+        self.inbox.lock_as_guest().end_ring(from, ring, tail);
+    }
+
+    /// Tells the sender of a ring that is here all credits.
+    pub fn tell(&self, from: NodeId, ring: u64) {
+        self.inbox.lock_as_guest().tell(from, ring);
+    }
+
+    pub fn adopt_of(&self, owner: NodeId, heaps: &dyn Heaps) {
+        self.inbox.lock_as_guest().adopt_of(owner, heaps);
+    }
+
+    /// True if a retrieve would not wait.
+    pub fn has_work(&self) -> bool {
+        self.is_closed() || self.inbox.lock().has_work()
+    }
+
+    /// Has posters ring from now on.
+    pub fn arm(&self) {
+        self.inbox.lock().cool();
+    }
+
+    /// As [`Inbox::be_called_at`].
+    pub fn be_called_at(&self, spot: Option<Spot>) {
+        self.inbox.lock().be_called_at(spot);
+    }
+
+    /// As [`Core::has_work`], and whether posters tell of it or not.
+    pub fn has_work_anywhere(&self) -> bool {
+        if !self.is_closed() && self.inbox.lock().look_everywhere() {
+            log::say(LogLevel::Debug, || format!("{}: a message of which no bell was heard", self.what()));
+        }
+        self.has_work()
+    }
+
+    pub fn what(&self) -> String {
+        match &self.name {
+            Some(name) => format!("mail box \"{name}\""),
+            None => format!("an anonymous mail box of {}", self.id.owner),
+        }
+    }
+}
+
+/// Waits for the next message of a mail box, taken into a parcel.
+pub(super) struct Retrieving<'a> {
+    pub node: &'a NodeShared,
+    pub core: &'a Core,
+    pub into: &'a mut Parcel,
+}
+
+impl Waiting for Retrieving<'_> {
+    type Output = Result<NodeId>;
+
+    #[inline]
+    fn look(&mut self) -> Option<Result<NodeId>> {
+        match self.core.take_simple(self.into) {
+            Look::From(from) => Some(Ok(from)),
+            Look::Nothing => None,
+            Look::Unclear => self.look_closely(),
+        }
+    }
+
+    fn look_everywhere(&mut self) -> Option<Result<NodeId>> {
+        if self.core.has_work_anywhere() { self.look() } else { None }
+    }
+
+    fn arm(&mut self) {
+        self.core.waits.fetch_add(1, Ordering::Relaxed);
+        self.core.arm();
+    }
+
+    fn is_called_at(&mut self, spot: Spot) -> bool {
+        self.core.be_called_at(Some(spot));
+        true
+    }
+
+    fn need_not_be_called(&mut self) {
+        self.core.be_called_at(None);
+    }
+
+    fn about(&self) -> Option<About<'_>> {
+        Some(About::new(Goal::Message, self.core.name.as_deref().unwrap_or("")).with([self.core.id.to_word()]))
+    }
+}
+
+impl Retrieving<'_> {
+    /// Everything but the fast path, which would pay for its stack frame if it were inlined.
+    #[inline(never)]
+    pub fn look_closely(&mut self) -> Option<Result<NodeId>> {
+        if self.core.is_closed() {
+            return Some(Err(match self.node.check() {
+                Ok(()) => Error::new(ErrorKind::Closed, format!("retrieving from {}", self.core.what())),
+                Err(error) => error,
+            }));
+        }
+        let taken = {
+            let mut inbox = self.core.inbox.lock();
+            let taken = inbox.take(self.into, self.node.heap(), self.node);
+            if let Ok(Some(Arrival::Message(_, protocol))) = &taken {
+                self.core.retrieved.count(*protocol, self.into.size());
+            }
+            taken
+        };
+        match taken {
+            Ok(None) => None,
+            Ok(Some(Arrival::Message(from, _))) => Some(Ok(from)),
+            Ok(Some(Arrival::Trouble(error, ring))) => {
+                if let Some(ring) = ring {
+                    self.node.give_up(*ring, self.core.area.clone());
+                }
+                Some(Err(error.context(format!("retrieving from {}", self.core.what()))))
+            }
+            Err(error) => Some(Err(error.context(format!("retrieving from {}", self.core.what())))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use deck_peers::Door;
+
+    use super::*;
+    use crate::mailbox::select;
+    use crate::message::Message;
+    use crate::node::Node;
+
+    /// Longer than a bell that is not heard costs.
+    const SOON: Duration = Duration::from_secs(20);
+
+    fn message(node: &Node) -> Message {
+        let mut message = node.message();
+        message.resize(8).unwrap();
+        message
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "sockets")]
+    fn a_message_whose_bell_was_lost_is_found_by_whoever_sleeps() {
+        let node = Node::join_by(Door::Named(format!("lost-bell-{}", std::process::id()))).unwrap();
+        let mailbox = node.mailbox("box").unwrap();
+        for _ in 0..3 {
+            mailbox.post_shared(&message(&node), Duration::ZERO).unwrap();
+            mailbox.core.inbox.lock().set_bells(0);
+            assert_eq!(mailbox.retrieve(Duration::ZERO).unwrap_err().kind(), ErrorKind::Timeout);
+            mailbox.retrieve(SOON).unwrap();
+
+            mailbox.core.arm();
+            mailbox.post_shared(&message(&node), Duration::ZERO).unwrap();
+            mailbox.core.inbox.lock().set_bells(0);
+            assert_eq!(select(&[&mailbox], SOON).unwrap(), 0);
+            mailbox.retrieve(Duration::ZERO).unwrap();
+            mailbox.core.arm();
+        }
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "sockets")]
+    fn a_bell_of_before_does_not_make_a_ring_hot_whose_retriever_goes_to_sleep() {
+        let node = Node::join_by(Door::Named(format!("old-bell-{}", std::process::id()))).unwrap();
+        let mailbox = node.mailbox("box").unwrap();
+        mailbox.post_shared(&message(&node), Duration::ZERO).unwrap();
+        // As if the poster had been held up between its message, which is found, and the bell.
+        mailbox.retrieve(SOON).unwrap();
+        mailbox.core.inbox.lock().set_bells(1);
+        mailbox.core.event().notify();
+
+        let noted = mailbox.core.event().count();
+        mailbox.core.arm();
+        assert!(!mailbox.core.has_work());
+        // The next message rings, or whoever sleeps there would not hear of it.
+        mailbox.post_shared(&message(&node), Duration::ZERO).unwrap();
+        assert_ne!(mailbox.core.event().count(), noted);
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "sockets")]
+    fn a_message_whose_bell_was_lost_is_found_by_whoever_is_busy_with_others() {
+        let join = || Node::join_by(Door::Named(format!("lost-bell-busy-{}", std::process::id()))).unwrap();
+        let (node, busy, unheard) = (join(), join(), join());
+        let mailbox = node.mailbox("box").unwrap();
+        let [to_busy, to_unheard] = [&busy, &unheard].map(|node| node.clone_mailbox("box", SOON).unwrap());
+        to_unheard.post_shared(&message(&unheard), SOON).unwrap();
+        mailbox.retrieve(SOON).unwrap();
+        mailbox.core.arm();
+        to_unheard.post_shared(&message(&unheard), SOON).unwrap();
+        mailbox.core.inbox.lock().set_bells(0);
+
+        let since = std::time::Instant::now();
+        let is_from = |number: NodeId| {
+            to_busy.post_shared(&message(&busy), SOON).unwrap();
+            mailbox.retrieve(Duration::ZERO).unwrap().sender() == Some(number)
+        };
+        while !is_from(unheard.number()) {
+            assert!(since.elapsed() < SOON, "it is never found");
+        }
+        // And by whoever only polls.
+        mailbox.core.arm();
+        to_unheard.post_shared(&message(&unheard), SOON).unwrap();
+        mailbox.core.inbox.lock().set_bells(0);
+        while mailbox.retrieve(Duration::ZERO).is_err() {
+            assert!(since.elapsed() < SOON, "it is never found");
+        }
+        mailbox.core.arm();
+        to_unheard.post_shared(&message(&unheard), SOON).unwrap();
+        mailbox.core.inbox.lock().set_bells(0);
+        while select(&[&mailbox], Duration::ZERO).is_err() {
+            assert!(since.elapsed() < SOON, "it is never found");
+        }
+    }
+}
