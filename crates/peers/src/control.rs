@@ -1,7 +1,7 @@
-//! The control thread of a node: asleep in epoll until another node wants something or is gone.
+//! The control thread of a node: asleep until another node wants something or is gone.
 
 use std::collections::BTreeSet;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -9,11 +9,11 @@ use deck_segment::Seat;
 use deck_sync::atomic::Ordering;
 use deck_sync::locks::{lock, write};
 use deck_sync::{Deadline, Error, ErrorKind, NodeId, Result, barrier, point};
-use rustix::event::{Timespec, epoll};
 
 use crate::fork::ParentOnly;
 use crate::membership::{Granted, Membership};
 use crate::peer::Peer;
+use crate::poll::Poll;
 use crate::socket::{Received, Socket};
 use crate::strangers::Strangers;
 use crate::wire::{Frame, Refused};
@@ -45,7 +45,7 @@ const PUT_OFF_MAX: usize = 4096;
 
 pub struct Control {
     membership: Weak<Membership>,
-    epoll: OwnedFd,
+    poll: Poll,
     /// Time between two ticks and when the next one is due, `None` while there are no duties.
     tick: Option<(Duration, Deadline)>,
     /// The broker is gone and the new one has not answered.
@@ -70,11 +70,9 @@ pub struct Control {
 
 impl Control {
     pub fn new(membership: &Arc<Membership>) -> Result<Control> {
-        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)
-            .map_err(|errno| Error::system("making an epoll", errno.raw_os_error()))?;
         let control = Control {
             membership: Arc::downgrade(membership),
-            epoll,
+            poll: Poll::new()?,
             tick: None,
             is_orphan: false,
             asked_broker: None,
@@ -88,30 +86,18 @@ impl Control {
             unanswered: BTreeSet::new(),
             put_off: Vec::new(),
         };
-        control.watch(&membership.wake, WAKE)?;
+        control.poll.watch(&membership.wake, WAKE)?;
         let broker = lock(&membership.broker).clone();
-        control.watch(broker.as_fd(), BROKER)?;
+        control.poll.watch(broker, BROKER)?;
         Ok(control)
-    }
-
-    fn watch(&self, fd: impl AsFd, key: u64) -> Result<()> {
-        epoll::add(&self.epoll, fd, epoll::EventData::new_u64(key), epoll::EventFlags::IN)
-            .map_err(|errno| Error::system("watching a descriptor", errno.raw_os_error()))
     }
 
     /// Runs until the node has left.
     pub fn run(mut self) {
-        let mut events = Vec::with_capacity(64);
+        let mut keys = Vec::new();
         let mut timeout = None;
         loop {
-            events.clear();
-            let space = rustix::buffer::spare_capacity(&mut events);
-            let timespec = timeout.map(|timeout: Duration| Timespec {
-                tv_sec: timeout.as_secs() as i64,
-                tv_nsec: i64::from(timeout.subsec_nanos()),
-            });
-            let waited = epoll::wait(&self.epoll, space, timespec.as_ref());
-            if waited.is_err_and(|errno| errno != rustix::io::Errno::INTR) {
+            if self.poll.wait(&mut keys, timeout).is_err() {
                 return;
             }
             let Some(membership) = self.membership.upgrade() else { return };
@@ -119,8 +105,8 @@ impl Control {
                 return;
             }
             let mut is_poked = false;
-            for event in &events {
-                match event.data.u64() {
+            for key in &keys {
+                match *key {
                     WAKE => {
                         wakeup::hush(&membership.wake);
                         is_poked = true;
@@ -128,7 +114,7 @@ impl Control {
                     BROKER => self.serve_broker(&membership),
                     key if key & STRANGER != 0 => {
                         let node = NodeId((key & !STRANGER) as u32);
-                        self.strangers.forget(node, &self.epoll);
+                        self.strangers.forget(node, &self.poll);
                         self.stranger_ended(&membership, node);
                     }
                     key if key & PROCESS != 0 => self.process_ended(&membership, key & !PROCESS),
@@ -179,7 +165,7 @@ impl Control {
         if let Some(left) = self.ask_for_the_missing(membership) {
             at_latest(left);
         }
-        for node in self.strangers.look(membership, &self.epoll, STRANGER) {
+        for node in self.strangers.look(membership, &self.poll, STRANGER) {
             self.stranger_ended(membership, node);
         }
         if self.is_orphan && self.ask_broker_at.has_passed() {
@@ -208,7 +194,7 @@ impl Control {
                 Received::Nothing => return,
                 Received::Frame(frame, passed) => self.handle_broker(membership, &broker, frame, passed),
                 Received::End | Received::Nonsense => {
-                    let _ = epoll::delete(&self.epoll, broker.as_fd());
+                    self.poll.forget(&broker);
                     if std::mem::take(&mut self.is_refused) {
                         // It lives, and has no descriptor for this node now: it is asked again.
                         (self.asked_broker, self.ask_broker_at) = (None, Deadline::after(ASK_EVERY));
@@ -293,7 +279,7 @@ impl Control {
             return;
         }
         let Some(socket) = peer.socket() else { return };
-        let _ = self.watch(socket.as_fd(), PEERS + u64::from(number.0));
+        let _ = self.poll.watch(socket, PEERS + u64::from(number.0));
         pass_heap(membership, &peer, membership.number);
     }
 
@@ -311,17 +297,17 @@ impl Control {
                 Received::Frame(frame, passed) => {
                     if self.handle_peer(membership, &peer, frame, passed).is_err() {
                         // It does not speak our language: as good as gone for us, whatever it is for others.
-                        let _ = epoll::delete(&self.epoll, socket.as_fd());
+                        self.poll.forget(socket);
                         self.peer_gone(membership, peer.number(), true);
                         return;
                     }
                 }
                 Received::End | Received::Nonsense => {
-                    let _ = epoll::delete(&self.epoll, socket.as_fd());
+                    self.poll.forget(socket);
                     if !peer.is_connected() {
                         // The other end was never taken up: its broker died in between. Whoever needs it asks again.
                         lock(&membership.peers).remove(&peer.number());
-                        let _ = epoll::delete(&self.epoll, socket.as_fd());
+                        self.poll.forget(socket);
                         peer.set_gone(true);
                         return;
                     }
@@ -483,7 +469,7 @@ impl Control {
         if let Some(process) = process::open_here(word)
             && let Some(process) = peer.set_process(process)
         {
-            let _ = self.watch(process, (PEERS + u64::from(peer.number().0)) | PROCESS);
+            let _ = self.poll.watch(process, (PEERS + u64::from(peer.number().0)) | PROCESS);
         }
     }
 
@@ -493,10 +479,10 @@ impl Control {
         self.put_off.retain(|(from, _)| *from != number);
         // Both stay readable for ever; the descriptors live as long as anybody has a clone of its mail boxes.
         if let Some(socket) = peer.socket() {
-            let _ = epoll::delete(&self.epoll, socket.as_fd());
+            self.poll.forget(socket);
         }
         if let Some(process) = peer.process() {
-            let _ = epoll::delete(&self.epoll, process);
+            self.poll.forget(process);
         }
         membership.shares.sweep();
         membership.shares.wake_those_who_asked(number);
@@ -518,6 +504,7 @@ fn answer(membership: &Membership, peer: &Peer, request: u64, answer: Result<Gra
 
 #[cfg(test)]
 mod tests {
+    use std::os::fd::AsFd;
     use std::time::Instant;
 
     use super::heaps::known_heap;

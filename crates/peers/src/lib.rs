@@ -21,6 +21,7 @@ mod objects;
 pub mod observe;
 mod peer;
 mod pledges;
+mod poll;
 mod process;
 mod rendezvous;
 mod shares;

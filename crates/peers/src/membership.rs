@@ -26,7 +26,7 @@ use crate::socket::{Received, Socket};
 use crate::strangers::Wanted;
 use crate::table::{NodeState, Table};
 use crate::wire::{Frame, Refused};
-use crate::{fork, namespace, process, rendezvous, wakeup};
+use crate::{fork, namespace, poll, process, rendezvous, wakeup};
 
 /// How a process comes into its job.
 #[derive(Debug)]
@@ -647,12 +647,7 @@ fn welcome(socket: &Socket, deadline: Deadline, was_seated: &mut bool) -> Result
         if left.is_some_and(|left| left.is_zero()) {
             return Err(Error::new(ErrorKind::Timeout, "joining: the broker does not answer"));
         }
-        let timeout = left.map(|left| rustix::event::Timespec {
-            tv_sec: left.as_secs().min(1 << 30) as i64,
-            tv_nsec: i64::from(left.subsec_nanos()),
-        });
-        let mut fds = [rustix::event::PollFd::new(socket, rustix::event::PollFlags::IN)];
-        let _ = rustix::event::poll(&mut fds, timeout.as_ref());
+        poll::is_readable_within(socket, left);
     }
 }
 
