@@ -89,8 +89,8 @@ fn silent_member(broker: &deck_peers::Broker, name: &str) -> std::sync::Arc<Memb
 
 /// True if the thread with this number sleeps in the kernel.
 fn is_asleep(thread: rustix::thread::Pid) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/self/task/{}/stat", thread.as_raw_nonzero())).unwrap();
-    stat.rsplit(')').next().unwrap().trim_start().starts_with('S')
+    let stat = std::fs::read(format!("/proc/self/task/{}/stat", thread.as_raw_nonzero())).unwrap();
+    deck_peers::stat::state_of(&stat) == Some('S')
 }
 
 #[test]

@@ -26,6 +26,7 @@ mod process;
 mod rendezvous;
 mod shares;
 mod socket;
+pub mod stat;
 mod strangers;
 mod table;
 mod wakeup;

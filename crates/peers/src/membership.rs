@@ -26,7 +26,7 @@ use crate::socket::{Received, Socket};
 use crate::strangers::Wanted;
 use crate::table::{NodeState, Table};
 use crate::wire::{Frame, Refused};
-use crate::{fork, namespace, poll, process, rendezvous, wakeup};
+use crate::{fork, namespace, poll, process, rendezvous, stat, wakeup};
 
 /// How a process comes into its job.
 #[derive(Debug)]
@@ -512,8 +512,7 @@ fn cancelled(doing: &str) -> Error {
 /// True if the process is stopped by a signal or a debugger, as `/proc` tells.
 fn is_stopped(pid: u32) -> bool {
     let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else { return false };
-    // The name in parentheses may hold anything, so the state is looked for behind the last one.
-    matches!(stat.rsplit(')').next().and_then(|rest| rest.trim_start().chars().next()), Some('T' | 't'))
+    matches!(stat::state_of(stat.as_bytes()), Some('T' | 't'))
 }
 
 /// What the broker told in its welcome.
