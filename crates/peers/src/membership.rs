@@ -511,8 +511,8 @@ fn cancelled(doing: &str) -> Error {
 
 /// True if the process is stopped by a signal or a debugger, as `/proc` tells.
 fn is_stopped(pid: u32) -> bool {
-    let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else { return false };
-    matches!(stat::state_of(stat.as_bytes()), Some('T' | 't'))
+    let Ok(stat) = std::fs::read(format!("/proc/{pid}/stat")) else { return false };
+    matches!(stat::state_of(&stat), Some('T' | 't'))
 }
 
 /// What the broker told in its welcome.

@@ -315,11 +315,11 @@ fn threads_of(process: u32) -> Vec<ThreadSight> {
     let mut threads: Vec<ThreadSight> = entries
         .flatten()
         .filter_map(|entry| {
-            let stat = fs::read_to_string(entry.path().join("stat")).ok()?;
+            let stat = fs::read(entry.path().join("stat")).ok()?;
             Some(ThreadSight {
                 number: entry.file_name().to_str()?.parse().ok()?,
-                name: str::from_utf8(stat::name_of(stat.as_bytes())?).ok()?.to_owned(),
-                state: stat::state_of(stat.as_bytes())?,
+                name: String::from_utf8_lossy(stat::name_of(&stat)?).into_owned(),
+                state: stat::state_of(&stat)?,
             })
         })
         .collect();
