@@ -27,8 +27,7 @@ impl Membership {
             let peer = lock(&self.peers).entry(node).or_insert_with(|| Peer::new(node, seat)).clone();
             if !peer.is_connected() {
                 // Asking twice does no harm: of two introductions both nodes keep the first.
-                let broker = lock(&self.broker).clone();
-                let _ = broker.send(&Frame::Connect { to: u64::from(node.0) }, None);
+                let _ = self.broker().send(&Frame::Connect { to: u64::from(node.0) }, None);
             }
             let _depending = self.depend(&peer);
             // Whoever has met a node hears of its end; of one that was not met the table tells.

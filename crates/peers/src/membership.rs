@@ -231,6 +231,11 @@ impl Membership {
         self.handler.get().and_then(Weak::upgrade)
     }
 
+    /// The connection to the broker; another one once another broker has been found.
+    pub(crate) fn broker(&self) -> Arc<Socket> {
+        lock(&self.broker).clone()
+    }
+
     /// This node's number.
     pub fn number(&self) -> NodeId {
         self.number
@@ -466,7 +471,7 @@ impl Membership {
         self.table.set_gone(self.number, !is_in_order);
         self.heap.close();
         self.tell_what_is_kept();
-        leave_by(&lock(&self.broker));
+        leave_by(&self.broker());
         self.poke();
         if let Some(thread) = lock(&self.thread).take()
             && thread.thread().id() != std::thread::current().id()
