@@ -179,8 +179,7 @@ impl Control {
         membership.shares.wake_those_who_asked(number);
         let Some(handler) = membership.handler() else { return };
         handler.peer_gone(number, is_lost);
-        let requests: Vec<_> = lock(&membership.requests).values().cloned().collect();
-        requests.iter().filter(|request| request.peer == number).for_each(|request| request.answered.notify());
+        membership.ring_requests.wake_those_who_asked(number);
     }
 }
 
@@ -207,13 +206,14 @@ fn handle_ring(membership: &Membership, peer: &Arc<Peer>, frame: Frame) {
         }
         Frame::RingGrant { request, ring, messages, bytes, area_lines, place, bell, event } => {
             let granted = Granted { ring, messages, bytes, area_lines, place, bell, event };
-            if !answer(membership, peer, request, Ok(granted)) {
+            if !membership.ring_requests.answered(peer.number(), request, Ok(granted)) {
                 // Whoever asked has given up: nothing was or will be posted through this ring.
                 let _ = peer.send(&Frame::RingEnded { ring, tail: 0 });
             }
         }
         Frame::RingRefuse { request, reason } => {
-            answer(membership, peer, request, Err(Refused::from_word(reason).of_a_ring()));
+            let error = Refused::from_word(reason).of_a_ring();
+            membership.ring_requests.answered(peer.number(), request, Err(error));
         }
         Frame::RingClose { ring } => {
             if let Some(handler) = handler {
@@ -233,13 +233,4 @@ fn handle_ring(membership: &Membership, peer: &Arc<Peer>, frame: Frame) {
         }
         _ => {}
     }
-}
-
-/// False if nobody waits for this answer any more.
-fn answer(membership: &Membership, peer: &Peer, request: u64, answer: Result<Granted>) -> bool {
-    let requests = lock(&membership.requests);
-    let Some(request) = requests.get(&request).filter(|request| request.peer == peer.number()) else { return false };
-    let _ = request.answer.set(answer);
-    request.answered.notify();
-    true
 }
