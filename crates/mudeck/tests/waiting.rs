@@ -8,7 +8,7 @@ use std::task::{Context, Waker};
 use std::time::Duration;
 
 use deck_mudeck::{Door, ErrorKind, FOREVER, Node, select};
-use deck_peers::{MailboxId, Membership, Options};
+use deck_peers::{MailboxId, Membership};
 use deck_segment::HeapOptions;
 use deck_sync::Deadline;
 use job::{SOON, TRY, filled, job_of, wait_for_retriever, wait_until};
@@ -82,7 +82,7 @@ fn all_retrievers_of_a_closed_mail_box_end() {
 /// A member of the job that claims the name `name` and never answers anybody.
 fn silent_member(broker: &deck_peers::Broker, name: &str) -> std::sync::Arc<Membership> {
     let door = Door::Invited(broker.invite().unwrap());
-    let member = Membership::join(door, &Options { heap: HeapOptions::of(256 << 20) }, Deadline::after(SOON)).unwrap();
+    let member = Membership::join(door, &HeapOptions::of(256 << 20), Deadline::after(SOON)).unwrap();
     member.claim_name(name, MailboxId { owner: member.number(), index: 0, generation: 1 }).unwrap();
     member
 }

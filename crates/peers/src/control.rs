@@ -287,24 +287,23 @@ mod tests {
     use std::os::fd::AsFd;
     use std::time::Instant;
 
+    use deck_segment::HeapOptions;
     use deck_sync::ErrorKind;
 
     use super::heaps::known_heap;
     use super::*;
     use crate::broker::Broker;
-    use crate::membership::{Door, Options};
+    use crate::membership::Door;
+
+    fn join(invitation: OwnedFd) -> Result<Arc<Membership>> {
+        let heap = HeapOptions::of(deck_segment::default_bytes());
+        Membership::join(Door::Invited(invitation), &heap, Deadline::after(Duration::from_secs(10)))
+    }
 
     /// Two nodes that have met, and their control threads' work, which this thread does.
     fn met(broker: &Broker) -> [(Arc<Membership>, Control); 2] {
         let mut nodes = [(); 2].map(|()| {
-            let door = Door::Invited(broker.invite().unwrap());
-            let deadline = Deadline::after(Duration::from_secs(10));
-            let membership = Membership::join(
-                door,
-                &Options { heap: deck_segment::HeapOptions::of(deck_segment::default_bytes()) },
-                deadline,
-            )
-            .unwrap();
+            let membership = join(broker.invite().unwrap()).unwrap();
             let control = Control::new(&membership).unwrap();
             (membership, control)
         });
@@ -371,10 +370,6 @@ mod tests {
     fn who_is_refused_a_place_that_is_taken_drives_nobody_out() {
         let broker = Broker::start("test", 2).unwrap();
         let invitation = broker.invite().unwrap();
-        let join = |fd: OwnedFd| {
-            let options = Options { heap: deck_segment::HeapOptions::of(deck_segment::default_bytes()) };
-            Membership::join(Door::Invited(fd), &options, Deadline::after(Duration::from_secs(10)))
-        };
         let first = join(invitation.try_clone().unwrap()).unwrap();
         assert_eq!(join(invitation).unwrap_err().kind(), ErrorKind::Invalid);
         // Comes after whatever was said before.
@@ -387,12 +382,7 @@ mod tests {
         let broker = Broker::start("test", 3).unwrap();
         let mut nodes = met(&broker);
         // A third one, whose heap the first knows and passes.
-        let third = Membership::join(
-            Door::Invited(broker.invite().unwrap()),
-            &Options { heap: deck_segment::HeapOptions::of(deck_segment::default_bytes()) },
-            Deadline::after(Duration::from_secs(10)),
-        )
-        .unwrap();
+        let third = join(broker.invite().unwrap()).unwrap();
         let [one, other] = [0, 1].map(|node: usize| nodes[node].0.clone());
         let heap = third.heap().segment().as_fd().try_clone_to_owned().unwrap();
         known_heap(&one, third.number, third.seat, heap).unwrap();

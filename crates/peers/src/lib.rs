@@ -35,7 +35,7 @@ pub mod wire;
 
 pub use broker::Broker;
 pub use crowd::JobCrowd;
-pub use membership::{Asked, Door, Granted, Handler, Membership, Options};
+pub use membership::{Asked, Door, Granted, Handler, Membership};
 pub use names::{MailboxId, NAME_BYTES_MAX, NAMES_MAX, Names, RESERVED, check_mailbox_name, check_name};
 pub use notices::{Notice, Notices, Subject};
 pub use objects::{

@@ -36,13 +36,6 @@ pub use ring_requests::{Asked, Granted};
 use entering::{Entered, Welcomed, enter, leave_by};
 use ring_requests::RingRequests;
 
-/// What a node is like.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// Its heap.
-    pub heap: HeapOptions,
-}
-
 /// What the layer above makes of requests and deaths. Called on the control thread: must not block.
 pub trait Handler: Send + Sync {
     /// `peer` has cloned a mail box and asks for a ring; its credit line is at `credit` in its segment.
@@ -119,7 +112,7 @@ impl Membership {
     /// # Errors
     /// [`ErrorKind::Access`] if the job belongs to another user or network namespace, [`ErrorKind::NoMemory`],
     /// [`ErrorKind::Timeout`] if the broker does not answer, [`ErrorKind::NotInitialized`] in a forked child.
-    pub fn join(door: Door, options: &Options, deadline: Deadline) -> Result<Arc<Membership>> {
+    pub fn join(door: Door, heap: &HeapOptions, deadline: Deadline) -> Result<Arc<Membership>> {
         if fork::is_child() {
             return Err(Error::new(ErrorKind::NotInitialized, "joining from a forked child")
                 .with_remedy("execute a program in the child; it can join"));
@@ -133,7 +126,7 @@ impl Membership {
             barrier::use_real_fences();
         }
         let broker_node = if hosted.is_some() { u64::from(number.0) } else { broker_node };
-        let heap = HeapMemory::create(number, seat, &options.heap).inspect_err(|_| {
+        let heap = HeapMemory::create(number, seat, heap).inspect_err(|_| {
             leave_by(&socket);
         })?;
         let notices = Notices::create(number, table.segment(), heap.segment()).inspect_err(|_| {
