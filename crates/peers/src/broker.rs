@@ -4,11 +4,6 @@
 //! Under `deck run` it lives in the launcher; in a job that is joined by name it lives in one of the nodes, which listens
 //! on an abstract socket of the user. It has a thread of its own, asleep unless a node comes, goes, or wants to meet
 //! another. Messages never pass through it.
-//!
-//! A gone node is reclaimed in two steps, so that no buffer is freed under a message in flight:
-//! 1. *Gone* is told to all; each node takes over what the gone node had posted to it and answers *Adopted*.
-//! 2. When all have, *Reclaim* is told; each node forgets what the gone node held in its heap and answers *Reclaimed*.
-//!    Then the seat is free again.
 
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
@@ -18,13 +13,11 @@ use std::time::Duration;
 
 use deck_segment::Seat;
 use deck_sync::locks::lock;
-use deck_sync::{Deadline, Error, NodeId, Result, Service, point};
+use deck_sync::{Error, NodeId, Result, Service, point};
 use rustix::io::Errno;
 
 use crate::fork::ParentOnly;
-use crate::names::Names;
 use crate::namespace;
-use crate::objects::Objects;
 use crate::poll::Poll;
 use crate::socket::{Received, Socket, pair};
 use crate::table::Table;
@@ -32,8 +25,10 @@ use crate::watched::{Process, Watched};
 use crate::wire::{Frame, Refused};
 
 mod absent;
+mod departures;
 
 use absent::Absent;
+use departures::Departure;
 
 const STOP: u64 = 0;
 const LISTENER: u64 = 1;
@@ -68,16 +63,6 @@ impl Member {
         self.process = process.watched();
         has_ended
     }
-}
-
-/// A gone node on its way out.
-struct Departure {
-    seat: Seat,
-    /// Members that have not answered the present step yet.
-    awaited: Vec<u64>,
-    is_second_step: bool,
-    /// The process of a node that left and still holds buffers of others: they are forgotten when it ends.
-    keeper: Option<Absent>,
 }
 
 struct State {
@@ -185,6 +170,17 @@ impl Broker {
         self.shared.poll.watch(&listener, LISTENER)?;
         state.listener = Some(ParentOnly::new(listener));
         Ok(())
+    }
+
+    /// See `State::take_stock`.
+    pub(crate) fn take_stock(&self) {
+        self.shared.lock().take_stock();
+        crate::wakeup::ring(&self.shared.wake);
+    }
+
+    /// The nodes that have come (again) to this broker.
+    pub(crate) fn nodes(&self) -> Vec<NodeId> {
+        self.shared.lock().nodes()
     }
 }
 
@@ -390,17 +386,7 @@ impl State {
         let has_ended = member.watch(process, &self.poll, key);
         pass_listener(self.listener.as_ref(), &member.socket);
         let _ = member.socket.send(&Frame::Rejoined {}, None);
-        // What it has missed.
-        for (gone, departure) in &mut self.departures {
-            let seat = u64::from(departure.seat.0);
-            let lost = u64::from(self.table.state(*gone) == Some(crate::NodeState::Lost));
-            let frame = match departure.is_second_step {
-                false => Frame::Gone { number: u64::from(gone.0), seat, lost },
-                true => Frame::Reclaim { number: u64::from(gone.0), seat },
-            };
-            let _ = member.socket.send(&frame, None);
-            departure.awaited.push(key);
-        }
+        self.tell_departures(key);
         if has_ended {
             self.process_ended(key);
         }
@@ -482,77 +468,6 @@ impl State {
                 let _ = member.socket.send(frame, None);
             }
         }
-    }
-
-    /// Nothing more comes through this connection.
-    fn expect_no_answer(&mut self, key: u64) {
-        self.departures.values_mut().for_each(|departure| departure.awaited.retain(|other| *other != key));
-    }
-
-    fn depart(&mut self, key: u64, number: NodeId, is_lost: bool) {
-        self.expect_no_answer(key);
-        // Its seat may be another node's by now: then everything about it is settled.
-        let seat = self.table.seat_of(number).filter(|seat| self.table.node_on(*seat) == Some(number));
-        let Some(seat) = seat.filter(|_| !self.departures.contains_key(&number)) else { return self.advance() };
-        self.table.set_gone(number, is_lost);
-        let keeper = if self.table.keeps(seat) { self.absent(number, Deadline::NEVER) } else { None };
-        let lost = self.table.state(number) == Some(crate::NodeState::Lost);
-        let awaited = self.others();
-        let frame = Frame::Gone { number: u64::from(number.0), seat: u64::from(seat.0), lost: u64::from(lost) };
-        self.tell(&awaited, &frame);
-        self.departures.insert(number, Departure { seat, awaited, is_second_step: false, keeper });
-        self.advance();
-    }
-
-    fn answered(&mut self, key: u64, number: u64, is_second_step: bool) {
-        let Ok(number) = u32::try_from(number) else { return };
-        if let Some(departure) = self.departures.get_mut(&NodeId(number))
-            && departure.is_second_step == is_second_step
-        {
-            departure.awaited.retain(|other| *other != key);
-            self.advance();
-        }
-    }
-
-    /// Goes on with every departure that nobody has to answer for any more.
-    fn advance(&mut self) {
-        loop {
-            // Who has not come to this broker yet has taken nothing over either.
-            if self.is_taking_over || !self.absent.is_empty() {
-                return;
-            }
-            let ready = self
-                .departures
-                .iter()
-                .find(|(_, departure)| departure.awaited.is_empty() && departure.keeper.is_none());
-            let Some((number, departure)) = ready.map(|(number, departure)| (*number, departure.seat)) else { return };
-            let is_over = self.departures.get(&number).is_none_or(|departure| departure.is_second_step);
-            if is_over {
-                self.departures.remove(&number);
-                Names::new(&self.table).forget_writer(departure);
-                let is_lost = self.table.state(number) == Some(crate::NodeState::Lost);
-                Objects::new(&self.table).forget_seat(departure, number, is_lost);
-                self.table.free_seat(departure);
-            } else {
-                let awaited = self.others();
-                self.tell(&awaited, &Frame::Reclaim { number: u64::from(number.0), seat: u64::from(departure.0) });
-                self.departures
-                    .insert(number, Departure { seat: departure, awaited, is_second_step: true, keeper: None });
-            }
-        }
-    }
-}
-
-impl Broker {
-    /// See `State::take_stock`.
-    pub(crate) fn take_stock(&self) {
-        self.shared.lock().take_stock();
-        crate::wakeup::ring(&self.shared.wake);
-    }
-
-    /// The nodes that have come (again) to this broker.
-    pub(crate) fn nodes(&self) -> Vec<NodeId> {
-        self.shared.lock().nodes()
     }
 }
 
