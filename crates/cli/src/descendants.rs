@@ -10,6 +10,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
+use deck_peers::stat::fields_behind_name;
 use rustix::event::{PollFd, PollFlags};
 use rustix::process::{
     Pid, PidfdFlags, Signal, WaitOptions, WaitStatus, pidfd_open, pidfd_send_signal, set_child_subreaper,
@@ -107,9 +108,7 @@ fn stat(pid: i32) -> Option<Stat> {
 }
 
 fn parse_stat(line: &[u8]) -> Option<Stat> {
-    // The second field is the program's name in brackets, which may itself hold brackets and blanks.
-    let behind_name = line.iter().rposition(|&byte| byte == b')')? + 1;
-    let mut fields = str::from_utf8(&line[behind_name..]).ok()?.split_ascii_whitespace();
+    let mut fields = fields_behind_name(line)?;
     let state = fields.next()?;
     let parent = fields.next()?.parse().ok()?;
     // A process is there as long as one of its threads is, though its first one has ended.

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 
-use deck_peers::{Door, Granted, Handler, MailboxId, Membership, Options, Peer, Refused, check_mailbox_name, fork};
+use deck_peers::{Door, Granted, Handler, MailboxId, Membership, Peer, Refused, check_mailbox_name, fork};
 use deck_segment::layout::LINE;
 use deck_segment::{HeapMemory, Region};
 use deck_sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -66,8 +66,7 @@ impl Heaps for NodeShared {
 impl NodeShared {
     pub fn join(door: Door) -> Result<Arc<NodeShared>> {
         let settings = Settings::from_environment()?;
-        let options = Options { heap: settings.heap.clone() };
-        let membership = Membership::join(door, &options, Deadline::after(default_timeout()))?;
+        let membership = Membership::join(door, &settings.heap, Deadline::after(default_timeout()))?;
         let shared = Arc::new(NodeShared {
             budget: Budget::new(settings.budget_bytes),
             settings,

@@ -8,7 +8,7 @@ use std::task::{Context, Waker};
 use std::time::Duration;
 
 use deck_mudeck::{Door, ErrorKind, FOREVER, Node, select};
-use deck_peers::{MailboxId, Membership, Options};
+use deck_peers::{MailboxId, Membership};
 use deck_segment::HeapOptions;
 use deck_sync::Deadline;
 use job::{SOON, TRY, filled, job_of, wait_for_retriever, wait_until};
@@ -82,15 +82,15 @@ fn all_retrievers_of_a_closed_mail_box_end() {
 /// A member of the job that claims the name `name` and never answers anybody.
 fn silent_member(broker: &deck_peers::Broker, name: &str) -> std::sync::Arc<Membership> {
     let door = Door::Invited(broker.invite().unwrap());
-    let member = Membership::join(door, &Options { heap: HeapOptions::of(256 << 20) }, Deadline::after(SOON)).unwrap();
+    let member = Membership::join(door, &HeapOptions::of(256 << 20), Deadline::after(SOON)).unwrap();
     member.claim_name(name, MailboxId { owner: member.number(), index: 0, generation: 1 }).unwrap();
     member
 }
 
 /// True if the thread with this number sleeps in the kernel.
 fn is_asleep(thread: rustix::thread::Pid) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/self/task/{}/stat", thread.as_raw_nonzero())).unwrap();
-    stat.rsplit(')').next().unwrap().trim_start().starts_with('S')
+    let stat = std::fs::read(format!("/proc/self/task/{}/stat", thread.as_raw_nonzero())).unwrap();
+    deck_peers::stat::state_of(&stat) == Some('S')
 }
 
 #[test]

@@ -4,11 +4,6 @@
 //! Under `deck run` it lives in the launcher; in a job that is joined by name it lives in one of the nodes, which listens
 //! on an abstract socket of the user. It has a thread of its own, asleep unless a node comes, goes, or wants to meet
 //! another. Messages never pass through it.
-//!
-//! A gone node is reclaimed in two steps, so that no buffer is freed under a message in flight:
-//! 1. *Gone* is told to all; each node takes over what the gone node had posted to it and answers *Adopted*.
-//! 2. When all have, *Reclaim* is told; each node forgets what the gone node held in its heap and answers *Reclaimed*.
-//!    Then the seat is free again.
 
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
@@ -18,22 +13,22 @@ use std::time::Duration;
 
 use deck_segment::Seat;
 use deck_sync::locks::lock;
-use deck_sync::{Deadline, Error, ErrorKind, NodeId, Result, Service, point};
-use rustix::event::epoll;
+use deck_sync::{Error, NodeId, Result, Service, point};
 use rustix::io::Errno;
 
 use crate::fork::ParentOnly;
-use crate::names::Names;
 use crate::namespace;
-use crate::objects::Objects;
+use crate::poll::Poll;
 use crate::socket::{Received, Socket, pair};
 use crate::table::Table;
 use crate::watched::{Process, Watched};
 use crate::wire::{Frame, Refused};
 
 mod absent;
+mod departures;
 
 use absent::Absent;
+use departures::Departure;
 
 const STOP: u64 = 0;
 const LISTENER: u64 = 1;
@@ -61,27 +56,17 @@ struct Member {
 
 impl Member {
     /// It is the process that stands so in the job's table, whose end is watched. True if it has ended already: nobody tells that.
-    fn watch(&mut self, word: u64, epoll: &Arc<OwnedFd>, key: u64) -> bool {
+    fn watch(&mut self, word: u64, poll: &Arc<Poll>, key: u64) -> bool {
         self.word = word;
-        let process = Process::watch(word, epoll, key | PROCESS);
+        let process = Process::watch(word, poll, key | PROCESS);
         let has_ended = matches!(process, Process::Ended);
         self.process = process.watched();
         has_ended
     }
 }
 
-/// A gone node on its way out.
-struct Departure {
-    seat: Seat,
-    /// Members that have not answered the present step yet.
-    awaited: Vec<u64>,
-    is_second_step: bool,
-    /// The process of a node that left and still holds buffers of others: they are forgotten when it ends.
-    keeper: Option<Absent>,
-}
-
 struct State {
-    epoll: Arc<OwnedFd>,
+    poll: Arc<Poll>,
     /// Live nodes that have not come to this broker yet, after it took over.
     absent: BTreeMap<NodeId, Absent>,
     /// The broker has just taken over, and not everybody has come.
@@ -103,7 +88,7 @@ struct State {
 
 struct Shared {
     state: Mutex<State>,
-    epoll: Arc<OwnedFd>,
+    poll: Arc<Poll>,
     stop: OwnedFd,
     /// Another thread has changed something that the broker's waits for.
     wake: OwnedFd,
@@ -119,32 +104,24 @@ fn spare() -> [Option<OwnedFd>; 2] {
     [(); 2].map(|()| crate::wakeup::new().ok())
 }
 
-fn watch(epoll: &OwnedFd, fd: impl AsFd, key: u64) -> Result<()> {
-    let data = epoll::EventData::new_u64(key);
-    epoll::add(epoll, fd, data, epoll::EventFlags::IN)
-        .map_err(|errno| Error::system("watching a descriptor", errno.raw_os_error()))
-}
-
 impl Broker {
     /// Starts a broker for a new job that nobody can join uninvited; it expects `expected` nodes at least. Never blocks.
     ///
     /// # Errors
-    /// [`ErrorKind::NoMemory`] or [`ErrorKind::System`].
+    /// [`ErrorKind::NoMemory`](deck_sync::ErrorKind::NoMemory) or [`ErrorKind::System`](deck_sync::ErrorKind::System).
     pub fn start(job: &str, expected: u32) -> Result<Broker> {
         Broker::open(Table::create(job, expected)?)
     }
 
     /// Starts a broker for a job, new or not, that nobody can come to yet.
     pub(crate) fn open(table: Table) -> Result<Broker> {
-        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)
-            .map_err(|errno| Error::system("making an epoll", errno.raw_os_error()))?;
+        let poll = Arc::new(Poll::new()?);
         let stop = crate::wakeup::new()?;
         let wake = crate::wakeup::new()?;
-        watch(&epoll, &stop, STOP)?;
-        watch(&epoll, &wake, WAKE)?;
-        let epoll = Arc::new(epoll);
+        poll.watch(&stop, STOP)?;
+        poll.watch(&wake, WAKE)?;
         let state = State {
-            epoll: epoll.clone(),
+            poll: poll.clone(),
             absent: BTreeMap::new(),
             is_taking_over: false,
             table,
@@ -158,7 +135,7 @@ impl Broker {
             node: NO_NODE,
             network: namespace::network(),
         };
-        let shared = Arc::new(Shared { state: Mutex::new(state), epoll, stop, wake });
+        let shared = Arc::new(Shared { state: Mutex::new(state), poll, stop, wake });
         let serving = shared.clone();
         let thread = Service::Broker.start(move || serving.serve())?;
         Ok(Broker { shared, thread: Some(thread) })
@@ -167,13 +144,12 @@ impl Broker {
     /// A socket for one process to join through, close-on-exec: the launcher lets exactly one child inherit it.
     ///
     /// # Errors
-    /// [`ErrorKind::System`].
+    /// [`ErrorKind::System`](deck_sync::ErrorKind::System).
     pub fn invite(&self) -> Result<OwnedFd> {
         let (ours, theirs) = pair()?;
         let mut state = self.shared.lock();
         let invitation = state.invited.len();
-        let added = state.add(ours, Some(invitation));
-        added.map_err(|_| Error::new(ErrorKind::System, "watching a descriptor"))?;
+        state.add(ours, Some(invitation)).map_err(|(_, error)| error)?;
         state.invited.push(None);
         // The other end belongs to a program that knows nothing of our non-blocking habit until DECK takes it over.
         Ok(theirs)
@@ -191,9 +167,20 @@ impl Broker {
         let mut state = self.shared.lock();
         state.is_taking_over = is_taking_over;
         state.node = u64::from(node.0);
-        watch(&self.shared.epoll, &listener, LISTENER)?;
+        self.shared.poll.watch(&listener, LISTENER)?;
         state.listener = Some(ParentOnly::new(listener));
         Ok(())
+    }
+
+    /// See `State::take_stock`.
+    pub(crate) fn take_stock(&self) {
+        self.shared.lock().take_stock();
+        crate::wakeup::ring(&self.shared.wake);
+    }
+
+    /// The nodes that have come (again) to this broker.
+    pub(crate) fn nodes(&self) -> Vec<NodeId> {
+        self.shared.lock().nodes()
     }
 }
 
@@ -215,25 +202,18 @@ impl Shared {
     }
 
     fn serve(&self) {
-        let mut events = Vec::with_capacity(64);
+        let mut keys = Vec::new();
         let mut is_backed_up = false;
         loop {
-            events.clear();
-            let space = rustix::buffer::spare_capacity(&mut events);
             // Frames for somebody who did not read wait to be sent, and who went without a word may come again.
             let send = is_backed_up.then_some(SEND_EVERY);
-            let timeout = send.into_iter().chain(self.lock().next_look()).min().map(|timeout| {
-                let (tv_sec, tv_nsec) = (timeout.as_secs() as i64, i64::from(timeout.subsec_nanos()));
-                rustix::event::Timespec { tv_sec, tv_nsec }
-            });
-            if let Err(errno) = epoll::wait(&*self.epoll, space, timeout.as_ref())
-                && errno != rustix::io::Errno::INTR
-            {
+            let timeout = send.into_iter().chain(self.lock().next_look()).min();
+            if self.poll.wait(&mut keys, timeout).is_err() {
                 return;
             }
             let mut state = self.lock();
-            for event in &events {
-                match event.data.u64() {
+            for key in &keys {
+                match *key {
                     STOP => return,
                     WAKE => crate::wakeup::hush(&self.wake),
                     LISTENER => state.accept(),
@@ -245,7 +225,7 @@ impl Shared {
                 }
             }
             // What came in the meantime comes first.
-            if events.is_empty() {
+            if keys.is_empty() {
                 state.look_after_the_absent();
             }
             is_backed_up = state.members.values().fold(false, |is_backed_up, member| {
@@ -258,16 +238,16 @@ impl Shared {
 
 impl State {
     /// # Errors
-    /// The connection, if it cannot be watched.
-    fn add(&mut self, fd: OwnedFd, invitation: Option<usize>) -> Result<u64, OwnedFd> {
+    /// The connection, and why it cannot be watched.
+    fn add(&mut self, fd: OwnedFd, invitation: Option<usize>) -> Result<(), (OwnedFd, Error)> {
         let key = self.next;
         self.next += 1;
-        if watch(&self.epoll, &fd, key).is_err() {
-            return Err(fd);
+        if let Err(error) = self.poll.watch(&fd, key) {
+            return Err((fd, error));
         }
         let socket = Arc::new(Socket::new(fd));
         self.members.insert(key, Member { socket, node: None, process: None, word: 0, attempt: 0, invitation });
-        Ok(key)
+        Ok(())
     }
 
     fn accept(&mut self) {
@@ -293,7 +273,7 @@ impl State {
         if !is_ours {
             return turn_away(fd, Refused::User);
         }
-        if let Err(fd) = self.add(fd, None) {
+        if let Err((fd, _)) = self.add(fd, None) {
             self.have_no_descriptor_for(fd);
         }
     }
@@ -374,7 +354,7 @@ impl State {
                 if let Some(place) = member.invitation.and_then(|invitation| self.invited.get_mut(invitation)) {
                     *place = Some(number);
                 }
-                let has_ended = member.watch(process, &self.epoll, key);
+                let has_ended = member.watch(process, &self.poll, key);
                 let (number, seat) = (u64::from(number.0), u64::from(seat.0));
                 pass_listener(self.listener.as_ref(), &member.socket);
                 point("broker/seated");
@@ -407,20 +387,10 @@ impl State {
         let Some(member) = self.members.get_mut(&key) else { return };
         member.node = Some((number, seat));
         member.attempt = attempt;
-        let has_ended = member.watch(process, &self.epoll, key);
+        let has_ended = member.watch(process, &self.poll, key);
         pass_listener(self.listener.as_ref(), &member.socket);
         let _ = member.socket.send(&Frame::Rejoined {}, None);
-        // What it has missed.
-        for (gone, departure) in &mut self.departures {
-            let seat = u64::from(departure.seat.0);
-            let lost = u64::from(self.table.state(*gone) == Some(crate::NodeState::Lost));
-            let frame = match departure.is_second_step {
-                false => Frame::Gone { number: u64::from(gone.0), seat, lost },
-                true => Frame::Reclaim { number: u64::from(gone.0), seat },
-            };
-            let _ = member.socket.send(&frame, None);
-            departure.awaited.push(key);
-        }
+        self.tell_departures(key);
         if has_ended {
             self.process_ended(key);
         }
@@ -504,77 +474,6 @@ impl State {
                 let _ = member.socket.send(frame, None);
             }
         }
-    }
-
-    /// Nothing more comes through this connection.
-    fn expect_no_answer(&mut self, key: u64) {
-        self.departures.values_mut().for_each(|departure| departure.awaited.retain(|other| *other != key));
-    }
-
-    fn depart(&mut self, key: u64, number: NodeId, is_lost: bool) {
-        self.expect_no_answer(key);
-        // Its seat may be another node's by now: then everything about it is settled.
-        let seat = self.table.seat_of(number).filter(|seat| self.table.node_on(*seat) == Some(number));
-        let Some(seat) = seat.filter(|_| !self.departures.contains_key(&number)) else { return self.advance() };
-        self.table.set_gone(number, is_lost);
-        let keeper = if self.table.keeps(seat) { self.absent(number, Deadline::NEVER) } else { None };
-        let lost = self.table.state(number) == Some(crate::NodeState::Lost);
-        let awaited = self.others();
-        let frame = Frame::Gone { number: u64::from(number.0), seat: u64::from(seat.0), lost: u64::from(lost) };
-        self.tell(&awaited, &frame);
-        self.departures.insert(number, Departure { seat, awaited, is_second_step: false, keeper });
-        self.advance();
-    }
-
-    fn answered(&mut self, key: u64, number: u64, is_second_step: bool) {
-        let Ok(number) = u32::try_from(number) else { return };
-        if let Some(departure) = self.departures.get_mut(&NodeId(number))
-            && departure.is_second_step == is_second_step
-        {
-            departure.awaited.retain(|other| *other != key);
-            self.advance();
-        }
-    }
-
-    /// Goes on with every departure that nobody has to answer for any more.
-    fn advance(&mut self) {
-        loop {
-            // Who has not come to this broker yet has taken nothing over either.
-            if self.is_taking_over || !self.absent.is_empty() {
-                return;
-            }
-            let ready = self
-                .departures
-                .iter()
-                .find(|(_, departure)| departure.awaited.is_empty() && departure.keeper.is_none());
-            let Some((number, departure)) = ready.map(|(number, departure)| (*number, departure.seat)) else { return };
-            let is_over = self.departures.get(&number).is_none_or(|departure| departure.is_second_step);
-            if is_over {
-                self.departures.remove(&number);
-                Names::new(&self.table).forget_writer(departure);
-                let is_lost = self.table.state(number) == Some(crate::NodeState::Lost);
-                Objects::new(&self.table).forget_seat(departure, number, is_lost);
-                self.table.free_seat(departure);
-            } else {
-                let awaited = self.others();
-                self.tell(&awaited, &Frame::Reclaim { number: u64::from(number.0), seat: u64::from(departure.0) });
-                self.departures
-                    .insert(number, Departure { seat: departure, awaited, is_second_step: true, keeper: None });
-            }
-        }
-    }
-}
-
-impl Broker {
-    /// See `State::take_stock`.
-    pub(crate) fn take_stock(&self) {
-        self.shared.lock().take_stock();
-        crate::wakeup::ring(&self.shared.wake);
-    }
-
-    /// The nodes that have come (again) to this broker.
-    pub(crate) fn nodes(&self) -> Vec<NodeId> {
-        self.shared.lock().nodes()
     }
 }
 

@@ -1,25 +1,26 @@
-//! The control thread of a node: asleep in epoll until another node wants something or is gone.
+//! The control thread of a node: asleep until another node wants something or is gone.
 
 use std::collections::BTreeSet;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use deck_segment::Seat;
 use deck_sync::atomic::Ordering;
 use deck_sync::locks::{lock, read, write};
-use deck_sync::{Deadline, Error, ErrorKind, NodeId, Result, barrier, point};
-use rustix::event::{Timespec, epoll};
+use deck_sync::{Deadline, NodeId, Result};
 
 use crate::fork::ParentOnly;
-use crate::membership::{Granted, Membership};
+use crate::membership::Membership;
 use crate::peer::Peer;
+use crate::poll::Poll;
 use crate::socket::{Received, Socket};
 use crate::strangers::Strangers;
-use crate::wire::{Frame, Refused};
-use crate::{process, wakeup};
+use crate::wakeup;
+use crate::wire::Frame;
 
 mod heaps;
+mod peers;
 mod take_over;
 
 use heaps::pass_heap;
@@ -40,12 +41,10 @@ const TICK_LAST: Duration = Duration::from_secs(1);
 /// How often a node looks for the new broker, and how long the new broker waits for all to come.
 const LOOK_FOR_BROKER: Duration = Duration::from_millis(5);
 const TAKE_STOCK_AFTER: Duration = Duration::from_millis(500);
-/// Questions of peers whose heaps there is no room for, at most.
-const PUT_OFF_MAX: usize = 4096;
 
 pub struct Control {
     membership: Weak<Membership>,
-    epoll: OwnedFd,
+    poll: Poll,
     /// Time between two ticks and when the next one is due, `None` while there are no duties.
     tick: Option<(Duration, Deadline)>,
     /// The broker is gone and the new one has not answered.
@@ -70,11 +69,9 @@ pub struct Control {
 
 impl Control {
     pub fn new(membership: &Arc<Membership>) -> Result<Control> {
-        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)
-            .map_err(|errno| Error::system("making an epoll", errno.raw_os_error()))?;
         let control = Control {
             membership: Arc::downgrade(membership),
-            epoll,
+            poll: Poll::new()?,
             tick: None,
             is_orphan: false,
             asked_broker: None,
@@ -88,30 +85,17 @@ impl Control {
             unanswered: BTreeSet::new(),
             put_off: Vec::new(),
         };
-        control.watch(&membership.wake, WAKE)?;
-        let broker = lock(&membership.broker).clone();
-        control.watch(broker.as_fd(), BROKER)?;
+        control.poll.watch(&membership.wake, WAKE)?;
+        control.poll.watch(membership.broker(), BROKER)?;
         Ok(control)
-    }
-
-    fn watch(&self, fd: impl AsFd, key: u64) -> Result<()> {
-        epoll::add(&self.epoll, fd, epoll::EventData::new_u64(key), epoll::EventFlags::IN)
-            .map_err(|errno| Error::system("watching a descriptor", errno.raw_os_error()))
     }
 
     /// Runs until the node has left.
     pub fn run(mut self) {
-        let mut events = Vec::with_capacity(64);
+        let mut keys = Vec::new();
         let mut timeout = None;
         loop {
-            events.clear();
-            let space = rustix::buffer::spare_capacity(&mut events);
-            let timespec = timeout.map(|timeout: Duration| Timespec {
-                tv_sec: timeout.as_secs() as i64,
-                tv_nsec: i64::from(timeout.subsec_nanos()),
-            });
-            let waited = epoll::wait(&self.epoll, space, timespec.as_ref());
-            if waited.is_err_and(|errno| errno != rustix::io::Errno::INTR) {
+            if self.poll.wait(&mut keys, timeout).is_err() {
                 return;
             }
             let Some(membership) = self.membership.upgrade() else { return };
@@ -119,8 +103,8 @@ impl Control {
                 return;
             }
             let mut is_poked = false;
-            for event in &events {
-                match event.data.u64() {
+            for key in &keys {
+                match *key {
                     WAKE => {
                         wakeup::hush(&membership.wake);
                         is_poked = true;
@@ -128,7 +112,7 @@ impl Control {
                     BROKER => self.serve_broker(&membership),
                     key if key & STRANGER != 0 => {
                         let node = NodeId((key & !STRANGER) as u32);
-                        self.strangers.forget(node, &self.epoll);
+                        self.strangers.forget(node, &self.poll);
                         self.stranger_ended(&membership, node);
                     }
                     key if key & PROCESS != 0 => self.process_ended(&membership, key & !PROCESS),
@@ -172,14 +156,14 @@ impl Control {
                 at_latest(left.max(Duration::from_millis(1)));
             }
         }
-        let broker = lock(&membership.broker).clone();
+        let broker = membership.broker();
         if broker.is_backed_up() && broker.send_waiting() {
             at_latest(TICK_FIRST);
         }
         if let Some(left) = self.ask_for_the_missing(membership) {
             at_latest(left);
         }
-        for node in self.strangers.look(membership, &self.epoll, STRANGER) {
+        for node in self.strangers.look(membership, &self.poll, STRANGER) {
             self.stranger_ended(membership, node);
         }
         if self.is_orphan && self.ask_broker_at.has_passed() {
@@ -202,13 +186,13 @@ impl Control {
     }
 
     fn serve_broker(&mut self, membership: &Arc<Membership>) {
-        let broker = lock(&membership.broker).clone();
+        let broker = membership.broker();
         loop {
             match broker.receive() {
                 Received::Nothing => return,
                 Received::Frame(frame, passed) => self.handle_broker(membership, &broker, frame, passed),
                 Received::End | Received::Nonsense => {
-                    let _ = epoll::delete(&self.epoll, broker.as_fd());
+                    self.poll.forget(&broker);
                     if std::mem::take(&mut self.is_refused) {
                         // It lives, and has no descriptor for this node now: it is asked again.
                         (self.asked_broker, self.ask_broker_at) = (None, Deadline::after(ASK_EVERY));
@@ -228,10 +212,11 @@ impl Control {
         match frame {
             Frame::Introduce { peer, seat } => {
                 let known = u32::try_from(peer).ok().zip(u16::try_from(seat).ok());
-                if let (Some((peer, seat)), Some(fd)) = (known, passed)
-                    && usize::from(seat) < Seat::COUNT
-                {
-                    self.introduced(membership, NodeId(peer), Seat(seat), fd);
+                match (known.filter(|(_, seat)| usize::from(*seat) < Seat::COUNT), passed) {
+                    (Some((peer, seat)), Some(fd)) => self.introduced(membership, NodeId(peer), Seat(seat), fd),
+                    // This process has no descriptor for it now.
+                    (Some((peer, _)), None) => was_not_introduced(membership, NodeId(peer)),
+                    _ => {}
                 }
             }
             Frame::Listener {} => {
@@ -246,9 +231,8 @@ impl Control {
             Frame::Gone { number, seat, lost } => {
                 let Ok(number) = u32::try_from(number) else { return };
                 if membership.table.is_live(NodeId(number)) {
-                    if let Some(peer) = lock(&membership.peers).get(&NodeId(number)) {
-                        peer.was_not_introduced();
-                    }
+                    // The broker's process has no descriptors for it now.
+                    was_not_introduced(membership, NodeId(number));
                     return;
                 }
                 // What it said to us before comes first: the heaps of what it had posted, and its bye.
@@ -296,253 +280,45 @@ impl Control {
             return;
         }
         let Some(socket) = peer.socket() else { return };
-        let _ = self.watch(socket.as_fd(), PEERS + u64::from(number.0));
+        let _ = self.poll.watch(socket, PEERS + u64::from(number.0));
         pass_heap(membership, &peer, membership.number);
-    }
-
-    fn peer(&self, membership: &Membership, key: u64) -> Option<Arc<Peer>> {
-        let number = NodeId(u32::try_from(key - PEERS).ok()?);
-        lock(&membership.peers).get(&number).cloned()
-    }
-
-    fn serve_peer(&mut self, membership: &Arc<Membership>, key: u64) {
-        let Some(peer) = self.peer(membership, key) else { return };
-        let Some(socket) = peer.socket() else { return };
-        while peer.gone().is_none() {
-            match socket.receive() {
-                Received::Nothing => return,
-                Received::Frame(frame, passed) => {
-                    if self.handle_peer(membership, &peer, frame, passed).is_err() {
-                        // It does not speak our language: as good as gone for us, whatever it is for others.
-                        let _ = epoll::delete(&self.epoll, socket.as_fd());
-                        self.peer_gone(membership, peer.number(), true);
-                        return;
-                    }
-                }
-                Received::End | Received::Nonsense => {
-                    let _ = epoll::delete(&self.epoll, socket.as_fd());
-                    if !peer.is_connected() {
-                        // The other end was never taken up: its broker died in between. Whoever needs it asks again.
-                        lock(&membership.peers).remove(&peer.number());
-                        let _ = epoll::delete(&self.epoll, socket.as_fd());
-                        peer.set_gone(true);
-                        return;
-                    }
-                    self.connection_ended(membership, &peer);
-                    return;
-                }
-            }
-        }
-    }
-
-    fn process_ended(&mut self, membership: &Arc<Membership>, key: u64) {
-        let Some(peer) = self.peer(membership, key) else { return };
-        // What it said before it ended comes first.
-        self.serve_peer(membership, key);
-        self.connection_ended(membership, &peer);
-    }
-
-    /// The process of a node has ended that was not met, or not when its process was first watched.
-    fn stranger_ended(&mut self, membership: &Arc<Membership>, node: NodeId) {
-        let key = PEERS + u64::from(node.0);
-        if self.peer(membership, key).is_some() {
-            self.process_ended(membership, key);
-        } else {
-            membership.table.set_gone(node, true);
-            membership.shares.sweep();
-        }
-    }
-
-    /// A peer that will not be heard of any more: it has left, if it said so to us or in the table, or died. Except when it is
-    /// this node that leaves: the others close their ends because of that, and are not gone.
-    fn connection_ended(&mut self, membership: &Arc<Membership>, peer: &Peer) {
-        // SeqCst: leaving sets it before it says so to anybody.
-        if peer.gone().is_none() && !membership.has_left.load(Ordering::SeqCst) {
-            membership.table.set_gone(peer.number(), !peer.has_said_bye());
-            let is_lost = membership.table.state(peer.number()) != Some(crate::NodeState::Left);
-            self.peer_gone(membership, peer.number(), is_lost);
-        }
-    }
-
-    fn handle_peer(
-        &mut self,
-        membership: &Arc<Membership>,
-        peer: &Arc<Peer>,
-        frame: Frame,
-        passed: Option<OwnedFd>,
-    ) -> Result<()> {
-        let handler = membership.handler();
-        match frame {
-            Frame::Hello { number, seat, process } => {
-                if number != u64::from(peer.number().0) || seat != u64::from(peer.seat().0) {
-                    return Err(Error::new(ErrorKind::Corrupt, "it says it is another node").with_peer(peer.number()));
-                }
-                let heap = self.passed_heap(membership, peer, (peer.number(), peer.seat()), passed)?;
-                // Or it was asked twice.
-                let Some(heap) = heap.filter(|_| peer.heap().is_none()) else { return Ok(()) };
-                peer.set_heap(heap);
-                if membership.table.needs_fences() {
-                    barrier::use_real_fences();
-                }
-                self.watch_process(peer, process);
-                peer.set_connected();
-                for (_, frame) in self.put_off.extract_if(.., |(from, _)| *from == peer.number()).collect::<Vec<_>>() {
-                    self.handle_peer(membership, peer, frame, None)?;
-                }
-            }
-            Frame::RingRequest { .. } if peer.heap().is_none() && self.put_off.len() < PUT_OFF_MAX => {
-                self.put_off.push((peer.number(), frame));
-            }
-            Frame::RingRequest { request, mailbox, generation, credit } => {
-                let known = u32::try_from(mailbox).ok().zip(u32::try_from(generation).ok());
-                let granted = match (handler, known) {
-                    (Some(handler), Some((mailbox, generation))) => {
-                        handler.ring_requested(peer, mailbox, generation, credit)
-                    }
-                    _ => Err(Refused::Nonsense),
-                };
-                point("clone/granting");
-                let answer = match granted {
-                    Ok(Granted { ring, messages, bytes, area_lines, place, bell, event }) => {
-                        Frame::RingGrant { request, ring, messages, bytes, area_lines, place, bell, event }
-                    }
-                    Err(reason) => Frame::RingRefuse { request, reason: reason as u64 },
-                };
-                let _ = peer.send(&answer);
-            }
-            Frame::RingGrant { request, ring, messages, bytes, area_lines, place, bell, event } => {
-                let granted = Granted { ring, messages, bytes, area_lines, place, bell, event };
-                if !answer(membership, peer, request, Ok(granted)) {
-                    // Whoever asked has given up: nothing was or will be posted through this ring.
-                    let _ = peer.send(&Frame::RingEnded { ring, tail: 0 });
-                }
-            }
-            Frame::RingRefuse { request, reason } => {
-                let error = match Refused::from_word(reason) {
-                    Refused::Closed => Error::new(ErrorKind::Closed, "the mail box was closed"),
-                    Refused::Full => Error::new(ErrorKind::NoMemory, "the mail box has as many rings as it can have"),
-                    Refused::NoMemory => {
-                        Error::new(ErrorKind::NoMemory, "the owner of the mail box has no memory for a ring")
-                    }
-                    other => {
-                        Error::new(ErrorKind::Corrupt, format!("the owner of the mail box refused a ring ({other:?})"))
-                    }
-                };
-                answer(membership, peer, request, Err(error));
-            }
-            Frame::RingClose { ring } => {
-                if let Some(handler) = handler {
-                    let tail = handler.ring_closed(peer.number(), ring);
-                    let _ = peer.send(&Frame::RingEnded { ring, tail: u64::from(tail) });
-                }
-            }
-            Frame::RoomWanted { ring } => {
-                if let Some(handler) = handler {
-                    handler.room_wanted(peer.number(), ring);
-                }
-            }
-            Frame::RingEnded { ring, tail } => {
-                if let (Some(handler), Ok(tail)) = (handler, u32::try_from(tail)) {
-                    handler.ring_ended(peer.number(), ring, tail);
-                }
-            }
-            Frame::Heap { number, seat } => {
-                let known = u32::try_from(number).ok().zip(u16::try_from(seat).ok());
-                if let Some((number, seat)) = known {
-                    let (number, seat) = (NodeId(number), Seat(seat));
-                    if number != membership.number
-                        && self.passed_heap(membership, peer, (number, seat), passed)?.is_none()
-                    {
-                        return Ok(());
-                    }
-                    if !membership.table.is_live(number) {
-                        write(&membership.heaps).keep(number);
-                    }
-                    if let Some(handler) = handler {
-                        handler.heap_introduced();
-                    }
-                }
-            }
-            Frame::HeapWanted { number } => {
-                if let Ok(number) = u32::try_from(number) {
-                    pass_heap(membership, peer, NodeId(number));
-                }
-            }
-            Frame::SegmentMake { .. }
-            | Frame::SegmentOpen { .. }
-            | Frame::SegmentMade { .. }
-            | Frame::SegmentGrant { .. }
-            | Frame::SegmentRefuse { .. }
-            | Frame::SegmentRelease { .. } => membership.serve_segments(peer, frame, passed),
-            Frame::Ping { count } => drop(peer.send(&Frame::Pong { count })),
-            Frame::Pong { .. } => peer.answered(),
-            Frame::Bye {} => peer.set_said_bye(),
-            _ => {}
-        }
-        Ok(())
-    }
-
-    fn watch_process(&self, peer: &Peer, word: u64) {
-        if let Some(process) = process::open_here(word)
-            && let Some(process) = peer.set_process(process)
-        {
-            let _ = self.watch(process, (PEERS + u64::from(peer.number().0)) | PROCESS);
-        }
-    }
-
-    fn peer_gone(&mut self, membership: &Arc<Membership>, number: NodeId, is_lost: bool) {
-        let peer = lock(&membership.peers).get(&number).cloned();
-        let Some(peer) = peer.filter(|peer| peer.set_gone(is_lost)) else { return };
-        self.put_off.retain(|(from, _)| *from != number);
-        // Both stay readable for ever; the descriptors live as long as anybody has a clone of its mail boxes.
-        if let Some(socket) = peer.socket() {
-            let _ = epoll::delete(&self.epoll, socket.as_fd());
-        }
-        if let Some(process) = peer.process() {
-            let _ = epoll::delete(&self.epoll, process);
-        }
-        membership.shares.sweep();
-        membership.shares.wake_those_who_asked(number);
-        let Some(handler) = membership.handler() else { return };
-        handler.peer_gone(number, is_lost);
-        let requests: Vec<_> = lock(&membership.requests).values().cloned().collect();
-        requests.iter().filter(|request| request.peer == number).for_each(|request| request.answered.notify());
     }
 }
 
-/// False if nobody waits for this answer any more.
-fn answer(membership: &Membership, peer: &Peer, request: u64, answer: Result<Granted>) -> bool {
-    let requests = lock(&membership.requests);
-    let Some(request) = requests.get(&request).filter(|request| request.peer == peer.number()) else { return false };
-    let _ = request.answer.set(answer);
-    request.answered.notify();
-    true
+/// Whoever waits to meet `node` asks again.
+fn was_not_introduced(membership: &Membership, node: NodeId) {
+    let peer = lock(&membership.peers).get(&node).cloned();
+    if let Some(peer) = peer {
+        peer.was_not_introduced();
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::os::fd::AsFd;
     use std::time::Instant;
+
+    use deck_segment::HeapOptions;
+    use deck_sync::ErrorKind;
 
     use super::*;
     use crate::broker::Broker;
-    use crate::membership::{Door, Options};
+    use crate::membership::Door;
+
+    fn join(invitation: OwnedFd) -> Result<Arc<Membership>> {
+        let heap = HeapOptions::of(deck_segment::default_bytes());
+        Membership::join(Door::Invited(invitation), &heap, Deadline::after(Duration::from_secs(10)))
+    }
 
     /// Two nodes that have met, and their control threads' work, which this thread does.
     fn met(broker: &Broker) -> [(Arc<Membership>, Control); 2] {
         let mut nodes = [(); 2].map(|()| {
-            let door = Door::Invited(broker.invite().unwrap());
-            let deadline = Deadline::after(Duration::from_secs(10));
-            let membership = Membership::join(
-                door,
-                &Options { heap: deck_segment::HeapOptions::of(deck_segment::default_bytes()) },
-                deadline,
-            )
-            .unwrap();
+            let membership = join(broker.invite().unwrap()).unwrap();
             let control = Control::new(&membership).unwrap();
             (membership, control)
         });
         let numbers = [nodes[0].0.number, nodes[1].0.number];
-        nodes[0].0.broker.lock().unwrap().send(&Frame::Connect { to: u64::from(numbers[1].0) }, None).unwrap();
+        nodes[0].0.broker().send(&Frame::Connect { to: u64::from(numbers[1].0) }, None).unwrap();
         let began = Instant::now();
         while !nodes.iter().all(|(node, _)| node.peers.lock().unwrap().values().any(|peer| peer.is_connected())) {
             assert!(began.elapsed() < Duration::from_secs(10), "they do not meet");
@@ -604,10 +380,6 @@ mod tests {
     fn who_is_refused_a_place_that_is_taken_drives_nobody_out() {
         let broker = Broker::start("test", 2).unwrap();
         let invitation = broker.invite().unwrap();
-        let join = |fd: OwnedFd| {
-            let options = Options { heap: deck_segment::HeapOptions::of(deck_segment::default_bytes()) };
-            Membership::join(Door::Invited(fd), &options, Deadline::after(Duration::from_secs(10)))
-        };
         let first = join(invitation.try_clone().unwrap()).unwrap();
         assert_eq!(join(invitation).unwrap_err().kind(), ErrorKind::Invalid);
         // Comes after whatever was said before.
@@ -620,12 +392,7 @@ mod tests {
         let broker = Broker::start("test", 3).unwrap();
         let mut nodes = met(&broker);
         // A third one, whose heap the first knows and passes.
-        let third = Membership::join(
-            Door::Invited(broker.invite().unwrap()),
-            &Options { heap: deck_segment::HeapOptions::of(deck_segment::default_bytes()) },
-            Deadline::after(Duration::from_secs(10)),
-        )
-        .unwrap();
+        let third = join(broker.invite().unwrap()).unwrap();
         let [one, other] = [0, 1].map(|node: usize| nodes[node].0.clone());
         let heap = third.heap().segment().as_fd().try_clone_to_owned().unwrap();
         write(&one.heaps).enter(third.number, third.seat, heap, one.seat).unwrap();

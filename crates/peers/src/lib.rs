@@ -22,10 +22,12 @@ mod objects;
 pub mod observe;
 mod peer;
 mod pledges;
+mod poll;
 mod process;
 mod rendezvous;
 mod shares;
 mod socket;
+pub mod stat;
 mod strangers;
 mod table;
 mod wakeup;
@@ -34,7 +36,7 @@ pub mod wire;
 
 pub use broker::Broker;
 pub use crowd::JobCrowd;
-pub use membership::{Asked, Door, Granted, Handler, Membership, Options};
+pub use membership::{Asked, Door, Granted, Handler, Membership};
 pub use names::{MailboxId, NAME_BYTES_MAX, NAMES_MAX, Names, RESERVED, check_mailbox_name, check_name};
 pub use notices::{Notice, Notices, Subject};
 pub use objects::{

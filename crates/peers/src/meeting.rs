@@ -9,11 +9,15 @@ use deck_sync::{About, Deadline, Error, ErrorKind, Goal, Interrupted, NodeId, Re
 
 use crate::membership::{Membership, Until, left, lost};
 use crate::peer::{Depending, Peer};
+use crate::poll;
 use crate::table::NodeState;
 use crate::wire::Frame;
 
 /// An introduction takes no longer if the broker runs. After that somebody may have died of whom it has not told.
 const INTRODUCED_WITHIN: Duration = Duration::from_millis(200);
+
+/// Before an introduction that failed is asked for again.
+const ASK_AGAIN_AFTER: Duration = Duration::from_millis(20);
 
 impl Membership {
     /// Meets `node`: introduced by the broker if the two have not met yet.
@@ -26,14 +30,14 @@ impl Membership {
             let Some(seat) = seat else { return Err(self.gone(node)) };
             let peer = lock(&self.peers).entry(node).or_insert_with(|| Peer::new(node, seat)).clone();
             if !peer.is_connected() {
-                let broker = lock(&self.broker).clone();
-                peer.ask_for_it(|| broker.send(&Frame::Connect { to: u64::from(node.0) }, None));
+                peer.ask_for_it(|| self.broker().send(&Frame::Connect { to: u64::from(node.0) }, None));
             }
             let _depending = self.depend(&peer);
             // Whoever has met a node hears of its end; of one that was not met the table tells.
             let is_over = || {
                 let is_gone = peer.gone().is_some() || !self.table.is_live(node);
-                (peer.is_connected() || is_gone || self.has_left.load(Ordering::Relaxed)).then_some(())
+                let is_over = peer.is_connected() || is_gone || !peer.is_asked_for();
+                (is_over || self.has_left.load(Ordering::Relaxed)).then_some(())
             };
             let mut until = Until(is_over, About::new(Goal::Meeting, "").on(node));
             let events = [peer.changed(), self.table.changed()];
@@ -47,8 +51,16 @@ impl Membership {
             }
             match waited {
                 Ok(()) if peer.is_connected() => return Ok(peer),
+                Ok(()) if self.has_left() => return Err(self.gone(node)),
+                // For want of descriptors, here or there: in a moment there may be some.
+                Ok(()) if !peer.is_asked_for() && peer.gone().is_none() => {
+                    if deadline.has_passed() {
+                        return Err(self.interrupted(Interrupted::Deadline, "meeting it", &peer));
+                    }
+                    poll::pause(deadline.remaining().map_or(ASK_AGAIN_AFTER, |left| left.min(ASK_AGAIN_AFTER)));
+                }
                 // The broker died between telling the one and the other: the introduction is asked for again.
-                Ok(()) if !self.has_left() && !self.knows(&peer) && self.table.is_live(node) => continue,
+                Ok(()) if !self.knows(&peer) && self.table.is_live(node) => {}
                 Ok(()) => return Err(self.gone(node)),
                 Err(interrupted) => return Err(self.interrupted(interrupted, "meeting it", &peer)),
             }

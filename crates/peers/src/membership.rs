@@ -1,6 +1,6 @@
 //! One node's place in a job.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, OnceLock, RwLock, Weak};
 use std::thread::JoinHandle;
@@ -9,8 +9,7 @@ use deck_segment::{HeapMemory, HeapOptions, Seat};
 use deck_sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use deck_sync::locks::{lock, read, write};
 use deck_sync::{
-    About, Crowd, Deadline, Error, ErrorKind, Event, Goal, Interrupted, NodeId, Result, Service, Waiting, barrier,
-    point,
+    About, Crowd, Deadline, Error, ErrorKind, Goal, Interrupted, NodeId, Result, Service, Waiting, barrier, point,
 };
 
 use crate::broker::Broker;
@@ -23,51 +22,20 @@ use crate::objects::{Objects, Opened};
 use crate::peer::Peer;
 use crate::pledges::Pledges;
 use crate::shares::Shares;
-use crate::socket::{Received, Socket};
+use crate::socket::Socket;
 use crate::strangers::Wanted;
 use crate::table::{NodeState, Table};
 use crate::wire::{Frame, Refused};
-use crate::{fork, namespace, process, rendezvous, wakeup};
+use crate::{fork, stat, wakeup};
 
-/// Before a node that was turned away by the end of a connection asks again. Too long is a late start, too short keeps a core busy.
-const AGAIN_AFTER: rustix::event::Timespec = rustix::event::Timespec { tv_sec: 0, tv_nsec: 5_000_000 };
+mod entering;
+mod ring_requests;
 
-/// How a process comes into its job.
-#[derive(Debug)]
-pub enum Door {
-    /// A job of one node.
-    Alone,
-    /// Through a socket that the launcher's broker invited with.
-    Invited(OwnedFd),
-    /// The job of this user on this host that has this name; opens it if there is none.
-    Named(String),
-}
+pub use entering::Door;
+pub use ring_requests::{Asked, Granted};
 
-/// What a node is like.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// Its heap.
-    pub heap: HeapOptions,
-}
-
-/// A ring that an owner grants: where it lies in the owner's segment, and how large it is.
-#[derive(Clone, Copy, Debug)]
-pub struct Granted {
-    /// The owner's number for it.
-    pub ring: u64,
-    /// Messages in flight.
-    pub messages: u64,
-    /// Bytes in flight.
-    pub bytes: u64,
-    /// Lines of the area for buffered messages.
-    pub area_lines: u64,
-    /// Byte offset of the ring.
-    pub place: u64,
-    /// Byte offset of its bell.
-    pub bell: u64,
-    /// Byte offset of the mail box's event.
-    pub event: u64,
-}
+use entering::{Entered, Welcomed, enter, leave_by};
+use ring_requests::RingRequests;
 
 /// What the layer above makes of requests and deaths. Called on the control thread: must not block.
 pub trait Handler: Send + Sync {
@@ -90,27 +58,6 @@ pub trait Handler: Send + Sync {
     fn tick(&self) -> bool;
 }
 
-/// A question to a peer, and its answer.
-pub(crate) struct Request {
-    pub peer: NodeId,
-    pub answer: OnceLock<Result<Granted>>,
-    pub answered: Event,
-}
-
-/// A ring that was asked for, to be given to [`Membership::answer`] or [`Membership::forget`].
-pub struct Asked {
-    id: u64,
-    request: Arc<Request>,
-    peer: Arc<Peer>,
-}
-
-impl Asked {
-    /// Who was asked.
-    pub fn peer(&self) -> &Arc<Peer> {
-        &self.peer
-    }
-}
-
 /// A node's membership in a job. Ends with [`Membership::leave`].
 pub struct Membership {
     pub(crate) number: NodeId,
@@ -129,8 +76,7 @@ pub struct Membership {
     pub(crate) job: Option<String>,
     pub(crate) peers: Mutex<BTreeMap<NodeId, Arc<Peer>>>,
     pub(crate) heaps: RwLock<Heaps>,
-    pub(crate) requests: Mutex<HashMap<u64, Arc<Request>>>,
-    next_request: AtomicU64,
+    pub(crate) ring_requests: RingRequests,
     pub(crate) broker: Mutex<Arc<Socket>>,
     /// The node that the broker lives in, or `NO_NODE`.
     pub(crate) broker_node: AtomicU64,
@@ -165,7 +111,7 @@ impl Membership {
     /// # Errors
     /// [`ErrorKind::Access`] if the job belongs to another user or network namespace, [`ErrorKind::NoMemory`],
     /// [`ErrorKind::Timeout`] if the broker does not answer, [`ErrorKind::NotInitialized`] in a forked child.
-    pub fn join(door: Door, options: &Options, deadline: Deadline) -> Result<Arc<Membership>> {
+    pub fn join(door: Door, heap: &HeapOptions, deadline: Deadline) -> Result<Arc<Membership>> {
         if fork::is_child() {
             return Err(Error::new(ErrorKind::NotInitialized, "joining from a forked child")
                 .with_remedy("execute a program in the child; it can join"));
@@ -179,7 +125,7 @@ impl Membership {
             barrier::use_real_fences();
         }
         let broker_node = if hosted.is_some() { u64::from(number.0) } else { broker_node };
-        let heap = HeapMemory::create(number, seat, &options.heap).inspect_err(|_| {
+        let heap = HeapMemory::create(number, seat, heap).inspect_err(|_| {
             leave_by(&socket);
         })?;
         let notices = Notices::create(number, table.segment(), heap.segment()).inspect_err(|_| {
@@ -203,8 +149,7 @@ impl Membership {
             notices,
             job,
             peers: Mutex::new(BTreeMap::new()),
-            requests: Mutex::new(HashMap::new()),
-            next_request: AtomicU64::new(1),
+            ring_requests: RingRequests::default(),
             broker: Mutex::new(socket),
             broker_node: AtomicU64::new(broker_node),
             hosted: Mutex::new(hosted),
@@ -230,6 +175,11 @@ impl Membership {
 
     pub(crate) fn handler(&self) -> Option<Arc<dyn Handler>> {
         self.handler.get().and_then(Weak::upgrade)
+    }
+
+    /// The connection to the broker; another one once another broker has been found.
+    pub(crate) fn broker(&self) -> Arc<Socket> {
+        lock(&self.broker).clone()
     }
 
     /// This node's number.
@@ -348,71 +298,6 @@ impl Membership {
         Some(if is_silent || is_stopped { NodeState::Frozen } else { NodeState::Live })
     }
 
-    /// Asks the owner of `mailbox` for a ring whose credits lie at `credit` in this node's segment. Never waits.
-    ///
-    /// # Errors
-    /// [`ErrorKind::PeerLost`] and the like if the question cannot be sent.
-    pub fn ask_for_ring(&self, peer: &Arc<Peer>, mailbox: MailboxId, credit: u64) -> Result<Asked> {
-        let request = Arc::new(Request { peer: peer.number(), answer: OnceLock::new(), answered: Event::new() });
-        let id = self.next_request.fetch_add(1, Ordering::Relaxed);
-        lock(&self.requests).insert(id, request.clone());
-        let (index, generation) = (u64::from(mailbox.index), u64::from(mailbox.generation));
-        let asked = Asked { id, request, peer: peer.clone() };
-        match peer.send(&Frame::RingRequest { request: id, mailbox: index, generation, credit }) {
-            Ok(()) => Ok(asked),
-            Err(error) => {
-                self.forget(&asked);
-                Err(error)
-            }
-        }
-    }
-
-    /// What the owner says to the question, once, as soon as it has answered. Never waits.
-    pub fn answer(&self, asked: &Asked) -> Option<Result<Granted>> {
-        let answer = asked.request.answer.get().cloned()?;
-        self.forget(asked);
-        Some(answer.map_err(|error| error.with_peer(asked.peer.number())))
-    }
-
-    /// The answer is not wanted any more: a ring that is granted from now on is declined. The owner may still write to the credits.
-    pub fn forget(&self, asked: &Asked) {
-        lock(&self.requests).remove(&asked.id);
-    }
-
-    /// As [`Membership::ask_for_ring`], and waits for the answer. Blocks until the deadline.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Closed`] if there is no such mail box, and as for [`Membership::meet`].
-    pub fn request_ring(
-        &self,
-        peer: &Arc<Peer>,
-        mailbox: MailboxId,
-        credit: u64,
-        deadline: Deadline,
-    ) -> Result<Granted> {
-        let asked = self.ask_for_ring(peer, mailbox, credit);
-        point("clone/requested");
-        let asked = asked?;
-        let request = &asked.request;
-        let waited = {
-            let _depending = self.depend(peer);
-            let answer = || {
-                let is_gone = peer.gone().is_some() || self.has_left.load(Ordering::Relaxed);
-                let gone = || Err(if self.has_left() { left() } else { self.gone(peer.number()) });
-                request.answer.get().cloned().or_else(|| is_gone.then(gone))
-            };
-            let about = About::new(Goal::Ring, "").on(peer.number()).with([mailbox.to_word()]);
-            let mut until = Until(answer, about);
-            deck_sync::wait(&mut until, &[&request.answered, peer.changed()], &self.crowd, deadline)
-        };
-        self.forget(&asked);
-        // An answer at the last moment counts; one that comes from now on is declined by the control thread.
-        match request.answer.get().cloned().map_or(waited, Ok) {
-            Ok(answer) => answer.map_err(|error| error.with_peer(peer.number())),
-            Err(interrupted) => Err(self.interrupted(interrupted, "cloning its mail box", peer)),
-        }
-    }
-
     /// The error of a wait on `peer` that ended early: says if the peer is frozen, and for how long.
     pub fn interrupted(&self, interrupted: Interrupted, doing: &str, peer: &Peer) -> Error {
         match interrupted {
@@ -475,7 +360,7 @@ impl Membership {
         self.table.set_gone(self.number, !is_in_order);
         self.heap.close();
         self.tell_what_is_kept();
-        leave_by(&lock(&self.broker));
+        leave_by(&self.broker());
         self.poke();
         if let Some(thread) = lock(&self.thread).take()
             && thread.thread().id() != std::thread::current().id()
@@ -520,152 +405,8 @@ fn cancelled(doing: &str) -> Error {
 
 /// True if the process is stopped by a signal or a debugger, as `/proc` tells.
 fn is_stopped(pid: u32) -> bool {
-    let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else { return false };
-    // The name in parentheses may hold anything, so the state is looked for behind the last one.
-    matches!(stat.rsplit(')').next().and_then(|rest| rest.trim_start().chars().next()), Some('T' | 't'))
-}
-
-/// What the broker told in its welcome.
-struct Welcomed {
-    number: NodeId,
-    seat: Seat,
-    broker_node: u64,
-    table: Table,
-    /// The socket that a job joined by name listens on.
-    listener: Option<fork::ParentOnly>,
-}
-
-/// A process that has come into its job.
-struct Entered {
-    socket: Arc<Socket>,
-    /// The broker, if it has to live here.
-    hosted: Option<Broker>,
-    /// The job's name, if it is joined by name.
-    job: Option<String>,
-    welcomed: Welcomed,
-}
-
-/// Tells the broker that this process leaves.
-fn leave_by(broker: &Socket) {
-    let _ = broker.send(&Frame::Leave { process: process::own_word() }, None);
-}
-
-/// Comes to a broker and joins.
-fn enter(door: Door, fences: u64, deadline: Deadline) -> Result<Entered> {
-    let is_by_name = matches!(door, Door::Named(_));
-    let join = |fd: OwnedFd, retries: u64| {
-        let socket = Arc::new(Socket::new(fd));
-        socket.send(
-            &Frame::Join { process: process::own_word(), network: namespace::network(), fences, retries },
-            None,
-        )?;
-        let mut was_seated = false;
-        let welcomed = welcome(&socket, deadline, &mut was_seated).inspect_err(|_| {
-            // A broker that has its hands full may still seat this process, which is not there any more; through an invitation it may come
-            // again, and is welcome then.
-            if is_by_name || was_seated {
-                leave_by(&socket);
-            }
-        })?;
-        Ok((socket, welcomed))
-    };
-    match door {
-        Door::Alone => {
-            let broker = Broker::start("", 1)?;
-            let (socket, welcomed) = join(broker.invite()?, 0)?;
-            Ok(Entered { socket, hosted: Some(broker), job: None, welcomed })
-        }
-        Door::Invited(fd) => {
-            join(fd, 0).map(|(socket, welcomed)| Entered { socket, hosted: None, job: None, welcomed })
-        }
-        Door::Named(job) => {
-            let mut retries = 0;
-            loop {
-                if let Some(listener) = rendezvous::listen(&job)? {
-                    // This node first: whoever comes next is told where the broker lives.
-                    let broker = Broker::open(Table::create(&job, 1)?)?;
-                    let (socket, welcomed) = join(broker.invite()?, 0)?;
-                    broker.listen(welcomed.number, listener, false)?;
-                    return Ok(Entered { socket, hosted: Some(broker), job: Some(job), welcomed });
-                }
-                if let Some(fd) = rendezvous::connect(&job)? {
-                    match join(fd, retries) {
-                        Ok((socket, welcomed)) => {
-                            return Ok(Entered { socket, hosted: None, job: Some(job), welcomed });
-                        }
-                        // The node that the broker lived in died just now; another takes over, which takes it some looks at the table.
-                        Err(error) if error.kind() == ErrorKind::PeerLost => {
-                            retries += 1;
-                            let _ = rustix::event::poll(&mut [], Some(&AGAIN_AFTER));
-                        }
-                        Err(error) => return Err(error),
-                    }
-                }
-                if deadline.has_passed() {
-                    return Err(Error::new(
-                        ErrorKind::Timeout,
-                        format!("joining job {job}: its broker does not answer"),
-                    ));
-                }
-                // Somebody holds the name and does not listen yet, or any more: a moment of a few instructions.
-                deck_sync::atomic::yield_now();
-            }
-        }
-    }
-}
-
-/// Waits for the broker's welcome; `was_seated` tells that it has come, and something was wrong with it.
-fn welcome(socket: &Socket, deadline: Deadline, was_seated: &mut bool) -> Result<Welcomed> {
-    let mut listener = None;
-    loop {
-        match socket.receive() {
-            Received::Frame(Frame::Listener {}, fd) => {
-                listener = fd.map(fork::ParentOnly::new);
-                continue;
-            }
-            Received::Frame(Frame::Welcome { number, seat, broker }, fd) => {
-                *was_seated = true;
-                let no_descriptor = || {
-                    let what = "joining: this process has no descriptor left for the job's table";
-                    Error::new(ErrorKind::NoMemory, what)
-                        .with_remedy("raise its limit (ulimit -n), or let it close files")
-                };
-                let table = Table::adopt(fd.ok_or_else(no_descriptor)?)?;
-                let known = u32::try_from(number).ok().zip(u16::try_from(seat).ok());
-                let known = known.filter(|(_, seat)| usize::from(*seat) < Seat::COUNT);
-                let (number, seat) = known.ok_or_else(|| Error::new(ErrorKind::Corrupt, "the broker's welcome"))?;
-                let (number, seat) = (NodeId(number), Seat(seat));
-                if table.process_of(number) != Some(process::own_word()) {
-                    // Of somebody who had come through the same invitation, and died before reading it.
-                    *was_seated = false;
-                    continue;
-                }
-                return Ok(Welcomed { number, seat, broker_node: broker, table, listener });
-            }
-            Received::Frame(Frame::Refuse { reason }, _) => return Err(Refused::from_word(reason).of_a_join()),
-            // Told to whoever had this place in the job before.
-            Received::Frame(..) => continue,
-            Received::Nothing => {}
-            Received::End => {
-                return Err(Error::new(ErrorKind::PeerLost, "the broker closed the connection while joining")
-                    .with_remedy("start the job again"));
-            }
-            Received::Nonsense => {
-                return Err(Error::new(ErrorKind::Corrupt, "the broker speaks another version of DECK")
-                    .with_remedy("use the same version of DECK for all nodes and for deck run"));
-            }
-        }
-        let left = deadline.remaining();
-        if left.is_some_and(|left| left.is_zero()) {
-            return Err(Error::new(ErrorKind::Timeout, "joining: the broker does not answer"));
-        }
-        let timeout = left.map(|left| rustix::event::Timespec {
-            tv_sec: left.as_secs().min(1 << 30) as i64,
-            tv_nsec: i64::from(left.subsec_nanos()),
-        });
-        let mut fds = [rustix::event::PollFd::new(socket, rustix::event::PollFlags::IN)];
-        let _ = rustix::event::poll(&mut fds, timeout.as_ref());
-    }
+    let Ok(stat) = std::fs::read(format!("/proc/{pid}/stat")) else { return false };
+    matches!(stat::state_of(&stat), Some('T' | 't'))
 }
 
 impl std::fmt::Debug for Membership {

@@ -16,6 +16,7 @@ use deck_sync::{FACTS, NodeId, Result, Service};
 pub use deck_sync::{Goal, now_ns};
 
 use crate::notices::{self, ENTRY_BYTES, NOTICES_MAX, Subject, entry, header};
+use crate::stat;
 use crate::table::{NodeState, Table};
 
 /// How often a notice that is just being written is read again.
@@ -314,14 +315,11 @@ fn threads_of(process: u32) -> Vec<ThreadSight> {
     let mut threads: Vec<ThreadSight> = entries
         .flatten()
         .filter_map(|entry| {
-            let stat = fs::read_to_string(entry.path().join("stat")).ok()?;
-            // The name in parentheses may hold anything.
-            let (before, rest) = stat.rsplit_once(')')?;
-            let name = before.split_once('(')?.1.to_owned();
+            let stat = fs::read(entry.path().join("stat")).ok()?;
             Some(ThreadSight {
                 number: entry.file_name().to_str()?.parse().ok()?,
-                name,
-                state: rest.trim_start().chars().next()?,
+                name: String::from_utf8_lossy(stat::name_of(&stat)?).into_owned(),
+                state: stat::state_of(&stat)?,
             })
         })
         .collect();

@@ -75,9 +75,15 @@ impl Peer {
         }
     }
 
-    /// The broker could not introduce it: whoever wants to meet it next asks again.
+    /// It could not be introduced: whoever wants to meet it asks again.
     pub(crate) fn was_not_introduced(&self) {
         self.is_asked_for.store(false, Ordering::Relaxed);
+        self.changed.notify();
+    }
+
+    /// Whether an introduction is on its way.
+    pub(crate) fn is_asked_for(&self) -> bool {
+        self.is_asked_for.load(Ordering::Relaxed)
     }
 
     /// Its seat.

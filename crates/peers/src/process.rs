@@ -1,12 +1,12 @@
 //! Processes of other nodes: handles that tell their end, by pidfd.
 
 use std::os::fd::OwnedFd;
+use std::time::Duration;
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
-use crate::namespace;
+use crate::{namespace, poll};
 
 /// This process as it stands in the job's table: its number in the lower half, the namespace of that number in the upper.
 pub fn own_word() -> u64 {
@@ -48,6 +48,5 @@ pub fn pid_has_ended(pid: u32) -> bool {
 
 /// True if the process has ended, also if its parent has not waited for it yet.
 pub fn has_ended(process: &OwnedFd) -> bool {
-    let mut fds = [PollFd::new(process, PollFlags::IN)];
-    poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok_and(|count| count > 0)
+    poll::is_readable_within(process, Some(Duration::ZERO))
 }

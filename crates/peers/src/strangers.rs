@@ -12,12 +12,12 @@ use std::os::fd::OwnedFd;
 
 use deck_sync::NodeId;
 use deck_sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use rustix::event::epoll;
+use deck_sync::locks::lock;
 use rustix::io::Errno;
 
 use crate::membership::Membership;
+use crate::poll::Poll;
 use crate::process;
-use deck_sync::locks::lock;
 
 /// What threads that wait tell the control thread.
 #[derive(Debug)]
@@ -54,9 +54,9 @@ impl Membership {
 pub(crate) struct Strangers(HashMap<NodeId, OwnedFd>);
 
 impl Strangers {
-    /// Looks who is in the job, if threads of this node want it. `epoll` tells the end of each, with the node's number and `mark` as its
+    /// Looks who is in the job, if threads of this node want it. `poll` tells the end of each, with the node's number and `mark` as its
     /// key. Returns the nodes whose processes have ended already.
-    pub fn look(&mut self, membership: &Membership, epoll: &OwnedFd, mark: u64) -> Vec<NodeId> {
+    pub fn look(&mut self, membership: &Membership, poll: &Poll, mark: u64) -> Vec<NodeId> {
         let (table, wanted) = (&membership.table, &membership.strangers);
         // Acquire: pairs with: strangers/wanted.
         if !wanted.is_wanted.swap(false, Ordering::Acquire) {
@@ -64,14 +64,13 @@ impl Strangers {
         }
         let changes = table.changes();
         let gone: Vec<NodeId> = self.0.keys().copied().filter(|node| !table.is_live(*node)).collect();
-        gone.into_iter().for_each(|node| self.forget(node, epoll));
+        gone.into_iter().for_each(|node| self.forget(node, poll));
         let (mut ended, mut is_all) = (Vec::new(), true);
         for node in table.live() {
             let is_watched = node == membership.number || self.0.contains_key(&node) || is_met(membership, node);
             let Some(pid) = table.pid_here(node).filter(|_| !is_watched) else { continue };
-            let data = epoll::EventData::new_u64(mark | u64::from(node.0));
             match process::open(pid) {
-                Ok(process) if epoll::add(epoll, &process, data, epoll::EventFlags::IN).is_ok() => {
+                Ok(process) if poll.watch(&process, mark | u64::from(node.0)).is_ok() => {
                     self.0.insert(node, process);
                 }
                 Err(Errno::SRCH) => ended.push(node),
@@ -88,10 +87,10 @@ impl Strangers {
     }
 
     /// The handle of `node` has told what it had to tell.
-    pub fn forget(&mut self, node: NodeId, epoll: &OwnedFd) {
+    pub fn forget(&mut self, node: NodeId, poll: &Poll) {
         if let Some(process) = self.0.remove(&node) {
             // It would be told again and again if a forked child had the descriptor.
-            let _ = epoll::delete(epoll, process);
+            poll.forget(process);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! A descriptor that wakes a thread out of epoll.
+//! A descriptor that wakes a thread out of a [`Poll`](crate::poll::Poll).
 
 use std::os::fd::OwnedFd;
 

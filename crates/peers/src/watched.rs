@@ -1,11 +1,11 @@
-//! A process whose end an epoll tells, as long as somebody holds this.
+//! A process whose end a [`Poll`] tells, as long as somebody holds this.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use rustix::event::epoll;
 use rustix::io::Errno;
 
+use crate::poll::Poll;
 use crate::process;
 
 /// What is known of a process that may have ended.
@@ -18,22 +18,22 @@ pub enum Process {
     Unknown,
 }
 
-/// The handle of a process, watched by an epoll until this is dropped. Closing the handle is not enough: a child that was forked holds
-/// another one, and the epoll would go on telling the end for as long as that lives.
+/// The handle of a process, watched by a [`Poll`] until this is dropped. Closing the handle is not enough: a child that was forked holds
+/// another one, and the end would be told for as long as that lives.
 pub struct Watched {
     process: OwnedFd,
-    epoll: Arc<OwnedFd>,
+    poll: Arc<Poll>,
 }
 
 impl Drop for Watched {
     fn drop(&mut self) {
-        let _ = epoll::delete(&*self.epoll, &self.process);
+        self.poll.forget(&self.process);
     }
 }
 
 impl Process {
     /// Watches the process that stands so in the job's table: its end is told by `key`.
-    pub fn watch(word: u64, epoll: &Arc<OwnedFd>, key: u64) -> Process {
+    pub fn watch(word: u64, poll: &Arc<Poll>, key: u64) -> Process {
         let process = match process::pid_here(word).map(process::open) {
             Some(Ok(process)) => process,
             Some(Err(Errno::SRCH)) => return Process::Ended,
@@ -42,9 +42,8 @@ impl Process {
         if process::has_ended(&process) {
             return Process::Ended;
         }
-        let data = epoll::EventData::new_u64(key);
-        match epoll::add(&**epoll, &process, data, epoll::EventFlags::IN) {
-            Ok(()) => Process::Runs(Watched { process, epoll: epoll.clone() }),
+        match poll.watch(&process, key) {
+            Ok(()) => Process::Runs(Watched { process, poll: poll.clone() }),
             Err(_) => Process::Unknown,
         }
     }

@@ -195,6 +195,17 @@ impl Refused {
             other => Error::new(ErrorKind::Corrupt, format!("joining: the broker refused ({other:?})")),
         }
     }
+
+    /// Why the owner of a mail box refused a ring, as an error for the one who asked for it.
+    #[cold]
+    pub fn of_a_ring(self) -> Error {
+        match self {
+            Refused::Closed => Error::new(ErrorKind::Closed, "the mail box was closed"),
+            Refused::Full => Error::new(ErrorKind::NoMemory, "the mail box has as many rings as it can have"),
+            Refused::NoMemory => Error::new(ErrorKind::NoMemory, "the owner of the mail box has no memory for a ring"),
+            other => Error::new(ErrorKind::Corrupt, format!("the owner of the mail box refused a ring ({other:?})")),
+        }
+    }
 }
 
 impl Frame {

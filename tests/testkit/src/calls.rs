@@ -4,6 +4,7 @@ use std::fs;
 use std::time::Duration;
 
 use deck_mudeck::NodeId;
+use deck_peers::stat;
 
 use crate::answer::{Answer, Failure};
 use crate::process::Process;
@@ -135,7 +136,7 @@ impl Process {
 
     fn is_asleep(&self) -> bool {
         let Ok(tasks) = fs::read_dir(format!("/proc/{}/task", self.pid())) else { return true };
-        let mut states = tasks.filter_map(|task| fs::read_to_string(task.ok()?.path().join("stat")).ok());
-        states.all(|stat| stat.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with('S')))
+        let mut stats = tasks.filter_map(|task| fs::read(task.ok()?.path().join("stat")).ok());
+        stats.all(|stat| stat::state_of(&stat) == Some('S'))
     }
 }

@@ -4,7 +4,6 @@
 //! a node can be in several calls at once. Reading an answer waits until there is one or the process is gone: the watchdog
 //! of the job is the only clock.
 
-use deck_sync::locks::lock;
 use std::collections::HashMap;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -15,6 +14,8 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use deck_mudeck::NodeId;
+use deck_peers::stat;
+use deck_sync::locks::lock;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::answer::Answer;
@@ -75,8 +76,7 @@ pub struct Process {
 /// What the kernel says that a process does: 'T' if it is stopped, 'Z' if it has ended and nobody has waited for it (proc_pid_stat(5)).
 /// `None` if there is none.
 pub(crate) fn state_of(pid: u32) -> Option<char> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    stat.rsplit(')').next()?.trim_start().chars().next()
+    stat::state_of(&fs::read(format!("/proc/{pid}/stat")).ok()?)
 }
 
 impl Process {

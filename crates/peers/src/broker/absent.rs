@@ -2,7 +2,6 @@
 //!
 //! A lack of descriptors is no death, and neither is being stopped; but nobody is waited for whose process has ended.
 
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,6 +9,7 @@ use deck_segment::Seat;
 use deck_sync::{Deadline, NodeId};
 
 use super::{PROCESS, State};
+use crate::poll::Poll;
 use crate::process;
 use crate::watched::{Process, Watched};
 
@@ -37,7 +37,7 @@ impl Absent {
     }
 
     /// Looks after the process that stands so in the job's table, if it is time.
-    fn is_there(&mut self, word: Option<u64>, epoll: &Arc<OwnedFd>) -> bool {
+    fn is_there(&mut self, word: Option<u64>, poll: &Arc<Poll>) -> bool {
         if !self.look_at.has_passed() {
             return true;
         }
@@ -46,7 +46,7 @@ impl Absent {
         if self.process.is_some() {
             return true;
         }
-        match Process::watch(word, epoll, self.key | PROCESS) {
+        match Process::watch(word, poll, self.key | PROCESS) {
             Process::Ended => return false,
             process => self.process = process.watched(),
         }
@@ -102,11 +102,11 @@ impl State {
     /// Looks after those who are absent: who should have come again by now and has not is gone, and so is one that has left or died
     /// without this broker.
     pub(super) fn look_after_the_absent(&mut self) {
-        let State { epoll, table, absent, departures, .. } = self;
+        let State { poll, table, absent, departures, .. } = self;
         let mut gone = Vec::new();
         for (number, absent) in absent.iter_mut() {
             let is_to_come = table.is_live(*number) && !absent.until.has_passed();
-            if !is_to_come || !absent.is_there(table.process_of(*number), epoll) {
+            if !is_to_come || !absent.is_there(table.process_of(*number), poll) {
                 gone.push(*number);
             }
         }
@@ -115,7 +115,7 @@ impl State {
             let word = table.process_of(*number);
             // Nothing can be told of a process in another namespace: what it keeps it keeps.
             let is_unknown = word.is_some_and(|word| process::pid_here(word).is_none());
-            let is_over = |keeper: &mut Absent| !keeper.is_there(word, epoll) && !is_unknown;
+            let is_over = |keeper: &mut Absent| !keeper.is_there(word, poll) && !is_unknown;
             is_free |= departure.keeper.take_if(is_over).is_some();
         }
         self.are_gone(gone);
@@ -128,7 +128,7 @@ impl State {
     pub(super) fn absent(&mut self, number: NodeId, until: Deadline) -> Option<Absent> {
         let key = self.next;
         self.next += 1;
-        let process = match Process::watch(self.table.process_of(number)?, &self.epoll, key | PROCESS) {
+        let process = match Process::watch(self.table.process_of(number)?, &self.poll, key | PROCESS) {
             Process::Ended => return None,
             process => process.watched(),
         };

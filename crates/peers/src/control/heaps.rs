@@ -70,7 +70,7 @@ impl Control {
     /// Tells the broker that this node has taken over what it was to, of nodes that are gone. Not while something is posted here that lies in
     /// a heap which is missing: whoever has passed that would forget it.
     pub(super) fn answer_for_the_gone(&mut self, membership: &Membership) {
-        let broker = lock(&membership.broker);
+        let broker = membership.broker();
         let missing = &self.missing;
         self.unanswered.retain(|gone| {
             let is_missing = missing.iter().any(|(_, owner)| owner == gone);

@@ -53,7 +53,7 @@ impl Control {
         let (number, seat) = (u64::from(membership.number.0), u64::from(membership.seat.0));
         self.attempts += 1;
         let rejoin = Frame::Rejoin { number, seat, process: process::own_word(), attempt: self.attempts };
-        if socket.send(&rejoin, None).is_err() || self.watch(socket.as_fd(), BROKER).is_err() {
+        if socket.send(&rejoin, None).is_err() || self.poll.watch(&socket, BROKER).is_err() {
             return;
         }
         *lock(&membership.broker) = socket.clone();

@@ -1,0 +1,236 @@
+//! What other nodes say to this one, and their ends.
+//!
+//! A peer may be killed at any moment, or speak nonsense: what it had said before comes first, and then it is gone, for this node at least.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use deck_segment::Seat;
+use deck_sync::atomic::Ordering;
+use deck_sync::locks::{lock, write};
+use deck_sync::{Error, ErrorKind, NodeId, Result, barrier, point};
+
+use super::heaps::pass_heap;
+use super::{Control, PEERS, PROCESS};
+use crate::membership::{Granted, Membership};
+use crate::peer::Peer;
+use crate::process;
+use crate::socket::Received;
+use crate::table::NodeState;
+use crate::wire::{Frame, Refused};
+
+/// Questions of peers whose heaps there is no room for, at most.
+const PUT_OFF_MAX: usize = 4096;
+
+impl Control {
+    fn peer(&self, membership: &Membership, key: u64) -> Option<Arc<Peer>> {
+        let number = NodeId(u32::try_from(key - PEERS).ok()?);
+        lock(&membership.peers).get(&number).cloned()
+    }
+
+    pub(super) fn serve_peer(&mut self, membership: &Arc<Membership>, key: u64) {
+        let Some(peer) = self.peer(membership, key) else { return };
+        let Some(socket) = peer.socket() else { return };
+        while peer.gone().is_none() {
+            match socket.receive() {
+                Received::Nothing => return,
+                Received::Frame(frame, passed) => {
+                    if self.handle_peer(membership, &peer, frame, passed).is_err() {
+                        // It does not speak our language: as good as gone for us, whatever it is for others.
+                        self.poll.forget(socket);
+                        self.peer_gone(membership, peer.number(), true);
+                        return;
+                    }
+                }
+                Received::End | Received::Nonsense => {
+                    self.poll.forget(socket);
+                    if !peer.is_connected() {
+                        // The other end was never taken up: its broker died in between. Whoever needs it asks again.
+                        lock(&membership.peers).remove(&peer.number());
+                        peer.set_gone(true);
+                        return;
+                    }
+                    self.connection_ended(membership, &peer);
+                    return;
+                }
+            }
+        }
+    }
+
+    pub(super) fn process_ended(&mut self, membership: &Arc<Membership>, key: u64) {
+        let Some(peer) = self.peer(membership, key) else { return };
+        // What it said before it ended comes first.
+        self.serve_peer(membership, key);
+        self.connection_ended(membership, &peer);
+    }
+
+    /// The process of a node has ended that was not met, or not when its process was first watched.
+    pub(super) fn stranger_ended(&mut self, membership: &Arc<Membership>, node: NodeId) {
+        let key = PEERS + u64::from(node.0);
+        if self.peer(membership, key).is_some() {
+            self.process_ended(membership, key);
+        } else {
+            membership.table.set_gone(node, true);
+            membership.shares.sweep();
+        }
+    }
+
+    /// A peer that will not be heard of any more: it has left, if it said so to us or in the table, or died. Except when it is
+    /// this node that leaves: the others close their ends because of that, and are not gone.
+    fn connection_ended(&mut self, membership: &Arc<Membership>, peer: &Peer) {
+        // SeqCst: leaving sets it before it says so to anybody.
+        if peer.gone().is_none() && !membership.has_left.load(Ordering::SeqCst) {
+            membership.table.set_gone(peer.number(), !peer.has_said_bye());
+            let is_lost = membership.table.state(peer.number()) != Some(NodeState::Left);
+            self.peer_gone(membership, peer.number(), is_lost);
+        }
+    }
+
+    fn handle_peer(
+        &mut self,
+        membership: &Arc<Membership>,
+        peer: &Arc<Peer>,
+        frame: Frame,
+        passed: Option<OwnedFd>,
+    ) -> Result<()> {
+        match frame {
+            Frame::Hello { number, seat, process } => {
+                if number != u64::from(peer.number().0) || seat != u64::from(peer.seat().0) {
+                    return Err(Error::new(ErrorKind::Corrupt, "it says it is another node").with_peer(peer.number()));
+                }
+                let heap = self.passed_heap(membership, peer, (peer.number(), peer.seat()), passed)?;
+                // Or it was asked twice.
+                let Some(heap) = heap.filter(|_| peer.heap().is_none()) else { return Ok(()) };
+                peer.set_heap(heap);
+                if membership.table.needs_fences() {
+                    barrier::use_real_fences();
+                }
+                self.watch_process(peer, process);
+                peer.set_connected();
+                for (_, frame) in self.put_off.extract_if(.., |(from, _)| *from == peer.number()).collect::<Vec<_>>() {
+                    self.handle_peer(membership, peer, frame, None)?;
+                }
+            }
+            Frame::RingRequest { .. } if peer.heap().is_none() && self.put_off.len() < PUT_OFF_MAX => {
+                self.put_off.push((peer.number(), frame));
+            }
+            Frame::RingRequest { .. }
+            | Frame::RingGrant { .. }
+            | Frame::RingRefuse { .. }
+            | Frame::RingClose { .. }
+            | Frame::RoomWanted { .. }
+            | Frame::RingEnded { .. } => handle_ring(membership, peer, frame),
+            Frame::Heap { number, seat } => {
+                let known = u32::try_from(number).ok().zip(u16::try_from(seat).ok());
+                if let Some((number, seat)) = known {
+                    let (number, seat) = (NodeId(number), Seat(seat));
+                    if number != membership.number
+                        && self.passed_heap(membership, peer, (number, seat), passed)?.is_none()
+                    {
+                        return Ok(());
+                    }
+                    if !membership.table.is_live(number) {
+                        write(&membership.heaps).keep(number);
+                    }
+                    if let Some(handler) = membership.handler() {
+                        handler.heap_introduced();
+                    }
+                }
+            }
+            Frame::HeapWanted { number } => {
+                if let Ok(number) = u32::try_from(number) {
+                    pass_heap(membership, peer, NodeId(number));
+                }
+            }
+            Frame::SegmentMake { .. }
+            | Frame::SegmentOpen { .. }
+            | Frame::SegmentMade { .. }
+            | Frame::SegmentGrant { .. }
+            | Frame::SegmentRefuse { .. }
+            | Frame::SegmentRelease { .. } => membership.serve_segments(peer, frame, passed),
+            Frame::Ping { count } => drop(peer.send(&Frame::Pong { count })),
+            Frame::Pong { .. } => peer.answered(),
+            Frame::Bye {} => peer.set_said_bye(),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn watch_process(&self, peer: &Peer, word: u64) {
+        if let Some(process) = process::open_here(word)
+            && let Some(process) = peer.set_process(process)
+        {
+            let _ = self.poll.watch(process, (PEERS + u64::from(peer.number().0)) | PROCESS);
+        }
+    }
+
+    pub(super) fn peer_gone(&mut self, membership: &Arc<Membership>, number: NodeId, is_lost: bool) {
+        let peer = lock(&membership.peers).get(&number).cloned();
+        let Some(peer) = peer.filter(|peer| peer.set_gone(is_lost)) else { return };
+        self.put_off.retain(|(from, _)| *from != number);
+        // Both stay readable for ever; the descriptors live as long as anybody has a clone of its mail boxes.
+        if let Some(socket) = peer.socket() {
+            self.poll.forget(socket);
+        }
+        if let Some(process) = peer.process() {
+            self.poll.forget(process);
+        }
+        membership.shares.sweep();
+        membership.shares.wake_those_who_asked(number);
+        let Some(handler) = membership.handler() else { return };
+        handler.peer_gone(number, is_lost);
+        membership.ring_requests.wake_those_who_asked(number);
+    }
+}
+
+/// A frame about rings has come from `peer`.
+fn handle_ring(membership: &Membership, peer: &Arc<Peer>, frame: Frame) {
+    let handler = membership.handler();
+    match frame {
+        Frame::RingRequest { request, mailbox, generation, credit } => {
+            let known = u32::try_from(mailbox).ok().zip(u32::try_from(generation).ok());
+            let granted = match (handler, known) {
+                (Some(handler), Some((mailbox, generation))) => {
+                    handler.ring_requested(peer, mailbox, generation, credit)
+                }
+                _ => Err(Refused::Nonsense),
+            };
+            point("clone/granting");
+            let answer = match granted {
+                Ok(Granted { ring, messages, bytes, area_lines, place, bell, event }) => {
+                    Frame::RingGrant { request, ring, messages, bytes, area_lines, place, bell, event }
+                }
+                Err(reason) => Frame::RingRefuse { request, reason: reason as u64 },
+            };
+            let _ = peer.send(&answer);
+        }
+        Frame::RingGrant { request, ring, messages, bytes, area_lines, place, bell, event } => {
+            let granted = Granted { ring, messages, bytes, area_lines, place, bell, event };
+            if !membership.ring_requests.answered(peer.number(), request, Ok(granted)) {
+                // Whoever asked has given up: nothing was or will be posted through this ring.
+                let _ = peer.send(&Frame::RingEnded { ring, tail: 0 });
+            }
+        }
+        Frame::RingRefuse { request, reason } => {
+            let error = Refused::from_word(reason).of_a_ring();
+            membership.ring_requests.answered(peer.number(), request, Err(error));
+        }
+        Frame::RingClose { ring } => {
+            if let Some(handler) = handler {
+                let tail = handler.ring_closed(peer.number(), ring);
+                let _ = peer.send(&Frame::RingEnded { ring, tail: u64::from(tail) });
+            }
+        }
+        Frame::RoomWanted { ring } => {
+            if let Some(handler) = handler {
+                handler.room_wanted(peer.number(), ring);
+            }
+        }
+        Frame::RingEnded { ring, tail } => {
+            if let (Some(handler), Ok(tail)) = (handler, u32::try_from(tail)) {
+                handler.ring_ended(peer.number(), ring, tail);
+            }
+        }
+        _ => {}
+    }
+}

@@ -1,0 +1,168 @@
+//! How a process comes into a job: through a broker that welcomes it.
+//!
+//! Whoever is alone, or the first to come by a name, starts the broker in its own process, and then joins like everybody else.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+use deck_segment::Seat;
+use deck_sync::{Deadline, Error, ErrorKind, NodeId, Result};
+
+use crate::broker::Broker;
+use crate::socket::{Received, Socket};
+use crate::table::Table;
+use crate::wire::{Frame, Refused};
+use crate::{fork, namespace, poll, process, rendezvous};
+
+/// Before a node that was turned away by the end of a connection asks again. Too long is a late start, too short keeps a core busy.
+const AGAIN_AFTER: Duration = Duration::from_millis(5);
+
+/// How a process comes into its job.
+#[derive(Debug)]
+pub enum Door {
+    /// A job of one node.
+    Alone,
+    /// Through a socket that the launcher's broker invited with.
+    Invited(OwnedFd),
+    /// The job of this user on this host that has this name; opens it if there is none.
+    Named(String),
+}
+
+/// What the broker told in its welcome.
+pub(super) struct Welcomed {
+    pub number: NodeId,
+    pub seat: Seat,
+    pub broker_node: u64,
+    pub table: Table,
+    /// The socket that a job joined by name listens on.
+    pub listener: Option<fork::ParentOnly>,
+}
+
+/// A process that has come into its job.
+pub(super) struct Entered {
+    pub socket: Arc<Socket>,
+    /// The broker, if it has to live here.
+    pub hosted: Option<Broker>,
+    /// The job's name, if it is joined by name.
+    pub job: Option<String>,
+    pub welcomed: Welcomed,
+}
+
+/// Tells the broker that this process leaves.
+pub(super) fn leave_by(broker: &Socket) {
+    let _ = broker.send(&Frame::Leave { process: process::own_word() }, None);
+}
+
+/// Comes to a broker and joins.
+pub(super) fn enter(door: Door, fences: u64, deadline: Deadline) -> Result<Entered> {
+    let is_by_name = matches!(door, Door::Named(_));
+    let join = |fd: OwnedFd, retries: u64| {
+        let socket = Arc::new(Socket::new(fd));
+        socket.send(
+            &Frame::Join { process: process::own_word(), network: namespace::network(), fences, retries },
+            None,
+        )?;
+        let mut was_seated = false;
+        let welcomed = welcome(&socket, deadline, &mut was_seated).inspect_err(|_| {
+            // A broker that has its hands full may still seat this process, which is not there any more; through an invitation it may come
+            // again, and is welcome then.
+            if is_by_name || was_seated {
+                leave_by(&socket);
+            }
+        })?;
+        Ok((socket, welcomed))
+    };
+    match door {
+        Door::Alone => {
+            let broker = Broker::start("", 1)?;
+            let (socket, welcomed) = join(broker.invite()?, 0)?;
+            Ok(Entered { socket, hosted: Some(broker), job: None, welcomed })
+        }
+        Door::Invited(fd) => {
+            join(fd, 0).map(|(socket, welcomed)| Entered { socket, hosted: None, job: None, welcomed })
+        }
+        Door::Named(job) => {
+            let mut retries = 0;
+            loop {
+                if let Some(listener) = rendezvous::listen(&job)? {
+                    // This node first: whoever comes next is told where the broker lives.
+                    let broker = Broker::open(Table::create(&job, 1)?)?;
+                    let (socket, welcomed) = join(broker.invite()?, 0)?;
+                    broker.listen(welcomed.number, listener, false)?;
+                    return Ok(Entered { socket, hosted: Some(broker), job: Some(job), welcomed });
+                }
+                if let Some(fd) = rendezvous::connect(&job)? {
+                    match join(fd, retries) {
+                        Ok((socket, welcomed)) => {
+                            return Ok(Entered { socket, hosted: None, job: Some(job), welcomed });
+                        }
+                        // The node that the broker lived in died just now; another takes over.
+                        Err(error) if error.kind() == ErrorKind::PeerLost => {
+                            retries += 1;
+                            poll::pause(AGAIN_AFTER);
+                        }
+                        Err(error) => return Err(error),
+                    }
+                }
+                if deadline.has_passed() {
+                    return Err(Error::new(
+                        ErrorKind::Timeout,
+                        format!("joining job {job}: its broker does not answer"),
+                    ));
+                }
+                // Somebody holds the name and does not listen yet, or any more: a moment of a few instructions.
+                deck_sync::atomic::yield_now();
+            }
+        }
+    }
+}
+
+/// Waits for the broker's welcome; `was_seated` tells that it has come, and something was wrong with it.
+fn welcome(socket: &Socket, deadline: Deadline, was_seated: &mut bool) -> Result<Welcomed> {
+    let mut listener = None;
+    loop {
+        match socket.receive() {
+            Received::Frame(Frame::Listener {}, fd) => {
+                listener = fd.map(fork::ParentOnly::new);
+                continue;
+            }
+            Received::Frame(Frame::Welcome { number, seat, broker }, fd) => {
+                *was_seated = true;
+                let no_descriptor = || {
+                    let what = "joining: this process has no descriptor left for the job's table";
+                    Error::new(ErrorKind::NoMemory, what)
+                        .with_remedy("raise its limit (ulimit -n), or let it close files")
+                };
+                let table = Table::adopt(fd.ok_or_else(no_descriptor)?)?;
+                let known = u32::try_from(number).ok().zip(u16::try_from(seat).ok());
+                let known = known.filter(|(_, seat)| usize::from(*seat) < Seat::COUNT);
+                let (number, seat) = known.ok_or_else(|| Error::new(ErrorKind::Corrupt, "the broker's welcome"))?;
+                let (number, seat) = (NodeId(number), Seat(seat));
+                if table.process_of(number) != Some(process::own_word()) {
+                    // Of somebody who had come through the same invitation, and died before reading it.
+                    *was_seated = false;
+                    continue;
+                }
+                return Ok(Welcomed { number, seat, broker_node: broker, table, listener });
+            }
+            Received::Frame(Frame::Refuse { reason }, _) => return Err(Refused::from_word(reason).of_a_join()),
+            // Told to whoever had this place in the job before.
+            Received::Frame(..) => continue,
+            Received::Nothing => {}
+            Received::End => {
+                return Err(Error::new(ErrorKind::PeerLost, "the broker closed the connection while joining")
+                    .with_remedy("start the job again"));
+            }
+            Received::Nonsense => {
+                return Err(Error::new(ErrorKind::Corrupt, "the broker speaks another version of DECK")
+                    .with_remedy("use the same version of DECK for all nodes and for deck run"));
+            }
+        }
+        let left = deadline.remaining();
+        if left.is_some_and(|left| left.is_zero()) {
+            return Err(Error::new(ErrorKind::Timeout, "joining: the broker does not answer"));
+        }
+        poll::is_readable_within(socket, left);
+    }
+}

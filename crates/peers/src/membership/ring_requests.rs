@@ -1,0 +1,146 @@
+//! Asking the owner of a mail box for a ring.
+//!
+//! Who asks may go on and look for the answer later. Whoever gives up says so, and a ring that is granted after that is declined at once: the
+//! owner keeps none that nobody posts to.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, OnceLock};
+
+use deck_sync::atomic::{AtomicU64, Ordering};
+use deck_sync::locks::lock;
+use deck_sync::{About, Deadline, Event, Goal, NodeId, Result, point};
+
+use super::{Membership, Until, left};
+use crate::names::MailboxId;
+use crate::peer::Peer;
+use crate::wire::Frame;
+
+/// A ring that an owner grants: where it lies in the owner's segment, and how large it is.
+#[derive(Clone, Copy, Debug)]
+pub struct Granted {
+    /// The owner's number for it.
+    pub ring: u64,
+    /// Messages in flight.
+    pub messages: u64,
+    /// Bytes in flight.
+    pub bytes: u64,
+    /// Lines of the area for buffered messages.
+    pub area_lines: u64,
+    /// Byte offset of the ring.
+    pub place: u64,
+    /// Byte offset of its bell.
+    pub bell: u64,
+    /// Byte offset of the mail box's event.
+    pub event: u64,
+}
+
+/// A question to a peer, and its answer.
+struct Request {
+    peer: NodeId,
+    answer: OnceLock<Result<Granted>>,
+    answered: Event,
+}
+
+/// The questions of a node whose answers are wanted.
+#[derive(Default)]
+pub(crate) struct RingRequests {
+    open: Mutex<HashMap<u64, Arc<Request>>>,
+    next: AtomicU64,
+}
+
+impl RingRequests {
+    /// `peer` has answered. False if nobody waits for this answer any more.
+    pub fn answered(&self, peer: NodeId, request: u64, answer: Result<Granted>) -> bool {
+        let open = lock(&self.open);
+        let Some(request) = open.get(&request).filter(|request| request.peer == peer) else { return false };
+        let _ = request.answer.set(answer);
+        request.answered.notify();
+        true
+    }
+
+    /// Everybody who waits for an answer looks again whether the one who is asked is still there.
+    pub fn wake_those_who_asked(&self, peer: NodeId) {
+        lock(&self.open).values().filter(|request| request.peer == peer).for_each(|request| request.answered.notify());
+    }
+}
+
+/// A ring that was asked for, to be given to [`Membership::answer`] or [`Membership::forget`].
+pub struct Asked {
+    id: u64,
+    request: Arc<Request>,
+    peer: Arc<Peer>,
+}
+
+impl Asked {
+    /// Who was asked.
+    pub fn peer(&self) -> &Arc<Peer> {
+        &self.peer
+    }
+}
+
+impl Membership {
+    /// Asks the owner of `mailbox` for a ring whose credits lie at `credit` in this node's segment. Never waits.
+    ///
+    /// # Errors
+    /// [`ErrorKind::PeerLost`](deck_sync::ErrorKind::PeerLost) and the like if the question cannot be sent.
+    pub fn ask_for_ring(&self, peer: &Arc<Peer>, mailbox: MailboxId, credit: u64) -> Result<Asked> {
+        let request = Arc::new(Request { peer: peer.number(), answer: OnceLock::new(), answered: Event::new() });
+        let id = self.ring_requests.next.fetch_add(1, Ordering::Relaxed);
+        lock(&self.ring_requests.open).insert(id, request.clone());
+        let (index, generation) = (u64::from(mailbox.index), u64::from(mailbox.generation));
+        let asked = Asked { id, request, peer: peer.clone() };
+        match peer.send(&Frame::RingRequest { request: id, mailbox: index, generation, credit }) {
+            Ok(()) => Ok(asked),
+            Err(error) => {
+                self.forget(&asked);
+                Err(error)
+            }
+        }
+    }
+
+    /// What the owner says to the question, once, as soon as it has answered. Never waits.
+    pub fn answer(&self, asked: &Asked) -> Option<Result<Granted>> {
+        let answer = asked.request.answer.get().cloned()?;
+        self.forget(asked);
+        Some(answer.map_err(|error| error.with_peer(asked.peer.number())))
+    }
+
+    /// The answer is not wanted any more: a ring that is granted from now on is declined. The owner may still write to the credits.
+    pub fn forget(&self, asked: &Asked) {
+        lock(&self.ring_requests.open).remove(&asked.id);
+    }
+
+    /// As [`Membership::ask_for_ring`], and waits for the answer. Blocks until the deadline.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Closed`](deck_sync::ErrorKind::Closed) if there is no such mail box, and as for [`Membership::meet`].
+    pub fn request_ring(
+        &self,
+        peer: &Arc<Peer>,
+        mailbox: MailboxId,
+        credit: u64,
+        deadline: Deadline,
+    ) -> Result<Granted> {
+        let asked = self.ask_for_ring(peer, mailbox, credit);
+        point("clone/requested");
+        let asked = asked?;
+        let request = &asked.request;
+        let waited = {
+            let _depending = self.depend(peer);
+            let answer = || {
+                let is_gone = peer.gone().is_some() || self.has_left.load(Ordering::Relaxed);
+                let gone = || Err(if self.has_left() { left() } else { self.gone(peer.number()) });
+                request.answer.get().cloned().or_else(|| is_gone.then(gone))
+            };
+            let about = About::new(Goal::Ring, "").on(peer.number()).with([mailbox.to_word()]);
+            let mut until = Until(answer, about);
+            deck_sync::wait(&mut until, &[&request.answered, peer.changed()], &self.crowd, deadline)
+        };
+        self.forget(&asked);
+        // An answer at the last moment counts; one that comes from now on is declined by the control thread.
+        match request.answer.get().cloned().map_or(waited, Ok) {
+            Ok(answer) => answer.map_err(|error| error.with_peer(peer.number())),
+            Err(interrupted) => Err(self.interrupted(interrupted, "cloning its mail box", peer)),
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! What the system tells of a process or a thread in one line: its `stat` in `/proc` (proc_pid_stat(5)).
+
+/// The name, and what is behind it. The name stands in brackets, may itself hold brackets and blanks, and need not be text.
+fn split(stat: &[u8]) -> Option<(&[u8], &[u8])> {
+    let before = stat.iter().position(|&byte| byte == b'(')?;
+    let behind = stat.iter().rposition(|&byte| byte == b')')?;
+    Some((stat.get(before + 1..behind)?, &stat[behind + 1..]))
+}
+
+/// Its name, of which the system keeps the first 15 bytes.
+pub fn name_of(stat: &[u8]) -> Option<&[u8]> {
+    split(stat).map(|(name, _)| name)
+}
+
+/// The fields behind the name, the state first.
+pub fn fields_behind_name(stat: &[u8]) -> Option<std::str::SplitAsciiWhitespace<'_>> {
+    str::from_utf8(split(stat)?.1).ok().map(str::split_ascii_whitespace)
+}
+
+/// What it does: 'R' if it runs, 'S' if it sleeps, 'T' if a signal has stopped it, 't' if a debugger has, 'Z' if it has ended and nobody has
+/// waited for it.
+pub fn state_of(stat: &[u8]) -> Option<char> {
+    fields_behind_name(stat)?.next()?.chars().next()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_may_hold_brackets_and_blanks_and_need_not_be_text() {
+        let stat = b"42 (a) b (\xc3) S 7 42 42 0 -1";
+        assert_eq!(name_of(stat), Some(&b"a) b (\xc3"[..]));
+        assert_eq!(state_of(stat), Some('S'));
+        assert_eq!(fields_behind_name(stat).unwrap().nth(1), Some("7"));
+    }
+
+    #[test]
+    fn what_is_no_such_line_tells_nothing() {
+        for stat in [&b""[..], b"42", b"42 (a", b"42 )a( S", b"42 (a) \xff"] {
+            assert_eq!(state_of(stat), None, "{stat:?}");
+        }
+        assert_eq!(state_of(b"42 (a)"), None);
+    }
+}
