@@ -245,10 +245,7 @@ pub unsafe extern "C" fn deck_wait(request: *mut RequestHandle, timeout_ms: c_in
 #[unsafe(no_mangle)]
 pub extern "C" fn deck_request_destroy(request: *mut RequestHandle) -> c_int {
     answer("deck_request_destroy", || {
-        let pin = node::pin_to_destroy(&REQUESTS, Kind::Request, request)?;
-        if !pin.remove() {
-            return Err(Unusable::Destroyed.error(Kind::Request));
-        }
+        node::pin_to_destroy(&REQUESTS, request)?.end()?;
         Ok(DECK_OK)
     })
 }

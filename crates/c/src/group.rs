@@ -159,13 +159,11 @@ pub extern "C" fn deck_group_size(group: *const GroupHandle) -> c_int {
 #[unsafe(no_mangle)]
 pub extern "C" fn deck_group_leave(group: *mut GroupHandle) -> c_int {
     answer("deck_group_leave", || {
-        let pin = node::pin_to_destroy(&GROUPS, Kind::Group, group)?;
+        let pin = node::pin_to_destroy(&GROUPS, group)?;
         if pin.group.try_lock().is_err_and(|error| matches!(error, TryLockError::WouldBlock)) {
             return Err(Unusable::Busy.error(Kind::Group));
         }
-        if !pin.remove() {
-            return Err(Unusable::Destroyed.error(Kind::Group));
-        }
+        pin.end()?;
         Ok(DECK_OK)
     })
 }

@@ -11,7 +11,7 @@ use deck_api::{
 };
 
 use crate::error::{DECK_OK, answer, invalid};
-use crate::handle::{Kind, Pin, Reserved, Table, Unusable};
+use crate::handle::{Kind, Pin, Reserved, Table};
 use crate::message::{self, MessageHandle};
 use crate::{node, options};
 
@@ -322,10 +322,8 @@ pub unsafe extern "C" fn deck_mbox_stats(mailbox: *const MailboxHandle, stats: *
 #[unsafe(no_mangle)]
 pub extern "C" fn deck_mbox_destroy(mailbox: *mut MailboxHandle) -> c_int {
     answer("deck_mbox_destroy", || {
-        let pin = node::pin_to_destroy(&MAILBOXES, Kind::Mailbox, mailbox)?;
-        if !pin.remove() {
-            return Err(Unusable::Destroyed.error(Kind::Mailbox));
-        }
+        let pin = node::pin_to_destroy(&MAILBOXES, mailbox)?;
+        pin.end()?;
         if let End::Owner(mailbox) = &*pin {
             mailbox.close();
         }

@@ -6,7 +6,7 @@ use std::{ptr, slice};
 use deck_api::{ElementType, Error, ErrorKind, Message, Result};
 
 use crate::error::{DECK_OK, answer, answer_or, invalid};
-use crate::handle::{Alone, Kind, Table, Unusable};
+use crate::handle::{Alone, Kind, Table};
 use crate::mailbox::{self, MailboxHandle};
 use crate::node;
 
@@ -229,17 +229,7 @@ pub extern "C" fn deck_msg_sender(message: *const MessageHandle) -> c_int {
 #[unsafe(no_mangle)]
 pub extern "C" fn deck_msg_destroy(message: *mut MessageHandle) -> c_int {
     answer("deck_msg_destroy", || {
-        if node::is_forked() {
-            return Err(node::forked());
-        }
-        let alone = MESSAGES.pin_alone(message, None).or_else(|unusable| {
-            // A handle that is no good gives the same error as in every other call outside a session.
-            node::session()?;
-            Err(unusable.error(Kind::Message))
-        })?;
-        if !alone.remove() {
-            return Err(Unusable::Destroyed.error(Kind::Message));
-        }
+        node::pin_alone_to_destroy(&MESSAGES, message)?.end()?;
         Ok(DECK_OK)
     })
 }

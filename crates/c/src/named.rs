@@ -11,7 +11,7 @@ use std::ffi::{CStr, c_char, c_int};
 use deck_api::{Node, Result};
 
 use crate::error::{DECK_OK, answer, invalid};
-use crate::handle::{Kind, Pin, Table, Unusable};
+use crate::handle::{Pin, Table};
 use crate::node;
 
 /// Opens something by its name and gives its handle to C.
@@ -21,14 +21,13 @@ use crate::node;
 unsafe fn open<T, O>(
     call: &'static str,
     table: &Table<T>,
-    kind: Kind,
     place: *mut *mut O,
     name: *const c_char,
     open: impl FnOnce(&Node, &str) -> Result<T>,
 ) -> c_int {
     answer(call, || {
         let (session, node) = node::node()?;
-        let what = kind.words();
+        let what = table.kind().words();
         if place.is_null() {
             return Err(invalid(format!("no place for the {what}: the first argument is NULL")));
         }
@@ -49,25 +48,22 @@ unsafe fn open<T, O>(
 }
 
 /// The object behind a handle of the present session.
-fn pin<'t, T, O>(table: &'t Table<T>, kind: Kind, handle: *const O) -> Result<Pin<'t, T>> {
-    table.pin(handle, Some(node::session()?)).map_err(|unusable| unusable.error(kind))
+fn pin<'t, T, O>(table: &'t Table<T>, handle: *const O) -> Result<Pin<'t, T>> {
+    table.pin(handle, Some(node::session()?)).map_err(|unusable| unusable.error(table.kind()))
 }
 
 /// Ends a handle. `before` may refuse; `after` sends those home who wait.
 fn close<T, O>(
     call: &'static str,
     table: &Table<T>,
-    kind: Kind,
     handle: *const O,
     before: impl FnOnce(&T) -> Result<()>,
     after: impl FnOnce(&T),
 ) -> c_int {
     answer(call, || {
-        let pin = node::pin_to_destroy(table, kind, handle)?;
+        let pin = node::pin_to_destroy(table, handle)?;
         before(&pin)?;
-        if !pin.remove() {
-            return Err(Unusable::Destroyed.error(kind));
-        }
+        pin.end()?;
         after(&pin);
         Ok(DECK_OK)
     })

@@ -96,10 +96,8 @@ pub extern "C" fn deck_sem_wait(semaphore: *mut SemaphoreHandle, timeout_ms: c_i
 #[unsafe(no_mangle)]
 pub extern "C" fn deck_sem_destroy(semaphore: *mut SemaphoreHandle) -> c_int {
     answer("deck_sem_destroy", || {
-        let pin = node::pin_to_destroy(&SEMAPHORES, Kind::Semaphore, semaphore)?;
-        if !pin.remove() {
-            return Err(crate::handle::Unusable::Destroyed.error(Kind::Semaphore));
-        }
+        let pin = node::pin_to_destroy(&SEMAPHORES, semaphore)?;
+        pin.end()?;
         pin.close();
         Ok(DECK_OK)
     })

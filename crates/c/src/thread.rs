@@ -75,7 +75,7 @@ pub unsafe extern "C" fn deck_thread_create(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn deck_thread_join(thread: *mut ThreadHandle, result: *mut *mut c_void) -> c_int {
     answer("deck_thread_join", || {
-        let pin = node::pin_to_destroy(&THREADS, Kind::Thread, thread)?;
+        let pin = node::pin_to_destroy(&THREADS, thread)?;
         if pin.id.get() == Some(&std::thread::current().id()) {
             return Err(invalid("a thread cannot join itself").with_remedy("join it from another thread"));
         }

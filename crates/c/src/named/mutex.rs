@@ -17,7 +17,7 @@ static MUTEXES: Table<Mutex> = Table::new(Kind::Mutex);
 
 /// The mutex behind `handle`.
 pub fn pin(handle: *const MutexHandle) -> Result<Pin<'static, Mutex>> {
-    super::pin(&MUTEXES, Kind::Mutex, handle)
+    super::pin(&MUTEXES, handle)
 }
 
 /// `deck_mutex_open` in deck.h.
@@ -27,7 +27,7 @@ pub fn pin(handle: *const MutexHandle) -> Result<Pin<'static, Mutex>> {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn deck_mutex_open(mutex: *mut *mut MutexHandle, name: *const c_char) -> c_int {
     // SAFETY: the caller keeps what this function asks for.
-    unsafe { super::open("deck_mutex_open", &MUTEXES, Kind::Mutex, mutex, name, Mutex::open) }
+    unsafe { super::open("deck_mutex_open", &MUTEXES, mutex, name, Mutex::open) }
 }
 
 /// `deck_mutex_lock` in deck.h.
@@ -57,5 +57,5 @@ pub extern "C" fn deck_mutex_close(mutex: *mut MutexHandle) -> c_int {
         true => Err(invalid("closing a mutex that this thread holds").with_remedy("unlock it first")),
         false => Ok(()),
     };
-    super::close("deck_mutex_close", &MUTEXES, Kind::Mutex, mutex, is_free, Mutex::close)
+    super::close("deck_mutex_close", &MUTEXES, mutex, is_free, Mutex::close)
 }
