@@ -6,13 +6,13 @@ mod counter;
 mod mutex;
 mod segment;
 
-use std::ffi::{CStr, c_char, c_int};
+use std::ffi::{c_char, c_int};
 
 use deck_api::{Node, Result};
 
-use crate::error::{DECK_OK, answer, invalid};
+use crate::error::{DECK_OK, answer};
 use crate::handle::{Pin, Table};
-use crate::node;
+use crate::{arguments, node};
 
 /// Opens something by its name and gives its handle to C.
 ///
@@ -28,17 +28,9 @@ unsafe fn open<T, O>(
     answer(call, || {
         let (session, node) = node::node()?;
         let what = table.kind().words();
-        if place.is_null() {
-            return Err(invalid(format!("no place for the {what}: the first argument is NULL")));
-        }
-        if name.is_null() {
-            return Err(invalid(format!("no name for the {what}: the second argument is NULL")));
-        }
-        // SAFETY: not NULL, and the caller gives a string, which stays as it is during the call.
-        let name = unsafe { CStr::from_ptr(name) };
-        let name = name.to_str().map_err(|_| {
-            invalid(format!("the name of the {what} is not UTF-8")).with_remedy("choose a name in UTF-8")
-        })?;
+        arguments::place(place, what, "the first argument")?;
+        // SAFETY: the caller gives NULL or a string that ends and stays as it is during the call.
+        let name = unsafe { arguments::name(name, what) }?;
         let room = table.reserve()?;
         let handle = room.fill(session, open(&node, name)?);
         // SAFETY: not NULL, and the caller lets it be written.

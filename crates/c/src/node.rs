@@ -14,9 +14,8 @@
 
 use std::ffi::{CStr, c_char, c_int};
 use std::sync::{Once, RwLock};
-use std::time::Duration;
 
-use deck_api::{Error, ErrorKind, FOREVER, Node, NodeId, NodeState, Result};
+use deck_api::{Error, ErrorKind, Node, NodeId, NodeState, Result};
 use deck_sync::atomic::{AtomicU64, Ordering};
 use deck_sync::locks::{read, write};
 
@@ -77,16 +76,6 @@ fn to_destroy<P>(kind: Kind, pin: impl FnOnce() -> Result<P, Unusable>) -> Resul
         session()?;
         Err(unusable.error(kind))
     })
-}
-
-/// A C timeout: -1 for ever, 0 try, else milliseconds.
-pub fn timeout(milliseconds: c_int) -> Result<Duration> {
-    match milliseconds {
-        -1 => Ok(FOREVER),
-        0.. => Ok(Duration::from_millis(milliseconds.unsigned_abs().into())),
-        _ => Err(invalid(format!("a timeout of {milliseconds} ms"))
-            .with_remedy("use DECK_FOREVER (-1), 0 to try, or a number of milliseconds")),
-    }
 }
 
 /// A node's number for C.

@@ -7,7 +7,7 @@ use deck_api::shared::Barrier;
 
 use crate::error::{DECK_OK, answer};
 use crate::handle::{Kind, Table};
-use crate::node;
+use crate::{arguments, node};
 
 /// Opaque to C.
 #[repr(C)]
@@ -31,7 +31,7 @@ pub unsafe extern "C" fn deck_barrier_open(barrier: *mut *mut BarrierHandle, nam
 pub extern "C" fn deck_barrier_wait(barrier: *mut BarrierHandle, timeout_ms: c_int) -> c_int {
     answer("deck_barrier_wait", || {
         node::session()?;
-        let timeout = node::timeout(timeout_ms)?;
+        let timeout = arguments::timeout(timeout_ms)?;
         super::pin(&BARRIERS, barrier)?.wait(timeout)?;
         Ok(DECK_OK)
     })

@@ -8,7 +8,7 @@ use deck_api::shared::Condition;
 use super::mutex::{self, MutexHandle};
 use crate::error::{DECK_OK, answer};
 use crate::handle::{Kind, Pin, Table};
-use crate::node;
+use crate::{arguments, node};
 
 /// Opaque to C.
 #[repr(C)]
@@ -35,7 +35,7 @@ pub unsafe extern "C" fn deck_cond_open(condition: *mut *mut ConditionHandle, na
 pub extern "C" fn deck_cond_wait(condition: *mut ConditionHandle, mutex: *mut MutexHandle, timeout_ms: c_int) -> c_int {
     answer("deck_cond_wait", || {
         node::session()?;
-        let timeout = node::timeout(timeout_ms)?;
+        let timeout = arguments::timeout(timeout_ms)?;
         let (condition, mutex) = (pin(condition)?, mutex::pin(mutex)?);
         condition.wait_unguarded(&mutex, timeout)?;
         Ok(DECK_OK)

@@ -7,7 +7,7 @@ use deck_api::shared::Counter;
 
 use crate::error::{DECK_OK, answer};
 use crate::handle::{Kind, Pin, Table};
-use crate::node;
+use crate::{arguments, node};
 
 /// Opaque to C.
 #[repr(C)]
@@ -80,7 +80,7 @@ pub unsafe extern "C" fn deck_counter_wait(
 ) -> c_int {
     answer("deck_counter_wait", || {
         node::session()?;
-        let timeout = node::timeout(timeout_ms)?;
+        let timeout = arguments::timeout(timeout_ms)?;
         let now = pin(counter)?.wait_for(at_least, timeout)?;
         // SAFETY: as the caller says.
         unsafe { tell(value, now) }

@@ -7,7 +7,7 @@ use deck_api::shared::Mutex;
 
 use crate::error::{DECK_OK, answer, invalid};
 use crate::handle::{Kind, Pin, Table};
-use crate::node;
+use crate::{arguments, node};
 
 /// Opaque to C.
 #[repr(C)]
@@ -35,7 +35,7 @@ pub unsafe extern "C" fn deck_mutex_open(mutex: *mut *mut MutexHandle, name: *co
 pub extern "C" fn deck_mutex_lock(mutex: *mut MutexHandle, timeout_ms: c_int) -> c_int {
     answer("deck_mutex_lock", || {
         node::session()?;
-        let timeout = node::timeout(timeout_ms)?;
+        let timeout = arguments::timeout(timeout_ms)?;
         pin(mutex)?.lock_unguarded(timeout)?;
         Ok(DECK_OK)
     })

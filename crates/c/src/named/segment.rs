@@ -8,7 +8,7 @@ use deck_api::shared::Segment;
 
 use crate::error::{answer_or, invalid};
 use crate::handle::{Kind, Table};
-use crate::node;
+use crate::{arguments, node};
 
 /// Opaque to C.
 #[repr(C)]
@@ -50,7 +50,7 @@ pub unsafe extern "C" fn deck_segment_open(
     name: *const c_char,
     timeout_ms: c_int,
 ) -> c_int {
-    let open = |node: &deck_api::Node, name: &str| Segment::open(node, name, node::timeout(timeout_ms)?);
+    let open = |node: &deck_api::Node, name: &str| Segment::open(node, name, arguments::timeout(timeout_ms)?);
     // SAFETY: the caller keeps what this function asks for.
     unsafe { super::open("deck_segment_open", &SEGMENTS, segment, name, open) }
 }
