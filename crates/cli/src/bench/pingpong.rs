@@ -8,7 +8,7 @@
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use deck::{Error, ErrorKind, Mailbox, MailboxClone, Message};
+use deck::{Error, ErrorKind, Mailbox, MailboxClone, Message, Node};
 use indicatif::ProgressBar;
 use serde::{Deserialize, Serialize};
 
@@ -26,6 +26,7 @@ pub const BENCHMARK: Benchmark = Benchmark {
     repetitions: 1,
     time: Duration::from_millis(1200),
     part,
+    report,
 };
 
 /// About how long the two nodes run without a word about how to go on.
@@ -141,7 +142,7 @@ struct Batch {
 
 /// One node of the two.
 fn part(part: &Part) -> deck::Result<()> {
-    let node = part.join()?;
+    let node = Node::join()?;
     let (own, other) = if part.role == 0 { ("bench.ping", "bench.pong") } else { ("bench.pong", "bench.ping") };
     {
         let inbox = node.mailbox(own)?;

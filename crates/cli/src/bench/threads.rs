@@ -6,11 +6,11 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use deck::{Mailbox, MailboxClone};
+use deck::{Mailbox, MailboxClone, Node};
 
 use super::nodes::{LOST, Part, Placement};
 use super::stream::{Stream, Window};
-use super::{Benchmark, rounds};
+use super::{Benchmark, figure, rounds};
 
 pub const BENCHMARK: Benchmark = Benchmark {
     name: "threads",
@@ -22,10 +22,11 @@ pub const BENCHMARK: Benchmark = Benchmark {
     repetitions: 5,
     time: Duration::from_secs(4),
     part,
+    report: figure::report,
 };
 
 fn part(part: &Part) -> deck::Result<()> {
-    let node = part.join()?;
+    let node = Node::join()?;
     let name = |role: u32, thread: usize| format!("bench.{role}.{thread}");
     let inboxes: Vec<Mailbox> =
         (0..part.at).map(|thread| node.mailbox(&name(part.role, thread))).collect::<deck::Result<_>>()?;
