@@ -5,7 +5,9 @@
 
 mod bandwidth;
 mod channels;
+mod clock;
 mod collectives;
+mod content;
 mod cpus;
 mod fan_in;
 mod figure;

@@ -15,7 +15,7 @@ use deck_peers::Broker;
 use deck_peers::observe::now_ns;
 use rustix::process::{Pid, WaitOptions, waitpid};
 
-use super::{Benchmark, cpus, figure};
+use super::{Benchmark, clock, cpus, figure};
 
 /// A call that takes so long will not come back.
 pub const LOST: Duration = Duration::from_secs(10);
@@ -52,9 +52,9 @@ impl Part {
         Duration::from_nanos(self.time_ns)
     }
 
-    /// How long to run before that: caches, page tables and the other side are then as they will be.
+    /// How long to run before that.
     pub fn warm_up(&self) -> Duration {
-        self.time() / 5
+        clock::warm_up(self.time())
     }
 
     /// Tells a result to the command that started this node.

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use deck::{Mailbox, MailboxClone, Message, Node};
 
+use super::clock::mean_ns;
 use super::nodes::{LOST, Part, Placement};
-use super::rounds::mean_ns;
 use super::{Benchmark, figure};
 
 pub const BENCHMARK: Benchmark = Benchmark {
