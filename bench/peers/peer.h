@@ -1,7 +1,7 @@
 /* What all peers written in C share: the command line, clocks, processors, the window of a stream, the result lines.
  *
  * Every peer is called as   PEER MEASURE CPUS SECONDS AT...   with CPUS such as 0,1 and points AT as `deck bench` has them, and
- * prints one JSON object a line for each figure. Times are taken as `deck bench` takes them (crates/cli/src/bench). */
+ * prints one JSON object a line for each figure. Times are taken as `deck bench` takes them (crates/cli/src/bench/clock.rs). */
 #pragma once
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE

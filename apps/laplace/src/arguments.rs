@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Parser;
-use user_interface::command_line::{self, Refusal, size};
+use user_interface::command_line::{self, Common, Refusal, size};
 
 use crate::slab::{LAG, Slab, Source};
 
@@ -28,9 +28,6 @@ pub struct Arguments {
     /// How the upper edge is heated
     #[arg(long, value_enum, default_value_t = Source::Uniform)]
     source: Source,
-    /// Computing threads of this node [default: its share of the host's cores]
-    #[arg(long, value_name = "T", value_parser = clap::value_parser!(u32).range(1..=1024))]
-    threads: Option<u32>,
     /// Nodes that take part, waited for [default: those that are there, all of them under deck run]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
     nodes: Option<u32>,
@@ -40,9 +37,8 @@ pub struct Arguments {
     /// Temperatures to write: 64-bit little-endian floats, row by row from the upper left
     #[arg(long, value_name = "FILE.bin")]
     temperatures: Option<PathBuf>,
-    /// Show the temperatures as they change in a browser at this port of the loopback address; 0 takes a free one
-    #[arg(long, value_name = "PORT")]
-    watch: Option<u16>,
+    #[command(flatten)]
+    common: Common,
 }
 
 const EXAMPLES: &str = "Examples:
@@ -73,7 +69,8 @@ pub struct Orders {
 /// A [`Refusal`], when there is nothing to calculate.
 pub fn parse(line: impl IntoIterator<Item = impl Into<std::ffi::OsString> + Clone>) -> Result<Orders, Refusal> {
     let arguments = command_line::parse(line)?;
-    let Arguments { size, tolerance, max_sweeps, source, threads, nodes, out, temperatures, watch } = arguments;
+    let Arguments { size, tolerance, max_sweeps, source, nodes, out, temperatures, common } = arguments;
+    let Common { threads, watch } = common;
     let slab = Slab::checked(size, tolerance, max_sweeps, source).map_err(|error| Refusal::Usage(error.to_string()))?;
     let out = out.or_else(|| temperatures.is_none().then(|| PathBuf::from("laplace.png")));
     Ok(Orders { slab, threads, nodes, out, temperatures, watch })

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Parser;
-use user_interface::command_line::{self, Refusal, size};
+use user_interface::command_line::{self, Common, Refusal, size};
 
 use crate::problem::{Problem, Region};
 
@@ -27,9 +27,6 @@ pub struct Arguments {
     /// Recognise points inside early instead of iterating them to the end: the same counts, much sooner
     #[arg(long)]
     early_outs: bool,
-    /// Computing threads of this node [default: its share of the host's cores]
-    #[arg(long, value_name = "T", value_parser = clap::value_parser!(u32).range(1..=1024))]
-    threads: Option<u32>,
     /// Left, right, lower and upper edge in the complex plane
     #[arg(
         long,
@@ -45,9 +42,8 @@ pub struct Arguments {
     /// Iteration counts to write: 32-bit little-endian numbers, row by row from the upper left
     #[arg(long, value_name = "FILE.bin")]
     counts: Option<PathBuf>,
-    /// Show the growing picture in a browser at this port of the loopback address; 0 takes a free one
-    #[arg(long, value_name = "PORT")]
-    watch: Option<u16>,
+    #[command(flatten)]
+    common: Common,
 }
 
 const EXAMPLES: &str = "Examples:
@@ -76,7 +72,8 @@ pub struct Orders {
 /// A [`Refusal`], when there is nothing to calculate.
 pub fn parse(line: impl IntoIterator<Item = impl Into<std::ffi::OsString> + Clone>) -> Result<Orders, Refusal> {
     let arguments = command_line::parse(line)?;
-    let Arguments { size, slices, max_iter, region, early_outs, threads, out, counts, watch } = arguments;
+    let Arguments { size, slices, max_iter, region, early_outs, out, counts, common } = arguments;
+    let Common { threads, watch } = common;
     let problem = Problem::checked(size, slices, max_iter, region, early_outs)
         .map_err(|error| Refusal::Usage(error.to_string()))?;
     let out = out.or_else(|| counts.is_none().then(|| PathBuf::from("mandelbrot.png")));

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Parser;
-use user_interface::command_line::{self, Refusal, size};
+use user_interface::command_line::{self, Common, Refusal, size};
 
 use crate::scene::Scene;
 
@@ -31,15 +31,11 @@ pub struct Arguments {
     /// Another folder to look in for what the scene includes; may be repeated
     #[arg(long, value_name = "FOLDER")]
     library: Vec<PathBuf>,
-    /// Computing threads of this node [default: its share of the host's cores]
-    #[arg(long, value_name = "T", value_parser = clap::value_parser!(u32).range(1..=1024))]
-    threads: Option<u32>,
     /// Picture to write [default: the scene's name with .png, in the current folder]
     #[arg(long, value_name = "FILE.png")]
     out: Option<PathBuf>,
-    /// Show the growing picture in a browser at this port of the loopback address; 0 takes a free one
-    #[arg(long, value_name = "PORT")]
-    watch: Option<u16>,
+    #[command(flatten)]
+    common: Common,
 }
 
 const EXAMPLES: &str = "Examples:
@@ -64,7 +60,8 @@ pub struct Orders {
 /// # Errors
 /// A [`Refusal`], when there is nothing to render.
 pub fn parse(line: impl IntoIterator<Item = impl Into<std::ffi::OsString> + Clone>) -> Result<Orders, Refusal> {
-    let Arguments { scene, size, slices, antialias, library, threads, out, watch } = command_line::parse(line)?;
+    let Arguments { scene, size, slices, antialias, library, out, common } = command_line::parse(line)?;
+    let Common { threads, watch } = common;
     let out = out.unwrap_or_else(|| PathBuf::from(scene.file_name().unwrap_or_default()).with_extension("png"));
     let scene =
         Scene::checked(scene, library, size, slices, antialias).map_err(|error| Refusal::Usage(error.to_string()))?;

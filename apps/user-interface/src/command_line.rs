@@ -4,8 +4,8 @@
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::Parser;
 use clap::error::ErrorKind;
+use clap::{Args, Parser};
 use deck::Node;
 
 /// How a command line was not an order to do something.
@@ -33,6 +33,17 @@ pub fn parse<A: Parser>(line: impl IntoIterator<Item = impl Into<OsString> + Clo
             Refusal::Usage(format!("{said}; for all options type {} --help", A::command().get_name()))
         }
     })
+}
+
+/// Options of every program that calculates a picture.
+#[derive(Args, Clone, Copy, Debug)]
+pub struct Common {
+    /// Computing threads of this node [default: its share of the host's cores]
+    #[arg(long, value_name = "T", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub threads: Option<u32>,
+    /// Show the picture as it comes about in a browser at this port of the loopback address; 0 takes a free one
+    #[arg(long, value_name = "PORT")]
+    pub watch: Option<u16>,
 }
 
 /// Says something on stdout. A reader that has seen enough may have closed it.
@@ -97,6 +108,8 @@ mod tests {
         /// Pixels
         #[arg(long, default_value = "3x2", value_parser = size)]
         size: (u32, u32),
+        #[command(flatten)]
+        common: Common,
     }
 
     #[test]
@@ -105,6 +118,8 @@ mod tests {
             (&["idle"][..], "<SCENE>"),
             (&["idle", "a.pov", "--size", "3"], "--size 600x600"),
             (&["idle", "a.pov", "--sice"], "idle --help"),
+            (&["idle", "a.pov", "--threads", "0"], "--threads"),
+            (&["idle", "a.pov", "--watch", "70000"], "--watch"),
         ] {
             let Err(Refusal::Usage(text)) = parse::<Options>(line) else { panic!("{line:?}") };
             assert_eq!(text.lines().count(), 1, "{text}");
@@ -114,8 +129,13 @@ mod tests {
 
     #[test]
     fn help_is_an_answer_and_options_are_read() {
-        assert!(matches!(parse::<Options>(["idle", "--help"]), Err(Refusal::Answer(text)) if text.contains("Pixels")));
-        let options: Options = parse(["idle", "a.pov", "--size", "30X20"]).unwrap();
+        let Err(Refusal::Answer(help)) = parse::<Options>(["idle", "--help"]) else { panic!("--help is an answer") };
+        assert!(
+            help.starts_with("Does nothing") && help.contains("Pixels") && help.contains("--watch <PORT>"),
+            "{help}"
+        );
+        let options: Options = parse(["idle", "a.pov", "--size", "30X20", "--threads", "3"]).unwrap();
         assert_eq!((options.scene.as_str(), options.size), ("a.pov", (30, 20)));
+        assert_eq!((options.common.threads, options.common.watch), (Some(3), None));
     }
 }

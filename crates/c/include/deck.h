@@ -356,7 +356,8 @@ typedef struct {
   uint64_t by_short;             /* messages by protocol: in a packet of the ring itself, */
   uint64_t by_buffered;          /* through a copy, */
   uint64_t by_zero_copy;         /* handed over without a copy */
-  uint64_t reserved[7];          /* for later versions; 0 */
+  uint64_t lanes;                /* rings of their own that single threads of this node have, having held one another up */
+  uint64_t reserved[6];          /* for later versions; 0 */
 } deck_mbox_stats_t;
 
 /* Reads the counters into *s. Never waits. */

@@ -14,7 +14,7 @@ use deck_sync::vectors;
 use crate::error::{DECK_OK, answer, invalid};
 use crate::group::{self, GroupHandle};
 use crate::handle::{Kind, Table, Unusable};
-use crate::node;
+use crate::{arguments, node};
 
 /// Opaque to C.
 #[repr(C)]
@@ -70,12 +70,8 @@ impl Arguments {
     unsafe fn call(&self, index: u32, size: u32) -> Result<Call> {
         let root = u32::try_from(self.root)
             .map_err(|_| invalid(format!("root {}", self.root)).with_remedy("give the index of a member, from 0"))?;
-        let code = |code: c_uint| u8::try_from(code).ok();
-        let element = code(self.element).and_then(ElementType::from_code).ok_or_else(|| {
-            invalid(format!("{} is no element type", self.element))
-                .with_remedy("use a deck_type_t, DECK_BYTE to DECK_DOUBLE")
-        })?;
-        let operation = code(self.operation).and_then(Operation::from_code).ok_or_else(|| {
+        let element = arguments::element_type(self.element)?;
+        let operation = u8::try_from(self.operation).ok().and_then(Operation::from_code).ok_or_else(|| {
             invalid(format!("{} is no operation", self.operation)).with_remedy("use a deck_op_t, DECK_SUM to DECK_XOR")
         })?;
         let (sends, receives) = match self.kind {
@@ -129,11 +125,11 @@ unsafe fn collective(
     answer(name, || {
         let session = node::session()?;
         let timeout = match how {
-            How::Wait(timeout_ms) => Some(node::timeout(timeout_ms)?),
-            How::Start(place) if place.is_null() => {
-                return Err(invalid("no place for the request: the last argument is NULL"));
+            How::Wait(timeout_ms) => Some(arguments::timeout(timeout_ms)?),
+            How::Start(place) => {
+                arguments::place(place, "request", "the last argument")?;
+                None
             }
-            How::Start(_) => None,
         };
         let member = group::pin(group, session)?;
         let mut alone = member.alone()?;
@@ -194,9 +190,9 @@ unsafe fn collective(
 fn finish(name: &'static str, request: *mut RequestHandle, how: Option<c_int>, is_done: *mut c_int) -> c_int {
     answer(name, || {
         let session = node::session()?;
-        let timeout = how.map(node::timeout).transpose()?;
-        if how.is_none() && is_done.is_null() {
-            return Err(invalid("no place for the answer: the second argument is NULL"));
+        let timeout = how.map(arguments::timeout).transpose()?;
+        if how.is_none() {
+            arguments::place(is_done, "answer", "the second argument")?;
         }
         let pin = REQUESTS.pin(request, Some(session)).map_err(|unusable| unusable.error(Kind::Request))?;
         let mut pending = pin.pending.try_lock().map_err(|_| Unusable::Busy.error(Kind::Request))?;
@@ -245,10 +241,7 @@ pub unsafe extern "C" fn deck_wait(request: *mut RequestHandle, timeout_ms: c_in
 #[unsafe(no_mangle)]
 pub extern "C" fn deck_request_destroy(request: *mut RequestHandle) -> c_int {
     answer("deck_request_destroy", || {
-        let pin = node::pin_to_destroy(&REQUESTS, Kind::Request, request)?;
-        if !pin.remove() {
-            return Err(Unusable::Destroyed.error(Kind::Request));
-        }
+        node::pin_to_destroy(&REQUESTS, request)?.end()?;
         Ok(DECK_OK)
     })
 }

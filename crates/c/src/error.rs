@@ -20,46 +20,17 @@ pub const DECK_OK: c_int = 0;
 
 const NO_ERROR: &CStr = c"no error in this thread";
 
-macro_rules! codes {
-    ($($kind:ident = $code:literal, $text:literal;)*) => {
-        /// The C code of a kind of failure.
-        pub fn code(kind: ErrorKind) -> c_int {
-            match kind {
-                $(ErrorKind::$kind => $code,)*
-                // A kind that is newer than this table: deck_last_error still has the whole sentence.
-                _ => -107,
-            }
-        }
-
-        fn describe(code: c_int) -> &'static CStr {
-            match code {
-                DECK_OK => c"success",
-                $($code => $text,)*
-                _ => c"not a code of DECK",
-            }
-        }
-    };
+/// The C code of a kind of failure.
+pub fn code(kind: ErrorKind) -> c_int {
+    -c_int::from(kind.number())
 }
 
-codes! {
-    Invalid = -101, c"invalid argument";
-    Timeout = -102, c"timed out";
-    Cancelled = -103, c"cancelled";
-    Unsupported = -104, c"not supported here";
-    NotFound = -105, c"not found";
-    Access = -106, c"access refused";
-    System = -107, c"system error";
-    Type = -201, c"element of another type";
-    Truncated = -202, c"fewer elements than asked for";
-    TooLarge = -203, c"message too large";
-    NoMemory = -204, c"not enough memory";
-    Exists = -301, c"name in use";
-    Closed = -302, c"closed";
-    NotLocked = -303, c"the mutex is not held";
-    PeerLost = -401, c"a node was lost";
-    OwnerDied = -402, c"the holder died";
-    Corrupt = -403, c"corrupt data from a peer";
-    NotInitialized = -501, c"not a node of a job";
+fn describe(number: c_int) -> &'static CStr {
+    if number == DECK_OK {
+        return c"success";
+    }
+    let kind = ErrorKind::ALL.iter().find(|kind| code(**kind) == number);
+    kind.map_or(c"not a code of DECK", |kind| kind.describe_c())
 }
 
 struct Failure {
@@ -137,6 +108,8 @@ pub fn c_string(text: &str) -> CString {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
 
     fn last_error() -> String {
@@ -144,12 +117,34 @@ mod tests {
         unsafe { CStr::from_ptr(deck_last_error()) }.to_str().unwrap().to_owned()
     }
 
+    /// `NotLocked` is `NOT_LOCKED`; one name in deck.h is shorter.
+    fn name_in_c(kind: ErrorKind) -> String {
+        if kind == ErrorKind::NoMemory {
+            return "DECK_E_NOMEM".to_owned();
+        }
+        let word = format!("{kind:?}");
+        let letters = word.chars().enumerate().flat_map(|(at, letter)| {
+            let gap = (at > 0 && letter.is_uppercase()).then_some('_');
+            gap.into_iter().chain(letter.to_uppercase())
+        });
+        format!("DECK_E_{}", letters.collect::<String>())
+    }
+
     #[test]
-    fn a_code_is_the_number_of_its_page_and_says_the_same() {
+    fn deck_h_has_every_kind_with_the_number_of_its_page_and_no_other() {
+        let declared = include_str!("../include/deck.h").lines().filter_map(|line| {
+            let (name, rest) = line.trim_start().strip_prefix("DECK_E_")?.split_once(" = ")?;
+            let number = rest.split([',', ' ']).next()?.parse().expect("a constant is a number");
+            Some((format!("DECK_E_{name}"), number))
+        });
+        let kinds = ErrorKind::ALL.iter().map(|kind| (name_in_c(*kind), code(*kind)));
+        assert_eq!(declared.collect::<BTreeMap<String, c_int>>(), kinds.collect());
+    }
+
+    #[test]
+    fn every_code_has_the_words_of_its_kind() {
         for kind in ErrorKind::ALL {
-            let page: c_int = kind.code().trim_start_matches('D').parse().unwrap();
-            assert_eq!(code(*kind), -page, "{kind:?}");
-            assert_eq!(describe(-page).to_str().unwrap(), kind.describe());
+            assert_eq!(describe(code(*kind)).to_str(), Ok(kind.describe()));
         }
     }
 

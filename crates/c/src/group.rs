@@ -1,13 +1,13 @@
 //! Groups: joined, asked and left through a handle, and used by one thread at a time.
 
-use std::ffi::{CStr, c_char, c_int};
+use std::ffi::{c_char, c_int};
 use std::sync::{Mutex, MutexGuard, TryLockError};
 
 use deck_api::{Completion, Group, GroupOptions, Result};
 
 use crate::error::{DECK_OK, answer, invalid};
 use crate::handle::{Kind, Pin, Table, Unusable};
-use crate::{node, options};
+use crate::{arguments, node, options};
 
 /// Opaque to C.
 #[repr(C)]
@@ -79,17 +79,10 @@ unsafe fn join(
     timeout_ms: c_int,
 ) -> Result<c_int> {
     let (session, node) = node::node()?;
-    let timeout = node::timeout(timeout_ms)?;
-    if group.is_null() {
-        return Err(invalid("no place for the group: the first argument is NULL"));
-    }
-    if name.is_null() {
-        return Err(invalid("the name of the group is NULL"));
-    }
-    // SAFETY: not NULL, and the caller gives a string that stays as it is during the call.
-    let name = unsafe { CStr::from_ptr(name) }
-        .to_str()
-        .map_err(|_| invalid("the name of the group is not UTF-8").with_remedy("choose a name in UTF-8"))?;
+    let timeout = arguments::timeout(timeout_ms)?;
+    arguments::place(group, "group", "the first argument")?;
+    // SAFETY: the caller gives NULL or a string that ends and stays as it is during the call.
+    let name = unsafe { arguments::name(name, "group") }?;
     let size = u32::try_from(size)
         .map_err(|_| invalid(format!("a group of {size}")).with_remedy("give the number of members, 1 or more"))?;
     let index = match index {
@@ -159,13 +152,11 @@ pub extern "C" fn deck_group_size(group: *const GroupHandle) -> c_int {
 #[unsafe(no_mangle)]
 pub extern "C" fn deck_group_leave(group: *mut GroupHandle) -> c_int {
     answer("deck_group_leave", || {
-        let pin = node::pin_to_destroy(&GROUPS, Kind::Group, group)?;
+        let pin = node::pin_to_destroy(&GROUPS, group)?;
         if pin.group.try_lock().is_err_and(|error| matches!(error, TryLockError::WouldBlock)) {
             return Err(Unusable::Busy.error(Kind::Group));
         }
-        if !pin.remove() {
-            return Err(Unusable::Destroyed.error(Kind::Group));
-        }
+        pin.end()?;
         Ok(DECK_OK)
     })
 }

@@ -209,6 +209,11 @@ impl<T> Table<T> {
         }
     }
 
+    /// What it is a table of.
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
     /// Puts `object` in, as made in `session`, and gives its handle.
     ///
     /// # Errors
@@ -404,6 +409,14 @@ impl<T> Pin<'_, T> {
         self.slot.state.fetch_or(REMOVED, Ordering::AcqRel) & REMOVED == 0
     }
 
+    /// Ends the handle for a caller who asked for that.
+    ///
+    /// # Errors
+    /// `Closed` if another thread has ended it since it was pinned.
+    pub fn end(&self) -> Result<(), Error> {
+        if self.remove() { Ok(()) } else { Err(Unusable::Destroyed.error(self.table.kind)) }
+    }
+
     fn made(&self) -> &Made<T> {
         // SAFETY: while pinned, the object is neither taken (that needs pins to be zero) nor written (that needs ALONE,
         // which excludes every pin but one: then this borrow and `Alone`'s exclusive one come from the same `Alone`).
@@ -442,9 +455,9 @@ impl<T> Drop for Pin<'_, T> {
 pub struct Alone<'t, T>(Pin<'t, T>);
 
 impl<T> Alone<'_, T> {
-    /// See [`Pin::remove`].
-    pub fn remove(&self) -> bool {
-        self.0.remove()
+    /// See [`Pin::end`].
+    pub fn end(&self) -> Result<(), Error> {
+        self.0.end()
     }
 }
 

@@ -3,7 +3,7 @@
 //! A clone of a mail box of this very process is a second handle: it retrieves like the first. Only destroying the first closes the
 //! mail box.
 
-use std::ffi::{CStr, c_char, c_int};
+use std::ffi::{c_char, c_int};
 use std::time::Duration;
 
 use deck_api::{
@@ -11,9 +11,9 @@ use deck_api::{
 };
 
 use crate::error::{DECK_OK, answer, invalid};
-use crate::handle::{Kind, Pin, Reserved, Table, Unusable};
+use crate::handle::{Kind, Pin, Reserved, Table};
 use crate::message::{self, MessageHandle};
-use crate::{node, options};
+use crate::{arguments, node, options};
 
 /// Opaque to C.
 #[repr(C)]
@@ -132,7 +132,8 @@ pub struct Stats {
     by_short: u64,
     by_buffered: u64,
     by_zero_copy: u64,
-    reserved: [u64; 7],
+    lanes: u64,
+    reserved: [u64; 6],
 }
 
 impl From<MailboxStats> for Stats {
@@ -147,30 +148,21 @@ impl From<MailboxStats> for Stats {
             by_short: stats.short,
             by_buffered: stats.buffered,
             by_zero_copy: stats.zero_copy,
-            reserved: [0; 7],
+            lanes: stats.lanes,
+            reserved: [0; 6],
         }
     }
-}
-
-/// # Safety
-/// `name` is not NULL and ends with a zero byte.
-unsafe fn name_from_c<'a>(name: *const c_char) -> Result<&'a str> {
-    // SAFETY: the caller gives a string that ends, and it stays as it is during the call.
-    let name = unsafe { CStr::from_ptr(name) };
-    name.to_str().map_err(|_| invalid("the name of the mail box is not UTF-8").with_remedy("choose a name in UTF-8"))
 }
 
 /// # Safety
 /// As [`deck_mbox_create_with`].
 unsafe fn create(mailbox: *mut *mut MailboxHandle, name: *const c_char, options: *const Options) -> Result<c_int> {
     let (session, node) = node::node()?;
-    if mailbox.is_null() {
-        return Err(invalid("no place for the new mail box: the first argument is NULL"));
-    }
+    arguments::place(mailbox, "new mail box", "the first argument")?;
     // SAFETY: the caller gives NULL or options that say their size.
     let options = unsafe { Options::read(options) }?;
-    // SAFETY: not NULL, and the caller gives a string.
-    let name = if name.is_null() { None } else { Some(unsafe { name_from_c(name) }?) };
+    // SAFETY: the caller gives a string that ends and stays as it is during the call.
+    let name = if name.is_null() { None } else { Some(unsafe { arguments::name(name, "mail box") }?) };
     let handle = MAILBOXES.insert(session, End::Owner(node.mailbox_with(name, &options)?))?;
     // SAFETY: not NULL, and the caller lets it be written.
     unsafe { mailbox.write(handle) };
@@ -213,16 +205,14 @@ pub unsafe extern "C" fn deck_mbox_clone(
 ) -> c_int {
     answer("deck_mbox_clone", || {
         let (session, node) = node::node()?;
-        let timeout = node::timeout(timeout_ms)?;
-        if mailbox.is_null() {
-            return Err(invalid("no place for the clone: the first argument is NULL"));
-        }
+        let timeout = arguments::timeout(timeout_ms)?;
+        arguments::place(mailbox, "clone", "the first argument")?;
         if name.is_null() {
             return Err(invalid("the name of the mail box is NULL")
                 .with_remedy("send the address of a mail box without a name in a message (deck_msg_pack_mbox)"));
         }
-        // SAFETY: not NULL, and the caller gives a string.
-        let name = unsafe { name_from_c(name) }?;
+        // SAFETY: the caller gives a string that ends and stays as it is during the call.
+        let name = unsafe { arguments::name(name, "mail box") }?;
         let room = reserve()?;
         let handle = hand_out_clone(room, session, node.clone_mailbox(name, timeout)?);
         // SAFETY: not NULL, and the caller lets it be written.
@@ -236,7 +226,7 @@ pub unsafe extern "C" fn deck_mbox_clone(
 pub extern "C" fn deck_mbox_post(mailbox: *mut MailboxHandle, message: *mut MessageHandle, timeout_ms: c_int) -> c_int {
     answer("deck_mbox_post", || {
         let session = node::session()?;
-        let timeout = node::timeout(timeout_ms)?;
+        let timeout = arguments::timeout(timeout_ms)?;
         let mailbox = pin(mailbox, session)?;
         mailbox.post(&*message::pin(message, session)?, timeout)?;
         Ok(DECK_OK)
@@ -252,7 +242,7 @@ pub extern "C" fn deck_mbox_retrv(
 ) -> c_int {
     answer("deck_mbox_retrv", || {
         let session = node::session()?;
-        let timeout = node::timeout(timeout_ms)?;
+        let timeout = arguments::timeout(timeout_ms)?;
         let mailbox = pin(mailbox, session)?;
         let mailbox = mailbox.owner()?;
         mailbox.retrieve_into(&mut *message::pin(message, session)?, timeout)?;
@@ -273,13 +263,11 @@ pub unsafe extern "C" fn deck_mbox_select(
 ) -> c_int {
     answer("deck_mbox_select", || {
         let session = node::session()?;
-        let timeout = node::timeout(timeout_ms)?;
+        let timeout = arguments::timeout(timeout_ms)?;
         if boxes.is_null() || count == 0 || count > isize::MAX as usize / size_of::<*mut MailboxHandle>() {
             return Err(invalid("no mail boxes to select from").with_remedy("give an array of at least one"));
         }
-        if which.is_null() {
-            return Err(invalid("no place for the answer: which is NULL"));
-        }
+        arguments::place(which, "answer", "which")?;
         // SAFETY: not NULL, at most isize::MAX bytes, and the caller gives `count` handles.
         let handles = unsafe { std::slice::from_raw_parts(boxes, count) };
         let pins = handles.iter().map(|handle| pin(*handle, session)).collect::<Result<Vec<_>>>()?;
@@ -309,9 +297,7 @@ pub extern "C" fn deck_mbox_fd(mailbox: *mut MailboxHandle) -> c_int {
 pub unsafe extern "C" fn deck_mbox_stats(mailbox: *const MailboxHandle, stats: *mut Stats) -> c_int {
     answer("deck_mbox_stats", || {
         let mailbox = pin(mailbox, node::session()?)?;
-        if stats.is_null() {
-            return Err(invalid("no place for the counters: the second argument is NULL"));
-        }
+        arguments::place(stats, "counters", "the second argument")?;
         // SAFETY: not NULL, and the caller lets it be written.
         unsafe { stats.write(mailbox.stats().into()) };
         Ok(DECK_OK)
@@ -322,13 +308,35 @@ pub unsafe extern "C" fn deck_mbox_stats(mailbox: *const MailboxHandle, stats: *
 #[unsafe(no_mangle)]
 pub extern "C" fn deck_mbox_destroy(mailbox: *mut MailboxHandle) -> c_int {
     answer("deck_mbox_destroy", || {
-        let pin = node::pin_to_destroy(&MAILBOXES, Kind::Mailbox, mailbox)?;
-        if !pin.remove() {
-            return Err(Unusable::Destroyed.error(Kind::Mailbox));
-        }
+        let pin = node::pin_to_destroy(&MAILBOXES, mailbox)?;
+        pin.end()?;
         if let End::Owner(mailbox) = &*pin {
             mailbox.close();
         }
         Ok(DECK_OK)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_counter_has_its_place_in_c() {
+        let stats = Stats::from(MailboxStats {
+            posted: 1,
+            retrieved: 2,
+            bytes_posted: 3,
+            bytes_retrieved: 4,
+            waits: 5,
+            held_back: 6,
+            short: 7,
+            buffered: 8,
+            zero_copy: 9,
+            lanes: 10,
+        });
+        // SAFETY: sixteen words and nothing between them, which the compiler checks by their size.
+        let words: [u64; 16] = unsafe { std::mem::transmute(stats) };
+        assert_eq!(words, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 0, 0, 0, 0, 0, 0]);
+    }
 }

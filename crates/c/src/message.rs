@@ -6,9 +6,9 @@ use std::{ptr, slice};
 use deck_api::{ElementType, Error, ErrorKind, Message, Result};
 
 use crate::error::{DECK_OK, answer, answer_or, invalid};
-use crate::handle::{Alone, Kind, Table, Unusable};
+use crate::handle::{Alone, Kind, Table};
 use crate::mailbox::{self, MailboxHandle};
-use crate::node;
+use crate::{arguments, node};
 
 /// Opaque to C.
 #[repr(C)]
@@ -19,12 +19,6 @@ static MESSAGES: Table<Message> = Table::new(Kind::Message);
 /// The message behind `handle`, for this call alone.
 pub fn pin(handle: *const MessageHandle, session: u64) -> Result<Alone<'static, Message>> {
     MESSAGES.pin_alone(handle, Some(session)).map_err(|unusable| unusable.error(Kind::Message))
-}
-
-fn element_type(code: c_uint) -> Result<ElementType> {
-    u8::try_from(code).ok().and_then(ElementType::from_code).ok_or_else(|| {
-        invalid(format!("{code} is no element type")).with_remedy("use a deck_type_t, DECK_BYTE to DECK_DOUBLE")
-    })
 }
 
 /// Bytes of `count` elements at `data`, if that can be an array at all.
@@ -56,9 +50,7 @@ fn outside(message: &Message, data: *const c_void, bytes: usize) -> Result<()> {
 pub unsafe extern "C" fn deck_msg_create(message: *mut *mut MessageHandle, capacity_bytes: usize) -> c_int {
     answer("deck_msg_create", || {
         let (session, node) = node::node()?;
-        if message.is_null() {
-            return Err(invalid("no place for the new message: the first argument is NULL"));
-        }
+        arguments::place(message, "new message", "the first argument")?;
         let handle = MESSAGES.insert(session, node.message_with_capacity(capacity_bytes)?)?;
         // SAFETY: not NULL, and the caller lets it be written.
         unsafe { message.write(handle) };
@@ -79,7 +71,7 @@ pub unsafe extern "C" fn deck_msg_pack(
 ) -> c_int {
     answer("deck_msg_pack", || {
         let session = node::session()?;
-        let element = element_type(element)?;
+        let element = arguments::element_type(element)?;
         let bytes = array_bytes(element, data, count)?;
         let mut message = pin(message, session)?;
         outside(&message, data, bytes)?;
@@ -109,7 +101,7 @@ pub unsafe extern "C" fn deck_msg_unpack(
 ) -> c_int {
     answer("deck_msg_unpack", || {
         let session = node::session()?;
-        let element = element_type(element)?;
+        let element = arguments::element_type(element)?;
         let bytes = array_bytes(element, data, count)?;
         let mut message = pin(message, session)?;
         // One element more than the whole content could hold fails for the same reason as any larger number, and an
@@ -154,11 +146,9 @@ pub unsafe extern "C" fn deck_msg_unpack_mbox(
 ) -> c_int {
     answer("deck_msg_unpack_mbox", || {
         let session = node::session()?;
-        let timeout = node::timeout(timeout_ms)?;
+        let timeout = arguments::timeout(timeout_ms)?;
         let mut message = pin(message, session)?;
-        if mailbox.is_null() {
-            return Err(invalid("no place for the mail box: the second argument is NULL"));
-        }
+        arguments::place(mailbox, "mail box", "the second argument")?;
         // Before anything is consumed.
         let room = mailbox::reserve()?;
         let handle = mailbox::hand_out_clone(room, session, message.unpack_mailbox(timeout)?);
@@ -229,17 +219,7 @@ pub extern "C" fn deck_msg_sender(message: *const MessageHandle) -> c_int {
 #[unsafe(no_mangle)]
 pub extern "C" fn deck_msg_destroy(message: *mut MessageHandle) -> c_int {
     answer("deck_msg_destroy", || {
-        if node::is_forked() {
-            return Err(node::forked());
-        }
-        let alone = MESSAGES.pin_alone(message, None).or_else(|unusable| {
-            // A handle that is no good gives the same error as in every other call outside a session.
-            node::session()?;
-            Err(unusable.error(Kind::Message))
-        })?;
-        if !alone.remove() {
-            return Err(Unusable::Destroyed.error(Kind::Message));
-        }
+        node::pin_alone_to_destroy(&MESSAGES, message)?.end()?;
         Ok(DECK_OK)
     })
 }

@@ -6,13 +6,13 @@ mod counter;
 mod mutex;
 mod segment;
 
-use std::ffi::{CStr, c_char, c_int};
+use std::ffi::{c_char, c_int};
 
 use deck_api::{Node, Result};
 
-use crate::error::{DECK_OK, answer, invalid};
-use crate::handle::{Kind, Pin, Table, Unusable};
-use crate::node;
+use crate::error::{DECK_OK, answer};
+use crate::handle::{Pin, Table};
+use crate::{arguments, node};
 
 /// Opens something by its name and gives its handle to C.
 ///
@@ -21,25 +21,16 @@ use crate::node;
 unsafe fn open<T, O>(
     call: &'static str,
     table: &Table<T>,
-    kind: Kind,
     place: *mut *mut O,
     name: *const c_char,
     open: impl FnOnce(&Node, &str) -> Result<T>,
 ) -> c_int {
     answer(call, || {
         let (session, node) = node::node()?;
-        let what = kind.words();
-        if place.is_null() {
-            return Err(invalid(format!("no place for the {what}: the first argument is NULL")));
-        }
-        if name.is_null() {
-            return Err(invalid(format!("no name for the {what}: the second argument is NULL")));
-        }
-        // SAFETY: not NULL, and the caller gives a string, which stays as it is during the call.
-        let name = unsafe { CStr::from_ptr(name) };
-        let name = name.to_str().map_err(|_| {
-            invalid(format!("the name of the {what} is not UTF-8")).with_remedy("choose a name in UTF-8")
-        })?;
+        let what = table.kind().words();
+        arguments::place(place, what, "the first argument")?;
+        // SAFETY: the caller gives NULL or a string that ends and stays as it is during the call.
+        let name = unsafe { arguments::name(name, what) }?;
         let room = table.reserve()?;
         let handle = room.fill(session, open(&node, name)?);
         // SAFETY: not NULL, and the caller lets it be written.
@@ -49,25 +40,22 @@ unsafe fn open<T, O>(
 }
 
 /// The object behind a handle of the present session.
-fn pin<'t, T, O>(table: &'t Table<T>, kind: Kind, handle: *const O) -> Result<Pin<'t, T>> {
-    table.pin(handle, Some(node::session()?)).map_err(|unusable| unusable.error(kind))
+fn pin<'t, T, O>(table: &'t Table<T>, handle: *const O) -> Result<Pin<'t, T>> {
+    table.pin(handle, Some(node::session()?)).map_err(|unusable| unusable.error(table.kind()))
 }
 
 /// Ends a handle. `before` may refuse; `after` sends those home who wait.
 fn close<T, O>(
     call: &'static str,
     table: &Table<T>,
-    kind: Kind,
     handle: *const O,
     before: impl FnOnce(&T) -> Result<()>,
     after: impl FnOnce(&T),
 ) -> c_int {
     answer(call, || {
-        let pin = node::pin_to_destroy(table, kind, handle)?;
+        let pin = node::pin_to_destroy(table, handle)?;
         before(&pin)?;
-        if !pin.remove() {
-            return Err(Unusable::Destroyed.error(kind));
-        }
+        pin.end()?;
         after(&pin);
         Ok(DECK_OK)
     })

@@ -14,14 +14,13 @@
 
 use std::ffi::{CStr, c_char, c_int};
 use std::sync::{Once, RwLock};
-use std::time::Duration;
 
-use deck_api::{Error, ErrorKind, FOREVER, Node, NodeId, NodeState, Result};
+use deck_api::{Error, ErrorKind, Node, NodeId, NodeState, Result};
 use deck_sync::atomic::{AtomicU64, Ordering};
 use deck_sync::locks::{read, write};
 
 use crate::error::{DECK_OK, answer, invalid};
-use crate::handle::{Kind, Pin, Table};
+use crate::handle::{Alone, Kind, Pin, Table, Unusable};
 use crate::{mailbox, semaphore};
 
 const NONE: u64 = 0;
@@ -59,24 +58,24 @@ pub fn node() -> Result<(u64, Node)> {
 }
 
 /// Pins an object to destroy it: also one of an earlier session, and also when there is no session now.
-pub fn pin_to_destroy<'t, T, O>(table: &'t Table<T>, kind: Kind, handle: *const O) -> Result<Pin<'t, T>> {
+pub fn pin_to_destroy<'t, T, O>(table: &'t Table<T>, handle: *const O) -> Result<Pin<'t, T>> {
+    to_destroy(table.kind(), || table.pin(handle, None))
+}
+
+/// As [`pin_to_destroy`], for objects that one thread at a time uses.
+pub fn pin_alone_to_destroy<'t, T, O>(table: &'t Table<T>, handle: *const O) -> Result<Alone<'t, T>> {
+    to_destroy(table.kind(), || table.pin_alone(handle, None))
+}
+
+fn to_destroy<P>(kind: Kind, pin: impl FnOnce() -> Result<P, Unusable>) -> Result<P> {
     if is_forked() {
         return Err(forked());
     }
-    table.pin(handle, None).or_else(|unusable| {
+    pin().or_else(|unusable| {
+        // A handle that is no good gives the same error as in every other call outside a session.
         session()?;
         Err(unusable.error(kind))
     })
-}
-
-/// A C timeout: -1 for ever, 0 try, else milliseconds.
-pub fn timeout(milliseconds: c_int) -> Result<Duration> {
-    match milliseconds {
-        -1 => Ok(FOREVER),
-        0.. => Ok(Duration::from_millis(milliseconds.unsigned_abs().into())),
-        _ => Err(invalid(format!("a timeout of {milliseconds} ms"))
-            .with_remedy("use DECK_FOREVER (-1), 0 to try, or a number of milliseconds")),
-    }
 }
 
 /// A node's number for C.

@@ -5,9 +5,9 @@ use std::ffi::c_int;
 use deck_api::{Error, ErrorKind, Result, Semaphore};
 use deck_sync::atomic::{AtomicBool, Ordering};
 
-use crate::error::{DECK_OK, answer, invalid};
+use crate::error::{DECK_OK, answer};
 use crate::handle::{Kind, Pin, Table};
-use crate::node;
+use crate::{arguments, node};
 
 /// Opaque to C.
 #[repr(C)]
@@ -61,9 +61,7 @@ fn pin(handle: *const SemaphoreHandle, session: u64) -> Result<Pin<'static, Clos
 pub unsafe extern "C" fn deck_sem_create(semaphore: *mut *mut SemaphoreHandle, initial: u32) -> c_int {
     answer("deck_sem_create", || {
         let session = node::session()?;
-        if semaphore.is_null() {
-            return Err(invalid("no place for the new semaphore: the first argument is NULL"));
-        }
+        arguments::place(semaphore, "new semaphore", "the first argument")?;
         let closable = Closable { inner: Semaphore::new(initial), closed: AtomicBool::new(false) };
         let handle = SEMAPHORES.insert(session, closable)?;
         // SAFETY: not NULL, and the caller lets it be written.
@@ -86,7 +84,7 @@ pub extern "C" fn deck_sem_post(semaphore: *mut SemaphoreHandle) -> c_int {
 pub extern "C" fn deck_sem_wait(semaphore: *mut SemaphoreHandle, timeout_ms: c_int) -> c_int {
     answer("deck_sem_wait", || {
         let session = node::session()?;
-        let timeout = node::timeout(timeout_ms)?;
+        let timeout = arguments::timeout(timeout_ms)?;
         pin(semaphore, session)?.wait(timeout)?;
         Ok(DECK_OK)
     })
@@ -96,10 +94,8 @@ pub extern "C" fn deck_sem_wait(semaphore: *mut SemaphoreHandle, timeout_ms: c_i
 #[unsafe(no_mangle)]
 pub extern "C" fn deck_sem_destroy(semaphore: *mut SemaphoreHandle) -> c_int {
     answer("deck_sem_destroy", || {
-        let pin = node::pin_to_destroy(&SEMAPHORES, Kind::Semaphore, semaphore)?;
-        if !pin.remove() {
-            return Err(crate::handle::Unusable::Destroyed.error(Kind::Semaphore));
-        }
+        let pin = node::pin_to_destroy(&SEMAPHORES, semaphore)?;
+        pin.end()?;
         pin.close();
         Ok(DECK_OK)
     })

@@ -9,7 +9,7 @@ use deck_api::{Canceller, FOREVER, Thread};
 
 use crate::error::{DECK_OK, answer, bug, invalid};
 use crate::handle::{Kind, Table};
-use crate::node;
+use crate::{arguments, node};
 
 /// Opaque to C.
 #[repr(C)]
@@ -46,9 +46,7 @@ pub unsafe extern "C" fn deck_thread_create(
 ) -> c_int {
     answer("deck_thread_create", || {
         let session = node::session()?;
-        if thread.is_null() {
-            return Err(invalid("no place for the new thread: the first argument is NULL"));
-        }
+        arguments::place(thread, "new thread", "the first argument")?;
         let start = start.ok_or_else(|| invalid("the function that the thread shall run is NULL"))?;
         // Before the thread runs: it could not be taken back.
         let room = THREADS.reserve()?;
@@ -75,7 +73,7 @@ pub unsafe extern "C" fn deck_thread_create(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn deck_thread_join(thread: *mut ThreadHandle, result: *mut *mut c_void) -> c_int {
     answer("deck_thread_join", || {
-        let pin = node::pin_to_destroy(&THREADS, Kind::Thread, thread)?;
+        let pin = node::pin_to_destroy(&THREADS, thread)?;
         if pin.id.get() == Some(&std::thread::current().id()) {
             return Err(invalid("a thread cannot join itself").with_remedy("join it from another thread"));
         }

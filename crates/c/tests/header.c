@@ -26,6 +26,8 @@ MUST(DECK_AND == 5 && DECK_OR == 6 && DECK_XOR == 7, "operations");
 MUST(sizeof(deck_mbox_options_t) == 3 * sizeof(size_t), "layout of the options");
 MUST(sizeof(deck_group_options_t) == 2 * sizeof(size_t), "layout of the options of groups");
 MUST(sizeof(deck_mbox_stats_t) == 16 * sizeof(uint64_t), "layout of the counters");
+MUST(offsetof(deck_mbox_stats_t, by_zero_copy) == 8 * sizeof(uint64_t), "layout of the counters");
+MUST(offsetof(deck_mbox_stats_t, lanes) == 9 * sizeof(uint64_t), "layout of the counters");
 
 int main(void) {
   deck_mbox_options_t options = DECK_MBOX_OPTIONS_DEFAULT;

@@ -32,6 +32,13 @@ pub struct JobSight {
     pub nodes: Vec<NodeSight>,
 }
 
+impl JobSight {
+    /// The node with this number.
+    pub fn node(&self, number: NodeId) -> Option<&NodeSight> {
+        self.nodes.iter().find(|node| node.number == number)
+    }
+}
+
 /// A node, as it was found.
 pub struct NodeSight {
     /// Its number.

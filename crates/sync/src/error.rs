@@ -6,6 +6,7 @@
 //! `deck::Error`. The shape (opaque, one pointer, predicates instead of variants with fields) follows `jiff`.
 
 use std::borrow::Cow;
+use std::ffi::CStr;
 use std::fmt;
 use std::sync::Arc;
 
@@ -31,6 +32,26 @@ pub enum Scope {
     Job,
 }
 
+/// `D0401` has 401.
+const fn number_in(code: &str) -> u16 {
+    let (letter, digits) = code.as_bytes().split_at(1);
+    assert!(letter[0] == b'D' && digits.len() == 4, "a code is a D with four digits");
+    let (mut number, mut at) = (0, 0);
+    while at < digits.len() {
+        assert!(digits[at].is_ascii_digit(), "a code is a D with four digits");
+        number = number * 10 + (digits[at] - b'0') as u16;
+        at += 1;
+    }
+    number
+}
+
+const fn ending_in_zero(text: &str) -> &CStr {
+    match CStr::from_bytes_with_nul(text.as_bytes()) {
+        Ok(text) => text,
+        Err(_) => panic!("a zero byte ends the text and nothing else"),
+    }
+}
+
 macro_rules! kinds {
     ($($(#[$doc:meta])* $kind:ident = $code:literal, $scope:ident, $short:literal, $remedy:literal;)*) => {
         /// What kind of failure an [`Error`] is. Every kind has a stable code with a page in `docs/errors`.
@@ -44,10 +65,17 @@ macro_rules! kinds {
 
             /// Stable code, the name of its page in `docs/errors`.
             pub fn code(self) -> &'static str { match self { $(ErrorKind::$kind => $code,)* } }
+            /// The number in its code. What C and other languages have without the letter.
+            pub fn number(self) -> u16 { match self { $(ErrorKind::$kind => const { number_in($code) },)* } }
             /// What is lost.
             pub fn scope(self) -> Scope { match self { $(ErrorKind::$kind => Scope::$scope,)* } }
             /// A few words for it.
             pub fn describe(self) -> &'static str { match self { $(ErrorKind::$kind => $short,)* } }
+            /// The same words as C wants them.
+            #[doc(hidden)]
+            pub fn describe_c(self) -> &'static CStr {
+                match self { $(ErrorKind::$kind => const { ending_in_zero(concat!($short, "\0")) },)* }
+            }
             /// What to do when the error itself knows nothing better.
             pub fn remedy(self) -> &'static str { match self { $(ErrorKind::$kind => $remedy,)* } }
         }
@@ -245,6 +273,14 @@ mod tests {
         codes.dedup();
         assert_eq!(codes.len(), ErrorKind::ALL.len());
         assert!(ErrorKind::ALL.iter().all(|kind| !kind.remedy().is_empty()));
+    }
+
+    #[test]
+    fn numbers_and_words_for_c_are_those_of_the_table() {
+        for kind in ErrorKind::ALL {
+            assert_eq!(format!("D{:04}", kind.number()), kind.code());
+            assert_eq!(kind.describe_c().to_str(), Ok(kind.describe()));
+        }
     }
 
     #[test]

@@ -7,7 +7,7 @@ use deck_api::shared::Barrier;
 
 use crate::error::{DECK_OK, answer};
 use crate::handle::{Kind, Table};
-use crate::node;
+use crate::{arguments, node};
 
 /// Opaque to C.
 #[repr(C)]
@@ -23,7 +23,7 @@ static BARRIERS: Table<Barrier> = Table::new(Kind::Barrier);
 pub unsafe extern "C" fn deck_barrier_open(barrier: *mut *mut BarrierHandle, name: *const c_char, size: u32) -> c_int {
     let open = |node: &Node, name: &str| Barrier::open(node, name, size);
     // SAFETY: the caller keeps what this function asks for.
-    unsafe { super::open("deck_barrier_open", &BARRIERS, Kind::Barrier, barrier, name, open) }
+    unsafe { super::open("deck_barrier_open", &BARRIERS, barrier, name, open) }
 }
 
 /// `deck_barrier_wait` in deck.h.
@@ -31,8 +31,8 @@ pub unsafe extern "C" fn deck_barrier_open(barrier: *mut *mut BarrierHandle, nam
 pub extern "C" fn deck_barrier_wait(barrier: *mut BarrierHandle, timeout_ms: c_int) -> c_int {
     answer("deck_barrier_wait", || {
         node::session()?;
-        let timeout = node::timeout(timeout_ms)?;
-        super::pin(&BARRIERS, Kind::Barrier, barrier)?.wait(timeout)?;
+        let timeout = arguments::timeout(timeout_ms)?;
+        super::pin(&BARRIERS, barrier)?.wait(timeout)?;
         Ok(DECK_OK)
     })
 }
@@ -40,5 +40,5 @@ pub extern "C" fn deck_barrier_wait(barrier: *mut BarrierHandle, timeout_ms: c_i
 /// `deck_barrier_close` in deck.h.
 #[unsafe(no_mangle)]
 pub extern "C" fn deck_barrier_close(barrier: *mut BarrierHandle) -> c_int {
-    super::close("deck_barrier_close", &BARRIERS, Kind::Barrier, barrier, |_| Ok(()), Barrier::close)
+    super::close("deck_barrier_close", &BARRIERS, barrier, |_| Ok(()), Barrier::close)
 }

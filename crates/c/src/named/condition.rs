@@ -8,7 +8,7 @@ use deck_api::shared::Condition;
 use super::mutex::{self, MutexHandle};
 use crate::error::{DECK_OK, answer};
 use crate::handle::{Kind, Pin, Table};
-use crate::node;
+use crate::{arguments, node};
 
 /// Opaque to C.
 #[repr(C)]
@@ -17,7 +17,7 @@ pub struct ConditionHandle([u8; 0]);
 static CONDITIONS: Table<Condition> = Table::new(Kind::Condition);
 
 fn pin(handle: *const ConditionHandle) -> Result<Pin<'static, Condition>> {
-    super::pin(&CONDITIONS, Kind::Condition, handle)
+    super::pin(&CONDITIONS, handle)
 }
 
 /// `deck_cond_open` in deck.h.
@@ -27,7 +27,7 @@ fn pin(handle: *const ConditionHandle) -> Result<Pin<'static, Condition>> {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn deck_cond_open(condition: *mut *mut ConditionHandle, name: *const c_char) -> c_int {
     // SAFETY: the caller keeps what this function asks for.
-    unsafe { super::open("deck_cond_open", &CONDITIONS, Kind::Condition, condition, name, Condition::open) }
+    unsafe { super::open("deck_cond_open", &CONDITIONS, condition, name, Condition::open) }
 }
 
 /// `deck_cond_wait` in deck.h.
@@ -35,7 +35,7 @@ pub unsafe extern "C" fn deck_cond_open(condition: *mut *mut ConditionHandle, na
 pub extern "C" fn deck_cond_wait(condition: *mut ConditionHandle, mutex: *mut MutexHandle, timeout_ms: c_int) -> c_int {
     answer("deck_cond_wait", || {
         node::session()?;
-        let timeout = node::timeout(timeout_ms)?;
+        let timeout = arguments::timeout(timeout_ms)?;
         let (condition, mutex) = (pin(condition)?, mutex::pin(mutex)?);
         condition.wait_unguarded(&mutex, timeout)?;
         Ok(DECK_OK)
@@ -63,5 +63,5 @@ pub extern "C" fn deck_cond_broadcast(condition: *mut ConditionHandle) -> c_int 
 /// `deck_cond_close` in deck.h.
 #[unsafe(no_mangle)]
 pub extern "C" fn deck_cond_close(condition: *mut ConditionHandle) -> c_int {
-    super::close("deck_cond_close", &CONDITIONS, Kind::Condition, condition, |_| Ok(()), Condition::close)
+    super::close("deck_cond_close", &CONDITIONS, condition, |_| Ok(()), Condition::close)
 }

@@ -7,7 +7,7 @@ use deck_api::shared::Counter;
 
 use crate::error::{DECK_OK, answer};
 use crate::handle::{Kind, Pin, Table};
-use crate::node;
+use crate::{arguments, node};
 
 /// Opaque to C.
 #[repr(C)]
@@ -16,7 +16,7 @@ pub struct CounterHandle([u8; 0]);
 static COUNTERS: Table<Counter> = Table::new(Kind::Counter);
 
 fn pin(handle: *const CounterHandle) -> Result<Pin<'static, Counter>> {
-    super::pin(&COUNTERS, Kind::Counter, handle)
+    super::pin(&COUNTERS, handle)
 }
 
 /// Writes a value where C wants it, if it does.
@@ -38,7 +38,7 @@ unsafe fn tell(place: *mut i64, value: i64) -> Result<c_int> {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn deck_counter_open(counter: *mut *mut CounterHandle, name: *const c_char) -> c_int {
     // SAFETY: the caller keeps what this function asks for.
-    unsafe { super::open("deck_counter_open", &COUNTERS, Kind::Counter, counter, name, Counter::open) }
+    unsafe { super::open("deck_counter_open", &COUNTERS, counter, name, Counter::open) }
 }
 
 /// `deck_counter_add` in deck.h.
@@ -80,7 +80,7 @@ pub unsafe extern "C" fn deck_counter_wait(
 ) -> c_int {
     answer("deck_counter_wait", || {
         node::session()?;
-        let timeout = node::timeout(timeout_ms)?;
+        let timeout = arguments::timeout(timeout_ms)?;
         let now = pin(counter)?.wait_for(at_least, timeout)?;
         // SAFETY: as the caller says.
         unsafe { tell(value, now) }
@@ -90,5 +90,5 @@ pub unsafe extern "C" fn deck_counter_wait(
 /// `deck_counter_close` in deck.h.
 #[unsafe(no_mangle)]
 pub extern "C" fn deck_counter_close(counter: *mut CounterHandle) -> c_int {
-    super::close("deck_counter_close", &COUNTERS, Kind::Counter, counter, |_| Ok(()), Counter::close)
+    super::close("deck_counter_close", &COUNTERS, counter, |_| Ok(()), Counter::close)
 }

@@ -7,7 +7,7 @@ use deck_api::shared::Mutex;
 
 use crate::error::{DECK_OK, answer, invalid};
 use crate::handle::{Kind, Pin, Table};
-use crate::node;
+use crate::{arguments, node};
 
 /// Opaque to C.
 #[repr(C)]
@@ -17,7 +17,7 @@ static MUTEXES: Table<Mutex> = Table::new(Kind::Mutex);
 
 /// The mutex behind `handle`.
 pub fn pin(handle: *const MutexHandle) -> Result<Pin<'static, Mutex>> {
-    super::pin(&MUTEXES, Kind::Mutex, handle)
+    super::pin(&MUTEXES, handle)
 }
 
 /// `deck_mutex_open` in deck.h.
@@ -27,7 +27,7 @@ pub fn pin(handle: *const MutexHandle) -> Result<Pin<'static, Mutex>> {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn deck_mutex_open(mutex: *mut *mut MutexHandle, name: *const c_char) -> c_int {
     // SAFETY: the caller keeps what this function asks for.
-    unsafe { super::open("deck_mutex_open", &MUTEXES, Kind::Mutex, mutex, name, Mutex::open) }
+    unsafe { super::open("deck_mutex_open", &MUTEXES, mutex, name, Mutex::open) }
 }
 
 /// `deck_mutex_lock` in deck.h.
@@ -35,7 +35,7 @@ pub unsafe extern "C" fn deck_mutex_open(mutex: *mut *mut MutexHandle, name: *co
 pub extern "C" fn deck_mutex_lock(mutex: *mut MutexHandle, timeout_ms: c_int) -> c_int {
     answer("deck_mutex_lock", || {
         node::session()?;
-        let timeout = node::timeout(timeout_ms)?;
+        let timeout = arguments::timeout(timeout_ms)?;
         pin(mutex)?.lock_unguarded(timeout)?;
         Ok(DECK_OK)
     })
@@ -57,5 +57,5 @@ pub extern "C" fn deck_mutex_close(mutex: *mut MutexHandle) -> c_int {
         true => Err(invalid("closing a mutex that this thread holds").with_remedy("unlock it first")),
         false => Ok(()),
     };
-    super::close("deck_mutex_close", &MUTEXES, Kind::Mutex, mutex, is_free, Mutex::close)
+    super::close("deck_mutex_close", &MUTEXES, mutex, is_free, Mutex::close)
 }

@@ -8,7 +8,7 @@ use deck_api::shared::Segment;
 
 use crate::error::{answer_or, invalid};
 use crate::handle::{Kind, Table};
-use crate::node;
+use crate::{arguments, node};
 
 /// Opaque to C.
 #[repr(C)]
@@ -37,7 +37,7 @@ pub unsafe extern "C" fn deck_segment_create(
         Segment::create(node, name, bytes, home)
     };
     // SAFETY: the caller keeps what this function asks for.
-    unsafe { super::open("deck_segment_create", &SEGMENTS, Kind::Segment, segment, name, create) }
+    unsafe { super::open("deck_segment_create", &SEGMENTS, segment, name, create) }
 }
 
 /// `deck_segment_open` in deck.h.
@@ -50,35 +50,31 @@ pub unsafe extern "C" fn deck_segment_open(
     name: *const c_char,
     timeout_ms: c_int,
 ) -> c_int {
-    let open = |node: &deck_api::Node, name: &str| Segment::open(node, name, node::timeout(timeout_ms)?);
+    let open = |node: &deck_api::Node, name: &str| Segment::open(node, name, arguments::timeout(timeout_ms)?);
     // SAFETY: the caller keeps what this function asks for.
-    unsafe { super::open("deck_segment_open", &SEGMENTS, Kind::Segment, segment, name, open) }
+    unsafe { super::open("deck_segment_open", &SEGMENTS, segment, name, open) }
 }
 
 /// `deck_segment_data` in deck.h.
 #[unsafe(no_mangle)]
 pub extern "C" fn deck_segment_data(segment: *mut SegmentHandle) -> *mut c_void {
-    answer_or("deck_segment_data", ptr::null_mut(), || {
-        Ok(super::pin(&SEGMENTS, Kind::Segment, segment)?.address().cast())
-    })
+    answer_or("deck_segment_data", ptr::null_mut(), || Ok(super::pin(&SEGMENTS, segment)?.address().cast()))
 }
 
 /// `deck_segment_size` in deck.h.
 #[unsafe(no_mangle)]
 pub extern "C" fn deck_segment_size(segment: *const SegmentHandle) -> usize {
-    answer_or("deck_segment_size", 0, || Ok(super::pin(&SEGMENTS, Kind::Segment, segment)?.len()))
+    answer_or("deck_segment_size", 0, || Ok(super::pin(&SEGMENTS, segment)?.len()))
 }
 
 /// `deck_segment_home` in deck.h.
 #[unsafe(no_mangle)]
 pub extern "C" fn deck_segment_home(segment: *const SegmentHandle) -> c_int {
-    crate::error::answer("deck_segment_home", || {
-        Ok(node::number(super::pin(&SEGMENTS, Kind::Segment, segment)?.home()))
-    })
+    crate::error::answer("deck_segment_home", || Ok(node::number(super::pin(&SEGMENTS, segment)?.home())))
 }
 
 /// `deck_segment_close` in deck.h.
 #[unsafe(no_mangle)]
 pub extern "C" fn deck_segment_close(segment: *mut SegmentHandle) -> c_int {
-    super::close("deck_segment_close", &SEGMENTS, Kind::Segment, segment, |_| Ok(()), |_| {})
+    super::close("deck_segment_close", &SEGMENTS, segment, |_| Ok(()), |_| {})
 }

@@ -5,9 +5,11 @@
 
 use std::time::Duration;
 
-use super::Benchmark;
+use deck::Node;
+
 use super::nodes::{LOST, Part, Placement};
 use super::stream::Stream;
+use super::{Benchmark, figure};
 
 pub const BENCHMARK: Benchmark = Benchmark {
     name: "bandwidth",
@@ -19,10 +21,11 @@ pub const BENCHMARK: Benchmark = Benchmark {
     repetitions: 5,
     time: Duration::from_secs(1),
     part,
+    report: figure::report,
 };
 
 fn part(part: &Part) -> deck::Result<()> {
-    let node = part.join()?;
+    let node = Node::join()?;
     let half = part.time() / 2;
     let [touched, untouched] =
         [true, false].map(|is_touched| Stream { bytes: part.at, is_touched, warm_up: part.warm_up() / 2, time: half });

@@ -3,11 +3,11 @@
 use std::thread;
 use std::time::Duration;
 
-use deck::Error;
+use deck::{Error, Node};
 
 use super::nodes::{Part, Placement};
 use super::stream::Stream;
-use super::{Benchmark, cpus, rounds};
+use super::{Benchmark, cpus, figure, rounds};
 
 pub const BENCHMARK: Benchmark = Benchmark {
     name: "channels",
@@ -19,10 +19,11 @@ pub const BENCHMARK: Benchmark = Benchmark {
     repetitions: 5,
     time: Duration::from_secs(2),
     part,
+    report: figure::report,
 };
 
 fn part(part: &Part) -> deck::Result<()> {
-    let node = part.join()?;
+    let node = Node::join()?;
     let pair = cpus::pair();
     let [warm_up, time] = [part.warm_up() / 2, part.time() / 2];
     let stream = Stream { bytes: part.at, is_touched: false, warm_up, time };

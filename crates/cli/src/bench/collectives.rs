@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 use deck::group::{Call, Kind};
 use deck::{Completion, Element, ElementType, Error, ErrorKind, Group, GroupOptions, Message, Node, Thread};
 
-use super::Benchmark;
 use super::nodes::{LOST, Part, Placement};
 use super::pingpong::in_bytes;
+use super::{Benchmark, figure};
 
 pub const BENCHMARK: Benchmark = Benchmark {
     name: "collectives",
@@ -24,6 +24,7 @@ pub const BENCHMARK: Benchmark = Benchmark {
     repetitions: 3,
     time: Duration::from_secs(15),
     part,
+    report: figure::report,
 };
 
 const BLOCKS: [usize; 3] = [8, 4 << 10, 1 << 20];
@@ -44,7 +45,7 @@ const OWN_BLOCKS: [usize; 2] = [8, 4 << 10];
 const ROUNDS: (u64, u64) = (64, 16);
 
 fn part(part: &Part) -> deck::Result<()> {
-    let node = part.join()?;
+    let node = Node::join()?;
     let mut group = join(&node, "bench.processes", part.nodes, part.role, Completion::Everyone)?;
     let mut own = join(&node, "bench.processes.own", part.nodes, part.role, Completion::Own)?;
     let measures = 2 * (1 + (BLOCKS.len() + 1) * KINDS.len() + OWN_BLOCKS.len() * OWN_KINDS.len()) as u32;

@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
-use super::Benchmark;
+use deck::Node;
+
 use super::nodes::{LOST, Part, Placement};
 use super::stream::Stream;
+use super::{Benchmark, figure};
 
 pub const BENCHMARK: Benchmark = Benchmark {
     name: "fan-in",
@@ -16,10 +18,11 @@ pub const BENCHMARK: Benchmark = Benchmark {
     repetitions: 5,
     time: Duration::from_secs(2),
     part,
+    report: figure::report,
 };
 
 fn part(part: &Part) -> deck::Result<()> {
-    let node = part.join()?;
+    let node = Node::join()?;
     let stream = Stream { bytes: 8, is_touched: false, warm_up: part.warm_up(), time: part.time() };
     if part.role == 0 {
         let inbox = node.mailbox("bench.fan-in")?;

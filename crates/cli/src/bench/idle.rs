@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use deck::{Error, ErrorKind};
+use deck::{Error, ErrorKind, Node};
 use rustix::time::{ClockId, clock_gettime};
 
-use super::Benchmark;
 use super::nodes::{LOST, Part, Placement};
+use super::{Benchmark, figure};
 
 pub const BENCHMARK: Benchmark = Benchmark {
     name: "idle",
@@ -18,10 +18,11 @@ pub const BENCHMARK: Benchmark = Benchmark {
     repetitions: 1,
     time: Duration::from_secs(10),
     part,
+    report: figure::report,
 };
 
 fn part(part: &Part) -> deck::Result<()> {
-    let node = part.join()?;
+    let node = Node::join()?;
     let wait = Duration::from_secs(part.at as u64);
     if part.role == 0 {
         let inbox = node.mailbox("bench.idle")?;

@@ -6,10 +6,10 @@
 use std::fs;
 use std::time::Duration;
 
-use deck::{Error, Mailbox, MailboxClone};
+use deck::{Error, Mailbox, MailboxClone, Node};
 
-use super::Benchmark;
 use super::nodes::{LOST, Part, Placement};
+use super::{Benchmark, figure};
 
 pub const BENCHMARK: Benchmark = Benchmark {
     name: "memory",
@@ -21,11 +21,12 @@ pub const BENCHMARK: Benchmark = Benchmark {
     repetitions: 3,
     time: Duration::from_secs(1),
     part,
+    report: figure::report,
 };
 
 fn part(part: &Part) -> deck::Result<()> {
     let alone = occupied()?;
-    let node = part.join()?;
+    let node = Node::join()?;
     let joined = occupied()?;
     let each = |bytes: u64| bytes as f64 / part.at as f64;
     if part.role == 0 {

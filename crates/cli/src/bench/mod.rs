@@ -5,7 +5,9 @@
 
 mod bandwidth;
 mod channels;
+mod clock;
 mod collectives;
+mod content;
 mod cpus;
 mod fan_in;
 mod figure;
@@ -53,6 +55,8 @@ pub struct Benchmark {
     time: Duration,
     /// What each node does.
     part: fn(&Part) -> deck::Result<()>,
+    /// Measures at these points and tells the results, as JSON or not.
+    report: fn(&Nodes, &[usize], bool, &ProgressBar) -> deck::Result<String>,
 }
 
 /// All that this version has.
@@ -130,11 +134,7 @@ pub fn run(options: &Options) -> ExitCode {
     bar.set_style(ProgressStyle::with_template(&style).expect("a template that was tried"));
 
     let nodes = Nodes::of(benchmark, options.time.unwrap_or(benchmark.time) / benchmark.repetitions);
-    let result = if benchmark.name == pingpong::BENCHMARK.name {
-        pingpong::report(&nodes, points, options.json, &bar)
-    } else {
-        figure::report(&nodes, points, options.json, &bar)
-    };
+    let result = (benchmark.report)(&nodes, points, options.json, &bar);
     bar.finish_and_clear();
     status("deck bench", result.and_then(|text| print(&text)))
 }

@@ -9,13 +9,13 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use clap::Args;
-use deck::{Error, ErrorKind, Node};
+use deck::{Error, ErrorKind};
 use deck_launch::{Launch, Stream};
 use deck_peers::Broker;
+use deck_peers::observe::now_ns;
 use rustix::process::{Pid, WaitOptions, waitpid};
-use rustix::time::{ClockId, clock_gettime};
 
-use super::{Benchmark, cpus, figure};
+use super::{Benchmark, clock, cpus, figure};
 
 /// A call that takes so long will not come back.
 pub const LOST: Duration = Duration::from_secs(10);
@@ -47,31 +47,20 @@ pub struct Part {
 }
 
 impl Part {
-    /// Joins the job.
-    pub fn join(&self) -> deck::Result<Node> {
-        Node::join()
-    }
-
     /// How long to measure.
     pub fn time(&self) -> Duration {
         Duration::from_nanos(self.time_ns)
     }
 
-    /// How long to run before that: caches, page tables and the other side are then as they will be.
+    /// How long to run before that.
     pub fn warm_up(&self) -> Duration {
-        self.time() / 5
+        clock::warm_up(self.time())
     }
 
     /// Tells a result to the command that started this node.
     pub fn tell(&self, what: &str, unit: &str, value: f64) -> deck::Result<()> {
         super::print(&figure::told(what, unit, value))
     }
-}
-
-/// Nanoseconds of the clock that all processes share.
-pub fn now_ns() -> u64 {
-    let now = clock_gettime(ClockId::Monotonic);
-    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
 /// Starts the nodes of one benchmark, again and again.

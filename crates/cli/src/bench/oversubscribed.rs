@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use deck::{Mailbox, MailboxClone, Message, Node};
 
-use super::Benchmark;
+use super::clock::mean_ns;
 use super::nodes::{LOST, Part, Placement};
-use super::rounds::mean_ns;
+use super::{Benchmark, figure};
 
 pub const BENCHMARK: Benchmark = Benchmark {
     name: "oversubscribed",
@@ -24,6 +24,7 @@ pub const BENCHMARK: Benchmark = Benchmark {
     repetitions: 5,
     time: Duration::from_secs(4),
     part,
+    report: figure::report,
 };
 
 /// Contents of messages of this benchmark.
@@ -31,7 +32,7 @@ const GO_ON: u64 = 0;
 const STOP: u64 = 1;
 
 fn part(part: &Part) -> deck::Result<()> {
-    let node = part.join()?;
+    let node = Node::join()?;
     let [warm_up, time] = [part.warm_up() / 2, part.time() / 2];
     let mut token = Token::new(part, &node)?;
     if part.role == 0 {

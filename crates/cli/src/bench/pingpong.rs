@@ -8,13 +8,14 @@
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use deck::{Error, ErrorKind, Mailbox, MailboxClone, Message};
+use deck::{Error, ErrorKind, Mailbox, MailboxClone, Message, Node};
 use indicatif::ProgressBar;
 use serde::{Deserialize, Serialize};
 
+use super::clock::{SAMPLES, group, one_way_ns};
 use super::figure::not_understood;
 use super::nodes::{LOST, Nodes, Part, Placement};
-use super::{Benchmark, Machine};
+use super::{Benchmark, Machine, content};
 
 pub const BENCHMARK: Benchmark = Benchmark {
     name: "pingpong",
@@ -26,14 +27,11 @@ pub const BENCHMARK: Benchmark = Benchmark {
     repetitions: 1,
     time: Duration::from_millis(1200),
     part,
+    report,
 };
 
 /// About how long the two nodes run without a word about how to go on.
 const BATCH: Duration = Duration::from_millis(20);
-/// A group of rounds takes at least so long: reading the clock is then less than a hundredth of it.
-const GROUP: Duration = Duration::from_micros(4);
-/// The most groups that are kept for one result.
-const SAMPLES: usize = 1 << 20;
 
 /// One-way times of one size, in nanoseconds: half a round trip each.
 #[derive(Debug, Serialize, Deserialize)]
@@ -141,7 +139,7 @@ struct Batch {
 
 /// One node of the two.
 fn part(part: &Part) -> deck::Result<()> {
-    let node = part.join()?;
+    let node = Node::join()?;
     let (own, other) = if part.role == 0 { ("bench.ping", "bench.pong") } else { ("bench.pong", "bench.ping") };
     {
         let inbox = node.mailbox(own)?;
@@ -261,32 +259,14 @@ impl Side {
 
     /// Adds up every byte of the message that came, and gives its buffer back before the other side wants to write again.
     fn read(&mut self, bytes: usize, value: u8) -> deck::Result<()> {
-        let sum = sum(black_box(self.received.as_bytes()));
+        let sum = content::sum(black_box(self.received.as_bytes()));
         self.received.clear();
-        if sum == expected_sum(bytes, value) {
+        if sum == content::expected_sum(bytes, value) {
             return Ok(());
         }
         let what = format!("a message of {bytes} bytes of {value} arrived with the sum {sum}");
         Err(Error::new(ErrorKind::Corrupt, what).with_remedy("report this: messages must arrive as they were posted"))
     }
-}
-
-/// Adds up words of eight bytes, and single ones at the end: as fast as memory can be read, unlike byte by byte.
-pub fn sum(bytes: &[u8]) -> u64 {
-    let (words, rest) = bytes.as_chunks::<8>();
-    let words = words.iter().fold(0u64, |sum, word| sum.wrapping_add(u64::from_ne_bytes(*word)));
-    rest.iter().fold(words, |sum, byte| sum.wrapping_add(u64::from(*byte)))
-}
-
-/// The [`sum`] of `bytes` bytes that are all `value`.
-fn expected_sum(bytes: usize, value: u8) -> u64 {
-    let words = u64::from_ne_bytes([value; 8]).wrapping_mul((bytes / 8) as u64);
-    words.wrapping_add(u64::from(value) * (bytes % 8) as u64)
-}
-
-/// How many rounds of this length make a group.
-fn group(round: Duration) -> usize {
-    GROUP.as_nanos().div_ceil(round.as_nanos().max(1)) as usize
 }
 
 /// Times of groups of round trips.
@@ -299,11 +279,7 @@ struct Samples {
 /// Sums up groups of round trips as one-way times.
 fn summary(samples: &mut Samples) -> Times {
     let Samples { group, times } = samples;
-    let mut at = |share: f64| {
-        let index = ((times.len() - 1) as f64 * share).round() as usize;
-        times.select_nth_unstable(index).1.as_nanos() as f64 / (2 * *group) as f64
-    };
-    let [median_ns, p99_ns, min_ns] = [0.5, 0.99, 0.0].map(&mut at);
+    let [median_ns, p99_ns, min_ns] = [0.5, 0.99, 0.0].map(|share| one_way_ns(times, *group, share));
     Times { median_ns, p99_ns, min_ns, rounds: (times.len() * *group) as u64 }
 }
 
@@ -316,24 +292,6 @@ mod tests {
         let times = (1..=101).map(|number| Duration::from_nanos(number * 40)).rev().collect();
         let times = summary(&mut Samples { group: 4, times });
         assert_eq!((times.min_ns, times.median_ns, times.p99_ns, times.rounds), (5.0, 255.0, 500.0, 404));
-    }
-
-    #[test]
-    fn short_rounds_are_timed_together_and_long_ones_alone() {
-        assert_eq!([1, 260, 4000, 5_000_000].map(|ns| group(Duration::from_nanos(ns))), [4000, 16, 1, 1]);
-    }
-
-    #[test]
-    fn every_byte_counts_in_a_sum() {
-        for bytes in [0, 1, 7, 8, 62, 64, 1000] {
-            let mut content = vec![201; bytes];
-            assert_eq!(sum(&content), expected_sum(bytes, 201));
-            for at in 0..bytes {
-                content[at] += 1;
-                assert_ne!(sum(&content), expected_sum(bytes, 201), "byte {at} of {bytes}");
-                content[at] -= 1;
-            }
-        }
     }
 
     #[test]

@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
-use super::Benchmark;
+use deck::Node;
+
 use super::nodes::{LOST, Part, Placement};
 use super::stream::Stream;
+use super::{Benchmark, figure};
 
 pub const BENCHMARK: Benchmark = Benchmark {
     name: "rate",
@@ -16,10 +18,11 @@ pub const BENCHMARK: Benchmark = Benchmark {
     repetitions: 5,
     time: Duration::from_secs(1),
     part,
+    report: figure::report,
 };
 
 fn part(part: &Part) -> deck::Result<()> {
-    let node = part.join()?;
+    let node = Node::join()?;
     let stream = Stream { bytes: part.at, is_touched: false, warm_up: part.warm_up(), time: part.time() };
     if part.role == 0 {
         let inbox = node.mailbox("bench.stream")?;

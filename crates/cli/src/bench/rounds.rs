@@ -1,34 +1,11 @@
-//! Rounds, one after the other: what one takes in the mean, after a warm-up.
+//! Rounds between two who answer one another.
 
 use std::time::{Duration, Instant};
 
 use deck::{Mailbox, MailboxClone, Message};
 
+use super::clock::{self, Window, mean_ns};
 use super::nodes::LOST;
-use super::stream::Window;
-
-/// Rounds between two looks at the clock.
-const STRIDE: u64 = 16;
-
-/// The mean time of `round` in nanoseconds.
-pub fn mean_ns(warm_up: Duration, time: Duration, mut round: impl FnMut() -> deck::Result<()>) -> deck::Result<f64> {
-    let begin = Instant::now();
-    let (mut count, mut first) = (0u64, None);
-    loop {
-        for _ in 0..STRIDE {
-            round()?;
-        }
-        count += STRIDE;
-        let now = Instant::now();
-        if now - begin < warm_up {
-            continue;
-        }
-        let (from, start) = *first.get_or_insert((count, now));
-        if now - begin >= warm_up + time && count > from {
-            return Ok((now - start).as_nanos() as f64 / (count - from) as f64);
-        }
-    }
-}
 
 /// Plays with one that [answers](answer) and stops it. Returns the mean time of one way, half a round, in nanoseconds.
 pub fn ping(
@@ -58,11 +35,11 @@ pub fn ping_in_company(
     let bytes = message.size();
     let mut rounds = 0;
     while !window.look(rounds, Instant::now()) {
-        for _ in 0..STRIDE {
+        for _ in 0..clock::ROUNDS {
             to.post_shared(message, LOST)?;
             inbox.retrieve_into(message, LOST)?;
         }
-        rounds += STRIDE;
+        rounds += clock::ROUNDS;
     }
     message.resize(bytes + 1)?;
     to.post_shared(message, LOST)?;

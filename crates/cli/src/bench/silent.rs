@@ -8,7 +8,7 @@ use std::time::Duration;
 use deck::{Door, Error, ErrorKind, Node};
 
 use super::nodes::{LOST, Part, Placement};
-use super::{Benchmark, rounds};
+use super::{Benchmark, figure, rounds};
 
 pub const BENCHMARK: Benchmark = Benchmark {
     name: "silent",
@@ -20,6 +20,7 @@ pub const BENCHMARK: Benchmark = Benchmark {
     repetitions: 3,
     time: Duration::from_secs(3),
     part,
+    report: figure::report,
 };
 
 /// Silent nodes that one process holds.

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use deck::MailboxClone;
+use deck::{MailboxClone, Node};
+use deck_peers::observe::now_ns;
 
-use super::Benchmark;
-use super::nodes::{LOST, Part, Placement, now_ns};
+use super::nodes::{LOST, Part, Placement};
+use super::{Benchmark, figure};
 
 pub const BENCHMARK: Benchmark = Benchmark {
     name: "start",
@@ -17,10 +18,11 @@ pub const BENCHMARK: Benchmark = Benchmark {
     repetitions: 5,
     time: Duration::from_secs(1),
     part,
+    report: figure::report,
 };
 
 fn part(part: &Part) -> deck::Result<()> {
-    let node = part.join()?;
+    let node = Node::join()?;
     let inbox = node.mailbox(&format!("bench.{}", part.role))?;
     let mut message = node.message();
     let others = part.nodes - 1;

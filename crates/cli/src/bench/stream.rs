@@ -8,6 +8,8 @@ use std::time::{Duration, Instant};
 
 use deck::{Mailbox, MailboxClone, Message, Node};
 
+use super::clock::{self, Window};
+use super::content;
 use super::nodes::LOST;
 
 /// What is streamed, and for how long.
@@ -29,9 +31,9 @@ impl Stream {
         if self.bytes == 1 { 2 } else { 1 }
     }
 
-    /// How many messages go between two looks at the clock: enough that looking costs nothing.
+    /// How many messages go between two looks at the clock.
     fn stride(&self) -> u64 {
-        if self.bytes > 64 << 10 { 1 } else { 64 }
+        if self.bytes > 64 << 10 { 1 } else { clock::MESSAGES }
     }
 
     /// Posts for as long as it lasts.
@@ -39,8 +41,7 @@ impl Stream {
         let mut message = node.message();
         message.resize(self.bytes)?;
         let start = Instant::now();
-        // Longer than the receiver counts, whoever began first.
-        while start.elapsed() < self.warm_up * 2 + self.time {
+        while start.elapsed() < clock::sending(self.warm_up, self.time) {
             for round in 0..self.stride() {
                 if self.is_touched {
                     message.resize(self.bytes)?;
@@ -87,7 +88,7 @@ impl Stream {
                 }
             } else {
                 if self.is_touched {
-                    black_box(super::pingpong::sum(black_box(message.as_bytes())));
+                    black_box(content::sum(black_box(message.as_bytes())));
                     message.clear();
                 }
                 count += 1;
@@ -97,81 +98,5 @@ impl Stream {
             }
             inbox.retrieve_into(&mut message, LOST)?;
         }
-    }
-}
-
-/// The time in which things count: the same for all threads that begin together, whether or not they were running.
-pub struct Window {
-    begin: Instant,
-    end: Instant,
-    from: Option<u64>,
-    to: Option<u64>,
-}
-
-impl Window {
-    /// The window of `time` behind a warm-up that begins at `begin`.
-    pub fn new(begin: Instant, warm_up: Duration, time: Duration) -> Window {
-        Window { begin: begin + warm_up, end: begin + warm_up + time, from: None, to: None }
-    }
-
-    /// Tells how many there have been until now. True once the window is over.
-    pub fn look(&mut self, count: u64, now: Instant) -> bool {
-        if now >= self.begin {
-            self.from.get_or_insert(count);
-        }
-        if now >= self.end {
-            self.to.get_or_insert(count);
-        }
-        self.to.is_some()
-    }
-
-    /// There will be no more: the window ends here, unless it is over.
-    pub fn close(&mut self, count: u64, now: Instant) {
-        if !self.look(count, now) {
-            self.end = now;
-            self.to = Some(count);
-        }
-    }
-
-    /// How many a second.
-    pub fn rate(&self) -> f64 {
-        let (Some(from), Some(to)) = (self.from, self.to) else { return 0.0 };
-        (to - from) as f64 / (self.end - self.begin).as_secs_f64().max(1e-9)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn rate(looks: &[(u64, u64)], closed: (u64, u64)) -> f64 {
-        let start = Instant::now();
-        let mut window = Window::new(start, Duration::from_secs(2), Duration::from_secs(10));
-        let at = |seconds| start + Duration::from_secs(seconds);
-        for &(count, seconds) in looks {
-            window.look(count, at(seconds));
-        }
-        window.close(closed.0, at(closed.1));
-        window.rate()
-    }
-
-    #[test]
-    fn a_window_counts_from_the_end_of_the_warm_up_to_its_own_end() {
-        assert_eq!(rate(&[(64, 1), (100, 2), (192, 7), (400, 12), (9999, 13)], (99_999, 30)), 30.0);
-    }
-
-    #[test]
-    fn a_thread_that_hardly_ran_has_a_low_rate_over_the_same_window() {
-        assert_eq!(rate(&[(64, 11), (164, 40)], (164, 50)), 10.0);
-    }
-
-    #[test]
-    fn a_stream_that_ends_early_counts_up_to_its_end() {
-        assert_eq!(rate(&[(0, 2)], (30, 5)), 10.0);
-    }
-
-    #[test]
-    fn a_stream_that_ends_before_the_window_counts_nothing() {
-        assert_eq!(rate(&[(64, 1)], (64, 1)), 0.0);
     }
 }

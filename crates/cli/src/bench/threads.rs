@@ -6,11 +6,12 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use deck::{Mailbox, MailboxClone};
+use deck::{Mailbox, MailboxClone, Node};
 
+use super::clock::{self, Window};
 use super::nodes::{LOST, Part, Placement};
-use super::stream::{Stream, Window};
-use super::{Benchmark, rounds};
+use super::stream::Stream;
+use super::{Benchmark, figure, rounds};
 
 pub const BENCHMARK: Benchmark = Benchmark {
     name: "threads",
@@ -22,10 +23,11 @@ pub const BENCHMARK: Benchmark = Benchmark {
     repetitions: 5,
     time: Duration::from_secs(4),
     part,
+    report: figure::report,
 };
 
 fn part(part: &Part) -> deck::Result<()> {
-    let node = part.join()?;
+    let node = Node::join()?;
     let name = |role: u32, thread: usize| format!("bench.{role}.{thread}");
     let inboxes: Vec<Mailbox> =
         (0..part.at).map(|thread| node.mailbox(&name(part.role, thread))).collect::<deck::Result<_>>()?;
@@ -55,11 +57,9 @@ fn part(part: &Part) -> deck::Result<()> {
     })?;
     if part.role == 0 {
         for (what, rates) in [("streams", streamed), ("ping-pong", played)] {
-            let sum: f64 = rates.iter().sum();
-            let slowest = rates.iter().copied().fold(f64::INFINITY, f64::min);
+            let (sum, slowest) = clock::shared_out(&rates);
             part.tell(what, "messages/s", sum)?;
-            let share = if sum > 0.0 { slowest * rates.len() as f64 / sum } else { 0.0 };
-            part.tell(&format!("{what}, slowest"), "of mean", share)?;
+            part.tell(&format!("{what}, slowest"), "of mean", slowest)?;
         }
     }
     drop((inboxes, outboxes));

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use deck::{Error, ErrorKind};
+use deck::{Error, ErrorKind, Node};
+use deck_peers::observe::now_ns;
 
-use super::Benchmark;
-use super::nodes::{LOST, Part, Placement, now_ns};
+use super::nodes::{LOST, Part, Placement};
+use super::{Benchmark, figure};
 
 pub const BENCHMARK: Benchmark = Benchmark {
     name: "wake",
@@ -17,11 +18,12 @@ pub const BENCHMARK: Benchmark = Benchmark {
     repetitions: 3,
     time: Duration::from_secs(2),
     part,
+    report: figure::report,
 };
 
 /// Both nodes sleep `at` milliseconds before each message.
 fn part(part: &Part) -> deck::Result<()> {
-    let node = part.join()?;
+    let node = Node::join()?;
     let pause = Duration::from_millis(part.at as u64);
     let wakes = (part.time().as_nanos() / pause.as_nanos().max(1)).max(3);
     if part.role == 0 {

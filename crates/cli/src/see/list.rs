@@ -114,14 +114,13 @@ pub fn job(job: &JobSight) -> (String, Value) {
 }
 
 fn mailboxes(job: &JobSight) -> Vec<Mailbox<'_>> {
-    let sight = |number: NodeId| job.nodes.iter().find(|node| node.number == number);
     let rings = || {
         job.nodes.iter().flat_map(|node| {
             let rings = node.notices.iter().filter(|told| told.subject == Subject::Ring);
             rings.filter_map(move |told| Some((node, MailboxId::from_word(told.facts[0])?, told)))
         })
     };
-    let look = |node: &NodeSight, id: MailboxId, told: &Told| observe::ring(node, sight(id.owner)?, told);
+    let look = |node: &NodeSight, id: MailboxId, told: &Told| observe::ring(node, job.node(id.owner)?, told);
     let began = Instant::now();
     let first: Vec<_> = rings().map(|(node, id, told)| look(node, id, told)).collect();
     if first.iter().any(Option::is_some) {
@@ -136,11 +135,10 @@ fn mailboxes(job: &JobSight) -> Vec<Mailbox<'_>> {
         let ring = Ring { from: node.number, filled: now.filled, messages: now.messages, per_second };
         found.entry(id.to_word()).or_default().push(ring);
     }
-    let own = |node: &'_ NodeSight| node.number;
     let mut mailboxes: Vec<Mailbox<'_>> = Vec::new();
     for node in &job.nodes {
         for told in node.notices.iter().filter(|told| told.subject == Subject::Mailbox) {
-            let id = MailboxId::from_word(told.facts[0]).filter(|id| id.owner == own(node));
+            let id = MailboxId::from_word(told.facts[0]).filter(|id| id.owner == node.number);
             if let Some(id) = id {
                 mailboxes.push(Mailbox { id, told, rings: found.remove(&id.to_word()).unwrap_or_default() });
             }
@@ -154,7 +152,7 @@ fn groups(job: &JobSight) -> Vec<(String, Vec<observe::MemberSight>)> {
     let group = |(name, entry): (String, MailboxId)| {
         let name = observe::group_name(&name)?.to_owned();
         let (owner, offset) = observe::board_of_entry(entry);
-        let heap = job.nodes.iter().find(|node| node.number == owner)?.heap()?;
+        let heap = job.node(owner)?.heap()?;
         Some((name, observe::members(heap, owner, offset, 0, (0, 0), [0; 2])?))
     };
     let mut groups: Vec<_> = entries.into_iter().filter_map(group).collect();

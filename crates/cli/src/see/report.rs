@@ -158,7 +158,7 @@ fn on(job: &JobSight, waits: &[Wait], wait: &Wait) -> String {
         return format!("{node}: {}", whereabouts(job, waits, node, Some(thread)));
     }
     let state = |node: &deck::NodeId| {
-        let sight = job.nodes.iter().find(|sight| sight.number == *node)?;
+        let sight = job.node(*node)?;
         (sight.state != deck::NodeState::Live).then(|| format!(", which is {}", state_word(sight.state)))
     };
     let is_own = |node: &deck::NodeId| if *node == wait.node { ": its other threads" } else { "" };

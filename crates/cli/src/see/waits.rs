@@ -108,7 +108,7 @@ impl Known<'_> {
             thread: told.thread,
             thread_name: thread.name.clone(),
             goal,
-            doing: String::new(),
+            doing: self.in_words(goal, told),
             name: told.name.clone(),
             since_ns: now.saturating_sub(told.since_ns),
             left_ns: (told.until_ns != u64::MAX).then(|| told.until_ns.saturating_sub(now)),
@@ -117,7 +117,7 @@ impl Known<'_> {
             note: None,
             absent: Vec::new(),
         };
-        self.fill(&mut wait, told);
+        self.who(&mut wait, told);
         Some(wait)
     }
 
@@ -129,15 +129,12 @@ impl Known<'_> {
         ids.filter_map(|id| self.posters.get(&id)).flatten().copied().map(Whom::Node).collect()
     }
 
-    fn fill(&self, wait: &mut Wait, told: &Told) {
-        let name = quoted(&told.name);
-        let mailbox =
-            if told.name.is_empty() { "an anonymous mail box".to_owned() } else { format!("mail box {name}") };
-        wait.doing = match wait.goal {
+    /// Who could end a wait, and what else there is to say.
+    fn who(&self, wait: &mut Wait, told: &Told) {
+        match wait.goal {
             Goal::Message | Goal::Messages => {
-                let ids = told.facts.into_iter().filter(|id| *id != 0);
-                wait.on = self.posters(ids.clone());
-                let note = if !told.facts.contains(&0) {
+                wait.on = self.posters(mailboxes(told));
+                wait.note = if !told.facts.contains(&0) {
                     // It may have had no room for more, and any node may post to those.
                     Some(format!("only {} of its mail boxes are known", told.facts.len()))
                 } else if wait.on.is_empty() {
@@ -145,115 +142,85 @@ impl Known<'_> {
                 } else {
                     None
                 };
-                if note.is_some() {
-                    (wait.note, wait.on) = (note, self.live());
-                }
-                match (wait.goal, ids.count()) {
-                    (Goal::Messages, count) if count > 1 => {
-                        format!("to retrieve from one of {count} mail boxes or more, {mailbox} among them")
-                    }
-                    _ => format!("to retrieve from {mailbox}"),
+                if wait.note.is_some() {
+                    wait.on = self.live();
                 }
             }
-            Goal::Room => {
-                wait.on.extend(told.peer.map(Whom::Node));
-                format!("to post to {mailbox}, which is full")
-            }
+            Goal::Room => wait.on.extend(told.peer.map(Whom::Node)),
             Goal::Budget => {
                 let to = self.posters.iter().filter(|(_, posters)| posters.contains(&wait.node));
                 wait.on = to.filter_map(|(id, _)| MailboxId::from_word(*id)).map(|id| Whom::Node(id.owner)).collect();
-                format!("to post to {mailbox}: this node's budget is used up")
             }
-            Goal::Semaphore => {
-                wait.on.insert(Whom::Node(wait.node));
-                format!("for a semaphore of its node, at {:#x}", told.facts[0])
-            }
-            Goal::Join => {
-                wait.on.insert(Whom::Node(wait.node));
-                "for the end of a thread of its node".to_owned()
-            }
-            Goal::Name => {
-                wait.on = self.live();
-                match observe::group_name(&told.name) {
-                    Some(group) => format!("for somebody to join group {}", quoted(group)),
-                    None => format!("for somebody to create mail box {name}"),
-                }
-            }
-            Goal::Meeting | Goal::Ring => {
-                wait.on.extend(told.peer.map(Whom::Control));
-                let what = if wait.goal == Goal::Ring { "to clone a mail box" } else { "to be connected" };
-                what.to_owned()
-            }
+            Goal::Semaphore | Goal::Join => wait.on = BTreeSet::from([Whom::Node(wait.node)]),
+            // Also who has not opened it yet.
+            Goal::Name | Goal::Condition | Goal::Barrier | Goal::Counter => wait.on = self.live(),
+            Goal::Meeting | Goal::Ring | Goal::Board => wait.on.extend(told.peer.map(Whom::Control)),
             Goal::Segment => {
                 wait.on = told.peer.map_or_else(|| self.live(), |peer| BTreeSet::from([Whom::Control(peer)]));
-                if told.name.is_empty() {
-                    "for a shared segment".to_owned()
-                } else {
-                    format!("for somebody to create segment {name}")
-                }
             }
-            Goal::Mutex => {
-                self.find_holder(wait, told);
-                format!("to lock mutex {name}")
+            Goal::Mutex => self.wait_for_holder(wait, told),
+            Goal::Group | Goal::Collective => self.wait_for_absent(wait, told),
+        }
+    }
+
+    /// What a wait is for, behind "waits".
+    fn in_words(&self, goal: Goal, told: &Told) -> String {
+        let name = quoted(&told.name);
+        let mailbox =
+            if told.name.is_empty() { "an anonymous mail box".to_owned() } else { format!("mail box {name}") };
+        let object = |kind| self.objects.find(kind, &told.name);
+        match goal {
+            Goal::Messages if mailboxes(told).nth(1).is_some() => {
+                let count = mailboxes(told).count();
+                format!("to retrieve from one of {count} mail boxes or more, {mailbox} among them")
             }
-            Goal::Condition => {
-                self.find_users(wait, ObjectKind::Condition, told);
-                format!("for a signal of condition variable {name}")
-            }
+            Goal::Message | Goal::Messages => format!("to retrieve from {mailbox}"),
+            Goal::Room => format!("to post to {mailbox}, which is full"),
+            Goal::Budget => format!("to post to {mailbox}: this node's budget is used up"),
+            Goal::Semaphore => format!("for a semaphore of its node, at {:#x}", told.facts[0]),
+            Goal::Join => "for the end of a thread of its node".to_owned(),
+            Goal::Name => match observe::group_name(&told.name) {
+                Some(group) => format!("for somebody to join group {}", quoted(group)),
+                None => format!("for somebody to create mail box {name}"),
+            },
+            Goal::Meeting => "to be connected".to_owned(),
+            Goal::Ring => "to clone a mail box".to_owned(),
+            Goal::Segment if told.name.is_empty() => "for a shared segment".to_owned(),
+            Goal::Segment => format!("for somebody to create segment {name}"),
+            Goal::Mutex => format!("to lock mutex {name}"),
+            Goal::Condition => format!("for a signal of condition variable {name}"),
             Goal::Barrier => {
-                let (arrived, size) =
-                    self.find_users(wait, ObjectKind::Barrier, told).map_or((0, 0), |b| observe::arrivals(&b));
+                let barrier = object(ObjectKind::Barrier);
+                let (arrived, size) = barrier.map_or((0, 0), |barrier| observe::arrivals(&barrier));
                 format!("at barrier {name}: {arrived} of {size} threads have come")
             }
             Goal::Counter => {
-                let value =
-                    self.find_users(wait, ObjectKind::Counter, told).map_or(0, |counter| observe::value(&counter));
+                let value = object(ObjectKind::Counter).map_or(0, |counter| observe::value(&counter));
                 format!("for counter {name}, which is {value}")
             }
-            Goal::Group => {
-                self.find_absent(wait, told);
-                if is_for_the_end(told) {
-                    format!("for the last group {name} to end")
-                } else {
-                    format!("for all to join group {name}")
-                }
-            }
-            Goal::Board => {
-                wait.on.extend(told.peer.map(Whom::Control));
-                format!("to join or leave group {name}, as another thread does at this moment")
-            }
+            Goal::Group if is_for_the_end(told) => format!("for the last group {name} to end"),
+            Goal::Group => format!("for all to join group {name}"),
+            Goal::Board => format!("to join or leave group {name}, as another thread does at this moment"),
             Goal::Collective => {
-                self.find_absent(wait, told);
                 let kind = Kind::from_word(told.facts[5]).map_or("collective", Kind::name);
                 format!("in {kind} of group {name}")
             }
-        };
+        }
     }
 
-    fn find_users(&self, wait: &mut Wait, kind: ObjectKind, told: &Told) -> Option<deck_peers::Object> {
-        let object = self.objects.find(kind, &told.name)?;
-        // Also on who has not opened it yet.
-        wait.on = self.live();
-        Some(object)
-    }
-
-    fn find_holder(&self, wait: &mut Wait, told: &Told) {
+    fn wait_for_holder(&self, wait: &mut Wait, told: &Told) {
         let held = self.objects.find(ObjectKind::Mutex, &told.name).and_then(|mutex| observe::holder(&mutex));
         let Some((node, locker)) = held else { return };
-        let notices = self.node(node).map_or(&[][..], |sight| &sight.notices);
+        let notices = self.job.node(node).map_or(&[][..], |sight| &sight.notices);
         let asleep =
             notices.iter().find(|told| told.subject == Subject::Wait && told.locker.is_some() && told.locker == locker);
         wait.on.insert(asleep.map_or(Whom::Runner(node), |told| Whom::Thread(node, told.thread)));
     }
 
-    fn node(&self, number: NodeId) -> Option<&NodeSight> {
-        self.job.nodes.iter().find(|node| node.number == number)
-    }
-
-    fn find_absent(&self, wait: &mut Wait, told: &Told) {
+    fn wait_for_absent(&self, wait: &mut Wait, told: &Told) {
         let [owner, offset, size, phase, index, _, how @ ..] = told.facts;
         let Some(owner) = u32::try_from(owner).ok().map(NodeId) else { return };
-        let heap = self.node(owner).and_then(NodeSight::heap);
+        let heap = self.job.node(owner).and_then(NodeSight::heap);
         let members =
             heap.and_then(|heap| observe::members(heap, owner, offset, size, (phase, index), how)).unwrap_or_default();
         for member in members.iter().filter(|member| u64::from(member.index) != index) {
@@ -286,10 +253,15 @@ impl Known<'_> {
 
     /// The thread that called last as this member of the group, or joined.
     fn member_thread(&self, node: NodeId, facts: &[u64; 5]) -> Option<u32> {
-        let notices = &self.node(node)?.notices;
+        let notices = &self.job.node(node)?.notices;
         let is_it = |told: &&Told| told.subject == Subject::Member && told.facts[..5] == facts[..];
         notices.iter().find(is_it).map(|told| told.thread)
     }
+}
+
+/// The mail boxes that a thread retrieves from, as far as there was room to note them.
+fn mailboxes(told: &Told) -> impl Iterator<Item = u64> {
+    told.facts.into_iter().filter(|id| *id != 0)
 }
 
 /// Does this wait of a group end when the last group of that name has? There is no member of such an index.
@@ -300,7 +272,7 @@ fn is_for_the_end(told: &Told) -> bool {
 
 /// Where a thread is, in words, for those who miss it.
 pub fn whereabouts(job: &JobSight, waits: &[Wait], node: NodeId, thread: Option<u32>) -> String {
-    let Some(sight) = job.nodes.iter().find(|sight| sight.number == node) else { return "unknown".to_owned() };
+    let Some(sight) = job.node(node) else { return "unknown".to_owned() };
     if sight.process.is_none() {
         return format!("{node} is {}", state_word(sight.state));
     }

@@ -3,6 +3,7 @@
 
 #![forbid(unsafe_code)]
 
+use std::convert::Infallible;
 use std::env;
 use std::hint::spin_loop;
 use std::process::ExitCode;
@@ -10,7 +11,8 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Instant;
 
-use bench_peers::{Options, STRIDE, Window, mean_ns, stay, stream_time, tell};
+use bench_peers::clock::{self, mean_ns};
+use bench_peers::{Options, stay, stream_time, tell, window};
 
 /// Messages that a channel holds.
 const BOUND: usize = 1024;
@@ -35,28 +37,29 @@ where
             }
             let start = Instant::now();
             while start.elapsed() < stream_time(time) {
-                (0..STRIDE).for_each(|_| stream(GO_ON));
+                (0..clock::MESSAGES).for_each(|_| stream(GO_ON));
             }
             stream(END);
             Ok(())
         });
         stay(&[options.cpus[0]])?;
-        let round = mean_ns(time, || {
+        let Ok(round) = mean_ns(clock::warm_up(time), time, || {
             ping(GO_ON);
             ponged();
+            Ok::<(), Infallible>(())
         });
         ping(END);
         let mut count = 0;
         let mut what = streamed();
-        let mut window = Window::of(Instant::now(), time);
+        let mut window = window(Instant::now(), time);
         while what == GO_ON {
             count += 1;
-            if count % STRIDE == 0 {
-                window.look(count);
+            if count % clock::MESSAGES == 0 {
+                window.look(count, Instant::now());
             }
             what = streamed();
         }
-        window.close(count);
+        window.close(count, Instant::now());
         other.join().expect("the other thread does not panic")?;
         Ok((round / 2.0, window.rate()))
     })?;

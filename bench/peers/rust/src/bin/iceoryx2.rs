@@ -12,7 +12,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use bench_peers::processes::{self, Failure};
-use bench_peers::{Options, STRIDE, Window, check_sum, each, stream_time, tell, tell_threads};
+use bench_peers::{Options, check_sum, clock, each, stream_time, tell, tell_threads, window};
 use iceoryx2::port::publisher::Publisher;
 use iceoryx2::port::subscriber::Subscriber;
 use iceoryx2::prelude::*;
@@ -22,8 +22,6 @@ type Anything = MaybeUninit<u8>;
 
 const GO_ON: u8 = 0;
 const END: u8 = 1;
-/// Groups of rounds that are kept.
-const SAMPLES: usize = 1 << 20;
 
 /// One end of a way: what is sent through it, or received.
 struct Way<'a> {
@@ -101,26 +99,24 @@ fn send_anything(to: &Publisher<ipc::Service, [Anything], ()>, bytes: usize) -> 
 fn median_ns(time: Duration, mut round: impl FnMut(u64) -> Result<(), Failure>) -> Result<f64, Failure> {
     let mut number = 0;
     let begin = Instant::now();
-    while number == 0 || begin.elapsed() < time / 5 {
+    while number == 0 || begin.elapsed() < clock::warm_up(time) {
         number += 1;
         round(number)?;
     }
-    let one = begin.elapsed().as_nanos() as u64 / number;
-    let group = 4000u64.div_ceil(one.max(1)).max(1);
-    let mut times: Vec<u64> = Vec::with_capacity(SAMPLES);
+    let group = clock::group(begin.elapsed() / number as u32);
+    let mut times: Vec<Duration> = Vec::with_capacity(clock::SAMPLES);
     let start = Instant::now();
     let mut before = start;
-    while before - start < time && times.len() < SAMPLES {
+    while before - start < time && times.len() < clock::SAMPLES {
         for _ in 0..group {
             number += 1;
             round(number)?;
         }
         let now = Instant::now();
-        times.push((now - before).as_nanos() as u64);
+        times.push(now - before);
         before = now;
     }
-    times.sort_unstable();
-    Ok(times[times.len() / 2] as f64 / (2 * group) as f64)
+    Ok(clock::one_way_ns(&mut times, group, 0.5))
 }
 
 struct Side {
@@ -179,7 +175,7 @@ impl Side {
     fn stream_send(&self, to: &Publisher<ipc::Service, [u8], ()>, time: Duration) -> Result<(), Failure> {
         let start = Instant::now();
         while start.elapsed() < stream_time(time) {
-            (0..STRIDE).try_for_each(|_| send(to, 8, GO_ON))?;
+            (0..clock::MESSAGES).try_for_each(|_| send(to, 8, GO_ON))?;
         }
         send(to, 8, END)
     }
@@ -193,15 +189,15 @@ impl Side {
     ) -> Result<f64, Failure> {
         let (mut count, mut ended) = (1, 0);
         receive(from, self.is_yielding, |_| ())?;
-        let mut window = Window::of(begin.unwrap_or_else(Instant::now), time);
+        let mut window = window(begin.unwrap_or_else(Instant::now), time);
         while ended < senders {
             if receive(from, self.is_yielding, |content| content[0])? == END {
                 ended += 1;
-                window.close(count);
+                window.close(count, Instant::now());
                 continue;
             }
-            if count % STRIDE == 0 {
-                window.look(count);
+            if count % clock::MESSAGES == 0 {
+                window.look(count, Instant::now());
             }
             count += 1;
         }
@@ -236,14 +232,14 @@ impl Side {
             let from = self.way(&format!("{count}/{}/{thread}", names[1]), 8, 2).subscriber::<u8>()?;
             let to = self.way(&format!("{count}/{}/{thread}", names[0]), 8, 2).publisher::<u8>()?;
             if self.role == 0 {
-                let mut window = Window::of(begin, time);
+                let mut window = window(begin, time);
                 let mut rounds = 0;
-                while !window.look(rounds) {
-                    for _ in 0..16 {
+                while !window.look(rounds, Instant::now()) {
+                    for _ in 0..clock::ROUNDS {
                         send(&to, 8, GO_ON)?;
                         receive(&from, self.is_yielding, |_| ())?;
                     }
-                    rounds += 16;
+                    rounds += clock::ROUNDS;
                 }
                 send(&to, 8, END)?;
                 Ok(2.0 * window.rate())

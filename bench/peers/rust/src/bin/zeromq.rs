@@ -9,7 +9,7 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use bench_peers::processes::{self, Failure};
-use bench_peers::{Options, STRIDE, Window, each, stream_time, tell, tell_threads};
+use bench_peers::{Options, clock, each, stream_time, tell, tell_threads, window};
 use zmq::{Context, PAIR, PULL, PUSH, Socket, SocketType};
 
 const GO_ON: [u8; 8] = [0; 8];
@@ -43,7 +43,7 @@ impl Side<'_> {
     fn send_stream(&self, to: &Socket) -> zmq::Result<()> {
         let start = Instant::now();
         while start.elapsed() < stream_time(self.time()) {
-            (0..STRIDE).try_for_each(|_| to.send(&GO_ON[..], 0))?;
+            (0..clock::MESSAGES).try_for_each(|_| to.send(&GO_ON[..], 0))?;
         }
         to.send(&END[..], 0)
     }
@@ -51,16 +51,16 @@ impl Side<'_> {
     fn receive_stream(&self, from: &Socket, senders: usize, begin: Option<Instant>) -> zmq::Result<f64> {
         let (mut count, mut ended, mut content) = (1, 0, [0; 8]);
         from.recv_into(&mut content, 0)?;
-        let mut window = Window::of(begin.unwrap_or_else(Instant::now), self.time());
+        let mut window = window(begin.unwrap_or_else(Instant::now), self.time());
         while ended < senders {
             from.recv_into(&mut content, 0)?;
             if content == END {
                 ended += 1;
-                window.close(count);
+                window.close(count, Instant::now());
                 continue;
             }
-            if count % STRIDE == 0 {
-                window.look(count);
+            if count % clock::MESSAGES == 0 {
+                window.look(count, Instant::now());
             }
             count += 1;
         }
@@ -116,9 +116,9 @@ impl Side<'_> {
             }
             return Ok(0.0);
         }
-        let mut window = Window::of(begin, self.time());
+        let mut window = window(begin, self.time());
         let mut rounds = 0;
-        while !window.look(rounds) {
+        while !window.look(rounds, Instant::now()) {
             other.send(&GO_ON[..], 0)?;
             other.recv_into(&mut content, 0)?;
             rounds += 1;
