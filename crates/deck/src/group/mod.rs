@@ -9,7 +9,7 @@
 //! |---|---|
 //! | `join` | how threads find one another under a name |
 //! | `board` | the words in shared memory at which they meet |
-//! | `member` | one member's side: say, arrive, wait, read; `member/`: where pieces flow, where it may be ahead of others |
+//! | `member` | one member's side: say, arrive, wait, read; `member/`: where pieces flow, where it may be ahead of others, who will not come |
 //! | `parties` | members that meet among themselves first |
 //! | `call` | what is asked for; checked against buffers and against the other members |
 //! | `collectives` | each collective by name, waiting and started |
