@@ -105,6 +105,7 @@ impl<'a> Registry<'a> {
             }
             let generation = ((u64::from(state.generation) + 1) % GENERATIONS) as u32;
             let mine = State { phase: Phase::Making(me), generation };
+            // AcqRel: pairs with: registry/ready.
             let won =
                 self.word().compare_exchange(state.to_word(), mine.to_word(), Ordering::AcqRel, Ordering::Relaxed);
             if won.is_err() {
@@ -115,6 +116,7 @@ impl<'a> Registry<'a> {
             if let Phase::Ready(home) = state.phase
                 && is_held()
             {
+                // Release: pairs with: registry/ready. What was ready is so again.
                 self.word().store(state.to_word(), Ordering::Release);
                 return Err(home);
             }
@@ -139,6 +141,7 @@ impl<'a> Registry<'a> {
     /// The name stands for nothing any more, if it still stands for `state`.
     pub fn vacate(self, state: State) {
         let vacant = State { phase: Phase::Vacant, generation: state.generation };
+        // AcqRel: pairs with: registry/ready.
         let _ = self.word().compare_exchange(state.to_word(), vacant.to_word(), Ordering::AcqRel, Ordering::Relaxed);
     }
 }
