@@ -40,6 +40,39 @@ pub(super) struct Started {
 ///
 /// Dropping it does not take the call back, which the other members count on: it is finished by later calls of the group,
 /// and its result is dropped.
+///
+/// ```
+/// use std::time::Duration;
+/// use deck::{Group, Node, Operation, Thread};
+/// const PATIENCE: Duration = Duration::from_secs(10);
+///
+/// fn member(node: &Node, index: u32) -> deck::Result<()> {
+///     let mut group = Group::join(node, "sums", 2, Some(index), PATIENCE)?;
+///     let mut sum = group.start_allreduce(&[index + 1], Operation::Sum)?;
+///     let mut shares = group.start_allgather(&[index + 1])?;
+///     // The member does something else, and looks now and then; a look carries on what was started.
+///     let sum = loop {
+///         match sum.test(&mut group)? {
+///             Some(sum) => break sum,
+///             None => std::thread::yield_now(),
+///         }
+///     };
+///     // There is nothing else to do.
+///     let shares = shares.wait(&mut group, PATIENCE)?;
+///     assert_eq!((sum, shares), (vec![3], vec![1, 2]));
+///     group.barrier(PATIENCE)
+/// }
+///
+/// # fn main() -> deck::Result<()> {
+/// let node = Node::join()?;
+/// let other = Thread::spawn({
+///     let node = node.clone();
+///     move || member(&node, 1)
+/// })?;
+/// member(&node, 0)?;
+/// other.join().expect("the other member does not panic")?;
+/// # Ok(()) }
+/// ```
 #[doc(alias = "deck_request_t")]
 #[must_use = "a collective that was started goes on only while its member tests, waits or calls"]
 pub struct Pending<T: Element> {
