@@ -2,7 +2,9 @@
 //!
 //! A program is a set of *nodes* (processes) of one *job*; each node runs as many threads as it likes. Any thread creates a
 //! mail box, gives it a name, and retrieves from it. Any thread of any node that knows the name *clones* the mail box and
-//! posts to it. This is the crate that programs name; today it is [µDECK](deck_mudeck) as a whole.
+//! posts to it. That is [µDECK](deck_mudeck). With it come *groups* of threads that call collectives together ([`group`]), and
+//! shared segments with the mutexes, condition variables, barriers and counters that keep order in them ([`shared`]). This is the
+//! crate that programs name.
 //!
 //! ```
 //! use std::time::Duration;
@@ -54,6 +56,9 @@
 //! | be answered without a name | [`Message::pack_mailbox`] and [`Message::unpack_mailbox`] |
 //! | start threads whose waits can be cancelled, count permits | [`Thread`], [`Semaphore`] |
 //! | meet other threads: barrier, broadcast, reduction and the like | [`Group`], [`group`] |
+//! | share memory under a name | [`shared::Segment`] |
+//! | keep order in it, recovered when a node dies | [`shared::Mutex`], [`shared::Condition`], [`shared::Barrier`] |
+//! | count what all have done, and wait for a number | [`shared::Counter`] |
 //! | know what went wrong and what to do | [`Error`], [`ErrorKind`] |
 //!
 //! # What always holds

@@ -46,7 +46,7 @@ impl<'a, F: Fn(usize, u64) -> &'a AtomicU64> Meeting<'a, F> {
         }
         // Release: pairs with: meeting/flag.
         (self.flag)(self.own, phase).store(phase, Ordering::Release);
-        // Pairs with: the heavy fence of a member that goes to sleep.
+        // Light: pairs with: wait/sleep.
         barrier::light();
         if self.changed.has_sleepers() {
             self.wake(phase);

@@ -264,7 +264,7 @@ impl Board {
 
     /// One more has left. The member's place says so already.
     pub fn depart(&self) {
-        // Release: pairs with: board/store.
+        // AcqRel: pairs with: board/store.
         self.words.get(head::DEPARTED).fetch_add(1, Ordering::AcqRel);
         self.changed().notify();
         self.joining().notify();

@@ -141,6 +141,67 @@ impl Call {
         Call::new(Kind::Barrier, ElementType::Byte, 0)
     }
 
+    /// A broadcast of `count` elements.
+    pub fn bcast(root: u32, element: ElementType, count: usize) -> Call {
+        Call::new(Kind::Bcast, element, count).rooted(root)
+    }
+
+    /// A reduction of `count` elements to the root.
+    pub fn reduce(root: u32, element: ElementType, count: usize, operation: Operation) -> Call {
+        Call::new(Kind::Reduce, element, count).rooted(root).reducing(operation)
+    }
+
+    /// A reduction of `count` elements to everybody.
+    pub fn allreduce(element: ElementType, count: usize, operation: Operation) -> Call {
+        Call::new(Kind::Allreduce, element, count).reducing(operation)
+    }
+
+    /// A scan of `count` elements.
+    pub fn scan(element: ElementType, count: usize, operation: Operation) -> Call {
+        Call::new(Kind::Scan, element, count).reducing(operation)
+    }
+
+    /// `count` elements of each member to the root.
+    pub fn gather(root: u32, element: ElementType, count: usize) -> Call {
+        Call::new(Kind::Gather, element, count).rooted(root)
+    }
+
+    /// `count` elements of the root for each member.
+    pub fn scatter(root: u32, element: ElementType, count: usize) -> Call {
+        Call::new(Kind::Scatter, element, count).rooted(root)
+    }
+
+    /// `count` elements of each member to everybody.
+    pub fn allgather(element: ElementType, count: usize) -> Call {
+        Call::new(Kind::Allgather, element, count)
+    }
+
+    /// `count` elements of each member for each other.
+    pub fn alltoall(element: ElementType, count: usize) -> Call {
+        Call::new(Kind::Alltoall, element, count)
+    }
+
+    /// `count` elements of this member to the root, which gets `recv_counts`.
+    pub fn gatherv(root: u32, element: ElementType, count: usize, recv_counts: &[usize]) -> Call {
+        Call { recv_counts: recv_counts.to_vec(), ..Call::new(Kind::Gatherv, element, count).rooted(root) }
+    }
+
+    /// `count` elements for this member of the root, which gives `send_counts`.
+    pub fn scatterv(root: u32, element: ElementType, count: usize, send_counts: &[usize]) -> Call {
+        Call { send_counts: send_counts.to_vec(), ..Call::new(Kind::Scatterv, element, count).rooted(root) }
+    }
+
+    /// `count` elements of this member to everybody, who gets `recv_counts`.
+    pub fn allgatherv(element: ElementType, count: usize, recv_counts: &[usize]) -> Call {
+        Call { recv_counts: recv_counts.to_vec(), ..Call::new(Kind::Allgatherv, element, count) }
+    }
+
+    /// Elements of each member for each other.
+    pub fn alltoallv(element: ElementType, send_counts: &[usize], recv_counts: &[usize]) -> Call {
+        let (send_counts, recv_counts) = (send_counts.to_vec(), recv_counts.to_vec());
+        Call { send_counts, recv_counts, ..Call::new(Kind::Alltoallv, element, 0) }
+    }
+
     /// A call of `kind` with `count` elements; the other fields are to be set where they have a meaning.
     pub fn new(kind: Kind, element: ElementType, count: usize) -> Call {
         Call {

@@ -198,7 +198,7 @@ impl Counts<'_> {
 /// Rings if somebody sleeps: something was written that a member may wait for. Never blocks.
 #[inline]
 pub fn ring(changed: &Event) {
-    // Pairs with: the heavy fence of a member that goes to sleep.
+    // Light: pairs with: wait/sleep.
     barrier::light();
     if changed.has_sleepers() {
         changed.notify();

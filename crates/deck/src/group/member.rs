@@ -1,21 +1,22 @@
 //! One member's side of a group: it says what it contributes, arrives, waits, and reads what the others said.
 
 mod flowing;
+mod missing;
 mod running_ahead;
 
 use std::cell::Cell;
 use std::sync::Arc;
 
-use deck_mudeck::{Error, ErrorKind, Node, NodeId, NodeState, Result};
+use deck_mudeck::{Error, ErrorKind, Node, NodeId, Result};
 use deck_peers::{Membership, Notice, Subject, fork};
 use deck_segment::content::{Content, Way};
 use deck_segment::{Region, Segment};
 use deck_sync::atomic::{AtomicU64, Ordering};
 use deck_sync::{About, Deadline, Goal, Meeting, Spread, Waiting, Whereabouts, current_core, now_ns, point};
 
-use super::absent::{self, Absent};
+use super::absent;
 use super::ahead::{self, Ahead, Awaited};
-use super::board::{Board, INLINE, Place, Said};
+use super::board::{Board, INLINE, Said};
 use super::call::Kind;
 use super::choose::Layout;
 use super::flow::Flow;
@@ -212,13 +213,6 @@ impl Member {
         self.look_again_for_the_lost();
     }
 
-    /// Somebody has left whom nothing needed until now: for what comes next that may matter.
-    fn look_again_for_the_lost(&mut self) {
-        if self.has_lost {
-            self.seen.1 = self.seen.1.wrapping_sub(1);
-        }
-    }
-
     /// True once all have arrived where this member has; or, after [`Member::await_sources`], those from whom it takes.
     #[inline]
     pub fn is_complete(&self) -> bool {
@@ -254,17 +248,6 @@ impl Member {
             self.without_look = WITHOUT_LOOK;
         }
         is_enough
-    }
-
-    /// Is member `index` one of those for whom the present wait waits?
-    fn is_missing(&self, index: u32) -> bool {
-        match &self.flow {
-            None => {
-                let Awaited { phase, course } = self.awaited();
-                course.sources(self.index, self.size()).contains(&index) && !self.board.has_said(index, phase)
-            }
-            Some(flow) => flow.can_go_on(index, |index| self.board.counts(index)),
-        }
     }
 
     /// Where `content` lies in this node's segment, if it does: there others can read it.
@@ -383,78 +366,6 @@ impl Member {
             let core = |index| (self.board.core(index).load(Ordering::Relaxed) as u32).checked_sub(1);
             self.spread.look(self.index as usize, (0..self.nodes.len() as u32).map(core));
         }
-    }
-
-    /// Looks, without waiting, whether somebody is gone for whom the present phase waits.
-    ///
-    /// # Errors
-    /// `PeerLost` and `Closed` naming who will never come.
-    pub fn look(&mut self, kind: Kind) -> Result<()> {
-        let now = (self.board.departed(), self.membership().table().changes());
-        if now == self.seen { Ok(()) } else { self.look_around(kind) }
-    }
-
-    /// Somebody has come or gone: was it a member that is still needed?
-    fn look_around(&mut self, kind: Kind) -> Result<()> {
-        self.seen = (self.board.departed(), self.membership().table().changes());
-        self.check()?;
-        // With pieces that flow members may have left whom this phase does not need.
-        self.has_lost = (0..self.size()).any(|index| index != self.index && !self.is_live(index));
-        let gone = self.gone();
-        // After that: who is gone may have done before what is waited for.
-        if self.can_go_on() {
-            self.look_again_for_the_lost();
-            return Ok(());
-        }
-        if gone.is_empty() {
-            return Ok(());
-        }
-        let error = absent::lost(&self.doing(kind), &gone);
-        self.broken = Some(error.clone());
-        Err(error)
-    }
-
-    /// Members that will never arrive at the present phase. A dead one counts even if it had said its part: it may not have
-    /// got as far as arriving. It counts even if this member needs it in no call yet: those whom it needs now may. What one had said
-    /// that left stands, whether it left the group or the whole job; except where parties count: then a phase that was said need not be
-    /// counted.
-    fn gone(&self) -> Vec<Absent> {
-        let table = self.membership().table();
-        let is_needed = |index| match &self.flow {
-            None => self.is_missing(index),
-            Some(flow) => !flow.is_over(index, |index| self.board.counts(index)),
-        };
-        self.those(|index| match self.board.place(index) {
-            Place::Present(node) => match table.state(node) {
-                Some(NodeState::Left) if self.parties.firsts.is_none() => is_needed(index),
-                _ => !table.is_live(node),
-            },
-            Place::Left(_) | Place::Free => is_needed(index),
-        })
-    }
-
-    fn is_live(&self, index: u32) -> bool {
-        matches!(self.board.place(index), Place::Present(node) if self.membership().table().is_live(node))
-    }
-
-    fn absent(&self) -> Vec<Absent> {
-        if self.ahead.is_none() || self.flow.is_some() {
-            return self.those(|index| self.is_missing(index));
-        }
-        let behind = self.behind();
-        self.those(|index| behind[index as usize])
-    }
-
-    fn those(&self, is_absent: impl Fn(u32) -> bool) -> Vec<Absent> {
-        let others = (0..self.size()).filter(|index| *index != self.index && is_absent(*index));
-        others
-            .map(|index| {
-                let node = self.nodes[index as usize];
-                let has_left = matches!(self.board.place(index), Place::Left(_));
-                let state = if has_left { Some(NodeState::Left) } else { self.membership().state(node) };
-                Absent { index, node: Some(node), state }
-            })
-            .collect()
     }
 
     /// Leaves the group; once. Never waits for other members.

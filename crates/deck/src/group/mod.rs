@@ -9,9 +9,10 @@
 //! |---|---|
 //! | `join` | how threads find one another under a name |
 //! | `board` | the words in shared memory at which they meet |
-//! | `member` | one member's side: say, arrive, wait, read; `member/`: where pieces flow, where it may be ahead of others |
+//! | `member` | one member's side: say, arrive, wait, read; `member/`: where pieces flow, where it may be ahead of others, who will not come |
 //! | `parties` | members that meet among themselves first |
 //! | `call` | what is asked for; checked against buffers and against the other members |
+//! | `collectives` | each collective by name, waiting and started |
 //! | `choose` | which algorithm carries it |
 //! | `progress` | the rounds of a call under way; `progress/`: whether all are in it |
 //! | `options` | what members agree on when they join |
@@ -33,6 +34,7 @@ mod ahead;
 mod board;
 mod call;
 mod choose;
+mod collectives;
 mod difference;
 mod flow;
 mod folding;
@@ -52,7 +54,7 @@ mod ways;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use deck_mudeck::{Element, Error, ErrorKind, Node, NodeId, Result};
+use deck_mudeck::{Error, ErrorKind, Node, NodeId, Result};
 use deck_segment::content::Way;
 use deck_sync::locks::lock;
 use deck_sync::{Deadline, now_ns};
@@ -247,18 +249,15 @@ impl Group {
         output: &mut [u8],
         deadline_from_now: impl Fn() -> Deadline,
     ) -> Result<()> {
-        if progress.advance(&mut self.member, input, output)? == Step::Done {
-            return Ok(());
-        }
-        // Only when somebody lets this member wait is it worth a look at the clock.
         let mut deadline = None;
         loop {
+            if progress.advance(&mut self.member, input, output)? == Step::Done {
+                return Ok(());
+            }
+            // Only when somebody lets this member wait is it worth a look at the clock.
             if !self.member.looks_briefly() {
                 let deadline = *deadline.get_or_insert_with(&deadline_from_now);
                 self.member.wait(progress.call.kind, deadline)?;
-            }
-            if progress.advance(&mut self.member, input, output)? == Step::Done {
-                return Ok(());
             }
         }
     }
@@ -315,198 +314,6 @@ impl Group {
             self.member.wait(started.progress.call.kind, deadline)?;
         }
     }
-
-    /// Waits until all members have come. Blocks until the deadline.
-    ///
-    /// # Errors
-    /// As told at [`Group`].
-    #[doc(alias = "deck_barrier")]
-    pub fn barrier(&mut self, timeout: Duration) -> Result<()> {
-        self.call(&Call::barrier(), &[], &mut [], timeout)
-    }
-
-    /// Gives every member the `data` of member `root`. It has the same length everywhere. Blocks until the deadline.
-    ///
-    /// # Errors
-    /// As told at [`Group`].
-    #[doc(alias = "deck_bcast")]
-    pub fn bcast<T: Element>(&mut self, root: u32, data: &mut [T], timeout: Duration) -> Result<()> {
-        let call = Call::new(Kind::Bcast, T::TYPE, data.len()).rooted(root);
-        self.call(&call, &[], T::as_bytes_mut(data), timeout)
-    }
-
-    /// Gives member `root` the reduction of all inputs, element by element in the order of indexes. `output` matters at the
-    /// root only, where it is as long as the input. Blocks until the deadline.
-    ///
-    /// # Errors
-    /// As told at [`Group`].
-    #[doc(alias = "deck_reduce")]
-    pub fn reduce<T: Element>(
-        &mut self,
-        root: u32,
-        input: &[T],
-        output: &mut [T],
-        operation: Operation,
-        timeout: Duration,
-    ) -> Result<()> {
-        let call = Call::new(Kind::Reduce, T::TYPE, input.len()).rooted(root).reducing(operation);
-        self.call(&call, T::as_bytes(input), T::as_bytes_mut(output), timeout)
-    }
-
-    /// Gives every member the reduction of all inputs. Blocks until the deadline.
-    ///
-    /// # Errors
-    /// As told at [`Group`].
-    #[doc(alias = "deck_allreduce")]
-    pub fn allreduce<T: Element>(
-        &mut self,
-        input: &[T],
-        output: &mut [T],
-        operation: Operation,
-        timeout: Duration,
-    ) -> Result<()> {
-        let call = Call::new(Kind::Allreduce, T::TYPE, input.len()).reducing(operation);
-        self.call(&call, T::as_bytes(input), T::as_bytes_mut(output), timeout)
-    }
-
-    /// Gives member i the reduction of the inputs of members 0 to i, its own included. Blocks until the deadline.
-    ///
-    /// # Errors
-    /// As told at [`Group`].
-    #[doc(alias = "deck_scan")]
-    pub fn scan<T: Element>(
-        &mut self,
-        input: &[T],
-        output: &mut [T],
-        operation: Operation,
-        timeout: Duration,
-    ) -> Result<()> {
-        let call = Call::new(Kind::Scan, T::TYPE, input.len()).reducing(operation);
-        self.call(&call, T::as_bytes(input), T::as_bytes_mut(output), timeout)
-    }
-
-    /// Gives member `root` the inputs of all, in the order of indexes. `output` matters at the root only. Blocks until the
-    /// deadline.
-    ///
-    /// # Errors
-    /// As told at [`Group`].
-    #[doc(alias = "deck_gather")]
-    pub fn gather<T: Element>(&mut self, root: u32, input: &[T], output: &mut [T], timeout: Duration) -> Result<()> {
-        let call = Call::new(Kind::Gather, T::TYPE, input.len()).rooted(root);
-        self.call(&call, T::as_bytes(input), T::as_bytes_mut(output), timeout)
-    }
-
-    /// Gives member i part i of the input of member `root`; all parts are as long as `output`. `input` matters at the root
-    /// only. Blocks until the deadline.
-    ///
-    /// # Errors
-    /// As told at [`Group`].
-    #[doc(alias = "deck_scatter")]
-    pub fn scatter<T: Element>(&mut self, root: u32, input: &[T], output: &mut [T], timeout: Duration) -> Result<()> {
-        let call = Call::new(Kind::Scatter, T::TYPE, output.len()).rooted(root);
-        self.call(&call, T::as_bytes(input), T::as_bytes_mut(output), timeout)
-    }
-
-    /// Gives every member the inputs of all, in the order of indexes. Blocks until the deadline.
-    ///
-    /// # Errors
-    /// As told at [`Group`].
-    #[doc(alias = "deck_allgather")]
-    pub fn allgather<T: Element>(&mut self, input: &[T], output: &mut [T], timeout: Duration) -> Result<()> {
-        let call = Call::new(Kind::Allgather, T::TYPE, input.len());
-        self.call(&call, T::as_bytes(input), T::as_bytes_mut(output), timeout)
-    }
-
-    /// Gives member i part i of every member's input, in the order of indexes. All parts have the same length. Blocks until
-    /// the deadline.
-    ///
-    /// # Errors
-    /// As told at [`Group`]; [`ErrorKind::Invalid`] also if the input cannot be divided by the size.
-    #[doc(alias = "deck_alltoall")]
-    pub fn alltoall<T: Element>(&mut self, input: &[T], output: &mut [T], timeout: Duration) -> Result<()> {
-        let count = part(input.len(), self.size())?;
-        self.call(&Call::new(Kind::Alltoall, T::TYPE, count), T::as_bytes(input), T::as_bytes_mut(output), timeout)
-    }
-
-    /// As [`Group::gather`] with inputs of different lengths: `counts` has those of all members, and matters at the root only.
-    ///
-    /// # Errors
-    /// As told at [`Group`]. Where an input is not as long as its count says, the root gets [`ErrorKind::Invalid`].
-    #[doc(alias = "deck_gatherv")]
-    pub fn gatherv<T: Element>(
-        &mut self,
-        root: u32,
-        input: &[T],
-        output: &mut [T],
-        counts: &[usize],
-        timeout: Duration,
-    ) -> Result<()> {
-        let call = Call::new(Kind::Gatherv, T::TYPE, input.len()).rooted(root);
-        let call = Call { recv_counts: counts.to_vec(), ..call };
-        self.call(&call, T::as_bytes(input), T::as_bytes_mut(output), timeout)
-    }
-
-    /// As [`Group::scatter`] with parts of different lengths: `counts` has those of all members, and matters at the root only.
-    ///
-    /// # Errors
-    /// As told at [`Group`]. A member whose output is not as long as its part gets [`ErrorKind::Invalid`].
-    #[doc(alias = "deck_scatterv")]
-    pub fn scatterv<T: Element>(
-        &mut self,
-        root: u32,
-        input: &[T],
-        counts: &[usize],
-        output: &mut [T],
-        timeout: Duration,
-    ) -> Result<()> {
-        let call = Call::new(Kind::Scatterv, T::TYPE, output.len()).rooted(root);
-        let call = Call { send_counts: counts.to_vec(), ..call };
-        self.call(&call, T::as_bytes(input), T::as_bytes_mut(output), timeout)
-    }
-
-    /// As [`Group::allgather`] with inputs of different lengths: `counts` has those of all members.
-    ///
-    /// # Errors
-    /// As told at [`Group`]. A member whose counts are not as the inputs are gets [`ErrorKind::Invalid`].
-    #[doc(alias = "deck_allgatherv")]
-    pub fn allgatherv<T: Element>(
-        &mut self,
-        input: &[T],
-        output: &mut [T],
-        counts: &[usize],
-        timeout: Duration,
-    ) -> Result<()> {
-        let call = Call { recv_counts: counts.to_vec(), ..Call::new(Kind::Allgatherv, T::TYPE, input.len()) };
-        self.call(&call, T::as_bytes(input), T::as_bytes_mut(output), timeout)
-    }
-
-    /// As [`Group::alltoall`] with parts of different lengths: `send_counts` to each member, `recv_counts` from each.
-    ///
-    /// # Errors
-    /// As told at [`Group`]. A member that is given another length than it expects gets [`ErrorKind::Invalid`].
-    #[doc(alias = "deck_alltoallv")]
-    pub fn alltoallv<T: Element>(
-        &mut self,
-        input: &[T],
-        send_counts: &[usize],
-        output: &mut [T],
-        recv_counts: &[usize],
-        timeout: Duration,
-    ) -> Result<()> {
-        let (send_counts, recv_counts) = (send_counts.to_vec(), recv_counts.to_vec());
-        let call = Call { send_counts, recv_counts, ..Call::new(Kind::Alltoallv, T::TYPE, 0) };
-        self.call(&call, T::as_bytes(input), T::as_bytes_mut(output), timeout)
-    }
-}
-
-/// The length of a part for each of `size` members.
-fn part(elements: usize, size: u32) -> Result<usize> {
-    let size = size as usize;
-    if elements.is_multiple_of(size) {
-        return Ok(elements / size);
-    }
-    Err(Error::new(ErrorKind::Invalid, format!("{elements} elements do not divide into {size} parts"))
-        .with_remedy("give a multiple of the group's size, or use alltoallv"))
 }
 
 /// After these a call can be called again.

@@ -40,6 +40,39 @@ pub(super) struct Started {
 ///
 /// Dropping it does not take the call back, which the other members count on: it is finished by later calls of the group,
 /// and its result is dropped.
+///
+/// ```
+/// use std::time::Duration;
+/// use deck::{Group, Node, Operation, Thread};
+/// const PATIENCE: Duration = Duration::from_secs(10);
+///
+/// fn member(node: &Node, index: u32) -> deck::Result<()> {
+///     let mut group = Group::join(node, "sums", 2, Some(index), PATIENCE)?;
+///     let mut sum = group.start_allreduce(&[index + 1], Operation::Sum)?;
+///     let mut shares = group.start_allgather(&[index + 1])?;
+///     // The member does something else, and looks now and then; a look carries on what was started.
+///     let sum = loop {
+///         match sum.test(&mut group)? {
+///             Some(sum) => break sum,
+///             None => std::thread::yield_now(),
+///         }
+///     };
+///     // There is nothing else to do.
+///     let shares = shares.wait(&mut group, PATIENCE)?;
+///     assert_eq!((sum, shares), (vec![3], vec![1, 2]));
+///     group.barrier(PATIENCE)
+/// }
+///
+/// # fn main() -> deck::Result<()> {
+/// let node = Node::join()?;
+/// let other = Thread::spawn({
+///     let node = node.clone();
+///     move || member(&node, 1)
+/// })?;
+/// member(&node, 0)?;
+/// other.join().expect("the other member does not panic")?;
+/// # Ok(()) }
+/// ```
 #[doc(alias = "deck_request_t")]
 #[must_use = "a collective that was started goes on only while its member tests, waits or calls"]
 pub struct Pending<T: Element> {
@@ -128,146 +161,8 @@ impl Group {
         }
     }
 
-    /// Starts a [`Group::barrier`]. Its result is empty.
-    ///
-    /// # Errors
-    /// As [`Group::start`].
-    #[doc(alias = "deck_start_barrier")]
-    pub fn start_barrier(&mut self) -> Result<Pending<u8>> {
-        self.start(&Call::barrier(), &[], Vec::new())
-    }
-
-    /// Starts a [`Group::bcast`]. `data` is sent at the root and only a length elsewhere; the result is the root's.
-    ///
-    /// # Errors
-    /// As [`Group::start`].
-    #[doc(alias = "deck_start_bcast")]
-    pub fn start_bcast<T: Element>(&mut self, root: u32, data: Vec<T>) -> Result<Pending<T>> {
-        self.start(&Call::new(Kind::Bcast, T::TYPE, data.len()).rooted(root), &[], data)
-    }
-
-    /// Starts a [`Group::reduce`]. The result is empty except at the root.
-    ///
-    /// # Errors
-    /// As [`Group::start`].
-    #[doc(alias = "deck_start_reduce")]
-    pub fn start_reduce<T: Element>(
-        &mut self,
-        root: u32,
-        input: &[T],
-        operation: super::Operation,
-    ) -> Result<Pending<T>> {
-        self.start_sized(&Call::new(Kind::Reduce, T::TYPE, input.len()).rooted(root).reducing(operation), input)
-    }
-
-    /// Starts a [`Group::allreduce`].
-    ///
-    /// # Errors
-    /// As [`Group::start`].
-    #[doc(alias = "deck_start_allreduce")]
-    pub fn start_allreduce<T: Element>(&mut self, input: &[T], operation: super::Operation) -> Result<Pending<T>> {
-        self.start_sized(&Call::new(Kind::Allreduce, T::TYPE, input.len()).reducing(operation), input)
-    }
-
-    /// Starts a [`Group::scan`].
-    ///
-    /// # Errors
-    /// As [`Group::start`].
-    #[doc(alias = "deck_start_scan")]
-    pub fn start_scan<T: Element>(&mut self, input: &[T], operation: super::Operation) -> Result<Pending<T>> {
-        self.start_sized(&Call::new(Kind::Scan, T::TYPE, input.len()).reducing(operation), input)
-    }
-
-    /// Starts a [`Group::gather`]. The result is empty except at the root.
-    ///
-    /// # Errors
-    /// As [`Group::start`].
-    #[doc(alias = "deck_start_gather")]
-    pub fn start_gather<T: Element>(&mut self, root: u32, input: &[T]) -> Result<Pending<T>> {
-        self.start_sized(&Call::new(Kind::Gather, T::TYPE, input.len()).rooted(root), input)
-    }
-
-    /// Starts a [`Group::scatter`] of `count` elements for each member. `input` matters at the root only.
-    ///
-    /// # Errors
-    /// As [`Group::start`].
-    #[doc(alias = "deck_start_scatter")]
-    pub fn start_scatter<T: Element>(&mut self, root: u32, input: &[T], count: usize) -> Result<Pending<T>> {
-        self.start_sized(&Call::new(Kind::Scatter, T::TYPE, count).rooted(root), input)
-    }
-
-    /// Starts a [`Group::allgather`].
-    ///
-    /// # Errors
-    /// As [`Group::start`].
-    #[doc(alias = "deck_start_allgather")]
-    pub fn start_allgather<T: Element>(&mut self, input: &[T]) -> Result<Pending<T>> {
-        self.start_sized(&Call::new(Kind::Allgather, T::TYPE, input.len()), input)
-    }
-
-    /// Starts a [`Group::alltoall`].
-    ///
-    /// # Errors
-    /// As [`Group::start`].
-    #[doc(alias = "deck_start_alltoall")]
-    pub fn start_alltoall<T: Element>(&mut self, input: &[T]) -> Result<Pending<T>> {
-        let count = super::part(input.len(), self.size())?;
-        self.start_sized(&Call::new(Kind::Alltoall, T::TYPE, count), input)
-    }
-
-    /// Starts a [`Group::gatherv`]. The result is empty except at the root, where `counts` matters.
-    ///
-    /// # Errors
-    /// As [`Group::start`].
-    #[doc(alias = "deck_start_gatherv")]
-    pub fn start_gatherv<T: Element>(&mut self, root: u32, input: &[T], counts: &[usize]) -> Result<Pending<T>> {
-        let call = Call::new(Kind::Gatherv, T::TYPE, input.len()).rooted(root);
-        self.start_sized(&Call { recv_counts: counts.to_vec(), ..call }, input)
-    }
-
-    /// Starts a [`Group::scatterv`] of which this member gets `count` elements. `input` and `counts` matter at the root only.
-    ///
-    /// # Errors
-    /// As [`Group::start`].
-    #[doc(alias = "deck_start_scatterv")]
-    pub fn start_scatterv<T: Element>(
-        &mut self,
-        root: u32,
-        input: &[T],
-        counts: &[usize],
-        count: usize,
-    ) -> Result<Pending<T>> {
-        let call = Call::new(Kind::Scatterv, T::TYPE, count).rooted(root);
-        self.start_sized(&Call { send_counts: counts.to_vec(), ..call }, input)
-    }
-
-    /// Starts a [`Group::allgatherv`].
-    ///
-    /// # Errors
-    /// As [`Group::start`].
-    #[doc(alias = "deck_start_allgatherv")]
-    pub fn start_allgatherv<T: Element>(&mut self, input: &[T], counts: &[usize]) -> Result<Pending<T>> {
-        let call = Call::new(Kind::Allgatherv, T::TYPE, input.len());
-        self.start_sized(&Call { recv_counts: counts.to_vec(), ..call }, input)
-    }
-
-    /// Starts a [`Group::alltoallv`].
-    ///
-    /// # Errors
-    /// As [`Group::start`].
-    #[doc(alias = "deck_start_alltoallv")]
-    pub fn start_alltoallv<T: Element>(
-        &mut self,
-        input: &[T],
-        send_counts: &[usize],
-        recv_counts: &[usize],
-    ) -> Result<Pending<T>> {
-        let (send_counts, recv_counts) = (send_counts.to_vec(), recv_counts.to_vec());
-        self.start_sized(&Call { send_counts, recv_counts, ..Call::new(Kind::Alltoallv, T::TYPE, 0) }, input)
-    }
-
     /// Starts a call with an output of the size that it needs.
-    fn start_sized<T: Element>(&mut self, call: &Call, input: &[T]) -> Result<Pending<T>> {
+    pub(super) fn start_sized<T: Element>(&mut self, call: &Call, input: &[T]) -> Result<Pending<T>> {
         let (_, bytes) = call.bytes(self.index(), self.size())?;
         self.start(call, input, vectors::defaults(bytes / size_of::<T>(), MEMORY)?)
     }

@@ -72,7 +72,7 @@ impl<'a> Arrivals<'a> {
             match self.word().compare_exchange(now, next, Ordering::AcqRel, Ordering::Relaxed) {
                 Ok(_) if is_last => {
                     deck_sync::point("barrier/opened");
-                    // Pairs with: the heavy fence before the last look of whoever goes to sleep.
+                    // Light: pairs with: wait/sleep.
                     barrier::light();
                     self.opened().notify();
                     return None;
@@ -91,6 +91,8 @@ impl<'a> Arrivals<'a> {
 
     /// Takes an arrival back; false if the round is over.
     pub fn withdraw(self, round: Round) -> bool {
+        // AcqRel and Acquire: pairs with: arrivals/round. If the round is over, what the others did before they
+        // came is visible.
         let taken_back = self.word().fetch_update(Ordering::AcqRel, Ordering::Acquire, |now| {
             ((now >> 32) as u32 == round.0 && now & 0xffff_ffff > 0).then(|| now - 1)
         });

@@ -90,6 +90,32 @@ impl Barrier {
     /// [`ErrorKind::Timeout`] saying how many had come, [`ErrorKind::Cancelled`]; [`ErrorKind::PeerLost`], naming the node, if
     /// one died that had the barrier open: now and in every later call, as nobody knows for whom it would have come;
     /// [`ErrorKind::NotInitialized`] after leaving and in a forked child.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use deck::shared::Barrier;
+    /// use deck::{Node, Thread};
+    /// const PATIENCE: Duration = Duration::from_secs(10);
+    ///
+    /// # fn main() -> deck::Result<()> {
+    /// let node = Node::join()?;
+    /// let threads: Vec<_> = (0..3)
+    ///     .map(|_| {
+    ///         let node = node.clone();
+    ///         Thread::spawn(move || -> deck::Result<bool> {
+    ///             let all_ready = Barrier::open(&node, "all ready", 3)?;
+    ///             // What has to be ready is made ready here.
+    ///             all_ready.wait(PATIENCE)
+    ///         })
+    ///     })
+    ///     .collect::<deck::Result<_>>()?;
+    /// let mut came_last = 0;
+    /// for thread in threads {
+    ///     came_last += u32::from(thread.join().expect("nobody panics")?);
+    /// }
+    /// assert_eq!(came_last, 1);
+    /// # Ok(()) }
+    /// ```
     #[doc(alias = "deck_barrier_wait")]
     pub fn wait(&self, timeout: Duration) -> Result<bool> {
         // An arrival that stays behind would count as that of somebody else.

@@ -42,7 +42,7 @@ impl<'a> Count<'a> {
         // AcqRel: pairs with: count/added.
         let before = self.word().fetch_update(Ordering::AcqRel, Ordering::Relaxed, sum).ok()?;
         deck_sync::point("counter/added");
-        // Pairs with: the heavy fence before the last look of whoever goes to sleep.
+        // Light: pairs with: wait/sleep.
         barrier::light();
         if self.changed().has_sleepers() {
             self.changed().notify();

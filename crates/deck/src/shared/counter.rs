@@ -148,6 +148,26 @@ impl Counter {
     ///
     /// # Errors
     /// As [`Counter::wait_until`].
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use deck::shared::Counter;
+    /// use deck::{Node, Thread};
+    /// const PATIENCE: Duration = Duration::from_secs(10);
+    ///
+    /// # fn main() -> deck::Result<()> {
+    /// let node = Node::join()?;
+    /// let worker = Thread::spawn({
+    ///     let node = node.clone();
+    ///     move || -> deck::Result<()> {
+    ///         let done = Counter::open(&node, "parts done")?;
+    ///         (0..3).try_for_each(|_| done.add(1).map(|_| ()))
+    ///     }
+    /// })?;
+    /// assert_eq!(Counter::open(&node, "parts done")?.wait_for(3, PATIENCE)?, 3);
+    /// worker.join().expect("the worker does not panic")?;
+    /// # Ok(()) }
+    /// ```
     #[doc(alias = "deck_counter_wait")]
     pub fn wait_for(&self, at_least: i64, timeout: Duration) -> Result<i64> {
         self.wait_until(|now| now >= at_least, timeout)

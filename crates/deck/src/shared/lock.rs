@@ -222,7 +222,7 @@ impl<'a> Lock<'a> {
     }
 
     fn wake(self) {
-        // Pairs with: the heavy fence before the last look of whoever goes to sleep.
+        // Light: pairs with: wait/sleep.
         barrier::light();
         if self.freed().has_sleepers() {
             self.freed().notify();

@@ -62,6 +62,36 @@ impl<'a> LockError<'a> {
     ///
     /// # Errors
     /// The error without a guard.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use deck::shared::Mutex;
+    /// use deck::{ErrorKind, Node, Thread};
+    /// const PATIENCE: Duration = Duration::from_secs(10);
+    ///
+    /// # fn main() -> deck::Result<()> {
+    /// let node = Node::join()?;
+    /// // A thread that ends inside. Of a node that dies inside, the next one hears in the same way.
+    /// let careless = Thread::spawn({
+    ///     let node = node.clone();
+    ///     move || Mutex::open(&node, "account")?.lock_unguarded(PATIENCE)
+    /// })?;
+    /// careless.join().expect("it does not panic")?;
+    ///
+    /// let mutex = Mutex::open(&node, "account")?;
+    /// let guard = match mutex.lock(PATIENCE) {
+    ///     Ok(guard) => guard,
+    ///     Err(refused) => {
+    ///         assert_eq!(refused.kind(), ErrorKind::OwnerDied);
+    ///         let guard = refused.into_guard()?;
+    ///         // The place to look at what the mutex protects, which may be half changed, and to mend it.
+    ///         guard
+    ///     }
+    /// };
+    /// drop(guard);
+    /// assert!(mutex.lock(PATIENCE).is_ok(), "it is told once");
+    /// # Ok(()) }
+    /// ```
     pub fn into_guard(self) -> Result<Guard<'a>> {
         match self.guard {
             Some(mut guard) => {

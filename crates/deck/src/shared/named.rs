@@ -187,7 +187,7 @@ impl Named {
             return;
         }
         self.is_closed.store(true, Ordering::Relaxed);
-        // What all waits also look at. Pairs with: the heavy fence before the last look of whoever goes to sleep.
+        // Light: pairs with: wait/sleep. The notification is at what all waits also look at.
         barrier::light();
         self.node.membership().table().changed().notify();
     }

@@ -108,6 +108,7 @@ impl<'a> Registry<'a> {
             let generation = ((u64::from(state.generation) + 1) % GENERATIONS) as u32;
             let mine = State { phase: Phase::Making(me), generation };
             // What stands there and not what it means: a word that somebody has scribbled over may mean nothing.
+            // AcqRel: pairs with: registry/ready.
             let won = self.word().compare_exchange(word, mine.to_word(), Ordering::AcqRel, Ordering::Relaxed);
             if won.is_err() {
                 continue;
@@ -117,6 +118,7 @@ impl<'a> Registry<'a> {
             if let Phase::Ready(home) = state.phase
                 && is_held()
             {
+                // Release: pairs with: registry/ready. What was ready is so again.
                 self.word().store(state.to_word(), Ordering::Release);
                 return Err(home);
             }
@@ -141,6 +143,7 @@ impl<'a> Registry<'a> {
     /// The name stands for nothing any more, if it still stands for `state`.
     pub fn vacate(self, state: State) {
         let vacant = State { phase: Phase::Vacant, generation: state.generation };
+        // AcqRel: pairs with: registry/ready.
         let _ = self.word().compare_exchange(state.to_word(), vacant.to_word(), Ordering::AcqRel, Ordering::Relaxed);
     }
 }

@@ -253,6 +253,24 @@ impl Segment {
 
     /// The address of its first byte in this process, aligned to a page, for those who take care of the rest; valid as long
     /// as this handle lives.
+    ///
+    /// ```
+    /// use std::sync::atomic::{AtomicU64, Ordering};
+    /// use deck::Node;
+    /// use deck::shared::Segment;
+    ///
+    /// # fn main() -> deck::Result<()> {
+    /// let node = Node::join()?;
+    /// let board = Segment::create(&node, "hits", 4096, None)?;
+    /// // SAFETY: the first 8 bytes are inside, aligned, and an atomic word for all who use them; `board` lives longer than `hits`.
+    /// let hits = unsafe { AtomicU64::from_ptr(board.address().cast()) };
+    /// hits.fetch_add(1, Ordering::Relaxed);
+    ///
+    /// let mut word = [0; 8];
+    /// board.read(0, &mut word)?;
+    /// assert_eq!(u64::from_ne_bytes(word), 1);
+    /// # Ok(()) }
+    /// ```
     #[doc(alias = "deck_segment_data")]
     pub fn address(&self) -> *mut u8 {
         self.memory.at(0, self.bytes).map_or(std::ptr::null_mut(), |address| address.as_ptr())

@@ -50,6 +50,7 @@ impl<'a> Tickets<'a> {
 
     /// Gets in the row: before the mutex is let go of.
     pub fn draw(self) -> Ticket {
+        // AcqRel: pairs with: tickets/drawn.
         Ticket(self.word(DRAWN).fetch_add(1, Ordering::AcqRel))
     }
 
@@ -64,10 +65,10 @@ impl<'a> Tickets<'a> {
         if self.is_called(ticket) {
             return true;
         }
-        // Release: pairs with: tickets/holes.
+        // AcqRel: pairs with: tickets/holes.
         self.word(HOLES).fetch_add(1, Ordering::AcqRel);
-        // Pairs with: tickets/giving up. Either we see the call that was meant for us, or the caller sees the hole and calls
-        // all.
+        // SeqCst: pairs with: tickets/give_up. Either we see the call that was meant for us, or the caller sees the hole and
+        // calls all.
         fence(Ordering::SeqCst);
         self.is_called(ticket)
     }
@@ -88,14 +89,15 @@ impl<'a> Tickets<'a> {
         if !self.is_mended(self.damage(departures)) {
             return self.call_all(departures);
         }
+        // Acquire: pairs with: tickets/drawn.
         let drawn = self.word(DRAWN).load(Ordering::Acquire);
         let mut called = self.word(CALLED).load(Ordering::Relaxed);
         while called < drawn {
-            // Release: pairs with: tickets/called.
+            // AcqRel: pairs with: tickets/called.
             match self.word(CALLED).compare_exchange(called, called + 1, Ordering::AcqRel, Ordering::Relaxed) {
                 Ok(_) => {
                     deck_sync::point("condition/called");
-                    // Pairs with: the heavy fence before the last look of whoever goes to sleep.
+                    // Light: pairs with: wait/sleep.
                     barrier::light();
                     self.event(Ticket(called)).notify();
                     break;
@@ -103,7 +105,7 @@ impl<'a> Tickets<'a> {
                 Err(now) => called = now,
             }
         }
-        // Pairs with: tickets/giving up.
+        // SeqCst: pairs with: tickets/give_up.
         fence(Ordering::SeqCst);
         if !self.is_mended(self.damage(departures)) {
             self.call_all(departures);
@@ -114,15 +116,16 @@ impl<'a> Tickets<'a> {
     pub fn call_all(self, departures: u64) {
         // Before the row is looked at: what is damaged later is mended by a later call.
         let damage = self.damage(departures);
+        // Acquire: pairs with: tickets/drawn.
         let drawn = self.word(DRAWN).load(Ordering::Acquire);
-        // Release: pairs with: tickets/called.
+        // AcqRel: pairs with: tickets/called.
         let before = self.word(CALLED).fetch_max(drawn, Ordering::AcqRel);
-        // Pairs with: the heavy fence before the last look of whoever goes to sleep.
+        // Light: pairs with: wait/sleep.
         barrier::light();
         for ticket in before..drawn.min(before.saturating_add(EVENT_COUNT)) {
             self.event(Ticket(ticket)).notify();
         }
-        // Release: pairs with: tickets/mended.
+        // AcqRel: pairs with: tickets/mended.
         self.word(MENDED).fetch_max(damage, Ordering::AcqRel);
     }
 }
