@@ -115,6 +115,7 @@ impl Control {
                 return;
             }
             let Some(membership) = self.membership.upgrade() else { return };
+            // SeqCst: pairs with: membership/leaving.
             if membership.has_left.load(Ordering::SeqCst) {
                 return;
             }
@@ -135,7 +136,7 @@ impl Control {
                     key => self.serve_peer(&membership, key),
                 }
             }
-            // Once more: the poke of leaving may be the one that was just hushed.
+            // SeqCst: pairs with: membership/leaving. Once more: the poke of leaving may be the one that was just hushed.
             if membership.has_left.load(Ordering::SeqCst) {
                 return;
             }
@@ -214,7 +215,8 @@ impl Control {
                         (self.asked_broker, self.ask_broker_at) = (None, Deadline::after(ASK_EVERY));
                         return;
                     }
-                    // A broker hangs up on a node that leaves. SeqCst: leaving sets it before it says so to anybody.
+                    // A broker hangs up on a node that leaves. SeqCst: pairs with: membership/leaving, which sets it before it says so
+                    // to anybody.
                     if !membership.has_left.load(Ordering::SeqCst) {
                         self.broker_gone(membership);
                     }
@@ -353,7 +355,7 @@ impl Control {
     /// A peer that will not be heard of any more: it has left, if it said so to us or in the table, or died. Except when it is
     /// this node that leaves: the others close their ends because of that, and are not gone.
     fn connection_ended(&mut self, membership: &Arc<Membership>, peer: &Peer) {
-        // SeqCst: leaving sets it before it says so to anybody.
+        // SeqCst: pairs with: membership/leaving, which sets it before it says so to anybody.
         if peer.gone().is_none() && !membership.has_left.load(Ordering::SeqCst) {
             membership.table.set_gone(peer.number(), !peer.has_said_bye());
             let is_lost = membership.table.state(peer.number()) != Some(crate::NodeState::Left);

@@ -277,7 +277,7 @@ fn sleep<W: Waiting>(
             words.clear();
             words.extend(events.iter().map(|event| (event.word(), event.count())));
             waiting.arm();
-            // Pairs with: the light fence of whoever makes the condition true.
+            // Heavy: pairs with: wait/sleep. Whoever makes the condition true passes a light one.
             barrier::heavy();
             if let Some(output) = waiting.look() {
                 return Ok(output);
