@@ -53,9 +53,14 @@ test: ## run every test, stop at the first failure
 			echo "make test: stopped at '$$step'; repeat with: make $$step" >&2; exit 1; }; \
 	done
 
+# The tracked files whose first line names this interpreter, with or without an ending of their names.
+scripts_of = git grep -InE '^\#!' | sed -n 's/:1:\#!.*$(1)$$//p'
+
 lint: ## check the formatting, the scripts, and what clippy finds
 	$(CARGO) fmt --all --check
-	@for script in .ci/run scripts/* bench/compare bench/papers; do bash -n "$$script"; done
+	@$(call scripts_of,sh) | while read -r script; do bash -n "$$script"; done
+	@if command -v python3 >/dev/null; then $(call scripts_of,python3) | while read -r script; do \
+		python3 -c 'import ast, sys; ast.parse(open(sys.argv[1]).read(), sys.argv[1])' "$$script"; done; fi
 	$(CARGO) clippy --workspace --all-targets $(LOCKED) -- -D warnings
 	@# The MPI twins compile files of the applications, which know nothing of it.
 	CARGO_TARGET_DIR=$(TARGET)/twins $(CARGO) check --manifest-path bench/twins/kernels/Cargo.toml $(LOCKED)

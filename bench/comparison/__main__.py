@@ -10,6 +10,7 @@ from pathlib import Path
 from comparison import installing, machine, measures, participants, plotting, running, writing
 from comparison.judging import judge
 from comparison.progress import Progress
+from comparison.ratios import Verdict
 from comparison.records import Run
 
 # A quick run.
@@ -48,11 +49,7 @@ def _arguments() -> argparse.Namespace:
 def _folder(options: argparse.Namespace, described: dict[str, str]) -> Path:
     if options.out:
         return options.out
-    base = installing.BENCH / "runs" / f"{described['date']}-{machine.name(described)}{'-quick' if options.quick else ''}"
-    folder, number = base, 2
-    while folder.exists():
-        folder, number = base.with_name(f"{base.name}-{number}"), number + 1
-    return folder
+    return machine.unused(f"{described['date']}-{machine.name(described)}{'-quick' if options.quick else ''}")
 
 
 def _processors(deck: participants.Participant) -> str:
@@ -68,7 +65,7 @@ def _processors(deck: participants.Participant) -> str:
 
 def _begun(options: argparse.Namespace, cpus: str, missing: dict[str, str]) -> tuple[Path, Run]:
     """A new run and its folder, or the one that is to go on."""
-    described = machine.describe()
+    described = machine.describe("bench/compare")
     described["processors"] = cpus
     if options.go_on is None:
         return _folder(options, described), Run(described, installing.versions(), missing, [])
@@ -141,8 +138,9 @@ def _finish(folder: Path, run: Run) -> None:
     judgements = judge(run.records)
     writing.write(folder, run, judgements, plotting.plots_of(run.records, judgements))
     plotting.draw(folder, run.records, judgements)
-    reached = sum("reached" in one.verdict for one in judgements)
-    print(f"{reached} of {len(judgements)} goals reached; see {folder / 'README.md'}")
+    reached = sum(one.verdict is Verdict.REACHED for one in judgements)
+    uncertain = sum(not one.verdict.is_certain for one in judgements)
+    print(f"{reached} of {len(judgements)} goals reached, {uncertain} uncertain; see {folder / 'README.md'}")
 
 
 if __name__ == "__main__":

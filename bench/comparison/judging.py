@@ -5,7 +5,7 @@ from statistics import median
 
 from comparison.contenders import best_of
 from comparison.measures import CLAIMS, Itself, Limit, Versus
-from comparison.ratios import Estimate, estimate, verdict
+from comparison.ratios import Estimate, Verdict, estimate, verdict
 from comparison.records import Compared, Record, best_known, compared, states, unit_of, values
 
 
@@ -26,7 +26,7 @@ class Judgement:
     remark: str = ""
 
     @property
-    def verdict(self) -> str:
+    def verdict(self) -> Verdict:
         return verdict(self.ratio, self.goal, self.is_lower_better)
 
     @property

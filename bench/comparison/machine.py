@@ -9,7 +9,7 @@ import sys
 from datetime import date
 from pathlib import Path
 
-from comparison.installing import ROOT
+from comparison.installing import BENCH, ROOT
 
 # Figures belong together only where these are the same.
 SAME = ("commit", "processor", "cores", "kernel", "rustc", "C compiler", "MPI")
@@ -35,15 +35,15 @@ def _said(*command: str) -> str:
         return "unknown"
 
 
-def describe() -> dict[str, str]:
-    """What is worth knowing, in the order in which it is shown."""
+def describe(program: str) -> dict[str, str]:
+    """What is worth knowing of a run of this program, in the order in which it is shown."""
     governor = "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"
     nodes = len(list(Path("/sys/devices/system/node").glob("node[0-9]*"))) or 1
     memory_kib = _first(r"^MemTotal:\s*(\d+)", "/proc/meminfo")
     changes = _git("diff", "HEAD")
     mark = f" with changes that are not committed ({hashlib.sha256(changes.encode()).hexdigest()[:8]})" if changes else ""
     return {
-        "command": " ".join(["bench/compare", *sys.argv[1:]]),
+        "command": " ".join([program, *sys.argv[1:]]),
         "commit": _git("rev-parse", "--short=12", "HEAD") + mark,
         "date": date.today().isoformat(),
         "processor": _first(r"^model name\s*:\s*(.+)$", "/proc/cpuinfo"),
@@ -72,3 +72,11 @@ def name(described: dict[str, str]) -> str:
     """A folder's name for the machine."""
     words = re.sub(r"\(.*?\)|processor|cpu|@.*", " ", described["processor"].lower())
     return "-".join([*re.findall(r"[a-z0-9]+", words)[:4], f"{described['cores']}cores"])
+
+
+def unused(name: str) -> Path:
+    """A folder for a run of this name that is not there yet."""
+    folder, number = BENCH / "runs" / name, 2
+    while folder.exists():
+        folder, number = folder.with_name(f"{name}-{number}"), number + 1
+    return folder

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from comparison import installing
+from comparison import installing, measures
 
 
 @dataclass(frozen=True)
@@ -57,14 +57,7 @@ def _deck(program: Path) -> Callable[[str, str, float, tuple[int, ...]], list[st
 # memory is what users get without asking.
 _UCX = ["--mca", "pml", "ucx", "--mca", "pml_ucx_tls", "any", "--mca", "pml_ucx_devices", "any"]
 _OB1 = ["--mca", "pml", "ob1"]
-_YIELD = ["--mca", "mpi_yield_when_idle", "1"]
-_OPENMPI = {
-    "openmpi": _UCX,
-    "openmpi-isend": _UCX,
-    "openmpi-yield": [*_UCX, *_YIELD],
-    "openmpi-ob1": _OB1,
-    "openmpi-ob1-yield": [*_OB1, *_YIELD],
-}
+_OPENMPI = {"openmpi": _UCX, "openmpi-ob1": _OB1}
 
 
 def _made(name: str) -> Participant:
@@ -77,17 +70,14 @@ def _made(name: str) -> Participant:
         return Participant(name, _simple(installing.ring(name)))
     if name == "futex":
         return Participant(name, _simple(installing.futex()))
-    if name in _OPENMPI:
-        program, launcher, environment = installing.mpi_peer("openmpi")
-        allow = "ALLOW_RUN_AS_ROOT"
-        root = {name: "1" for tool in ("OMPI", "PRTE") for name in (f"{tool}_{allow}", f"{tool}_{allow}_CONFIRM")}
-        # The programs pin themselves, all peers alike; more processes than cores are meant.
-        options = ["--bind-to", "none", "--oversubscribe", *_OPENMPI[name], "-x", "UCX_TLS", "-x", "STREAM"]
-        environment = {**environment, **root, "UCX_TLS": "self,shm", "STREAM": "send", **stream}
-        return Participant(name, _mpi(program, launcher, options), environment)
+    if base in _OPENMPI:
+        program, library = installing.mpi_peer("openmpi")
+        options = [*library.options, *_OPENMPI[base], *(library.to_yield if yielding else ()), "-x", "UCX_TLS", "-x", "STREAM"]
+        environment = {**library.environment, "UCX_TLS": "self,shm", "STREAM": "send", **stream}
+        return Participant(name, _mpi(program, library.launcher, options), environment)
     if base in ("mpich", "intelmpi"):
-        program, launcher, environment = installing.mpi_peer(base)
-        return Participant(name, _mpi(program, launcher, []), {**environment, **stream})
+        program, library = installing.mpi_peer(base)
+        return Participant(name, _mpi(program, library.launcher, []), {**library.environment, **stream})
     if base in ("ucx-tag", "ucx-am"):
         return Participant(name, _simple(installing.ucx()), {"API": base.removeprefix("ucx-"), **yielding})
     if base in ("iceoryx2", "zeromq"):
@@ -106,16 +96,12 @@ def prepare(names: list[str]) -> tuple[dict[str, Participant], dict[str, str]]:
     return ready, missing
 
 
-# What is also measured where a call ends with the member's own part; MPI's calls always do.
-_OWN_PART = {f"{kind}, {block}" for kind in ("bcast", "reduce", "gather", "scatter") for block in ("8 B", "4 KiB")}
-
-
 def _beside(what: str) -> list[str]:
     """DECK's figures beside which a peer's stands: long blocks of collectives are measured in the program's memory and in messages,
     short ones where all are waited for and where a call ends with the member's own part, which is all one to MPI."""
     if what.endswith(", 1 MiB"):
         return [what, f"{what}, in messages"]
-    return [what, f"{what}, own part"] if what in _OWN_PART else [what]
+    return [what, f"{what}, own part"] if what in measures.OWN_PART else [what]
 
 
 def figures_of(name: str, output: str) -> list[Figure]:

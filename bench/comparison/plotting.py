@@ -11,6 +11,7 @@ import matplotlib.pyplot as plot  # noqa: E402  (the back-end comes first)
 
 from comparison.judging import Judgement  # noqa: E402
 from comparison.measures import K, M  # noqa: E402
+from comparison.ratios import Verdict  # noqa: E402
 from comparison.records import Record  # noqa: E402
 
 # The goals' plot ends here.
@@ -117,7 +118,7 @@ def _goals(folder: Path, judgements: list[Judgement]) -> None:
     for place, one in enumerate(rows):
         # What lies outside is drawn at the border.
         low, middle, high = (min(max(margin, WORST), BEST) for margin in one.margins)
-        colour = {"reached": "tab:green", "**missed**": "tab:red"}.get(one.verdict, "tab:orange")
+        colour = {Verdict.REACHED: "tab:green", Verdict.MISSED: "tab:red"}.get(one.verdict, "tab:orange")
         axes.plot([low, high], [place, place], color=colour, linewidth=2)
         axes.plot([middle], [place], marker="o", markersize=4, color=colour)
     axes.axvline(1, color="black", linewidth=1)

@@ -4,6 +4,7 @@ The interval is made of order statistics: of n independent values, as many lie b
 """
 
 from dataclasses import dataclass
+from enum import Enum
 from math import comb
 from statistics import median
 
@@ -36,12 +37,30 @@ def estimate(values: list[float]) -> Estimate:
     return Estimate(median(ordered), ordered[k - 1], ordered[count - k], count)
 
 
-def verdict(found: Estimate, goal: float, is_lower_better: bool) -> str:
+class Verdict(Enum):
+    """Whether a goal is reached, and its words. What is uncertain is neither reached nor missed."""
+
+    REACHED = "reached"
+    RATHER_REACHED = "reached, uncertain"
+    RATHER_MISSED = "missed, uncertain"
+    MISSED = "missed"
+
+    @property
+    def is_certain(self) -> bool:
+        return self in (Verdict.REACHED, Verdict.MISSED)
+
+    @property
+    def marked(self) -> str:
+        """Its words in a table, where a loss is to be seen at once."""
+        return f"**{self.value}**" if self is Verdict.MISSED else self.value
+
+
+def verdict(found: Estimate, goal: float, is_lower_better: bool) -> Verdict:
     """Whether a goal is reached, for certain or not: a range is never certain."""
     good, bad = (found.high <= goal, found.low > goal) if is_lower_better else (found.low >= goal, found.high < goal)
     if good and not found.is_range:
-        return "reached"
+        return Verdict.REACHED
     if bad and not found.is_range:
-        return "**missed**"
+        return Verdict.MISSED
     is_near = found.median <= goal if is_lower_better else found.median >= goal
-    return "reached, uncertain" if is_near else "missed, uncertain"
+    return Verdict.RATHER_REACHED if is_near else Verdict.RATHER_MISSED

@@ -6,6 +6,7 @@ from statistics import median
 
 from comparison.judging import Judgement
 from comparison.measures import EXPERIMENTS, Experiment
+from comparison.ratios import Verdict
 from comparison.records import Record, Run, unit_of, values
 
 
@@ -75,7 +76,7 @@ def _page(run: Run, judgements: list[Judgement], plots: list[str]) -> str:
         "Furthest off first. *Off by* is how many times better it would have to be.",
         "",
     ]
-    lost = sorted((one for one in judgements if "missed" in one.verdict), key=lambda one: one.margins[1])
+    lost = sorted((one for one in judgements if one.verdict in (Verdict.MISSED, Verdict.RATHER_MISSED)), key=lambda one: one.margins[1])
     text += [_loss(judgement) for judgement in lost] or ["Nowhere among the goals below."]
     text += ["", "## Goals", "", "| experiment | figure | at | DECK | against | theirs | ratio | goal | | pairs |",
              "|---|---|---:|---:|---|---:|---|---|---|---|"]
@@ -84,7 +85,7 @@ def _page(run: Run, judgements: list[Judgement], plots: list[str]) -> str:
         ratio = "" if one.other is None else _ratio(one)
         pairs = f"{one.ratio.count}{', ' + one.remark if one.remark else ''}"
         text.append(f"| {one.experiment} | {one.what} | {one.at} | {shown(one.own, one.unit)} | {one.against} | {other} | "
-                    f"{ratio} | {one.aim} | {one.verdict} | {pairs} |")
+                    f"{ratio} | {one.aim} | {one.verdict.marked} | {pairs} |")
     text += ["", "## Plots", ""]
     text += [f"![{name}]({name}.svg)" for name in plots]
     text += ["", "## Every figure (medians)", ""]

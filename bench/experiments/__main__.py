@@ -72,14 +72,12 @@ def main() -> None:
     if options.report:
         _finish(options.report)
         return
-    described = machine.describe()
-    described["command"] = " ".join(["bench/papers", *sys.argv[1:]])
+    described = machine.describe("bench/papers")
     library = libraries.find(options.mpi)
     described["MPI"] = f"{library.version} ({library.name})"
     # Times of several libraries do not belong together.
     which = "" if options.mpi == libraries.default() else f"-{options.mpi}"
-    runs_of_all = building.BENCH / "runs"
-    place = options.out or folder.unused(runs_of_all / f"{described['date']}-{machine.name(described)}-papers{which}")
+    place = options.out or machine.unused(f"{described['date']}-{machine.name(described)}-papers{which}")
     # Before minutes of building.
     folder.expect_the_same(place, described)
     building.build(library)

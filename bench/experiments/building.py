@@ -10,11 +10,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+from comparison.installing import BENCH, ROOT, TARGET
+
 from experiments.libraries import Library
 
-BENCH = Path(__file__).resolve().parents[1]
-ROOT = BENCH.parent
-TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
 RELEASE = TARGET / "release"
 TWINS = TARGET / "twins"
 APPLICATIONS = ("mandelbrot", "laplace", "povray-farm", "scheduler")

@@ -3,7 +3,7 @@
 from math import ceil
 from statistics import median, quantiles
 
-from comparison.ratios import Estimate
+from comparison.ratios import Estimate, Verdict
 
 from experiments import judging
 from experiments.folder import Record
@@ -37,13 +37,13 @@ def spread(values: list[float]) -> float:
 def reasons(records: list[Record], experiment: Experiment, described: dict[str, str]) -> list[str]:
     """A line for each point where the goal is not reached for certain."""
     lines = []
-    for point, found, said in judging.versus(records, experiment):
-        goal = judging.goal_of(experiment, point)
-        if found and goal and (not said.startswith("reached") or "uncertain" in said):
-            words = [_noise(records, experiment, point, found, goal), _others(records, experiment, point)]
+    for found in judging.versus(records, experiment):
+        point, goal = found.point, judging.goal_of(experiment, found.point)
+        if found.ratio and goal and found.verdict is not Verdict.REACHED:
+            words = [_noise(records, experiment, point, found.ratio, goal), _others(records, experiment, point)]
             words += [_difference(records, experiment, point), _handing_out(records, experiment, point, described)]
             words += [_layout(records, experiment, point)]
-            lines.append(f"{point} ({said.replace('*', '')}): {'; '.join(word for word in words if word)}.")
+            lines.append(f"{point} ({found.marked.replace('*', '')}): {'; '.join(word for word in words if word)}.")
     return lines
 
 

@@ -34,14 +34,6 @@ class Record:
         return self.others <= QUIET
 
 
-def unused(base: Path) -> Path:
-    """A folder that is not there yet."""
-    folder, number = base, 2
-    while folder.exists():
-        folder, number = base.with_name(f"{base.name}-{number}"), number + 1
-    return folder
-
-
 def expect_the_same(folder: Path, described: dict[str, str]) -> None:
     """Ends the program if the folder has figures of something else."""
     if (folder / RAW).exists() and (reason := machine.mixture(described_in(folder), described)):

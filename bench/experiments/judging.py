@@ -1,9 +1,10 @@
 """From times to sentences: does what the papers saw come out here?"""
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from statistics import median
 
-from comparison.ratios import LEAST, Estimate, estimate, verdict
+from comparison.ratios import LEAST, Estimate, Verdict, estimate, verdict
 
 from experiments.folder import Record
 from experiments.trials import DECK, OURS, ZERO_COPY_FROM, Experiment, halo_bytes
@@ -78,18 +79,36 @@ def _ratios_beside_mpi(records: list[Record], experiment: Experiment, point: str
     return ratios(times(records, experiment, participant, point), times(records, experiment, best, point))
 
 
-def versus(records: list[Record], experiment: Experiment) -> Iterable[tuple[str, Estimate | None, str]]:
-    """DECK's time over that of the best MPI at each point, and the verdict."""
+@dataclass(frozen=True)
+class Beside:
+    """DECK beside the best MPI at a point."""
+
+    point: str
+    # DECK's time over MPI's; none where one of them was not measured.
+    ratio: Estimate | None
+    # None where nothing is claimed, or measured.
+    verdict: Verdict | None
+    is_disturbed: bool
+
+    @property
+    def marked(self) -> str:
+        """The verdict in a table."""
+        said = self.verdict.marked if self.verdict else "no claim"
+        return f"{said}, disturbed" if self.is_disturbed else said
+
+
+def versus(records: list[Record], experiment: Experiment) -> Iterable[Beside]:
+    """DECK beside the best MPI at each point."""
     for point in experiment.points:
         found = beside_mpi(records, experiment, point)
         goal = goal_of(experiment, point)
-        said = verdict(found, goal, True) if found and goal else "no claim"
-        yield point, found, f"{said}, disturbed" if found and is_disturbed(records, experiment, point) else said
+        said = verdict(found, goal, is_lower_better=True) if found and goal else None
+        yield Beside(point, found, said, found is not None and is_disturbed(records, experiment, point))
 
 
 def summary(records: list[Record], experiment: Experiment) -> str:
     """How a round went."""
-    found = [one.median for _, one, _ in versus(records, experiment) if one]
+    found = [one.ratio.median for one in versus(records, experiment) if one.ratio]
     disturbed = sum(not one.is_steady for one in records)
     told = f"DECK took {min(found):.2f} to {max(found):.2f} of MPI's time" if found else "nothing to compare"
     return f"{told}, {disturbed} of {len(records)} runs disturbed" if disturbed else told

@@ -43,21 +43,21 @@ def find(name: str) -> Library:
         for tool, package in (("mpicc", "libopenmpi-dev"), ("mpirun", "openmpi-bin")):
             if shutil.which(tool) is None:
                 sys.exit(f"papers: {tool} is missing: apt-get install {package}, or --mpi openmpi")
-        return _library(name, installing.Mpi(("mpicc",), Path("mpirun"), {}))
+        return _library(name, _system())
     try:
         return _library(name, installing.mpi(name))
     except installing.Unavailable as reason:
         sys.exit(f"papers: {reason}")
 
 
+def _system() -> installing.Mpi:
+    told = subprocess.run(["mpirun", "--version"], capture_output=True, text=True, check=False).stdout
+    return installing.open_mpi("mpicc", Path("mpirun"), {}) if "Open MPI" in told else installing.Mpi(("mpicc",), Path("mpirun"), {})
+
+
 def _library(name: str, found: installing.Mpi) -> Library:
-    compiler, launcher = tuple(map(str, found.compiler)), str(found.launcher)
-    if "Open MPI" not in subprocess.run([launcher, "--version"], capture_output=True, text=True, check=False).stdout:
-        return Library(name, compiler, (launcher,), (), found.environment)
-    # It refuses to run as root unless it is told twice that this is meant.
-    root = {f"{tool}_ALLOW_RUN_AS_ROOT{end}": "1" for tool in ("OMPI", "PRTE") for end in ("", "_CONFIRM")}
     # UCX cannot do one-sided calls without a network card, and says so for each window. OFI finds no card either, and sleeps for a
     # second before it says so: time that nobody counts, and that would be half of a run.
-    options = ("--oversubscribe", "--bind-to", "none", "--mca", "osc", "^ucx", "--mca", "btl", "^ofi")
-    to_yield = ("--mca", "mpi_yield_when_idle", "1")
-    return Library(name, compiler, (launcher, *options), to_yield, {**found.environment, **root})
+    quiet = ("--mca", "osc", "^ucx", "--mca", "btl", "^ofi") if found.is_open_mpi else ()
+    launch = (str(found.launcher), *found.options, *quiet)
+    return Library(name, tuple(map(str, found.compiler)), launch, found.to_yield, found.environment)

@@ -8,7 +8,9 @@ from collections import Counter, defaultdict
 from functools import cache
 from pathlib import Path
 
-from experiments.building import RELEASE, ROOT
+from comparison.installing import ROOT
+
+from experiments.building import RELEASE
 from experiments.results import Wrong
 
 PLACEMENTS = ROOT / "examples/placement"

@@ -21,12 +21,13 @@ def _table(records: list[Record], experiment: Experiment) -> list[str]:
     has_layouts = ONE_NODE in participants
     heads += ["DECK over best MPI", "goal", "", *(["one node over best MPI"] if has_layouts else [])]
     lines = [f"| {' | '.join(heads)} |", f"|{'---|' * len(heads)}"]
-    for point, found, verdict in judging.versus(records, experiment):
+    for found in judging.versus(records, experiment):
+        point = found.point
         medians = [judging.times(records, experiment, one, point).values() for one in participants]
         goal = judging.goal_of(experiment, point)
         cells = [point, *([str(halo_bytes(point))] if is_laplace else [])]
         cells += [_seconds(median(values)) if values else "" for values in medians]
-        cells += [judging.shown(found), f"at most {goal:g}" if goal else "", verdict]
+        cells += [judging.shown(found.ratio), f"at most {goal:g}" if goal else "", found.marked]
         cells += [judging.shown(judging.beside_mpi(records, experiment, point, ONE_NODE))] if has_layouts else []
         lines.append(f"| {' | '.join(cells)} |")
     return lines

@@ -10,6 +10,7 @@ from io import StringIO
 from pathlib import Path
 from unittest.mock import Mock, patch
 
+from comparison.ratios import Verdict
 from experiments import __main__ as papers
 from experiments import explaining, folder, judging, running, writing
 from experiments.folder import Record
@@ -37,28 +38,28 @@ class Experiments(unittest.TestCase):
     def test_the_better_mpi_counts_and_a_slow_machine_does_not(self) -> None:
         found = records({(DECK, "16"): 1.0, (MPI, "16"): 2.0, (PATIENT, "16"): 0.99})
         self.assertEqual(judging.best_mpi(found, MANDELBROT, "16"), PATIENT)
-        point, ratio, verdict = next(iter(judging.versus(found, MANDELBROT)))
-        self.assertEqual((point, verdict), ("16", "reached"))
-        self.assertAlmostEqual(ratio.median, 1 / 0.99)
-        self.assertAlmostEqual(ratio.high, ratio.low)
+        said = next(iter(judging.versus(found, MANDELBROT)))
+        self.assertEqual((said.point, said.verdict), ("16", Verdict.REACHED))
+        self.assertAlmostEqual(said.ratio.median, 1 / 0.99)
+        self.assertAlmostEqual(said.ratio.high, said.ratio.low)
 
     def test_disturbed_runs_do_not_count(self) -> None:
         found = records({(DECK, "16"): 1.0, (MPI, "16"): 1.0})
         disturbed = [Record("mandelbrot", "16", 9, DECK, 50.0, 0.3), Record("mandelbrot", "16", 9, MPI, 1.0, 0.0)]
-        _, ratio, _ = next(iter(judging.versus(found + disturbed, MANDELBROT)))
+        ratio = next(iter(judging.versus(found + disturbed, MANDELBROT))).ratio
         self.assertEqual((ratio.high, ratio.count), (1.0, 9))
 
     def test_where_everybody_was_disturbed_that_is_said(self) -> None:
         steady = records({(DECK, "16"): 1.0, (MPI, "16"): 2.0})
         disturbed = [replace(record, others=0.5) for record in steady]
         for found, wanted in ((disturbed, "reached, disturbed"), (steady[:5] + disturbed[5:], "reached, disturbed"), (steady, "reached")):
-            _, ratio, verdict = next(iter(judging.versus(found, MANDELBROT)))
-            self.assertEqual((ratio.median, ratio.count, verdict), (0.5, 9, wanted))
+            said = next(iter(judging.versus(found, MANDELBROT)))
+            self.assertEqual((said.ratio.median, said.ratio.count, said.marked), (0.5, 9, wanted))
 
     def test_too_slow_is_missed_and_what_was_not_measured_is_no_verdict(self) -> None:
         found = records({(DECK, "16"): 1.03, (MPI, "16"): 1.0})
-        verdicts = {point: verdict for point, _, verdict in judging.versus(found, MANDELBROT)}
-        self.assertEqual((verdicts["16"], verdicts["512"]), ("**missed**", "no claim"))
+        said = {one.point: one.marked for one in judging.versus(found, MANDELBROT)}
+        self.assertEqual((said["16"], said["512"]), ("**missed**", "no claim"))
 
     def test_the_better_mpi_is_an_mpi(self) -> None:
         found = records({(DECK, "16"): 1.0, (ONE_NODE, "16"): 0.5, (MPI, "16"): 2.0})
@@ -357,7 +358,7 @@ class Command(unittest.TestCase):
     def _run(self, place: Path, *options: str, measure: Mock) -> int:
         """Its exit status."""
         signals = patch("signal.signal")
-        described = patch("comparison.machine.describe", side_effect=lambda: dict(self.DESCRIBED))
+        described = patch("comparison.machine.describe", side_effect=lambda program: {**self.DESCRIBED, "command": program})
         prepared = patch("experiments.libraries.find", return_value=replace(PLAIN, launch=("echo",))), patch("experiments.building.build")
         start = patch("experiments.pictures.start_seconds", self.start)
         runs = patch.object(Runs, "check"), patch("experiments.__main__._measure", measure)

@@ -1,9 +1,13 @@
-"""What a comparison compiles before it measures."""
+"""What a comparison compiles before it measures, how it starts MPI programs, and where it writes."""
 
 import subprocess
+import sys
+import tempfile
 import unittest
+from pathlib import Path
+from unittest.mock import patch
 
-from comparison import installing
+from comparison import installing, machine, participants
 
 
 class OurOwnPrograms(unittest.TestCase):
@@ -17,3 +21,33 @@ class OurOwnPrograms(unittest.TestCase):
             with self.subTest(variant):
                 self.compiles("ring.c", *flags)
         self.compiles("futex.c")
+
+
+class MpiLibraries(unittest.TestCase):
+    def test_open_mpi_lets_programs_pin_themselves_and_waits_politely_only_where_asked(self):
+        library = installing.open_mpi("mpicc", Path("mpirun"), {"OPAL_PREFIX": "/there"})
+        self.assertIn("--bind-to none --oversubscribe", " ".join(library.options))
+        self.assertEqual(library.environment["OPAL_PREFIX"], "/there")
+        self.assertEqual(library.environment["OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"], "1")
+        with patch("comparison.installing.mpi_peer", return_value=(Path("program"), library)):
+            made, missing = participants.prepare(["openmpi", "openmpi-ob1", "openmpi-ob1-yield"])
+        self.assertEqual(missing, {})
+        commands = {name: " ".join(one.command("rate", "0,1", 0.1, (8,))) for name, one in made.items()}
+        yielding = [name for name, command in commands.items() if "mpi_yield_when_idle" in command]
+        self.assertEqual(yielding, ["openmpi-ob1-yield"])
+        self.assertEqual([name for name, command in commands.items() if "pml ucx" in command], ["openmpi"])
+
+
+class TheMachine(unittest.TestCase):
+    def test_a_run_gets_a_folder_of_its_own(self):
+        with tempfile.TemporaryDirectory() as bench, patch("comparison.machine.BENCH", Path(bench)):
+            names = []
+            for _ in range(3):
+                folder = machine.unused("today")
+                folder.mkdir(parents=True)
+                names.append(str(folder.relative_to(bench)))
+        self.assertEqual(names, ["runs/today", "runs/today-2", "runs/today-3"])
+
+    def test_is_described_with_the_command_of_the_program_that_asks(self):
+        with patch.object(sys, "argv", ["anything", "--quick"]):
+            self.assertEqual(machine.describe("bench/papers")["command"], "bench/papers --quick")

@@ -3,6 +3,7 @@ import unittest
 from comparison.judging import judge
 from comparison.measures import CLAIMS, EXPERIMENTS, Itself, Limit, Versus
 from comparison.participants import Figure
+from comparison.ratios import Verdict
 from comparison.records import Record
 from recorded import record, rounds
 
@@ -10,7 +11,7 @@ from recorded import record, rounds
 class AJudgement(unittest.TestCase):
     def test_compares_with_the_best_peer(self):
         (found,) = judge(rounds({"deck": 60e6, "ucx-tag": 20e6, "openmpi": 25e6}, 15))
-        self.assertEqual((found.against, found.ratio.median, found.verdict), ("openmpi", 2.4, "reached"))
+        self.assertEqual((found.against, found.ratio.median, found.verdict), ("openmpi", 2.4, Verdict.REACHED))
         self.assertEqual((found.own, found.other, found.unit, found.aim), (60e6, 25e6, "messages/s", "at least 2"))
 
     def test_tells_how_far_the_goal_is(self):
@@ -27,13 +28,13 @@ class AJudgement(unittest.TestCase):
 
     def test_of_a_limit_needs_no_peer(self):
         found = judge([record("deck", 0.2, experiment="idle", what="processor time", at=10)])
-        self.assertEqual([(one.what, one.other, one.verdict) for one in found], [("processor time", None, "reached, uncertain")])
+        self.assertEqual([(one.what, one.other, one.verdict) for one in found], [("processor time", None, Verdict.RATHER_REACHED)])
 
     def test_against_itself_takes_both_figures_of_one_run(self):
         figures = [Figure("all threads together", at, "messages/s", value) for at, value in [(1, 20.0), (2, 15.0), (4, 15.0), (8, 1.0)]]
         found = judge([Record("shared", 0, (1, 2, 4, 8), "deck", None, None, figures, None, 1.0)])
         self.assertEqual([one.ratio.median for one in found], [0.75, 0.75, 0.05])
-        self.assertEqual([one.verdict for one in found], ["reached, uncertain", "reached, uncertain", "missed, uncertain"])
+        self.assertEqual([one.verdict for one in found], [Verdict.RATHER_REACHED, Verdict.RATHER_REACHED, Verdict.RATHER_MISSED])
 
     def test_against_itself_takes_the_run_that_saw_the_same_machine(self):
         def run(at: int, value: float, probe: float) -> Record:

@@ -1,6 +1,6 @@
 import unittest
 
-from comparison.ratios import estimate, verdict
+from comparison.ratios import Verdict, estimate, verdict
 
 
 class AnInterval(unittest.TestCase):
@@ -32,14 +32,19 @@ class AVerdict(unittest.TestCase):
     def test_needs_the_whole_interval(self):
         found = estimate([0.8, 0.85, 0.9, 0.95, 1.0, 1.05])
         said = [verdict(found, goal, is_lower_better=True) for goal in (1.1, 0.95, 0.9, 0.7)]
-        self.assertEqual(said, ["reached", "reached, uncertain", "missed, uncertain", "**missed**"])
+        self.assertEqual(said, list(Verdict))
         said = [verdict(found, goal, is_lower_better=False) for goal in (0.7, 0.9, 0.95, 1.1)]
-        self.assertEqual(said, ["reached", "reached, uncertain", "missed, uncertain", "**missed**"])
+        self.assertEqual(said, list(Verdict))
 
     def test_of_too_few_values_is_never_certain(self):
         found = estimate([0.5] * 5)
         said = [verdict(found, goal, is_lower_better=True) for goal in (1.0, 0.4)]
-        self.assertEqual(said, ["reached, uncertain", "missed, uncertain"])
+        self.assertEqual(said, [Verdict.RATHER_REACHED, Verdict.RATHER_MISSED])
+
+    def test_that_is_uncertain_is_neither_and_only_a_loss_is_marked(self):
+        self.assertEqual([one for one in Verdict if one.is_certain], [Verdict.REACHED, Verdict.MISSED])
+        marked = [one.marked for one in Verdict]
+        self.assertEqual(marked, ["reached", "reached, uncertain", "missed, uncertain", "**missed**"])
 
 
 if __name__ == "__main__":

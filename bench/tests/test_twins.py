@@ -11,7 +11,7 @@ from pathlib import Path
 from comparison import installing
 from experiments import building, libraries, pictures, schedules
 
-SCENE = building.ROOT / "apps/povray-farm/scenes/balls.pov"
+SCENE = installing.ROOT / "apps/povray-farm/scenes/balls.pov"
 SIZE = (64, 96)
 
 
@@ -26,7 +26,7 @@ class Profiles(unittest.TestCase):
     def test_the_twins_kernels_are_compiled_as_the_applications_are(self) -> None:
         applications, twins = (
             tomllib.loads(path.read_text())["profile"]["release"]
-            for path in (building.ROOT / "Cargo.toml", building.BENCH / "twins/kernels/Cargo.toml")
+            for path in (installing.ROOT / "Cargo.toml", installing.BENCH / "twins/kernels/Cargo.toml")
         )
         self.assertEqual(twins, applications)
 

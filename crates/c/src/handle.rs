@@ -336,6 +336,7 @@ impl<T> Table<T> {
                 let next = self.slot(index)?.next_free.load(Ordering::Relaxed);
                 // The counter moves so that a slot which was popped and pushed again meanwhile makes this fail.
                 let below = ((top >> 32).wrapping_add(1) << 32) | u64::from(next);
+                // Acquire, pairs with: handle/free
                 match list.compare_exchange_weak(top, below, Ordering::Acquire, Ordering::Acquire) {
                     Ok(_) => return Some(index),
                     Err(changed) => top = changed,
@@ -406,6 +407,7 @@ pub struct Pin<'t, T> {
 impl<T> Pin<'_, T> {
     /// Ends the handle: calls after this get [`Unusable::Destroyed`]. True for exactly one of those who try.
     pub fn remove(&self) -> bool {
+        // AcqRel, pairs with: handle/unpin (the last of them takes the object)
         self.slot.state.fetch_or(REMOVED, Ordering::AcqRel) & REMOVED == 0
     }
 

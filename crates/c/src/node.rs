@@ -117,6 +117,7 @@ pub extern "C" fn deck_init(_argc: *mut c_int, _argv: *mut *mut *mut c_char) -> 
             return Err(forked());
         }
         watch_for_forks();
+        // Acquire, pairs with: node/ended (NODE is empty)
         STATE.compare_exchange(NONE, JOINING, Ordering::Acquire, Ordering::Relaxed).map_err(already)?;
         let undo = Reset;
         let node = Node::join()?;
@@ -134,6 +135,7 @@ struct Reset;
 
 impl Drop for Reset {
     fn drop(&mut self) {
+        // Release, pairs with: node/ended (NODE is empty)
         STATE.store(NONE, Ordering::Release);
     }
 }
@@ -156,6 +158,7 @@ fn already(state: u64) -> Error {
 pub extern "C" fn deck_done() -> c_int {
     answer("deck_done", || {
         let present = session()?;
+        // AcqRel, pairs with: node/session (NODE)
         let claimed = STATE.compare_exchange(present, LEAVING, Ordering::AcqRel, Ordering::Relaxed);
         claimed.map_err(|_| not_initialized())?;
         let _end = Reset;

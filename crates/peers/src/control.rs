@@ -99,6 +99,7 @@ impl Control {
                 return;
             }
             let Some(membership) = self.membership.upgrade() else { return };
+            // SeqCst: pairs with: membership/leaving.
             if membership.has_left.load(Ordering::SeqCst) {
                 return;
             }
@@ -119,7 +120,7 @@ impl Control {
                     key => self.serve_peer(&membership, key),
                 }
             }
-            // Once more: the poke of leaving may be the one that was just hushed.
+            // SeqCst: pairs with: membership/leaving. Once more: the poke of leaving may be the one that was just hushed.
             if membership.has_left.load(Ordering::SeqCst) {
                 return;
             }
@@ -198,7 +199,8 @@ impl Control {
                         (self.asked_broker, self.ask_broker_at) = (None, Deadline::after(ASK_EVERY));
                         return;
                     }
-                    // A broker hangs up on a node that leaves. SeqCst: leaving sets it before it says so to anybody.
+                    // A broker hangs up on a node that leaves. SeqCst: pairs with: membership/leaving, which sets it before it says so
+                    // to anybody.
                     if !membership.has_left.load(Ordering::SeqCst) {
                         self.broker_gone(membership);
                     }

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use deck_segment::Seat;
 use deck_sync::atomic::{AtomicU64, Ordering};
-use deck_sync::{About, Crowd, NodeId, Spot, Spread, core_mask, cores_in_quota, current_core, locker_number};
+use deck_sync::{About, Crowd, NodeId, Spot, Spread, core_mask, current_core, locker_number, usable_cores};
 
 use crate::notices::{Content, Notices, Subject};
 use crate::table::Table;
@@ -52,15 +52,13 @@ impl JobCrowd {
     pub fn new(table: &Table, node: NodeId, seat: Seat, notices: Arc<Notices>) -> JobCrowd {
         let mask = core_mask();
         table.set_core_mask(seat, &mask);
-        let in_mask = mask.iter().map(|word| word.count_ones()).sum::<u32>().max(1);
-        let cores = u64::from(cores_in_quota().map_or(in_mask, |quota| quota.min(in_mask)));
         let neighbours =
             Mutex::new(Neighbours { seats: vec![seat], answers_left: 0, spread: Spread::new(ANSWERS_PER_LOOK_AROUND) });
         JobCrowd {
             table: table.clone(),
             node,
             seat,
-            cores,
+            cores: u64::from(usable_cores()),
             mask,
             known: AtomicU64::new(u64::MAX),
             neighbours,

@@ -62,6 +62,7 @@ impl Entries {
     pub fn find(&self, name: &str) -> Option<usize> {
         let hash = hash(name);
         for index in self.probe(hash) {
+            // Acquire: pairs with: names/key.
             let key = self.word(index, entry::KEY).load(Ordering::Acquire);
             if key == 0 {
                 return None;
@@ -91,8 +92,10 @@ impl Entries {
         let mine = ((hash >> 16) << 16) | (u64::from(seat) + 1);
         for index in self.probe(hash) {
             let place = self.word(index, entry::KEY);
+            // Acquire: pairs with: names/key.
             let mut key = place.load(Ordering::Acquire);
             if key == 0 {
+                // AcqRel: pairs with: names/key.
                 match place.compare_exchange(0, mine, Ordering::AcqRel, Ordering::Acquire) {
                     Ok(_) => {
                         point("names/entering");
@@ -107,9 +110,11 @@ impl Entries {
             }
             // The same name, or a rare equal hash: it is known once the name is written.
             let deadline = Deadline::after(ENTERED_WITHIN);
+            // Acquire: pairs with: names/length.
             while self.word(index, entry::LENGTH).load(Ordering::Acquire) == 0 {
                 let writer = (key & 0xffff).checked_sub(1).and_then(|seat| self.table.node_on(Seat(seat as u16)));
                 let writer = writer.filter(|node| self.table.is_live(*node));
+                // AcqRel: pairs with: names/key.
                 if writer.is_none() && place.compare_exchange(key, mine, Ordering::AcqRel, Ordering::Acquire).is_ok() {
                     self.write_name(index, name);
                     return Ok(index);
@@ -120,6 +125,7 @@ impl Entries {
                         .with_peer(writer)
                         .with_remedy("it is stopped or kept from running: let it continue, or end it"));
                 }
+                // Acquire: pairs with: names/key.
                 key = place.load(Ordering::Acquire);
                 yield_now();
             }
@@ -134,8 +140,11 @@ impl Entries {
     pub fn forget_writer(&self, Seat(seat): Seat) {
         for index in 0..self.count {
             let place = self.word(index, entry::KEY);
+            // Acquire: pairs with: names/key.
             let key = place.load(Ordering::Acquire);
+            // Acquire: pairs with: names/length.
             if key & 0xffff == u64::from(seat) + 1 && self.word(index, entry::LENGTH).load(Ordering::Acquire) == 0 {
+                // AcqRel: pairs with: names/key.
                 let _ = place.compare_exchange(key, key & !0xffff, Ordering::AcqRel, Ordering::Relaxed);
             }
         }

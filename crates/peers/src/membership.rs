@@ -338,13 +338,16 @@ impl Membership {
 
     /// From now on this node counts as left for its own threads; false if it did already.
     pub fn begin_leaving(&self) -> bool {
+        // SeqCst: pairs with: pledges/leaving. For the control thread: pairs with: membership/leaving.
         !fork::is_child() && !self.has_left.swap(true, Ordering::SeqCst)
     }
 
     /// Leaves the job in order: tells everybody, waits for nobody but the control thread and threads that have to take something
     /// back ([`Membership::pledge`]), for these a second at most. What was posted is still delivered.
     pub fn leave(&self) {
+        // SeqCst: pairs with: pledges/leaving. For the control thread: pairs with: membership/leaving.
         self.has_left.store(true, Ordering::SeqCst);
+        // SeqCst: pairs with: membership/leaving. One thread says so to everybody, and after that.
         if fork::is_child() || self.has_said_bye.swap(true, Ordering::SeqCst) {
             return;
         }

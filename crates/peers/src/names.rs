@@ -82,6 +82,7 @@ impl Names {
             _ => error,
         })?;
         let place = self.entries.word(index, OWNER);
+        // Acquire: pairs with: names/owner.
         let mut now = place.load(Ordering::Acquire);
         loop {
             if let Some(other) = MailboxId::from_word(now)
@@ -105,7 +106,7 @@ impl Names {
     pub fn release(&self, name: &str, owner: MailboxId) {
         if let Some(index) = self.entries.find(name) {
             let place = self.entries.word(index, OWNER);
-            // Pairs with: names/owner.
+            // AcqRel: pairs with: names/owner.
             let _ = place.compare_exchange(owner.to_word(), 0, Ordering::AcqRel, Ordering::Relaxed);
         }
     }
@@ -113,6 +114,7 @@ impl Names {
     /// All names that live nodes own: for those who look on.
     pub fn all(&self) -> Vec<(String, MailboxId)> {
         let known = |index: usize| {
+            // Acquire: pairs with: names/owner.
             let owner = MailboxId::from_word(self.entries.word(index, OWNER).load(Ordering::Acquire))?;
             Some((self.entries.name(index)?, owner)).filter(|(_, owner)| self.table.is_live(owner.owner))
         };

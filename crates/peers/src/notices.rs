@@ -127,6 +127,7 @@ impl Notices {
         head.get(header::JOB).store(job.inode(), Relaxed);
         head.get(header::HEAP).store(heap.inode(), Relaxed);
         head.get(header::VERSION).store(VERSION, Relaxed);
+        // Release: pairs with: notices/head.
         head.get(header::MAGIC).store(MAGIC, Release);
         Ok(Arc::new(Notices { segment, head, words, places: Mutex::default() }))
     }
@@ -144,6 +145,7 @@ impl Notices {
             places.allocated += STEP;
         }
         places.used += 1;
+        // Release: pairs with: notices/used.
         self.head.get(header::USED).store(places.used as u64, Release);
         Some(places.used as u32 - 1)
     }
@@ -181,6 +183,7 @@ impl Notices {
 
     /// Takes back what was told.
     pub(crate) fn take_back(&self, index: u32) {
+        // Release: pairs with: notices/subject.
         self.words.get(index as usize * entry::END + entry::SUBJECT).store(0, Release);
         lock(&self.places).free.push(index);
     }

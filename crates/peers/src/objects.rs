@@ -109,24 +109,27 @@ impl Object {
     }
 
     fn hold(&self, Seat(seat): Seat) {
+        // SeqCst: pairs with: objects/holders.
         self.holders(usize::from(seat) / 64).fetch_or(1 << (seat % 64), Ordering::SeqCst);
-        // Pairs with: objects/holders. The bit is set before the next look at the words.
+        // SeqCst: pairs with: objects/holders. The bit is set before the next look at the words.
         fence(Ordering::SeqCst);
     }
 
     fn let_go(&self, Seat(seat): Seat) {
+        // SeqCst: pairs with: objects/holders. What this node did with the words is before its bit goes.
         self.holders(usize::from(seat) / 64).fetch_and(!(1 << (seat % 64)), Ordering::SeqCst);
     }
 
     /// The live nodes that have it open.
     pub fn holding(&self) -> Vec<NodeId> {
-        // Pairs with: objects/holders. What was changed in the words before is seen by who sets a bit from now on.
+        // SeqCst: pairs with: objects/holders. What was changed in the words before is seen by who sets a bit from now on.
         fence(Ordering::SeqCst);
         self.seats().filter_map(|seat| self.table.node_on(seat)).filter(|node| self.table.is_live(*node)).collect()
     }
 
     fn seats(&self) -> impl Iterator<Item = Seat> {
         (0..HOLDER_WORDS).flat_map(|word| {
+            // SeqCst: pairs with: objects/holders.
             let bits = self.holders(word).load(Ordering::SeqCst);
             (0..64).filter(move |bit| bits >> bit & 1 != 0).map(move |bit| Seat((word * 64 + bit) as u16))
         })
@@ -206,6 +209,7 @@ impl Objects {
         let (word, bit) = (usize::from(seat.0) / 64, 1u64 << (seat.0 % 64));
         for index in 0..self.entries.count() {
             let holders = self.entries.word(index, HOLDERS + word);
+            // SeqCst: pairs with: objects/holders.
             if holders.load(Ordering::SeqCst) & bit == 0 {
                 continue;
             }
@@ -213,6 +217,7 @@ impl Objects {
                 // Release: pairs with: objects/lost. Told before the bit that tells it goes.
                 self.entries.word(index, LOST).store(u64::from(node.0) + 1, Ordering::Release);
             }
+            // SeqCst: pairs with: objects/holders.
             holders.fetch_and(!bit, Ordering::SeqCst);
         }
     }

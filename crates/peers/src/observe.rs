@@ -268,17 +268,20 @@ fn node(number: NodeId, state: NodeState, found: Option<Found>) -> NodeSight {
 fn head_of(file: &File) -> Option<Vec<u8>> {
     let mut head = vec![0; (header::UNTOLD + 1) * 8];
     file.read_exact_at(&mut head, 0).ok()?;
+    // Reading a file, not memory: pairs with: notices/head.
     let is_known = word(&head, header::MAGIC) == notices::MAGIC && word(&head, header::VERSION) == notices::VERSION;
     is_known.then_some(head)
 }
 
 fn notices_of(file: &File) -> Option<(Vec<Told>, u64)> {
     let head = head_of(file)?;
+    // Pairs with: notices/used.
     let used = usize::try_from(word(&head, header::USED)).ok()?.min(NOTICES_MAX);
     let mut bytes = vec![0; used * ENTRY_BYTES];
     file.read_exact_at(&mut bytes, PAGE as u64).ok()?;
     let told = (0..used).filter_map(|index| {
         let known = &bytes[index * ENTRY_BYTES..][..ENTRY_BYTES];
+        // Pairs with: notices/subject.
         (word(known, entry::SUBJECT) != 0).then(|| whole(file, index)).flatten()
     });
     Some((told.collect(), word(&head, header::UNTOLD)))
@@ -291,6 +294,7 @@ fn whole(file: &File, index: usize) -> Option<Told> {
     for _ in 0..READS {
         file.read_exact_at(&mut once, at).ok()?;
         file.read_exact_at(&mut again, at).ok()?;
+        // Pairs with: notices/sequence.
         if once == again && word(&once, entry::SEQUENCE).is_multiple_of(2) {
             return told(&once);
         }

@@ -125,11 +125,13 @@ impl Peer {
 
     /// True once segments were exchanged, also if it is gone by now.
     pub fn is_connected(&self) -> bool {
+        // Acquire: pairs with: peer/state.
         self.state.load(Ordering::Acquire) == CONNECTED
     }
 
     /// `Left` or `Lost` once this node knows that the peer is gone.
     pub fn gone(&self) -> Option<NodeState> {
+        // Acquire: pairs with: peer/state.
         match self.state.load(Ordering::Acquire) {
             LEFT => Some(NodeState::Left),
             LOST => Some(NodeState::Lost),
@@ -138,7 +140,7 @@ impl Peer {
     }
 
     pub(crate) fn set_connected(&self) {
-        // Pairs with: peer/state. The heap is set before.
+        // AcqRel: pairs with: peer/state. The heap is set before.
         let _ = self.state.compare_exchange(MEETING, CONNECTED, Ordering::AcqRel, Ordering::Acquire);
         self.changed.notify();
     }
@@ -146,7 +148,7 @@ impl Peer {
     /// True if this call was the first to tell.
     pub(crate) fn set_gone(&self, is_lost: bool) -> bool {
         let gone = if is_lost { LOST } else { LEFT };
-        // Pairs with: peer/state.
+        // AcqRel: pairs with: peer/state.
         let is_first = self
             .state
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, |state| (state <= CONNECTED).then_some(gone))

@@ -32,6 +32,7 @@ impl Membership {
         // SeqCst: pairs with: pledges/leaving. Either leaving sees the thread or the thread sees leaving.
         self.pledges.inside.fetch_add(1, Ordering::SeqCst);
         let pledge = Pledge(self);
+        // SeqCst: pairs with: pledges/leaving.
         (!self.has_left.load(Ordering::SeqCst)).then_some(pledge)
     }
 
@@ -42,7 +43,7 @@ impl Membership {
         if is_redeemed() {
             return true;
         }
-        // Pairs with: the heavy fence before the last look of whoever goes to sleep.
+        // Light: pairs with: wait/sleep.
         barrier::light();
         self.table.changed().notify();
         let mut deadline = Deadline::after(KEPT_WITHIN);
@@ -68,6 +69,7 @@ impl Drop for Pledge<'_> {
     fn drop(&mut self) {
         // SeqCst: pairs with: pledges/leaving. Whoever leaves sees that nobody is inside, or is told.
         self.0.pledges.inside.fetch_sub(1, Ordering::SeqCst);
+        // SeqCst: pairs with: pledges/leaving.
         if self.0.has_left.load(Ordering::SeqCst) {
             self.0.pledges.fewer.notify();
         }

@@ -105,6 +105,7 @@ impl Table {
         }
         table.words.get(header::EXPECTED).store(u64::from(expected), Ordering::Relaxed);
         table.words.get(header::VERSION).store(VERSION, Ordering::Relaxed);
+        // Release: pairs with: table/magic. What makes it a table comes first.
         table.words.get(header::MAGIC).store(MAGIC, Ordering::Release);
         Ok(table)
     }
@@ -130,6 +131,7 @@ impl Table {
             return Err(Error::new(ErrorKind::Corrupt, format!("the job's table has {} bytes", segment.bytes())));
         }
         let table = Table::view(segment);
+        // Acquire: pairs with: table/magic.
         let (magic, version) = (
             table.words.get(header::MAGIC).load(Ordering::Acquire),
             table.words.get(header::VERSION).load(Ordering::Relaxed),
@@ -167,6 +169,7 @@ impl Table {
 
     /// The highest number ever given or expected, plus one.
     pub fn count(&self) -> u32 {
+        // Acquire: pairs with: table/count.
         let given = self.words.get(header::COUNT).load(Ordering::Acquire);
         let expected = self.words.get(header::EXPECTED).load(Ordering::Relaxed);
         u32::try_from(given.max(expected)).unwrap_or(NODES_MAX).min(NODES_MAX)
@@ -174,16 +177,19 @@ impl Table {
 
     /// Changes whenever a node comes or goes.
     pub fn changes(&self) -> u64 {
+        // Acquire: pairs with: table/changes. Whoever knows the change sees what has changed.
         self.words.get(header::CHANGES).load(Ordering::Acquire)
     }
 
     /// Changes whenever a node dies or leaves.
     pub fn departures(&self) -> u64 {
+        // Acquire: pairs with: table/departures.
         self.words.get(header::GONE).load(Ordering::Acquire)
     }
 
     /// True if some node cannot use membarrier: then all have to fence.
     pub fn needs_fences(&self) -> bool {
+        // SeqCst: pairs with: table/fences.
         self.words.get(header::FENCES).load(Ordering::SeqCst) != 0
     }
 
@@ -211,18 +217,23 @@ impl Table {
         self.seat_word(place, seat::CALLED).store(0, Ordering::Relaxed);
         self.seat_word(place, seat::KEEPS).store(0, Ordering::Relaxed);
         (0..16).for_each(|word| self.seat_word(place, seat::MASK + word).store(0, Ordering::Relaxed));
+        // Release: pairs with: table/seat. What else stands there is the new node's by now.
         self.seat_word(place, seat::NODE).store(number + 1, Ordering::Release);
         deck_sync::point("table/seating");
         if needs_fences {
+            // SeqCst: pairs with: table/fences. Said before the others can know of the node.
             self.words.get(header::FENCES).store(1, Ordering::SeqCst);
         }
+        // Release: pairs with: table/state. Whoever sees it sees the seat.
         self.nodes.get(number as usize).store(u64::from(place.0) << 8 | 1, Ordering::Release);
+        // Release: pairs with: table/count. Last: the state of a number below it was told.
         self.words.get(header::COUNT).store(number + 1, Ordering::Release);
         self.note_change();
         Ok((NodeId(number as u32), place))
     }
 
     fn note_change(&self) {
+        // AcqRel: pairs with: table/changes.
         self.words.get(header::CHANGES).fetch_add(1, Ordering::AcqRel);
         self.changed().notify();
     }
@@ -233,9 +244,11 @@ impl Table {
 
     /// What became of `node`; `None` if the number was never given.
     pub fn state(&self, node: NodeId) -> Option<NodeState> {
+        // Acquire: pairs with: table/count.
         if u64::from(node.0) >= self.words.get(header::COUNT).load(Ordering::Acquire).min(u64::from(NODES_MAX)) {
             return None;
         }
+        // Acquire: pairs with: table/state.
         match self.nodes.get(node.0 as usize).load(Ordering::Acquire) & 0xff {
             2 => Some(NodeState::Left),
             3 => Some(NodeState::Lost),
@@ -251,6 +264,7 @@ impl Table {
     /// The seat that a number was given with.
     pub fn seat_of(&self, node: NodeId) -> Option<Seat> {
         self.state(node)?;
+        // Acquire: pairs with: table/state.
         let word = self.nodes.get(node.0 as usize).load(Ordering::Acquire);
         u16::try_from(word >> 8).ok().filter(|seat| usize::from(*seat) < Seat::COUNT).map(Seat)
     }
@@ -258,6 +272,7 @@ impl Table {
     /// The process of a node that was not reclaimed yet: its number in the lower half, the namespace of that number in the upper.
     pub(crate) fn process_of(&self, node: NodeId) -> Option<u64> {
         let place = self.seat_of(node)?;
+        // Acquire: pairs with: table/seat.
         let is_same = self.seat_word(place, seat::NODE).load(Ordering::Acquire) == u64::from(node.0) + 1;
         is_same.then(|| self.seat_word(place, seat::PID).load(Ordering::Relaxed))
     }
@@ -274,6 +289,7 @@ impl Table {
 
     /// Who sits on `seat`, reclaimed or not.
     pub fn node_on(&self, place: Seat) -> Option<NodeId> {
+        // Acquire: pairs with: table/seat.
         let number = self.seat_word(place, seat::NODE).load(Ordering::Acquire);
         number.checked_sub(1).and_then(|number| u32::try_from(number).ok()).map(NodeId)
     }
@@ -283,13 +299,14 @@ impl Table {
         let Some(place) = self.seat_of(node) else { return false };
         let word = u64::from(place.0) << 8;
         let gone = word | if is_lost { 3 } else { 2 };
+        // AcqRel: pairs with: table/state. A node that leaves has done by now what others are to see of it.
         let is_first = self
             .nodes
             .get(node.0 as usize)
             .compare_exchange(word | 1, gone, Ordering::AcqRel, Ordering::Acquire)
             .is_ok();
         if is_first {
-            // Whoever is killed before this is one more who is gone, and that is counted again.
+            // Whoever is killed before this is one more who is gone, and that is counted again. AcqRel: pairs with: table/departures.
             self.words.get(header::GONE).fetch_add(1, Ordering::AcqRel);
             self.seat_word(place, seat::RUNNABLE).store(0, Ordering::Relaxed);
             self.seat_word(place, seat::CALLED).store(0, Ordering::Relaxed);
@@ -300,16 +317,19 @@ impl Table {
 
     /// The node on `seat` leaves and still holds buffers of others: it is reclaimed when its process ends.
     pub fn set_keeps(&self, place: Seat) {
+        // Release: pairs with: table/keeps.
         self.seat_word(place, seat::KEEPS).store(1, Ordering::Release);
     }
 
     /// True if the node on `seat` has left and still holds buffers of others.
     pub fn keeps(&self, place: Seat) -> bool {
+        // Acquire: pairs with: table/keeps.
         self.seat_word(place, seat::KEEPS).load(Ordering::Acquire) != 0
     }
 
     /// Broker: the seat of a gone node may be given again.
     pub fn free_seat(&self, place: Seat) {
+        // Release: pairs with: table/seat.
         self.seat_word(place, seat::NODE).store(0, Ordering::Release);
     }
 

@@ -206,6 +206,7 @@ pub struct Kept {
 impl Kept {
     /// The message will not arrive: nobody takes over its share.
     pub fn undelivered(self) {
+        // Release: pairs with: buffer/share.
         self.heap.lines().get(self.index as usize * LINE_WORDS + holder::SHARES).fetch_sub(1, Ordering::Release);
     }
 

@@ -128,6 +128,7 @@ impl HeapMemory {
             (header::MAGIC, layout::MAGIC),
         ];
         for (word, value) in fields {
+            // Release: pairs with: heap/header. The magic number comes last.
             words.get(word).store(value, Ordering::Release);
         }
         // SAFETY: all zero bytes are a valid pair of AtomicU64.
@@ -145,6 +146,7 @@ impl HeapMemory {
     pub fn adopt(fd: OwnedFd, owner: NodeId, seat: Seat, my_seat: Seat) -> Result<Arc<HeapMemory>> {
         let segment = Segment::adopt(fd).map_err(|error| error.with_peer(owner))?;
         let words = Words::in_segment(&segment, 0, LINE_WORDS).expect("a segment has at least a page");
+        // Acquire: pairs with: heap/header. The magic number is read first.
         let read = |word: usize| words.get(word).load(Ordering::Acquire);
         let corrupt = |what: String| Err(Error::new(ErrorKind::Corrupt, what).with_peer(owner));
         if read(header::MAGIC) != layout::MAGIC {
@@ -232,16 +234,19 @@ impl HeapMemory {
 
     /// Hands out nothing from now on.
     pub fn close(&self) {
+        // Release: pairs with: heap/closed.
         self.is_closed.store(true, Ordering::Release);
     }
 
     /// How many buffers of this heap this node holds.
     pub fn held(&self) -> u32 {
+        // Acquire: pairs with: heap/held.
         self.held.load(Ordering::Acquire)
     }
 
     /// Fails if so much can never be had.
     fn check_size(&self, bytes: usize) -> Result<()> {
+        // Acquire: pairs with: heap/closed.
         if self.is_closed.load(Ordering::Acquire) {
             return Err(Error::new(ErrorKind::NotInitialized, "a buffer of a node that has left its job"));
         }
@@ -305,9 +310,11 @@ impl HeapMemory {
         self.lines.get(first + holder::GENERATION).fetch_add(1, Ordering::Relaxed);
         let place = &own.places[index as usize];
         place.0.store(offset as u64, Ordering::Relaxed);
+        // Release: pairs with: heap/place. The offset comes first.
         place.1.store(capacity as u64 | 1, Ordering::Release);
         // Release: pairs with: holders/settle.
         self.counts[index as usize].store(1, Ordering::Release);
+        // AcqRel: pairs with: heap/held.
         self.held.fetch_add(1, Ordering::AcqRel);
         Ok(Buffer::counted(self.clone(), index, offset, capacity, false))
     }
@@ -357,6 +364,7 @@ impl HeapMemory {
         }
         if let Some(own) = &self.own {
             let place = &own.places[name.index as usize];
+            // Acquire: pairs with: heap/place. In use comes before where.
             let same =
                 place.1.load(Ordering::Acquire) == name.capacity | 1 && place.0.load(Ordering::Relaxed) == name.offset;
             if !same {
@@ -373,6 +381,7 @@ impl HeapMemory {
         self.lines.prefetch_to_write(name.index as usize * LINE_WORDS);
         self.expect_content(name);
         if self.holder(name.index).hold() {
+            // AcqRel: pairs with: heap/held.
             self.held.fetch_add(1, Ordering::AcqRel);
         }
     }
@@ -400,6 +409,7 @@ impl HeapMemory {
         if !self.holder(index).let_go() {
             return;
         }
+        // AcqRel: pairs with: heap/held.
         self.held.fetch_sub(1, Ordering::AcqRel);
         if self.own.is_none() {
             return;
@@ -410,6 +420,7 @@ impl HeapMemory {
             return;
         }
         if self.claim_free(own, index) {
+            // Release: pairs with: holders/settle.
             self.counts[index as usize].store(0, Ordering::Release);
             blocks.give(index);
         } else if self.counts[index as usize].load(Ordering::Relaxed) == 0 {
@@ -420,7 +431,9 @@ impl HeapMemory {
 
     /// One handle less, leaving the node's bit as it is: the node leaves, and the bit goes when it is reclaimed.
     pub(crate) fn abandon(&self, index: u32) {
+        // AcqRel: pairs with: holders/settle.
         if self.counts[index as usize].fetch_sub(1, Ordering::AcqRel) == 1 {
+            // AcqRel: pairs with: heap/held.
             self.held.fetch_sub(1, Ordering::AcqRel);
         }
     }

@@ -47,7 +47,7 @@ impl Holder<'_> {
                 continue;
             }
             let next = if count == 0 { MOVING } else { count + 1 };
-            // Acquire pairs with: holders/settle.
+            // Acquire: pairs with: holders/settle.
             match self.count.compare_exchange_weak(count, next, Ordering::Acquire, Ordering::Relaxed) {
                 Ok(_) if count == 0 => break,
                 Ok(_) => return false,
@@ -71,7 +71,7 @@ impl Holder<'_> {
             }
             debug_assert!(count > 0, "let go of a buffer that is not held");
             let next = if count == 1 { MOVING } else { count - 1 };
-            // AcqRel: what the other threads of this node did with the content is before the bit is cleared.
+            // AcqRel: pairs with: holders/settle. What the other threads of this node did with the content is before the bit is cleared.
             match self.count.compare_exchange_weak(count, next, Ordering::AcqRel, Ordering::Relaxed) {
                 Ok(_) if count == 1 => break,
                 Ok(_) => return false,
@@ -87,6 +87,7 @@ impl Holder<'_> {
     fn set_bit(&self) {
         let Some(Seat(seat)) = self.seat else { return };
         let word = self.line.get(self.first + holder::BITS + usize::from(seat) / 64);
+        // SeqCst: pairs with: holders/snapshot. The bit is set before the counter tells.
         word.fetch_or(1 << (seat % 64), Ordering::SeqCst);
         // SeqCst: pairs with: holders/snapshot.
         self.line.get(self.first + holder::ADDED).fetch_add(1, Ordering::SeqCst);
@@ -115,10 +116,12 @@ pub fn nobody_else(line: &Words, first: usize) -> bool {
         // Pairs with: holders/snapshot. A bit set after this read and before the last one changes the counter.
         let before = line.get(first + holder::ADDED).load(Ordering::SeqCst);
         for word in 0..Seat::COUNT / 64 {
+            // Pairs with: holders/snapshot.
             if line.get(first + holder::BITS + word).load(Ordering::SeqCst) != 0 {
                 return false;
             }
         }
+        // Pairs with: holders/snapshot.
         if line.get(first + holder::ADDED).load(Ordering::SeqCst) == before {
             return true;
         }

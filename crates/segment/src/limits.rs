@@ -4,8 +4,9 @@
 //! do, never SIGBUS at the first touch or the out-of-memory killer an hour later.
 
 use std::fs;
+use std::path::Path;
 
-use deck_sync::{Error, ErrorKind, Result};
+use deck_sync::{Error, ErrorKind, Result, control_groups};
 
 /// Memory that is left alone: the last few megabytes belong to everybody else.
 const RESERVE: u64 = 16 << 20;
@@ -88,40 +89,24 @@ fn machine_available() -> Option<u64> {
 }
 
 /// The control groups that this process is in, each with what is left under its limit.
-fn groups() -> Vec<Room> {
-    let Ok(text) = fs::read_to_string("/proc/self/cgroup") else { return Vec::new() };
-    let mut rooms = Vec::new();
-    for line in text.lines() {
-        let mut parts = line.splitn(3, ':');
-        let (_, controllers, path) = (parts.next(), parts.next().unwrap_or(""), parts.next().unwrap_or(""));
-        let (root, limit, usage) = match controllers {
-            "" => ("/sys/fs/cgroup", "memory.max", "memory.current"),
-            "memory" => ("/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes"),
-            _ => continue,
-        };
-        let mut path = path.trim_end_matches('/');
-        loop {
-            if let Some(available) = left_in_group(&format!("{root}{path}"), limit, usage) {
-                rooms.push(Room {
-                    available,
-                    whose: format!("the memory limit of control group {}", if path.is_empty() { "/" } else { path }),
-                    remedy: "raise the memory limit of the container or job (docker run --memory, Slurm --mem), or use \
-                             fewer or smaller messages at a time",
-                });
-            }
-            let Some(cut) = path.rfind('/') else { break };
-            path = &path[..cut];
-        }
-    }
-    rooms
+fn groups() -> impl Iterator<Item = Room> {
+    control_groups::folders("memory").filter_map(|folder| {
+        Some(Room {
+            available: left_in_group(&folder)?,
+            whose: format!("the memory limit of control group {}", folder.display()),
+            remedy: "raise the memory limit of the container or job (docker run --memory, Slurm --mem), or use fewer or smaller \
+                     messages at a time",
+        })
+    })
 }
 
-fn left_in_group(folder: &str, limit: &str, usage: &str) -> Option<u64> {
-    let number = |file: &str| fs::read_to_string(format!("{folder}/{file}")).ok()?.trim().parse::<u64>().ok();
-    let limit = number(limit)?;
-    let usage = number(usage)?;
+fn left_in_group(folder: &Path) -> Option<u64> {
+    let number = |file: &str| fs::read_to_string(folder.join(file)).ok()?.trim().parse::<u64>().ok();
+    // In version 2, then in version 1.
+    let limit = number("memory.max").or_else(|| number("memory.limit_in_bytes"))?;
+    let usage = number("memory.current").or_else(|| number("memory.usage_in_bytes"))?;
     // Clean page cache counts as usage but is given up on demand.
-    let cache = fs::read_to_string(format!("{folder}/memory.stat")).ok().and_then(|stat| {
+    let cache = fs::read_to_string(folder.join("memory.stat")).ok().and_then(|stat| {
         let line = stat.lines().find(|line| line.starts_with("inactive_file "))?;
         line.split_whitespace().nth(1)?.parse::<u64>().ok()
     });

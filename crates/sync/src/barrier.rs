@@ -40,6 +40,7 @@ mod mode {
         *REGISTERED.get_or_init(|| {
             let registered = ALL.into_iter().all(membarrier);
             let forced = FORCED.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+            // SeqCst: pairs with: barrier/real.
             REAL.store(!registered || *forced, Ordering::SeqCst);
             registered
         })
@@ -48,8 +49,9 @@ mod mode {
     pub fn force() {
         let mut forced = FORCED.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         *forced = true;
+        // SeqCst: pairs with: barrier/real. Our threads that read the old mode just before are past their light fence once the kernel's
+        // fence is over.
         REAL.store(true, Ordering::SeqCst);
-        // Our threads that read the old mode just before are past their light fence once this returns.
         let _ = membarrier(GLOBAL_EXPEDITED);
     }
 
@@ -62,7 +64,7 @@ mod mode {
     }
 
     fn fence_all(command: libc::c_int) {
-        // Both: others may still have to learn that fences are real by now.
+        // SeqCst: pairs with: barrier/light. Both fences: others may still have to learn that they are real by now.
         std::sync::atomic::fence(Ordering::SeqCst);
         if REGISTERED.get().is_some_and(|registered| *registered) {
             let _ = membarrier(command);
@@ -89,10 +91,13 @@ pub fn use_real_fences() {
 #[inline]
 pub fn light() {
     #[cfg(not(loom))]
+    // Relaxed: pairs with: barrier/real, by the fence that the kernel runs here after the store.
     if !mode::REAL.load(Ordering::Relaxed) {
+        // Pairs with: barrier/light, by the fence that the kernel runs here.
         std::sync::atomic::compiler_fence(Ordering::SeqCst);
         return;
     }
+    // SeqCst: pairs with: barrier/light.
     fence(Ordering::SeqCst);
 }
 
@@ -101,6 +106,7 @@ pub fn light() {
 pub fn heavy() {
     #[cfg(not(loom))]
     mode::heavy();
+    // SeqCst: pairs with: barrier/light.
     #[cfg(loom)]
     fence(Ordering::SeqCst);
 }
@@ -109,6 +115,7 @@ pub fn heavy() {
 pub fn heavy_within() {
     #[cfg(not(loom))]
     mode::heavy_within();
+    // SeqCst: pairs with: barrier/light.
     #[cfg(loom)]
     fence(Ordering::SeqCst);
 }

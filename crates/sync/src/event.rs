@@ -43,11 +43,13 @@ impl Event {
     }
 
     pub(crate) fn done(&self) {
+        // Pairs with: event/notify. Who sees it late wakes nobody, in vain.
         self.sleepers.fetch_sub(1, Ordering::SeqCst);
     }
 
     /// True if somebody sleeps or is about to.
     pub fn has_sleepers(&self) -> bool {
+        // Pairs with: event/notify. What was fenced before is seen by whoever announces itself after this.
         self.sleepers.load(Ordering::SeqCst) != 0
     }
 
@@ -64,6 +66,7 @@ impl Event {
     fn notify_some(&self, count: u32) {
         // Pairs with: event/notify. What the waiter looks for was stored before; the addition orders it before the load.
         self.count.fetch_add(1, Ordering::SeqCst);
+        // Pairs with: event/notify. Whoever announces itself after this finds the count changed, or what it looks for.
         if self.sleepers.load(Ordering::SeqCst) != 0 {
             futex::wake(&self.count, count);
         }

@@ -130,6 +130,7 @@ mod model {
 #[cfg(loom)]
 pub fn sleep(word: &AtomicU32, expected: u32, _timeout: Option<Duration>) {
     let guard = model::LOCK.lock().unwrap();
+    // Pairs with: event/notify, as the kernel's look does.
     if word.load(crate::atomic::Ordering::SeqCst) == expected {
         drop(model::CHANGED.wait(guard).unwrap());
     }

@@ -13,6 +13,8 @@ pub mod atomic;
 pub mod barrier;
 mod biased;
 mod cell;
+pub mod control_groups;
+mod cores;
 mod crowd;
 mod deadline;
 mod error;
@@ -35,9 +37,10 @@ mod wait;
 
 pub use about::{About, FACTS, Goal};
 pub use biased::{Biased, Inside};
+pub use cores::{core_mask, current_core, usable_cores};
 #[cfg(loom)]
 pub use crowd::Calm;
-pub use crowd::{Alone, Crowd, core_mask, cores_in_quota, current_core};
+pub use crowd::{Alone, Crowd};
 pub use deadline::{Deadline, FOREVER, now_ns};
 pub use error::{Error, ErrorKind, Result, Scope};
 pub use event::Event;

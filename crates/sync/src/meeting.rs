@@ -44,7 +44,7 @@ impl<'a, F: Fn(usize, u64) -> &'a AtomicU64> Meeting<'a, F> {
                 return;
             }
         }
-        // Release: pairs with: meeting/flag.
+        // Release: pairs with: meeting/flag. Before the fence of `wake`: pairs with: meeting/wake.
         (self.flag)(self.own, phase).store(phase, Ordering::Release);
         // Light: pairs with: wait/sleep.
         barrier::light();
@@ -55,7 +55,7 @@ impl<'a, F: Fn(usize, u64) -> &'a AtomicU64> Meeting<'a, F> {
 
     #[cold]
     fn wake(&self, phase: u64) {
-        // Of two that arrive at the same time and see sleepers, at least one sees both flags.
+        // SeqCst: pairs with: meeting/wake. Of two that arrive at the same time and see sleepers, at least one sees both flags.
         fence(Ordering::SeqCst);
         if self.is_complete(phase, &mut 0) {
             self.changed.notify();

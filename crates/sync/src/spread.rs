@@ -8,7 +8,7 @@
 use std::cell::Cell;
 use std::time::Duration;
 
-use crate::crowd::{core_mask, current_core, has_core, move_to_core};
+use crate::cores::{core_mask, current_core, has_core, move_to_core};
 use crate::deadline::now_ns;
 
 /// Looks in a row that find too many on one core before somebody moves: a thread may be on its way already.

@@ -126,6 +126,7 @@ impl Canceller {
 
 /// Takes a cancellation of this thread, if there is one: it counts for one wait only.
 pub(crate) fn take_cancellation() -> bool {
+    // Pairs with: thread/cancel. Whoever goes to sleep is in bed before it looks here.
     RECORD
         .try_with(|record| record.cancelled.load(Ordering::Relaxed) && record.cancelled.swap(false, Ordering::SeqCst))
         .unwrap_or(false)

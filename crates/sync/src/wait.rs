@@ -18,7 +18,8 @@ use std::time::Duration;
 
 use crate::about::About;
 use crate::atomic::Ordering;
-use crate::crowd::{Crowd, Noted, current_core, is_crowded};
+use crate::cores::current_core;
+use crate::crowd::{Crowd, Noted, is_crowded};
 use crate::deadline::{Deadline, now_ns};
 use crate::error::{Error, ErrorKind};
 use crate::event::Event;

@@ -1,24 +1,11 @@
 //! `kill -9`: what the others are told, what they keep, and what is free again.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use deck_testkit::{Chance, Failure, Job, Process, SOON};
+use deck_testkit::expect::{A_MOMENT, LIVENESS};
+use deck_testkit::{Chance, Job, Process, SOON};
 
-const PROGRAM: &str = env!("CARGO_BIN_EXE_deck-faults-node");
-/// Every wait that needs a dead node ends within this.
-const LIVENESS: Duration = Duration::from_secs(1);
-/// Long enough to see that nothing more comes.
-const A_MOMENT: Duration = Duration::from_millis(50);
-
-#[track_caller]
-fn expect_lost(failure: &Failure, victim: &Process) {
-    assert_eq!((failure.kind.as_str(), failure.peer), ("PeerLost", Some(victim.number())), "{failure}");
-}
-
-#[track_caller]
-fn expect_timeout(result: Result<impl std::fmt::Debug, Failure>) {
-    assert_eq!(result.unwrap_err().kind, "Timeout");
-}
+const PROGRAM: &str = deck_testkit::node_program!();
 
 /// Reads the end of a waiting lane and checks that it tells the death of `victim` in time.
 #[track_caller]
@@ -26,7 +13,7 @@ fn expect_told(waiting: &Process, lane: &str, victim: &Process, killed: Instant)
     let (_, end) = waiting.posted(lane);
     let took = killed.elapsed();
     println!("{}, {lane}: told {took:?} after the kill", waiting.number());
-    expect_lost(&end.expect("it lives").failure(), victim);
+    end.expect("it lives").failure().expect("PeerLost", victim);
     assert!(took < LIVENESS, "{lane}: {took:?}");
 }
 
@@ -50,8 +37,8 @@ fn every_wait_that_needs_a_killed_owner_ends_in_time_with_its_name() {
     expect_told(&cloner, "clone", &owner, killed);
     expect_told(&retriever, "retrieve", &owner, killed);
 
-    expect_lost(&poster.try_post("full", 3, 1, 100, SOON).1.unwrap_err(), &owner);
-    expect_timeout(retriever.retrieve("mine", A_MOMENT));
+    poster.try_post("full", 3, 1, 100, SOON).1.unwrap_err().expect("PeerLost", &owner);
+    retriever.retrieve("mine", A_MOMENT).unwrap_err().expect_timeout();
     for node in [&poster, &cloner, &retriever] {
         assert_eq!(node.state(owner.number()), "Lost");
     }
@@ -80,7 +67,7 @@ fn a_loss_is_told_while_another_node_keeps_the_mail_box_busy() {
     const BACKLOG: usize = 28;
     busy.post("box", 8, BACKLOG as u64, 48);
     let told = (0..BACKLOG).find_map(|_| owner.retrieve("box", SOON).err());
-    expect_lost(&told.expect("the loss comes before the last of the backlog"), &victim);
+    told.expect("the loss comes before the last of the backlog").expect("PeerLost", &victim);
     drop((owner, busy, victim));
     job.end();
 }
@@ -123,12 +110,12 @@ fn all_that_a_killed_poster_had_posted_arrives_and_then_each_mail_box_tells_its_
                         from_survivor += 1;
                     }
                     Err(failure) => {
-                        expect_lost(&failure, &victim);
+                        failure.expect("PeerLost", &victim);
                         assert!(!std::mem::replace(&mut is_told, true), "told twice");
                     }
                 }
             }
-            expect_timeout(receiver.retrieve(name, A_MOMENT));
+            receiver.retrieve(name, A_MOMENT).unwrap_err().expect_timeout();
             // What was read of the first before the kill was posted as well.
             let (acknowledged, _) = victim.posted(name);
             assert!(from_victim >= acknowledged, "{from_victim} of {acknowledged} arrived at {name}");
@@ -150,7 +137,7 @@ fn the_names_of_a_killed_node_can_be_claimed_as_soon_as_its_death_is_known() {
     let killed = owner.kill();
     for name in ["a", "b", "c"] {
         while let Err(failure) = next.ask(&format!("mailbox {name}")).result {
-            assert_eq!((failure.kind.as_str(), failure.peer), ("Exists", Some(owner.number())));
+            failure.expect("Exists", &owner);
             assert!(killed.elapsed() < LIVENESS, "{failure}");
         }
     }
@@ -179,7 +166,7 @@ fn a_node_that_leaves_in_order_is_no_loss() {
     for number in 10..20 {
         assert_eq!(owner.retrieve("box", SOON).unwrap().number, number);
     }
-    expect_timeout(owner.retrieve("box", A_MOMENT));
+    owner.retrieve("box", A_MOMENT).unwrap_err().expect_timeout();
     assert_eq!(owner.try_post("leavers", 0, 1, 10, SOON).1.unwrap_err().kind, "Closed");
     assert_eq!(owner.state(leaver.number()), "Left");
     drop((owner, leaver));
@@ -227,7 +214,7 @@ fn a_message_that_was_posted_on_survives_the_death_of_every_node_that_it_came_fr
         let message = last.hold("second", SOON).unwrap();
         assert_eq!((message.sender, message.maker, message.number), (middle.number(), maker.number(), number));
     }
-    expect_lost(&last.hold("second", SOON).unwrap_err(), &middle);
+    last.hold("second", SOON).unwrap_err().expect("PeerLost", &middle);
     assert_eq!(last.done("check"), "30");
     // Posting to the dead has taken nothing that is still needed.
     maker.mailbox("elsewhere");
@@ -241,7 +228,7 @@ fn a_message_that_was_posted_on_survives_the_death_of_every_node_that_it_came_fr
     for number in 0..20 {
         assert_eq!(last.hold("second", SOON).unwrap().number, number);
     }
-    expect_lost(&last.hold("second", SOON).unwrap_err(), &maker);
+    last.hold("second", SOON).unwrap_err().expect("PeerLost", &maker);
     assert_eq!(last.done("check"), "50");
     last.done("release");
     drop((maker, middle, last));

@@ -2,18 +2,12 @@
 
 use std::time::Duration;
 
-use deck_testkit::{Failure, Job, Process, SOON};
+use deck_testkit::expect::A_MOMENT;
+use deck_testkit::{Job, SOON};
 
-const PROGRAM: &str = env!("CARGO_BIN_EXE_deck-faults-node");
-const A_MOMENT: Duration = Duration::from_millis(50);
+const PROGRAM: &str = deck_testkit::node_program!();
 /// Longer than it takes to call a silent node frozen.
 const LONG_ENOUGH: Duration = Duration::from_millis(700);
-
-#[track_caller]
-fn expect_frozen(failure: &Failure, victim: &Process) {
-    assert_eq!((failure.kind.as_str(), failure.peer), ("Timeout", Some(victim.number())), "{failure}");
-    assert!(failure.text.contains("frozen"), "{failure}");
-}
 
 #[test]
 fn posts_to_a_frozen_node_go_on_while_there_is_room_and_then_time_out_and_say_why() {
@@ -27,7 +21,7 @@ fn posts_to_a_frozen_node_go_on_while_there_is_room_and_then_time_out_and_say_wh
     poster.post("box", 3, 3, 100_000);
     let (posted, end) = poster.try_post("box", 6, 1, 100_000, LONG_ENOUGH);
     assert_eq!(posted, 0);
-    expect_frozen(&end.unwrap_err(), &owner);
+    end.unwrap_err().expect_frozen(&owner);
     assert_eq!(poster.state(owner.number()), "Frozen");
 
     poster.tell_and_see_waiting("box", "post box 6 22 100000 20000");
@@ -36,7 +30,7 @@ fn posts_to_a_frozen_node_go_on_while_there_is_room_and_then_time_out_and_say_wh
         let message = owner.retrieve("box", SOON).unwrap();
         assert_eq!((message.number, message.sender), (number, poster.number()));
     }
-    assert_eq!(owner.retrieve("box", A_MOMENT).unwrap_err().kind, "Timeout");
+    owner.retrieve("box", A_MOMENT).unwrap_err().expect_timeout();
     assert_eq!(poster.posted("box").0, 22);
     // The first answer after it went on may still be under way.
     while poster.state(owner.number()) != "Live" {}
@@ -58,7 +52,7 @@ fn a_frozen_poster_is_no_loss_and_what_it_had_posted_arrives() {
         assert_eq!(owner.retrieve("box", SOON).unwrap().number, number);
     }
     // Longer than the liveness bound: if it were taken for dead, this would tell.
-    assert_eq!(owner.retrieve("box", Duration::from_millis(1500)).unwrap_err().kind, "Timeout");
+    owner.retrieve("box", Duration::from_millis(1500)).unwrap_err().expect_timeout();
     assert_eq!(owner.state(poster.number()), "Frozen");
     other.post("box", 0, 1, 10_000);
     assert_eq!(owner.retrieve("box", SOON).unwrap().sender, other.number());
@@ -77,7 +71,7 @@ fn a_clone_of_a_frozen_nodes_mail_box_times_out_and_says_why() {
     let [owner, cloner] = job.nodes();
     owner.mailbox("box");
     owner.stop();
-    expect_frozen(&cloner.ask(&format!("clone box {}", LONG_ENOUGH.as_millis())).failure(), &owner);
+    cloner.ask(&format!("clone box {}", LONG_ENOUGH.as_millis())).failure().expect_frozen(&owner);
     owner.go_on();
     cloner.clone_mailbox("box");
     cloner.post("box", 0, 1, 100);
@@ -96,7 +90,7 @@ fn a_clone_that_timed_out_leaves_no_second_ring_behind() {
     cloner.clone_mailbox("met");
     owner.stop();
     for _ in 0..3 {
-        assert_eq!(cloner.ask("clone box 50").failure().kind, "Timeout");
+        cloner.ask("clone box 50").failure().expect_timeout();
     }
     owner.go_on();
     cloner.clone_mailbox("box");
@@ -115,8 +109,8 @@ fn a_segment_that_only_a_frozen_node_has_times_out_and_says_why() {
     let [home, opener] = job.nodes();
     home.done("segment-create s 5000 -1");
     home.stop();
-    expect_frozen(&opener.ask(&format!("segment-open s {}", LONG_ENOUGH.as_millis())).failure(), &home);
-    assert_eq!(opener.ask("segment-open s 0").failure().kind, "Timeout");
+    opener.ask(&format!("segment-open s {}", LONG_ENOUGH.as_millis())).failure().expect_frozen(&home);
+    opener.ask("segment-open s 0").failure().expect_timeout();
     home.go_on();
     assert_eq!(opener.done("segment-open s 20000"), format!("5000 {}", home.number().0));
     drop((home, opener));
@@ -134,7 +128,7 @@ fn a_node_that_dies_while_it_is_frozen_is_lost_like_any_other() {
     poster.tell_and_see_waiting("box", "post box 2 1 100 20000");
     owner.kill();
     let failure = poster.answer("box").expect("it lives").failure();
-    assert_eq!((failure.kind.as_str(), failure.peer), ("PeerLost", Some(owner.number())));
+    failure.expect("PeerLost", &owner);
     drop((owner, poster));
     job.end();
 }
@@ -151,7 +145,7 @@ fn a_frozen_node_is_not_taken_for_dead_when_the_node_that_listens_dies() {
     first.kill();
     // Others come and go while it stands still.
     let third = job.node();
-    assert_eq!(third.ask("clone nothing 1500").failure().kind, "Timeout");
+    third.ask("clone nothing 1500").failure().expect_timeout();
     assert_eq!(second.state(frozen.number()), "Frozen");
     second.post("box", 0, 3, 100_000);
     frozen.go_on();

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use deck_testkit::{Failure, Job, Process, SOON, join_group};
 
-const PROGRAM: &str = env!("CARGO_BIN_EXE_deck-faults-node");
+const PROGRAM: &str = deck_testkit::node_program!();
 
 #[track_caller]
 fn expect_lost(failure: &Failure, victim: &Process) {
-    assert_eq!((failure.kind.as_str(), failure.peer), ("PeerLost", Some(victim.number())), "{failure}");
+    failure.expect("PeerLost", victim);
     assert!(failure.text.contains("died"), "{failure}");
 }
 
@@ -52,7 +52,7 @@ fn a_member_that_is_absent_at_the_deadline_is_named_to_every_other() {
     }
     for member in [one, other] {
         let failure = member.answer("g").unwrap().result.unwrap_err();
-        assert_eq!((failure.kind.as_str(), failure.peer), ("Timeout", Some(absent.number())), "{failure}");
+        failure.expect("Timeout", absent);
         assert!(failure.text.contains(&format!("index 1 ({}) is absent", absent.number())), "{failure}");
     }
     // Called again, by all now, it goes on.
@@ -85,7 +85,7 @@ fn a_member_that_is_stopped_while_pieces_flow_is_named_to_every_other() {
     stopped.stop();
     for member in [one, other] {
         let failure = member.answer("g").unwrap().result.unwrap_err();
-        assert_eq!((failure.kind.as_str(), failure.peer), ("Timeout", Some(stopped.number())), "{failure}");
+        failure.expect("Timeout", stopped);
         assert!(failure.text.contains("index 1"), "{failure}");
         assert!(!failure.text.contains("index 0") && !failure.text.contains("index 2"), "{failure}");
     }
@@ -136,7 +136,7 @@ fn whom_members_that_are_ahead_wait_for_in_the_end_is_named_to_every_other() {
         }
         for member in [one, three, four] {
             let failure = member.answer("g").unwrap().result.unwrap_err();
-            assert_eq!((failure.kind.as_str(), failure.peer), ("Timeout", Some(stopped.number())), "{kind}: {failure}");
+            failure.expect("Timeout", stopped);
             assert!(failure.text.contains("index 1 (node 1, frozen) is absent"), "{kind}: {failure}");
         }
         stopped.go_on();
@@ -159,8 +159,7 @@ fn a_stopped_member_is_called_frozen_and_loses_nothing() {
     let [one, stopped] = &members;
     stopped.stop();
     let failure = one.ask_in("g", "collective g allreduce 3 1 800").result.unwrap_err();
-    assert_eq!((failure.kind.as_str(), failure.peer), ("Timeout", Some(stopped.number())), "{failure}");
-    assert!(failure.text.contains("frozen"), "{failure}");
+    failure.expect_frozen(stopped);
     stopped.go_on();
     one.tell("g", "collective g allreduce 3 1 20000");
     stopped.tell("g", "collective g allreduce 3 1 20000");
@@ -197,74 +196,60 @@ fn those_who_wait_are_told_of_a_death(join: fn(&[&Process]), call: &str) {
 mod at_points {
     use super::*;
 
-    #[test]
-    fn a_member_killed_anywhere_inside_a_call_is_named_to_all_others() {
-        for point in ["group/said", "group/arrived", "group/given", "group/taken"] {
-            for (time, kind, count) in [
-                (1, "barrier", 0),
-                (4, "allreduce", 2),
-                (5, "allreduce", 300_000),
-                (7, "bcast", 300_000),
-                (20, "allgather", 300_000),
-            ] {
-                // Only long ones of these kinds flow, and nothing is taken at a barrier.
-                let flows = matches!(kind, "bcast" | "allgather");
-                if (kind == "barrier" && point == "group/taken") || (!flows && point == "group/given") {
-                    continue;
-                }
-                let job = Job::launched(PROGRAM);
-                let [one, other] = job.nodes();
-                let victim = job.node_with(&[("DECK_POINT", &format!("{point}:{time}"))]);
-                join(&[&one, &victim, &other]);
-                for member in [&one, &victim, &other] {
-                    member.tell("g", &format!("collective g {kind} {count} 30 20000"));
-                }
-                for member in [&one, &other] {
-                    let failure = member.answer("g").unwrap().result.unwrap_err();
-                    expect_lost(&failure, &victim);
-                    assert!(failure.text.contains("index 1"), "{point}:{time} in {kind}: {failure}");
-                    // For good, and at once.
-                    expect_lost(&member.ask_in("g", "collective g barrier 0 1 20000").result.unwrap_err(), &victim);
-                }
-                for member in [&one, &other] {
-                    member.ask_in("g", "leave-group g").result.unwrap();
-                }
-                // The name is free for those who are left.
-                join(&[&one, &other]);
-                drop((one, other, victim));
-                job.end();
+    /// For each of some points and calls (the time that the victim comes by the point, the kind and its count): three members `join`
+    /// and make many of these calls, of which one is killed; the others are told of it, in the `next_call`, too, and form the group anew.
+    #[track_caller]
+    fn each_point(join: fn(&[&Process]), points: &[&str], calls: &[(u32, &str, u32)], rounds: u32, next_call: &str) {
+        let cases = points.iter().flat_map(|point| calls.iter().map(move |call| (*point, *call)));
+        // Only long ones of these kinds flow, and nothing is taken at a barrier.
+        let comes_by = |(point, (_, kind, _)): &(&str, (u32, &str, u32))| match *point {
+            "group/given" => matches!(*kind, "bcast" | "allgather"),
+            "group/taken" => *kind != "barrier",
+            _ => true,
+        };
+        for (point, (time, kind, count)) in cases.filter(comes_by) {
+            let job = Job::launched(PROGRAM);
+            let [one, other] = job.nodes();
+            let victim = job.node_with(&[("DECK_POINT", &format!("{point}:{time}"))]);
+            join(&[&one, &victim, &other]);
+            for member in [&one, &victim, &other] {
+                member.tell("g", &format!("collective g {kind} {count} {rounds} 20000"));
             }
+            for member in [&one, &other] {
+                let failure = member.answer("g").unwrap().result.unwrap_err();
+                expect_lost(&failure, &victim);
+                assert!(failure.text.contains("index 1"), "{point}:{time} in {kind}: {failure}");
+                // For good, and at once.
+                expect_lost(&member.ask_in("g", next_call).result.unwrap_err(), &victim);
+            }
+            for member in [&one, &other] {
+                member.ask_in("g", "leave-group g").result.unwrap();
+            }
+            // The name is free for those who are left.
+            join(&[&one, &other]);
+            drop((one, other, victim));
+            job.end();
         }
     }
 
     #[test]
+    fn a_member_killed_anywhere_inside_a_call_is_named_to_all_others() {
+        let points = ["group/said", "group/arrived", "group/given", "group/taken"];
+        let calls = [
+            (1, "barrier", 0),
+            (4, "allreduce", 2),
+            (5, "allreduce", 300_000),
+            (7, "bcast", 300_000),
+            (20, "allgather", 300_000),
+        ];
+        each_point(join, &points, &calls, 30, "collective g barrier 0 1 20000");
+    }
+
+    #[test]
     fn a_member_killed_anywhere_inside_a_call_is_named_to_all_others_that_are_ahead_or_behind() {
-        for point in ["group/said", "group/arrived", "group/taken"] {
-            for (time, kind, count) in
-                [(1, "bcast", 1), (8, "bcast", 500), (21, "reduce", 1), (30, "gather", 300), (40, "scatter", 2)]
-            {
-                let job = Job::launched(PROGRAM);
-                let [one, other] = job.nodes();
-                let victim = job.node_with(&[("DECK_POINT", &format!("{point}:{time}"))]);
-                join_own(&[&one, &victim, &other]);
-                for member in [&one, &victim, &other] {
-                    member.tell("g", &format!("collective g {kind} {count} 100 20000"));
-                }
-                for member in [&one, &other] {
-                    let failure = member.answer("g").unwrap().result.unwrap_err();
-                    expect_lost(&failure, &victim);
-                    assert!(failure.text.contains("index 1"), "{point}:{time} in {kind}: {failure}");
-                    // For good, and at once.
-                    expect_lost(&member.ask_in("g", "collective g bcast 1 1 20000").result.unwrap_err(), &victim);
-                }
-                for member in [&one, &other] {
-                    member.ask_in("g", "leave-group g").result.unwrap();
-                }
-                join_own(&[&one, &other]);
-                drop((one, other, victim));
-                job.end();
-            }
-        }
+        let points = ["group/said", "group/arrived", "group/taken"];
+        let calls = [(1, "bcast", 1), (8, "bcast", 500), (21, "reduce", 1), (30, "gather", 300), (40, "scatter", 2)];
+        each_point(join_own, &points, &calls, 100, "collective g bcast 1 1 20000");
     }
 
     /// The first member's window is full, and the other has given one piece more, when both have called again: the piece is not
@@ -278,7 +263,7 @@ mod at_points {
         join(&[&one, &other]);
         let in_place = |time: u128| format!("collective g allreduce-in-place 400000 1 {time}");
         let call = |member: &Process, time: u128| member.tell("g", &in_place(time));
-        let times_out = |member: &Process| assert_eq!(member.answer("g").unwrap().result.unwrap_err().kind, "Timeout");
+        let times_out = |member: &Process| member.answer("g").unwrap().result.unwrap_err().expect_timeout();
         // The other one comes first and fills its window: so the first takes before it gives again.
         other.tell_and_see_waiting("g", &in_place(2000));
         call(&one, 1000);
@@ -326,11 +311,7 @@ mod at_points {
                             Ok(_) => one.ask_in("g", "collective g barrier 0 1 20000").result.unwrap_err(),
                             Err(failure) => failure,
                         };
-                        assert_eq!(
-                            (failure.kind.as_str(), failure.peer),
-                            ("PeerLost", Some(victim.number())),
-                            "{failure}"
-                        );
+                        failure.expect("PeerLost", &victim);
                     }
                     drop(next);
                 }

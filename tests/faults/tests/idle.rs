@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use deck_testkit::{Job, SOON};
 
-const PROGRAM: &str = env!("CARGO_BIN_EXE_deck-faults-node");
+const PROGRAM: &str = deck_testkit::node_program!();
 
 #[test]
 fn a_node_that_waits_for_seconds_uses_next_to_no_processor_time() {
@@ -17,7 +17,7 @@ fn a_node_that_waits_for_seconds_uses_next_to_no_processor_time() {
         assert_eq!(idle.retrieve("box", SOON).unwrap().number, number);
     }
     let before = idle.processor_time();
-    assert_eq!(idle.retrieve("box", Duration::from_secs(3)).unwrap_err().kind, "Timeout");
+    idle.retrieve("box", Duration::from_secs(3)).unwrap_err().expect_timeout();
     let used = idle.processor_time() - before;
     println!("3 s in a retrieve cost {used:?} of processor time");
     // The aim is 5 ms; a bound that a busy machine cannot break by accident.
@@ -32,9 +32,9 @@ fn a_node_that_waits_for_what_others_hold_uses_next_to_no_processor_time() {
     let [first, holder, idle] = job.nodes();
     holder.done("lock m 0");
     // What has to be told once is told.
-    assert_eq!(idle.ask("lock m 100").failure().kind, "Timeout");
+    idle.ask("lock m 100").failure().expect_timeout();
     let before = idle.processor_time();
-    assert_eq!(idle.ask("lock m 3000").failure().kind, "Timeout");
+    idle.ask("lock m 3000").failure().expect_timeout();
     let used = idle.processor_time() - before;
     println!("3 s in a wait for a mutex cost {used:?} of processor time");
     assert!(used < Duration::from_millis(100), "{used:?}");

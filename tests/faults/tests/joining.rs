@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use deck_testkit::{Chance, Job, Process, SOON};
+use deck_testkit::{Chance, Job, Process, SOON, storm};
 
-const PROGRAM: &str = env!("CARGO_BIN_EXE_deck-faults-node");
+const PROGRAM: &str = deck_testkit::node_program!();
 
 /// Posts a message from one node to the other under a fresh name.
 #[track_caller]
@@ -69,9 +69,7 @@ fn a_job_never_splits_when_the_node_that_listens_dies_while_others_join() {
     let mut chance = Chance::new(job.seed());
     let mut nodes: Vec<Process> = job.nodes::<3>().into();
     let mut highest = 2;
-    // DECK_STORM asks for more, as for the storm.
-    let rounds = std::env::var("DECK_STORM").ok().and_then(|kills| kills.parse().ok()).unwrap_or(20);
-    for _ in 0..rounds {
+    for _ in 0..storm::rounds(20) {
         let mut joining = job.start(&[], &[]);
         let pause = Duration::from_micros(chance.below(4000) as u64);
         std::thread::park_timeout(pause);
@@ -168,7 +166,7 @@ fn a_node_that_takes_over_with_too_few_descriptors_is_not_dead_nor_are_those_who
     first.kill();
     // Longer than it takes stock.
     for _ in 0..2 {
-        assert_eq!(others[0].ask("clone nothing 800").failure().kind, "Timeout");
+        others[0].ask("clone nothing 800").failure().expect_timeout();
     }
     let states =
         |from: &Process, of: &[Process]| -> Vec<String> { of.iter().map(|other| from.state(other.number())).collect() };
@@ -267,7 +265,7 @@ fn nodes_that_had_asked_a_dead_node_to_take_over_are_not_taken_for_dead() {
         second.stop();
         first.kill();
         for node in [&third, &fourth] {
-            assert_eq!(node.ask("clone nothing 300").failure().kind, "Timeout");
+            node.ask("clone nothing 300").failure().expect_timeout();
         }
         second.kill();
         let joiner = job.node();

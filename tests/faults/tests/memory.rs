@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use deck_testkit::{Job, MemoryGroup, Process, SOON, join_group};
 
-const PROGRAM: &str = env!("CARGO_BIN_EXE_deck-faults-node");
+const PROGRAM: &str = deck_testkit::node_program!();
 
 /// Has a node post to itself without retrieving until memory is out, and then shows that it goes on.
 #[track_caller]

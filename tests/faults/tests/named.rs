@@ -1,17 +1,11 @@
 //! Nodes that are killed or stopped with shared segments, mutexes, condition variables, barriers and counters in their hands.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use deck_testkit::{Answer, Chance, Failure, Job, Process};
+use deck_testkit::expect::LIVENESS;
+use deck_testkit::{Answer, Chance, Job, Process};
 
-const PROGRAM: &str = env!("CARGO_BIN_EXE_deck-faults-node");
-/// Every wait that needs a dead node ends within this.
-const LIVENESS: Duration = Duration::from_secs(1);
-
-#[track_caller]
-fn expect(kind: &str, failure: &Failure, victim: &Process) {
-    assert_eq!((failure.kind.as_str(), failure.peer), (kind, Some(victim.number())), "{failure}");
-}
+const PROGRAM: &str = deck_testkit::node_program!();
 
 /// The end of a wait that was under way when `victim` was killed.
 #[track_caller]
@@ -30,10 +24,10 @@ fn a_killed_holder_loses_its_mutex_to_the_one_that_waits_who_is_told() {
         let [holder, waiter, other] = job.nodes();
         holder.done("lock m 0");
         let refused = waiter.ask("lock m 30").failure();
-        expect("Timeout", &refused, &holder);
+        refused.expect("Timeout", &holder);
         waiter.tell_and_see_waiting("wait", "lock m 20000");
         let killed = holder.kill();
-        expect("OwnerDied", &told(&waiter, "wait", killed).failure(), &holder);
+        told(&waiter, "wait", killed).failure().expect("OwnerDied", &holder);
         waiter.ask_in("wait", "unlock m").words();
         // Told once.
         other.done("lock m 20000");
@@ -60,7 +54,7 @@ fn a_death_is_noticed_while_the_node_that_all_joined_through_is_stopped() {
     first.stop();
     let killed = victim.kill();
     for (lane, kind) in [("lock", "OwnerDied"), ("barrier", "PeerLost"), ("count", "PeerLost")] {
-        expect(kind, &told(&waiter, lane, killed).failure(), &victim);
+        told(&waiter, lane, killed).failure().expect(kind, &victim);
     }
     waiter.done("segment-create s 10 -1");
     first.go_on();
@@ -79,7 +73,7 @@ fn nobody_waits_to_meet_a_node_that_has_died_unnoticed() {
     victim.kill_and_wait();
     opens.tell_and_see_waiting("open", "segment-open s 20000");
     clones.tell_and_see_waiting("clone", "clone box 20000");
-    expect("PeerLost", &clones.answer("clone").unwrap().failure(), &victim);
+    clones.answer("clone").unwrap().failure().expect("PeerLost", &victim);
     while let Err(failure) = opens.ask("segment-create s 10 -1").result {
         assert_eq!(failure.kind, "Exists", "{failure}");
     }
@@ -105,7 +99,7 @@ fn one_that_has_died_unnoticed_holds_up_nobody_who_tries() {
     while refused.kind == "Timeout" {
         refused = tries.ask("lock m 0").failure();
     }
-    expect("OwnerDied", &refused, &victim);
+    refused.expect("OwnerDied", &victim);
     first.go_on();
     // The one that slept through it lets others in as before.
     let next = job.node();
@@ -121,8 +115,7 @@ fn a_stopped_holder_keeps_its_mutex_and_the_others_are_told_that_it_is_frozen() 
     holder.done("lock m 0");
     holder.stop();
     let refused = waiter.ask("lock m 30").failure();
-    expect("Timeout", &refused, &holder);
-    assert!(refused.text.contains("frozen"), "{refused}");
+    refused.expect_frozen(&holder);
     waiter.tell_and_see_waiting("wait", "lock m 20000");
     holder.go_on();
     holder.done("unlock m");
@@ -182,7 +175,7 @@ fn a_node_killed_while_it_locks_or_unlocks_leaves_the_mutex_to_the_next() {
             }
             let end = waiter.answer("wait").unwrap();
             if is_told {
-                expect("OwnerDied", &end.failure(), &victim);
+                end.failure().expect("OwnerDied", &victim);
             } else {
                 end.words();
             }
@@ -245,13 +238,13 @@ fn a_death_breaks_a_barrier_and_is_told_to_all_now_and_later() {
         victim.tell_and_see_waiting("wait", "barrier b 3 20000");
         waiter.tell_and_see_waiting("wait", "barrier b 3 20000");
         let killed = victim.kill();
-        expect("PeerLost", &told(&waiter, "wait", killed).failure(), &victim);
-        expect("PeerLost", &other.ask("barrier b 3 20000").failure(), &victim);
+        told(&waiter, "wait", killed).failure().expect("PeerLost", &victim);
+        other.ask("barrier b 3 20000").failure().expect("PeerLost", &victim);
         // Also when its seat has been given to another node.
         victim.wait();
         let next = job.node();
         for node in [&next, &waiter] {
-            expect("PeerLost", &node.ask("barrier b 3 20000").failure(), &victim);
+            node.ask("barrier b 3 20000").failure().expect("PeerLost", &victim);
         }
         waiter.tell("wait", "barrier survivors 2 20000");
         other.done("barrier survivors 2 20000");
@@ -273,8 +266,8 @@ fn a_barrier_does_not_open_one_short_when_a_node_leaves_and_ends_with_a_thread_i
     assert!(victim.answer("wait").is_none(), "it goes by the point");
     victim.wait();
     waiter.tell("wait", "barrier b 3 20000");
-    expect("PeerLost", &other.ask("barrier b 3 20000").failure(), &victim);
-    expect("PeerLost", &waiter.answer("wait").unwrap().failure(), &victim);
+    other.ask("barrier b 3 20000").failure().expect("PeerLost", &victim);
+    waiter.answer("wait").unwrap().failure().expect("PeerLost", &victim);
     drop((waiter, other, victim));
     job.end();
 }
@@ -288,11 +281,11 @@ fn a_death_ends_the_waits_for_a_counter_once() {
     assert_eq!(other.done("add n 0"), "1");
     waiter.tell_and_see_waiting("wait", "wait-for n 2 20000");
     let killed = victim.kill();
-    expect("PeerLost", &told(&waiter, "wait", killed).failure(), &victim);
+    told(&waiter, "wait", killed).failure().expect("PeerLost", &victim);
     waiter.tell_and_see_waiting("wait", "wait-for n 2 20000");
-    expect("PeerLost", &other.ask("wait-for n 2 20000").failure(), &victim);
+    other.ask("wait-for n 2 20000").failure().expect("PeerLost", &victim);
     let missing = other.ask("wait-for n 2 20").failure();
-    assert_eq!(missing.kind, "Timeout", "{missing}");
+    missing.expect_timeout();
     assert_eq!(other.done("add n 1"), "2");
     assert_eq!(waiter.answer("wait").unwrap().words(), "2");
     drop((victim, waiter, other));
@@ -313,7 +306,7 @@ fn of_two_deaths_at_once_both_are_told() {
     dead.sort();
     assert_eq!(dead, [Some(one.number()), Some(two.number())]);
     let missing = waiter.ask("wait-for n 1 20").failure();
-    assert_eq!(missing.kind, "Timeout", "{missing}");
+    missing.expect_timeout();
     drop((one, two, waiter));
     job.end();
 }
@@ -358,7 +351,7 @@ fn a_node_killed_while_it_creates_or_opens_a_segment_leaves_the_name_free() {
         assert!(victim.answer("main").is_none(), "it goes by {point}");
         victim.wait();
         while let Err(failure) = home.ask("segment-create s 10 1").result {
-            expect("Exists", &failure, &victim);
+            failure.expect("Exists", &victim);
         }
         assert_eq!(other.answer("open").unwrap().words(), "10 1");
         drop((home, other, victim));
@@ -386,7 +379,7 @@ fn a_home_killed_while_it_makes_a_segment_ends_the_creation_with_its_name() {
     let [creator] = job.nodes();
     let home = job.node_with(&[("DECK_POINT", "segment/making")]);
     let failure = creator.ask(&format!("segment-create s 100000 {}", home.number().0)).failure();
-    expect("PeerLost", &failure, &home);
+    failure.expect("PeerLost", &home);
     creator.done("segment-create s 100000 -1");
     drop((creator, home));
     job.end();

@@ -5,17 +5,12 @@
 
 use std::time::Duration;
 
-use deck_testkit::{Failure, Job, Process, SOON};
+use deck_testkit::expect::A_MOMENT;
+use deck_testkit::{Job, SOON};
 
-const PROGRAM: &str = env!("CARGO_BIN_EXE_deck-faults-node");
-const A_MOMENT: Duration = Duration::from_millis(50);
+const PROGRAM: &str = deck_testkit::node_program!();
 /// A message of each protocol.
 const SIZES: [usize; 3] = [40, 1000, 100_000];
-
-#[track_caller]
-fn expect_lost(failure: &Failure, victim: &Process) {
-    assert_eq!((failure.kind.as_str(), failure.peer), ("PeerLost", Some(victim.number())), "{failure}");
-}
 
 #[test]
 fn a_poster_killed_anywhere_inside_a_post_loses_at_most_that_message() {
@@ -51,12 +46,12 @@ fn a_poster_killed_anywhere_inside_a_post_loses_at_most_that_message() {
                             from_survivor += 1;
                         }
                         Err(failure) => {
-                            expect_lost(&failure, &victim);
+                            failure.expect("PeerLost", &victim);
                             is_told = true;
                         }
                     }
                 }
-                assert_eq!(owner.retrieve("box", A_MOMENT).unwrap_err().kind, "Timeout");
+                owner.retrieve("box", A_MOMENT).unwrap_err().expect_timeout();
                 assert!(
                     (acknowledged..=acknowledged + 1).contains(&from_victim),
                     "{point}:{time}, {size} bytes: {acknowledged} posted, {from_victim} arrived"
@@ -96,7 +91,7 @@ fn a_poster_stopped_anywhere_inside_a_post_loses_nothing_and_holds_up_nobody_els
                     assert_eq!((message.sender, message.number), (victim.number(), from_victim));
                     from_victim += 1;
                 }
-                Err(failure) => assert_eq!(failure.kind, "Timeout"),
+                Err(failure) => failure.expect_timeout(),
             }
         }
         drop((owner, survivor, victim));
@@ -129,7 +124,7 @@ fn a_retriever_killed_between_its_hold_and_the_credit_gives_every_buffer_back() 
             assert!(victim.answer("main").is_none(), "it goes by {point}");
             victim.wait();
             let (_, end) = poster.try_post(&name, 20, 100_000, 10, SOON);
-            expect_lost(&end.unwrap_err(), &victim);
+            end.unwrap_err().expect("PeerLost", &victim);
             poster.post("other", 20 * round, 20, size);
             for number in 0..20 {
                 assert_eq!(other.retrieve("other", SOON).unwrap().number, 20 * round + number);
@@ -183,7 +178,7 @@ fn an_owner_killed_before_it_grants_a_ring_ends_the_clone_with_its_name() {
     let owner = job.node_with(&[("DECK_POINT", "clone/granting")]);
     owner.mailbox("box");
     let failure = cloner.ask("clone box 20000").failure();
-    expect_lost(&failure, &owner);
+    failure.expect("PeerLost", &owner);
     drop((cloner, owner));
     job.end();
 }
@@ -198,7 +193,7 @@ fn a_node_killed_while_it_enters_a_name_leaves_the_name_free() {
         assert!(victim.answer("main").is_none());
         victim.wait();
         while let Err(failure) = other.ask("mailbox box").result {
-            assert_eq!((failure.kind.as_str(), failure.peer), ("Exists", Some(victim.number())), "{failure}");
+            failure.expect("Exists", &victim);
         }
         let third = job.node();
         third.clone_mailbox("box");

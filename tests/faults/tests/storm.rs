@@ -6,21 +6,15 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use deck_testkit::{Chance, Job, NodeId, Process};
+use deck_testkit::expect::LIVENESS;
+use deck_testkit::{Chance, Job, NodeId, Process, storm};
 
-const PROGRAM: &str = env!("CARGO_BIN_EXE_deck-faults-node");
+const PROGRAM: &str = deck_testkit::node_program!();
 const PLACES: usize = 4;
 /// Kills in an ordinary run of the tests.
 const KILLS: usize = 25;
-/// A death is known to all within this.
-const LIVENESS: Duration = Duration::from_secs(1);
 /// What must happen at all must happen within this.
 const SOON_MS: u64 = 10_000;
-
-fn kills() -> usize {
-    let Ok(text) = std::env::var("DECK_STORM") else { return KILLS };
-    text.parse().unwrap_or_else(|_| panic!("DECK_STORM={text} is no number of kills"))
-}
 
 /// Four nodes, by the place at which they sit.
 struct Storm {
@@ -157,7 +151,7 @@ impl Storm {
 }
 
 fn storm(job: Job) {
-    let kills = kills();
+    let kills = storm::rounds(KILLS);
     let mut storm = Storm::start(job.with_limit(Duration::from_secs(60 + kills as u64)));
     let began = Instant::now();
     let mut told = Instant::now();

@@ -29,7 +29,7 @@ struct OpenProgram(PathBuf);
 impl OpenProgram {
     fn new(test: &str) -> OpenProgram {
         let copy = std::env::temp_dir().join(format!("deck-users-{test}-{}", std::process::id()));
-        fs::copy(env!("CARGO_BIN_EXE_deck-faults-node"), &copy).expect("the temporary folder can be written");
+        fs::copy(deck_testkit::node_program!(), &copy).expect("the temporary folder can be written");
         OpenProgram(copy)
     }
 

@@ -9,7 +9,7 @@ use std::time::Instant;
 use deck_testkit::{Job, SOON, join_group, products};
 use serde_json::{Value, json};
 
-const PROGRAM: &str = env!("CARGO_BIN_EXE_deck-faults-node");
+const PROGRAM: &str = deck_testkit::node_program!();
 
 /// The `deck` command, built for the profile that this test runs in.
 fn deck() -> &'static Path {

@@ -76,6 +76,11 @@ fn every_ordering_has_its_partner() {
 }
 
 #[test]
+fn every_ordering_names_its_partner() {
+    expect_none(partners::without_label(&files()));
+}
+
+#[test]
 fn every_error_code_has_a_page() {
     expect_none(error_pages::pages(&tree::root(), ErrorKind::ALL.iter().map(|kind| kind.code())));
 }

@@ -12,6 +12,7 @@ mod calls;
 pub mod chance;
 pub mod content;
 mod exchange;
+pub mod expect;
 #[allow(unsafe_code)]
 mod fork;
 mod groups;
@@ -22,6 +23,7 @@ mod named;
 pub mod process;
 pub mod products;
 pub mod program;
+pub mod storm;
 mod watchdog;
 
 pub use answer::{Answer, Failure};

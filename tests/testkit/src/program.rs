@@ -24,7 +24,6 @@
 //! | `begin COMMAND ...` | a note, then the command |
 //! | | shared segments and what keeps order in them: see the `named` module |
 
-use deck_sync::locks::lock;
 use std::collections::HashMap;
 use std::io::{BufRead, Write};
 use std::process::ExitCode;
@@ -33,12 +32,21 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use deck_mudeck::{Error, Mailbox, MailboxClone, MailboxOptions, Message, Node, NodeId};
+use deck_sync::locks::lock;
 
 use crate::answer::{Answer, Failure};
 use crate::content::{self, Identity};
 use crate::exchange::Exchange;
 use crate::groups::Groups;
 use crate::named::Named;
+
+/// Where the program lies: Cargo tells the tests of its package.
+#[macro_export]
+macro_rules! node_program {
+    () => {
+        env!("CARGO_BIN_EXE_deck-faults-node")
+    };
+}
 
 /// A node under test.
 struct Program {

@@ -120,32 +120,10 @@ impl Choice {
             let bound = self.bound(&now);
             return (now, bound);
         }
-        let mut scale = 1.0;
-        let mut since = 0;
-        let (mut load, mut used, mut held) = (vec![0.0; rows], vec![0.0; nodes], vec![0.0; nodes]);
+        let (mut scale, mut since) = (1.0, 0);
+        let mut usage = Usage { load: vec![0.0; rows], slots: vec![0.0; nodes], bytes: vec![0.0; nodes] };
         for _ in 0..steps {
-            load.clone_from(&self.base);
-            used.fill(0.0);
-            held.fill(0.0);
-            let mut value = self.constant(&now);
-            for item in 0..self.items() {
-                let mut least = (f64::INFINITY, usize::MAX);
-                for option in self.options(item) {
-                    let cost = self.priced(&now, item, option);
-                    if cost < least.0 {
-                        least = (cost, option);
-                    }
-                }
-                if least.1 == usize::MAX {
-                    return (now, f64::INFINITY);
-                }
-                value += least.0;
-                self.adds_of(least.1).iter().for_each(|&(row, add)| load[row as usize] += add);
-                for &node in self.nodes_of(least.1) {
-                    used[node as usize] += 1.0;
-                    held[node as usize] += self.bytes[item] as f64;
-                }
-            }
+            let Some(value) = self.take_cheapest(&now, &mut usage) else { return (now, f64::INFINITY) };
             if value > best.1 + 1e-9 * value.abs() {
                 best = (now.clone(), value);
                 since = 0;
@@ -159,50 +137,80 @@ impl Choice {
                 }
             }
             let goal = if target.is_finite() { target } else { value.abs() * 1.05 + 1.0 };
-            let mean = load.iter().zip(&now.row).map(|(load, row)| load * row).sum::<f64>();
-            let over_slots = |node: usize, used: &[f64]| used[node] - self.slots[node] as f64;
-            let over_memory = |node: usize, held: &[f64]| held[node] - self.memory[node] as f64;
-            let byte_scale = |node: usize| if self.memory[node] > 0 { 1.0 / self.memory[node] as f64 } else { 0.0 };
-            let mut norm = 0.0;
-            if rows > 1 {
-                norm += load.iter().map(|load| (load - mean) * (load - mean)).sum::<f64>() / rows as f64;
-            }
-            for node in 0..nodes {
-                if self.slots[node] != UNLIMITED {
-                    norm += over_slots(node, &used).powi(2);
-                }
-                if self.memory[node] != UNLIMITED {
-                    norm += (over_memory(node, &held) * byte_scale(node)).powi(2);
-                }
-            }
+            let norm = self.norm(&now, &usage);
             if norm == 0.0 {
                 break;
             }
             let step = scale * (goal - value).max(1e-6 * goal.abs()) / norm;
-            if rows > 1 {
-                // Multiplicative steps keep the weights positive.
-                let spread = load.iter().map(|load| (load - mean).abs()).fold(0.0, f64::max);
-                if spread > 0.0 {
-                    let push = (step * spread).min(scale);
-                    now.row.iter_mut().zip(&load).for_each(|(row, load)| {
-                        *row = (*row * (push * (load - mean) / spread).exp()).max(1e-9);
-                    });
-                    let sum: f64 = now.row.iter().sum::<f64>() * (1.0 + 1e-12);
-                    now.row.iter_mut().for_each(|row| *row /= sum);
-                }
-            }
-            for node in 0..nodes {
-                if self.slots[node] != UNLIMITED {
-                    now.slot[node] = (now.slot[node] + step * over_slots(node, &used)).max(0.0);
-                }
-                if self.memory[node] != UNLIMITED {
-                    let scale = byte_scale(node);
-                    let over = over_memory(node, &held) * scale;
-                    now.byte[node] = (now.byte[node] + step * over * scale).max(0.0);
-                }
-            }
+            weigh_loaded_rows(&mut now.row, &usage.load, step, scale);
+            self.price_limits(&mut now, &usage, step);
         }
         best
+    }
+
+    /// Takes the cheapest option of each item, whatever the limits; what that costs. `None` if an item has no option.
+    fn take_cheapest(&self, prices: &Prices, usage: &mut Usage) -> Option<f64> {
+        usage.load.clone_from(&self.base);
+        usage.slots.fill(0.0);
+        usage.bytes.fill(0.0);
+        let mut value = self.constant(prices);
+        for item in 0..self.items() {
+            let mut least = (f64::INFINITY, usize::MAX);
+            for option in self.options(item) {
+                let cost = self.priced(prices, item, option);
+                if cost < least.0 {
+                    least = (cost, option);
+                }
+            }
+            if least.1 == usize::MAX {
+                return None;
+            }
+            value += least.0;
+            self.adds_of(least.1).iter().for_each(|&(row, add)| usage.load[row as usize] += add);
+            for &node in self.nodes_of(least.1) {
+                usage.slots[node as usize] += 1.0;
+                usage.bytes[node as usize] += self.bytes[item] as f64;
+            }
+        }
+        Some(value)
+    }
+
+    /// How much more of a node's slots is used than there is; `None` without a limit.
+    fn over_slots(&self, usage: &Usage, node: usize) -> Option<f64> {
+        (self.slots[node] != UNLIMITED).then(|| usage.slots[node] - self.slots[node] as f64)
+    }
+
+    /// As [`Choice::over_slots`] of its memory, as a part of it, and what one byte is of it.
+    fn over_memory(&self, usage: &Usage, node: usize) -> Option<(f64, f64)> {
+        let byte = if self.memory[node] > 0 { 1.0 / self.memory[node] as f64 } else { 0.0 };
+        let over = || (usage.bytes[node] - self.memory[node] as f64) * byte;
+        (self.memory[node] != UNLIMITED).then(|| (over(), byte))
+    }
+
+    /// The square of how far all that is used is from what it should be.
+    fn norm(&self, prices: &Prices, usage: &Usage) -> f64 {
+        let mut norm = 0.0;
+        if prices.row.len() > 1 {
+            let mean = mean(&prices.row, &usage.load);
+            norm += usage.load.iter().map(|load| (load - mean) * (load - mean)).sum::<f64>() / usage.load.len() as f64;
+        }
+        for node in 0..self.slots.len() {
+            norm += self.over_slots(usage, node).map_or(0.0, |over| over.powi(2));
+            norm += self.over_memory(usage, node).map_or(0.0, |(over, _)| over.powi(2));
+        }
+        norm
+    }
+
+    /// What is used too much costs more from now on.
+    fn price_limits(&self, prices: &mut Prices, usage: &Usage, step: f64) {
+        for node in 0..self.slots.len() {
+            if let Some(over) = self.over_slots(usage, node) {
+                prices.slot[node] = (prices.slot[node] + step * over).max(0.0);
+            }
+            if let Some((over, byte)) = self.over_memory(usage, node) {
+                prices.byte[node] = (prices.byte[node] + step * over * byte).max(0.0);
+            }
+        }
     }
 
     /// The bound of these prices.
@@ -211,6 +219,36 @@ impl Choice {
             self.options(item).map(|option| self.priced(prices, item, option)).fold(f64::INFINITY, f64::min)
         };
         self.constant(prices) + (0..self.items()).map(least).sum::<f64>()
+    }
+}
+
+/// What the cheapest options make of rows and limits.
+struct Usage {
+    load: Vec<f64>,
+    /// Slots of each node.
+    slots: Vec<f64>,
+    /// Bytes of each node.
+    bytes: Vec<f64>,
+}
+
+fn mean(row: &[f64], load: &[f64]) -> f64 {
+    load.iter().zip(row).map(|(load, row)| load * row).sum()
+}
+
+/// Rows that hold more than the mean weigh more from now on. Multiplicative steps keep the weights positive.
+fn weigh_loaded_rows(row: &mut [f64], load: &[f64], step: f64, most: f64) {
+    if row.len() < 2 {
+        return;
+    }
+    let mean = mean(row, load);
+    let spread = load.iter().map(|load| (load - mean).abs()).fold(0.0, f64::max);
+    if spread > 0.0 {
+        let push = (step * spread).min(most);
+        row.iter_mut().zip(load).for_each(|(row, load)| {
+            *row = (*row * (push * (load - mean) / spread).exp()).max(1e-9);
+        });
+        let sum: f64 = row.iter().sum::<f64>() * (1.0 + 1e-12);
+        row.iter_mut().for_each(|row| *row /= sum);
     }
 }
 

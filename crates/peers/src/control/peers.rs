@@ -78,7 +78,7 @@ impl Control {
     /// A peer that will not be heard of any more: it has left, if it said so to us or in the table, or died. Except when it is
     /// this node that leaves: the others close their ends because of that, and are not gone.
     fn connection_ended(&mut self, membership: &Arc<Membership>, peer: &Peer) {
-        // SeqCst: leaving sets it before it says so to anybody.
+        // SeqCst: pairs with: membership/leaving, which sets it before it says so to anybody.
         if peer.gone().is_none() && !membership.has_left.load(Ordering::SeqCst) {
             membership.table.set_gone(peer.number(), !peer.has_said_bye());
             let is_lost = membership.table.state(peer.number()) != Some(NodeState::Left);

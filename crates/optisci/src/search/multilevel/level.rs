@@ -247,33 +247,36 @@ impl<'a> Level<'a> {
                 join([group, other.unwrap_or(NONE)], None, &mut mate);
             }
         }
+        Level::of(blocks, self.edges_of(&halves), self.distances_of(blocks), fixed, halves)
+    }
+
+    /// What these pairs of groups exchange with each other.
+    fn edges_of(&self, pairs: &[[u32; 2]]) -> Vec<(u32, Partner)> {
         let mut number = vec![0u32; self.groups];
-        for (at, pair) in (0..).zip(&halves) {
+        for (at, pair) in (0..).zip(pairs) {
             pair.iter().filter(|&&group| group != NONE).for_each(|&group| number[group as usize] = at);
         }
+        let paired = |partner: &Partner| Partner { group: number[partner.group as usize], weight: partner.weight };
         let edges = (0..self.groups).flat_map(|group| {
             let own = number[group];
-            let partners = self.partners(group).iter();
-            partners
-                .map(move |partner| (own, partner))
-                .map(|(own, partner)| (own, Partner { group: number[partner.group as usize], weight: partner.weight }))
+            self.partners(group).iter().map(move |partner| (own, partner))
         });
-        let edges = edges.filter(|(own, partner)| *own != partner.group).collect();
+        edges.map(|(own, partner)| (own, paired(partner))).filter(|(own, partner)| *own != partner.group).collect()
+    }
+
+    /// The distances of so many pairs of blocks that follow each other.
+    fn distances_of(&self, blocks: usize) -> Distances<'a> {
+        if let Distances::Nodes(table, node) = &self.distances
+            && blocks > MOST_BLOCKS_IN_TABLE
+        {
+            return Distances::Nodes(table, (0..blocks).map(|block| node[2 * block]).collect());
+        }
         let pair = |block: usize| [2 * block as u32, (2 * block as u32 + 1).min(self.groups as u32 - 1)];
-        let distances = match &self.distances {
-            Distances::Nodes(table, node) if blocks > MOST_BLOCKS_IN_TABLE => {
-                Distances::Nodes(table, (0..blocks).map(|block| node[2 * block]).collect())
-            }
-            _ => Distances::All(
-                (0..blocks * blocks)
-                    .map(|at| {
-                        let (a, b) = (pair(at / blocks), pair(at % blocks));
-                        (a.iter().flat_map(|&a| b.iter().map(move |&b| self.distance(a, b))).sum::<f64>() / 4.0) as f32
-                    })
-                    .collect(),
-            ),
+        let distance = |at: usize| {
+            let (a, b) = (pair(at / blocks), pair(at % blocks));
+            (a.iter().flat_map(|&a| b.iter().map(move |&b| self.distance(a, b))).sum::<f64>() / 4.0) as f32
         };
-        Level::of(blocks, edges, distances, fixed, halves)
+        Distances::All((0..blocks * blocks).map(distance).collect())
     }
 
     /// A partner's partner that has no mate: groups whose partners are all taken are still paired with somebody near.
