@@ -22,6 +22,8 @@ use crate::output::{Output, Show, Source, wait};
 
 /// How long the processes have to end by themselves after they were asked to.
 const GRACE: Duration = Duration::from_secs(2);
+/// The broker hears of the end of a process as soon as its thread runs.
+const HEARD_OF_WITHIN: Duration = Duration::from_secs(1);
 /// A request that comes again so soon is the same one.
 const INSISTENCE: Duration = Duration::from_millis(200);
 
@@ -130,8 +132,8 @@ struct Job {
     living: Vec<u32>,
     kill_on_failure: bool,
     phase: Phase,
-    /// The first failure.
-    failure: Option<u8>,
+    /// Who failed and how, in the order in which they were found dead.
+    failures: Vec<(Option<NodeId>, u8)>,
     /// The signal that ended `deck run`.
     interrupted: Option<u8>,
     /// Lines of our own, to be printed between those of the nodes.
@@ -166,7 +168,7 @@ impl Job {
             living,
             kill_on_failure: options.kill_on_failure,
             phase: Phase::Running,
-            failure: None,
+            failures: Vec::new(),
             interrupted: None,
             say: say.into(),
         };
@@ -254,7 +256,7 @@ impl Job {
                 (128 + signal as u8, format!("was killed by {}", signals::name(signal)))
             }
         };
-        self.failure.get_or_insert(code);
+        self.failures.push((self.names.number(pid), code));
         if let Phase::Running = self.phase {
             // A reader that has gone, as in `deck run ... | head`, is no news.
             if status.terminating_signal() != Some(libc::SIGPIPE) {
@@ -272,9 +274,22 @@ impl Job {
         let _ = (&self.say).write_all(format!("deck run: {line}\n").as_bytes());
     }
 
+    /// How the first node that failed did so. One that died slowly may be found dead after another that ended because of that: who was lost
+    /// to the job before the one that was found first is the reason.
+    fn first_failure(&self) -> Option<u8> {
+        let (first, code) = *self.failures.first()?;
+        let nodes: Vec<NodeId> = self.failures.iter().filter_map(|(node, _)| *node).collect();
+        let (Some(first), true) = (first, nodes.len() > 1) else { return Some(code) };
+        let gone = self.names.broker.gone_of(&nodes, HEARD_OF_WITHIN);
+        let reason = gone.iter().take_while(|(node, _)| *node != first).find(|(_, is_lost)| *is_lost);
+        let of = |node: NodeId| self.failures.iter().find(|(other, _)| *other == Some(node)).map(|(_, code)| *code);
+        reason.and_then(|(node, _)| of(*node)).or(Some(code))
+    }
+
     /// Passes on what has been printed and not yet read, and returns the exit status.
     fn say_the_rest(self, mut output: Output, requests: &Requests) -> io::Result<u8> {
-        let Job { failure, mut interrupted, say, .. } = self;
+        let failure = self.first_failure();
+        let Job { mut interrupted, say, .. } = self;
         drop(say);
         output.finish();
         loop {

@@ -13,12 +13,12 @@ use std::time::Duration;
 
 use deck_segment::Seat;
 use deck_sync::locks::lock;
-use deck_sync::{Error, NodeId, Result, Service, point};
+use deck_sync::{Deadline, Error, NodeId, Result, Service, point};
 use rustix::io::Errno;
 
 use crate::fork::ParentOnly;
 use crate::namespace;
-use crate::poll::Poll;
+use crate::poll::{self, Poll};
 use crate::socket::{Received, Socket, pair};
 use crate::table::Table;
 use crate::watched::{Process, Watched};
@@ -74,6 +74,8 @@ struct State {
     table: Table,
     members: BTreeMap<u64, Member>,
     departures: BTreeMap<NodeId, Departure>,
+    /// Who is gone, in order, and whether they were lost.
+    gone: Vec<(NodeId, bool)>,
     /// The number that was last given through each invitation.
     invited: Vec<Option<NodeId>>,
     /// Who wants to meet whom that has not come to this broker yet.
@@ -127,6 +129,7 @@ impl Broker {
             table,
             members: BTreeMap::new(),
             departures: BTreeMap::new(),
+            gone: Vec::new(),
             invited: Vec::new(),
             unmet: Vec::new(),
             next: FIRST_MEMBER,
@@ -159,6 +162,21 @@ impl Broker {
     /// also when that node has left or died since.
     pub fn node_of_invitation(&self, invitation: usize) -> Option<NodeId> {
         self.shared.lock().invited.get(invitation).copied().flatten()
+    }
+
+    /// Those of `nodes` that are gone, in the order in which they went, and whether they were lost. Who died of another's death comes after that
+    /// one: a node closes its connection to the broker before those to other nodes. Waits `patience` at most for ends that the broker
+    /// has not heard of yet.
+    pub fn gone_of(&self, nodes: &[NodeId], patience: Duration) -> Vec<(NodeId, bool)> {
+        let deadline = Deadline::after(patience);
+        loop {
+            let is_asked_for = |(node, _): &&(NodeId, bool)| nodes.contains(node);
+            let gone: Vec<_> = self.shared.lock().gone.iter().filter(is_asked_for).copied().collect();
+            if gone.len() == nodes.len() || deadline.has_passed() {
+                return gone;
+            }
+            poll::pause(Duration::from_millis(1));
+        }
     }
 
     /// The broker lives in node `node` and listens from now on: whoever joins is told of both. Until stock is taken it waits

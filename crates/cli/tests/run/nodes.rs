@@ -42,6 +42,20 @@ fn node() {
             node.clone_mailbox("last words", LONG).unwrap().post(words, LONG).unwrap();
             kill_process(getpid(), Signal::KILL).unwrap();
         }
+        // Fails because of the other one, which takes longer to be gone.
+        ("react", 0) => {
+            let mailbox = node.mailbox("words").unwrap();
+            mailbox.retrieve(LONG).unwrap();
+            assert_eq!(mailbox.retrieve(LONG).unwrap_err().kind(), ErrorKind::PeerLost);
+            std::process::exit(1);
+        }
+        ("react", _) => {
+            for _ in 0..8 {
+                std::thread::spawn(std::thread::park);
+            }
+            node.clone_mailbox("words", LONG).unwrap().post(node.message(), LONG).unwrap();
+            kill_process(getpid(), Signal::KILL).unwrap();
+        }
         ("wait", 0) => {
             let error = node.anonymous_mailbox().unwrap().retrieve(LONG).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Timeout);
@@ -98,6 +112,17 @@ fn a_killed_node_is_told_to_the_others_and_is_the_exit_status() {
         ["[0] told: 8 bytes of node 1", "[0] told: PeerLost of node 1", "[0] told: the end", "[1] told: the end"];
     assert_eq!(told(&ended.text()), expected);
     assert!(ended.errors().contains("deck run: node 1 (pid "), "{}", ended.errors());
+}
+
+#[test]
+fn the_exit_status_is_that_of_the_node_that_failed_first_though_another_that_failed_of_it_was_gone_before() {
+    let program = env::current_exe().unwrap();
+    for round in 0..20 {
+        let options = if round % 2 == 0 { "-n 2" } else { "-n 2 --kill-on-failure" };
+        let text = format!("{PART}=react exec {DECK} run {options} '{}' {AS_NODE}", program.display());
+        let ended = Job::start(script(&text, &[])).ended();
+        assert_eq!(ended.code, 137, "round {round}: {}", ended.errors());
+    }
 }
 
 #[test]

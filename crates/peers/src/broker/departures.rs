@@ -49,6 +49,7 @@ impl State {
         let seat = self.table.seat_of(number).filter(|seat| self.table.node_on(*seat) == Some(number));
         let Some(seat) = seat.filter(|_| !self.departures.contains_key(&number)) else { return self.advance() };
         self.table.set_gone(number, is_lost);
+        self.gone.push((number, self.table.state(number) == Some(NodeState::Lost)));
         let keeper = if self.table.keeps(seat) { self.absent(number, Deadline::NEVER) } else { None };
         self.begin_step(number, Departure { seat, awaited: self.others(), is_second_step: false, keeper });
         self.advance();
