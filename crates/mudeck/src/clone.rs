@@ -447,7 +447,10 @@ impl MailboxClone {
             let waited = deck_sync::wait(&mut room, &events, self.node.membership().crowd(), until);
             match waited {
                 Err(Interrupted::Deadline) if is_budget && !deadline.has_passed() => {}
-                Ok(Some(Ok(_))) => return Ok(()),
+                Ok(Some(Ok(_))) => {
+                    room.asked().for_each(Poster::note_success);
+                    return Ok(());
+                }
                 Ok(Some(Err(other))) => return Err(poster.error(&self.node, other)),
                 Ok(None) => refusal = if is_budget { Refusal::Full } else { Refusal::Budget },
                 Err(interrupted) => {

@@ -128,9 +128,13 @@ impl Drop for Watcher {
 
 impl Watched {
     fn run(&self, crowd: &Arc<dyn Crowd>) {
-        // Acquire: pairs with: watcher/over.
-        while !self.is_over.load(Ordering::Acquire) {
+        loop {
+            // Before the look: what changes after it changes the count, too.
             let seen = self.changed.count();
+            // Acquire: pairs with: watcher/over.
+            if self.is_over.load(Ordering::Acquire) {
+                return;
+            }
             let cores: Vec<Arc<Core>> = lock(&self.boxes).iter().filter_map(Weak::upgrade).collect();
             {
                 let mut events: Vec<&Event> = vec![&self.changed];

@@ -19,6 +19,8 @@ mod mode {
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::sync::{Mutex, OnceLock};
 
+    use crate::locks::lock;
+
     /// True while a light fence has to be a real one.
     pub static REAL: AtomicBool = AtomicBool::new(true);
     static REGISTERED: OnceLock<bool> = OnceLock::new();
@@ -37,17 +39,17 @@ mod mode {
     }
 
     pub fn register() -> bool {
-        *REGISTERED.get_or_init(|| {
-            let registered = ALL.into_iter().all(membarrier);
-            let forced = FORCED.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let registered = *REGISTERED.get_or_init(|| ALL.into_iter().all(membarrier));
+        if registered && REAL.load(Ordering::Relaxed) && !*lock(&FORCED) {
+            // After it is known to have been registered: from now on light fences rely on heavy ones.
             // SeqCst: pairs with: barrier/real.
-            REAL.store(!registered || *forced, Ordering::SeqCst);
-            registered
-        })
+            REAL.store(false, Ordering::SeqCst);
+        }
+        registered
     }
 
     pub fn force() {
-        let mut forced = FORCED.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut forced = lock(&FORCED);
         *forced = true;
         // SeqCst: pairs with: barrier/real. Our threads that read the old mode just before are past their light fence once the kernel's
         // fence is over.

@@ -70,7 +70,8 @@ pub fn add(named: &Arc<Named>) -> Result<()> {
 /// The calling thread does not hold this mutex any more.
 pub fn remove(named: &Named) -> Result<()> {
     let is_it = |held: &Arc<Named>| {
-        held.opened().index() == named.opened().index() && held.node().number() == named.node().number()
+        let is_same_job = Arc::ptr_eq(held.node().membership(), named.node().membership());
+        is_same_job && held.opened().index() == named.opened().index()
     };
     let removed = here(|here| {
         let place = here.held.iter().position(is_it)?;
