@@ -403,6 +403,62 @@ fn the_node_that_has_the_board_may_die_before_all_have_come() {
     job.end();
 }
 
+/// What the error of a death advises: whoever is first to leave comes to the name before the others have left.
+#[test]
+fn those_who_are_left_after_a_death_form_a_smaller_group_of_the_same_name() {
+    for completion in ["", "own"] {
+        let job = Job::launched(PROGRAM);
+        let members: [Process; 3] = job.nodes();
+        join(&members.each_ref());
+        let [one, victim, other] = &members;
+        victim.kill();
+        for member in [one, other] {
+            expect_lost(&member.ask_in("g", "collective g barrier 0 1 20000").result.unwrap_err(), victim);
+        }
+        one.ask_in("g", "leave-group g").result.unwrap();
+        one.tell_and_see_waiting("g", &format!("join-group g 2 0 20000 {completion}"));
+        other.ask_in("g", "leave-group g").result.unwrap();
+        other.ask_in("g", &format!("join-group g 2 1 20000 {completion}")).result.unwrap();
+        one.answer("g").unwrap().result.unwrap();
+        for member in [one, other] {
+            member.tell("g", "collective g allreduce 9 3 20000");
+        }
+        assert!([one, other].iter().all(|member| member.answer("g").unwrap().result.is_ok()));
+        drop(members);
+        job.end();
+    }
+}
+
+#[test]
+fn a_name_is_free_for_another_size_when_the_last_of_its_members_was_killed() {
+    // All had come, and some have left; or they wait for a third.
+    for is_formed in [true, false] {
+        let job = Job::launched(PROGRAM);
+        let members: [Process; 3] = job.nodes();
+        let [one, other, victim] = &members;
+        if is_formed {
+            join(&members.each_ref());
+            for member in [one, other] {
+                member.ask_in("g", "leave-group g").result.unwrap();
+            }
+        } else {
+            one.tell("g", "join-group g 3 0 1000");
+            victim.tell_and_see_waiting("g", "join-group g 3 1 60000");
+            assert_eq!(one.answer("g").unwrap().result.unwrap_err().kind, "Timeout");
+        }
+        victim.kill();
+        for member in [one, other] {
+            // Until its death is told, it waits there for a group of three.
+            while !is_formed && member.state(victim.number()) != "Lost" {
+                std::thread::yield_now();
+            }
+        }
+        join(&[one, other]);
+        drop(members);
+        job.end();
+    }
+}
+
 #[test]
 fn groups_come_and_go_beside_deaths() {
     let job = Job::launched(PROGRAM).with_limit(Duration::from_secs(120));

@@ -110,6 +110,7 @@ pub struct Said {
 #[derive(Clone, Debug)]
 pub struct Board {
     words: Words,
+    members: u32,
     ahead: Ahead,
     /// Words of a member.
     stride: usize,
@@ -133,7 +134,8 @@ impl Board {
         let words = Words::in_segment(segment, offset, Board::bytes(size, ahead) / 8).ok_or_else(|| {
             Error::new(ErrorKind::Corrupt, "the job's table tells an impossible place of a group").with_peer(owner)
         })?;
-        Ok(Board { words, ahead, stride: (OWN_LINES + ahead.lines()) * LINE_WORDS, owner, offset })
+        let stride = (OWN_LINES + ahead.lines()) * LINE_WORDS;
+        Ok(Board { words, members: size, ahead, stride, owner, offset })
     }
 
     /// The head of the board at `offset` of the segment of `owner`: what holds for all members.
@@ -142,6 +144,25 @@ impl Board {
     /// As [`Board::at`].
     pub fn head(segment: &Arc<Segment>, owner: NodeId, offset: usize) -> Result<Board> {
         Board::at(segment, owner, offset, 0, Ahead::NONE)
+    }
+
+    /// The whole board of which this is the head, of whatever size it says that it is. Under the lock.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Corrupt`] if it cannot be so.
+    pub fn whole(&self, segment: &Arc<Segment>) -> Result<Board> {
+        let size = u32::try_from(self.size()).ok().filter(|size| (1..=MEMBERS_MAX).contains(size));
+        let Some((size, ahead)) = size.zip(self.ahead()) else {
+            return Err(
+                Error::new(ErrorKind::Corrupt, "the board of a group tells an impossible size").with_peer(self.owner)
+            );
+        };
+        Board::at(segment, self.owner, self.offset, size, ahead)
+    }
+
+    /// For how many members it is, whatever may be written there later.
+    pub fn members(&self) -> u32 {
+        self.members
     }
 
     /// What those who look on are told: owner and offset, size, phase, index.

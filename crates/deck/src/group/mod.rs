@@ -135,7 +135,8 @@ pub struct Group {
 impl Group {
     /// Joins the group `name` of `size` threads, and waits until all have come. With an `index` each member has its own;
     /// with `None` indexes are given in the order of arrival. Names of groups and of mail boxes do not collide. A name can be
-    /// used again when all members of its last group have left. Blocks until the deadline.
+    /// used again, with any size and options, when all members of its last group have left or died; until then joining waits, as
+    /// soon as the first of them has. Blocks until the deadline.
     ///
     /// # Errors
     /// - [`ErrorKind::Timeout`] and [`ErrorKind::Cancelled`], naming the indexes that are absent;
