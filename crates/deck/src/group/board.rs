@@ -390,7 +390,7 @@ impl Board {
             membership.crowd(),
             deadline,
         ) {
-            Ok(()) => Ok(Locked(self)),
+            Ok(()) => Ok(Locked { board: self, holder: word_of(membership) }),
             Err(interrupted) => {
                 let holder = self.holder();
                 let error = interrupted.error("waiting for another thread that joins or leaves the group");
@@ -413,7 +413,7 @@ impl Waiting for Locking<'_> {
         let lock = self.board.words.get(head::LOCK);
         let holder = lock.load(Ordering::Relaxed);
         let is_free = holder == 0 || !self.membership.table().is_live(NodeId((holder - 1) as u32));
-        let mine = u64::from(self.membership.number().0) + 1;
+        let mine = word_of(self.membership);
         // Acquire: pairs with: board/lock.
         (is_free && lock.compare_exchange(holder, mine, Ordering::Acquire, Ordering::Relaxed).is_ok()).then_some(())
     }
@@ -425,13 +425,46 @@ impl Waiting for Locking<'_> {
     }
 }
 
+/// The word of a lock that this node holds.
+fn word_of(membership: &Membership) -> u64 {
+    u64::from(membership.number().0) + 1
+}
+
 /// The lock is held.
-pub struct Locked<'a>(&'a Board);
+pub struct Locked<'a> {
+    board: &'a Board,
+    holder: u64,
+}
 
 impl Drop for Locked<'_> {
     fn drop(&mut self) {
-        // Release: pairs with: board/lock.
-        self.0.words.get(head::LOCK).store(0, Ordering::Release);
-        self.0.joining().notify();
+        let lock = self.board.words.get(head::LOCK);
+        // Another node has taken it over if this one has left meanwhile. Release: pairs with: board/lock.
+        let _ = lock.compare_exchange(self.holder, 0, Ordering::Release, Ordering::Relaxed);
+        self.board.joining().notify();
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use deck_mudeck::{Door, Node};
+    use deck_peers::Broker;
+
+    use super::*;
+
+    #[test]
+    fn the_lock_of_a_node_that_leaves_inside_stays_with_whoever_has_taken_it_over() {
+        let broker = Broker::start("test", 2).unwrap();
+        let [leaving, other] = [(); 2].map(|()| Node::join_by(Door::Invited(broker.invite().unwrap())).unwrap());
+        let (left, here) = (leaving.membership().clone(), other.membership());
+        let region = here.heap().region(Board::bytes(1, Ahead::NONE)).unwrap();
+        let board = Board::at(here.heap().segment(), other.number(), region.offset(), 1, Ahead::NONE).unwrap();
+        let first = board.lock(&left, "x", Deadline::NOW).unwrap();
+        leaving.leave().unwrap();
+        let second = board.lock(here, "x", Deadline::NOW).unwrap();
+        drop(first);
+        assert_eq!(board.holder(), Some(other.number()));
+        drop(second);
+        assert_eq!(board.holder(), None);
     }
 }
