@@ -272,6 +272,22 @@ fn calls_that_were_started_go_ahead_too() {
 }
 
 #[test]
+fn a_call_that_was_started_and_tells_that_an_earlier_one_differed_has_its_result_too() {
+    let (_broker, nodes) = job(1);
+    let told = together_with(OWN, "late", &nodes, &[0, 0], |group, _| {
+        let _ = group.bcast(0, &mut vec![9u8; 1 + group.index() as usize], SOON);
+        let mut sum = group.start_allreduce(&[group.index() + 20], Operation::Sum).unwrap();
+        let late = sum.wait(group, SOON).err().filter(|_| group.index() == 0);
+        let waited = late.is_some().then(|| sum.wait(group, TRY).unwrap());
+        assert_eq!(kind(sum.test(group)), ErrorKind::Invalid, "it was taken");
+        (late, waited)
+    });
+    let (Some(late), Some(sum)) = &told[0] else { panic!("{told:?}") };
+    assert!(late.kind() == ErrorKind::Invalid && late.to_string().contains("an earlier call differed"), "{late}");
+    assert_eq!(sum, &[41]);
+}
+
+#[test]
 fn members_that_disagree_about_the_completion_are_all_told() {
     let (_broker, nodes) = job(2);
     let join = |node: &deck::Node, completion, timeout| {

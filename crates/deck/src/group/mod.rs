@@ -219,7 +219,9 @@ impl Group {
         let timed = alike.map(|alike| (alike, self.ways.choose(alike), now_ns()));
         let way = timed.map_or(Way::ThroughCaches, |(_, way, _)| way);
         let mut progress = self.stalled.take().unwrap_or_else(|| Progress::new(call, &self.member, way));
-        let result = self.run(&mut progress, input, output, || deadline.unwrap_or_else(|| Deadline::after(timeout)));
+        let result = self
+            .run(&mut progress, input, output, || deadline.unwrap_or_else(|| Deadline::after(timeout)))
+            .and_then(|()| self.member.tell_late());
         if let Some((alike, way, began)) = timed.filter(|_| result.is_ok()) {
             self.ways.took(alike, way, now_ns() - began);
         }
@@ -287,16 +289,19 @@ impl Group {
         self.member.check()?;
         while let Some(started) = self.queue.front_mut() {
             let Started { progress, input, output, .. } = started;
-            let result = match progress.advance(&mut self.member, input, output) {
+            let outcome = match progress.advance(&mut self.member, input, output) {
                 Ok(Step::Waiting) => {
                     return self.member.look(progress.call.kind);
                 }
-                Ok(Step::Done) => Ok(std::mem::take(output)),
+                Ok(Step::Done) => match self.member.tell_late() {
+                    Ok(()) => Outcome::Done(Ok(std::mem::take(output))),
+                    Err(late) => Outcome::Late(late, std::mem::take(output)),
+                },
                 Err(error) if error.kind() == ErrorKind::NoMemory => return Err(error),
-                Err(error) => Err(error),
+                Err(error) => Outcome::Done(Err(error)),
             };
             if let Some(started) = self.queue.pop_front() {
-                *lock(&started.slot) = Outcome::Done(result);
+                *lock(&started.slot) = outcome;
             }
         }
         Ok(())

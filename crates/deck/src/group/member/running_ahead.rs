@@ -1,6 +1,6 @@
 //! One member's side where members may be ahead of others: when it may say something, and what it compares later.
 
-use deck_mudeck::{Error, Result};
+use deck_mudeck::Result;
 use deck_sync::atomic::Ordering;
 
 use super::super::ahead::Awaited;
@@ -107,15 +107,13 @@ impl Member {
         self.told |= 1 << (self.phase % 64);
     }
 
-    /// A difference is yet to be told.
+    /// At the end of a call.
+    ///
+    /// # Errors
+    /// `Invalid`, once, if an earlier call differed and that is yet to be told: this one was carried out.
     #[inline]
-    pub fn has_late(&self) -> bool {
-        self.late.is_some()
-    }
-
-    /// The difference that is yet to be told.
-    pub fn take_late(&mut self) -> Option<Error> {
-        self.late.take()
+    pub fn tell_late(&mut self) -> Result<()> {
+        self.late.take().map_or(Ok(()), Err)
     }
 
     /// Compares what all said in an earlier phase, in which this member waited for some of them only.
