@@ -81,6 +81,18 @@ fn long_calls_wait_for_all() {
 }
 
 #[test]
+fn a_member_that_has_joined_need_not_wait_in_its_first_call() {
+    let (_broker, nodes) = job(2);
+    for _ in 0..50 {
+        together_with(OWN, "first", &nodes, &[0, 1, 0], |group, _| {
+            let mut data = [group.index()];
+            group.bcast(0, &mut data, if group.index() == 0 { TRY } else { SOON }).unwrap();
+            assert_eq!(data, [0]);
+        });
+    }
+}
+
+#[test]
 fn what_a_member_gives_stays_until_all_have_read_it() {
     let (_broker, nodes) = job(2);
     let wrong = together_with(OWN, "stays", &nodes, &[0, 1, 0, 1], |group, _| {

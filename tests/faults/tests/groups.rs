@@ -341,6 +341,34 @@ mod at_points {
         }
     }
 
+    /// It is among the members, and has not met their nodes yet. The other one waits for that until the deadline of its joining.
+    #[test]
+    fn what_a_member_gave_that_was_ahead_and_has_gone_reaches_one_that_is_slow_to_join() {
+        for is_killed in [false, true] {
+            let job = Job::launched(PROGRAM);
+            let [root] = job.nodes();
+            let late = job.node_with(&[("DECK_POINT", "group/admitted:1:stop")]);
+            root.tell_and_see_waiting("g", "join-group g 2 0 3000 own");
+            late.tell("g", "join-group g 2 1 20000 own");
+            late.await_stop();
+            root.answer("g").unwrap().result.unwrap();
+            let failure = root.ask_in("g", "collective g bcast 1000 1 500").result.unwrap_err();
+            assert_eq!((failure.kind.as_str(), failure.peer), ("Timeout", Some(late.number())), "{failure}");
+            late.go_on();
+            assert_eq!(root.ask_in("g", "collective g bcast 1000 1 20000").result.unwrap(), "1");
+            if is_killed {
+                root.kill();
+            } else {
+                root.ask_in("g", "leave-group g").result.unwrap();
+                root.end();
+            }
+            late.answer("g").unwrap().result.unwrap();
+            assert_eq!(late.ask_in("g", "collective g bcast 1000 1 20000").result.unwrap(), "1");
+            drop((root, late));
+            job.end();
+        }
+    }
+
     /// The first node has the board and lives; its thread has left, and the other member has died. Who ends the group dies too.
     #[test]
     fn a_node_killed_while_it_ends_the_last_group_of_a_name_does_not_keep_the_name() {

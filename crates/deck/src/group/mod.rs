@@ -91,6 +91,8 @@ pub use reduction::Operation;
 /// # What [`Completion::Own`] changes
 /// In a group that was joined with it ([`Group::join_with`]), broadcasts, reductions to a root, gathers, scatters and scans of up to
 /// 16 KiB a block (and 64 KiB at the root) wait only for those from whom this member takes something. Then
+/// * what a member gives reaches the others also when it has left since, or died: joining ends when all have met, or else the first call
+///   waits for that;
 /// * a member gets up to 16 such calls ahead of the slowest, and waits for it then; all other calls wait for all;
 /// * who is absent is told by the next call that needs them, directly or through others, and not in the very call in which they are;
 /// * after a death each call that has to wait ends with [`ErrorKind::PeerLost`]; one that has what it needs does not;
@@ -161,8 +163,10 @@ impl Group {
         options: &GroupOptions,
         timeout: Duration,
     ) -> Result<Group> {
-        let joined = Joining { node, name, size, index, options }.join(Deadline::after(timeout))?;
-        let member = Member::new(node.clone(), name.to_string(), options.completion.ahead(), joined);
+        let deadline = Deadline::after(timeout);
+        let joined = Joining { node, name, size, index, options }.join(deadline)?;
+        let mut member = Member::new(node.clone(), name.to_string(), options.completion.ahead(), joined);
+        member.await_met(deadline)?;
         Ok(Group { member, stalled: None, queue: VecDeque::new(), ways: Ways::default() })
     }
 
