@@ -408,7 +408,7 @@ typedef enum {
 
 /* Joins the group `name` of `size` threads, up to 1024, and waits up to timeout_ms until all have come. `index` is 0 to
    size - 1, or -1 in every member: given in order of arrival. The caller leaves it. Names of groups and of mail boxes do not
-   collide. A name can be used again when all members of its last group have left.
+   collide. A name can be used again, with any size, when all members of its last group have left or died.
    DECK_E_TIMEOUT, DECK_E_CANCELLED  deck_last_error() names the indexes that are absent
    DECK_E_INVALID  size, index or name cannot be, or another member gave another size
    DECK_E_EXISTS   the index is taken, or all members have come already
@@ -522,11 +522,12 @@ int deck_start_alltoallv(deck_group_t *g, const void *in, const size_t *send_cou
                          const size_t *recv_counts, deck_type_t type, deck_request_t **r);
 
 /* Goes on as far as is possible without waiting. *is_done becomes 1 if the request has ended: its result is in place, and
-   r is freed; else 0. Errors are those of the blocking call; r stays, to be destroyed. */
+   r is freed; else 0. Errors are those of the blocking call; r stays, to be destroyed. If deck_last_error() says that an
+   earlier call differed (DECK_COMPLETION_OWN), that is told once, and the result is got by testing again. */
 int deck_test(deck_request_t *r, int *is_done);
 
 /* Waits up to timeout_ms for the end of the request; then its result is in place, and r is freed. After a timeout it can
-   be waited for again. Errors are those of the blocking call; r stays. */
+   be waited for again. Errors are those of the blocking call; r stays. As for deck_test, a result may be got after one. */
 int deck_wait(deck_request_t *r, int timeout_ms);
 
 /* Frees r. The collective, which the other members count on, is carried to its end by later calls; its result is dropped. */

@@ -81,6 +81,18 @@ fn long_calls_wait_for_all() {
 }
 
 #[test]
+fn a_member_that_has_joined_need_not_wait_in_its_first_call() {
+    let (_broker, nodes) = job(2);
+    for _ in 0..50 {
+        together_with(OWN, "first", &nodes, &[0, 1, 0], |group, _| {
+            let mut data = [group.index()];
+            group.bcast(0, &mut data, if group.index() == 0 { TRY } else { SOON }).unwrap();
+            assert_eq!(data, [0]);
+        });
+    }
+}
+
+#[test]
 fn what_a_member_gives_stays_until_all_have_read_it() {
     let (_broker, nodes) = job(2);
     let wrong = together_with(OWN, "stays", &nodes, &[0, 1, 0, 1], |group, _| {
@@ -269,6 +281,22 @@ fn calls_that_were_started_go_ahead_too() {
         assert_eq!(pending.wait(&mut root, SOON).unwrap(), [round]);
     }
     thread.join().unwrap();
+}
+
+#[test]
+fn a_call_that_was_started_and_tells_that_an_earlier_one_differed_has_its_result_too() {
+    let (_broker, nodes) = job(1);
+    let told = together_with(OWN, "late", &nodes, &[0, 0], |group, _| {
+        let _ = group.bcast(0, &mut vec![9u8; 1 + group.index() as usize], SOON);
+        let mut sum = group.start_allreduce(&[group.index() + 20], Operation::Sum).unwrap();
+        let late = sum.wait(group, SOON).err().filter(|_| group.index() == 0);
+        let waited = late.is_some().then(|| sum.wait(group, TRY).unwrap());
+        assert_eq!(kind(sum.test(group)), ErrorKind::Invalid, "it was taken");
+        (late, waited)
+    });
+    let (Some(late), Some(sum)) = &told[0] else { panic!("{told:?}") };
+    assert!(late.kind() == ErrorKind::Invalid && late.to_string().contains("an earlier call differed"), "{late}");
+    assert_eq!(sum, &[41]);
 }
 
 #[test]

@@ -4,7 +4,7 @@ mod group;
 
 use std::time::{Duration, Instant};
 
-use deck::{Completion, ErrorKind, Group, Operation, Thread};
+use deck::{Completion, ErrorKind, Group, GroupOptions, Operation, Thread};
 use group::{SOON, apart, job, kind, pair, together};
 
 const A_MOMENT: Duration = Duration::from_millis(30);
@@ -124,6 +124,21 @@ fn a_name_can_be_used_again_and_again() {
     }
     let after: Vec<_> = nodes.iter().map(|node| node.membership().heap().held()).collect();
     assert_eq!(held, after);
+}
+
+#[test]
+fn a_name_is_used_again_with_another_size_and_completion_once_all_have_left() {
+    let (_broker, nodes, [one, other]) = pair();
+    let own = GroupOptions { completion: Completion::Own };
+    let again = |size, timeout| Group::join_with(&nodes[0], "pair", size, Some(0), &own, timeout);
+    drop(one);
+    for size in [1, 2, 3] {
+        let error = again(size, TRY).err().unwrap();
+        assert_eq!(error.kind(), ErrorKind::Timeout, "{error}");
+        assert!(error.to_string().contains("the last group of that name has not ended, index 1"), "{error}");
+    }
+    drop(other);
+    again(1, SOON).unwrap();
 }
 
 #[test]

@@ -145,9 +145,14 @@ impl Object {
     pub fn lost(&self) -> Option<NodeId> {
         // Not written down yet: its seat has not been given to anybody else. First: it is written down before it is taken off here.
         let holding = self.holding_lost().first().copied();
+        self.last_lost().or(holding)
+    }
+
+    /// The last node that was written down as one that died while it had the thing open: before its bit was cleared and its seat freed.
+    pub fn last_lost(&self) -> Option<NodeId> {
         // Acquire: pairs with: objects/lost.
         let told = self.entries.word(self.index, LOST).load(Ordering::Acquire);
-        u32::try_from(told).ok().and_then(|number| number.checked_sub(1)).map(NodeId).or(holding)
+        u32::try_from(told).ok().and_then(|number| number.checked_sub(1)).map(NodeId)
     }
 }
 

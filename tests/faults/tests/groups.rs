@@ -322,6 +322,34 @@ mod at_points {
         }
     }
 
+    /// It is among the members, and has not met their nodes yet. The other one waits for that until the deadline of its joining.
+    #[test]
+    fn what_a_member_gave_that_was_ahead_and_has_gone_reaches_one_that_is_slow_to_join() {
+        for is_killed in [false, true] {
+            let job = Job::launched(PROGRAM);
+            let [root] = job.nodes();
+            let late = job.node_with(&[("DECK_POINT", "group/admitted:1:stop")]);
+            root.tell_and_see_waiting("g", "join-group g 2 0 3000 own");
+            late.tell("g", "join-group g 2 1 20000 own");
+            late.await_stop();
+            root.answer("g").unwrap().result.unwrap();
+            let failure = root.ask_in("g", "collective g bcast 1000 1 500").result.unwrap_err();
+            assert_eq!((failure.kind.as_str(), failure.peer), ("Timeout", Some(late.number())), "{failure}");
+            late.go_on();
+            assert_eq!(root.ask_in("g", "collective g bcast 1000 1 20000").result.unwrap(), "1");
+            if is_killed {
+                root.kill();
+            } else {
+                root.ask_in("g", "leave-group g").result.unwrap();
+                root.end();
+            }
+            late.answer("g").unwrap().result.unwrap();
+            assert_eq!(late.ask_in("g", "collective g bcast 1000 1 20000").result.unwrap(), "1");
+            drop((root, late));
+            job.end();
+        }
+    }
+
     /// The first node has the board and lives; its thread has left, and the other member has died. Who ends the group dies too.
     #[test]
     fn a_node_killed_while_it_ends_the_last_group_of_a_name_does_not_keep_the_name() {
@@ -382,6 +410,62 @@ fn the_node_that_has_the_board_may_die_before_all_have_come() {
     assert!([&second, &third].iter().all(|member| member.answer("g").unwrap().result.is_ok()));
     drop((first, second, third));
     job.end();
+}
+
+/// What the error of a death advises: whoever is first to leave comes to the name before the others have left.
+#[test]
+fn those_who_are_left_after_a_death_form_a_smaller_group_of_the_same_name() {
+    for completion in ["", "own"] {
+        let job = Job::launched(PROGRAM);
+        let members: [Process; 3] = job.nodes();
+        join(&members.each_ref());
+        let [one, victim, other] = &members;
+        victim.kill();
+        for member in [one, other] {
+            expect_lost(&member.ask_in("g", "collective g barrier 0 1 20000").result.unwrap_err(), victim);
+        }
+        one.ask_in("g", "leave-group g").result.unwrap();
+        one.tell_and_see_waiting("g", &format!("join-group g 2 0 20000 {completion}"));
+        other.ask_in("g", "leave-group g").result.unwrap();
+        other.ask_in("g", &format!("join-group g 2 1 20000 {completion}")).result.unwrap();
+        one.answer("g").unwrap().result.unwrap();
+        for member in [one, other] {
+            member.tell("g", "collective g allreduce 9 3 20000");
+        }
+        assert!([one, other].iter().all(|member| member.answer("g").unwrap().result.is_ok()));
+        drop(members);
+        job.end();
+    }
+}
+
+#[test]
+fn a_name_is_free_for_another_size_when_the_last_of_its_members_was_killed() {
+    // All had come, and some have left; or they wait for a third.
+    for is_formed in [true, false] {
+        let job = Job::launched(PROGRAM);
+        let members: [Process; 3] = job.nodes();
+        let [one, other, victim] = &members;
+        if is_formed {
+            join(&members.each_ref());
+            for member in [one, other] {
+                member.ask_in("g", "leave-group g").result.unwrap();
+            }
+        } else {
+            one.tell("g", "join-group g 3 0 1000");
+            victim.tell_and_see_waiting("g", "join-group g 3 1 60000");
+            assert_eq!(one.answer("g").unwrap().result.unwrap_err().kind, "Timeout");
+        }
+        victim.kill();
+        for member in [one, other] {
+            // Until its death is told, it waits there for a group of three.
+            while !is_formed && member.state(victim.number()) != "Lost" {
+                std::thread::yield_now();
+            }
+        }
+        join(&[one, other]);
+        drop(members);
+        job.end();
+    }
 }
 
 #[test]

@@ -293,6 +293,29 @@ fn a_death_ends_the_waits_for_a_counter_once() {
 }
 
 #[test]
+fn the_death_of_a_node_that_had_closed_a_counter_ends_no_wait_for_it() {
+    let job = Job::launched(PROGRAM);
+    let [victim, waiter, other] = job.nodes();
+    for node in [&victim, &waiter, &other] {
+        node.done("add n 0");
+    }
+    victim.done("counter-close n");
+    waiter.tell_and_see_waiting("wait", "wait-for n 1 20000");
+    victim.kill_and_wait();
+    for node in [&waiter, &other] {
+        while node.state(victim.number()) != "Lost" {
+            std::thread::yield_now();
+        }
+        let missing = node.ask("wait-for n 1 20").failure();
+        assert_eq!(missing.kind, "Timeout", "{missing}");
+    }
+    assert_eq!(other.done("add n 1"), "1");
+    assert_eq!(waiter.answer("wait").unwrap().words(), "1");
+    drop((victim, waiter, other));
+    job.end();
+}
+
+#[test]
 fn of_two_deaths_at_once_both_are_told() {
     let job = Job::launched(PROGRAM);
     let [one, two, waiter] = job.nodes();

@@ -1,7 +1,7 @@
 //! What a node under test does with shared segments, mutexes, condition variables, barriers and counters.
 //!
-//! A thing is opened when it is first named and stays open until the process ends, segments until `segment-close`. Locks belong
-//! to lanes, as every lane is a thread.
+//! A thing is opened when it is first named and stays open until the process ends, segments and counters until they are closed. Locks
+//! belong to lanes, as every lane is a thread.
 //!
 //! | command | what it does, and the words of its answer |
 //! |---|---|
@@ -17,6 +17,7 @@
 //! | `barrier NAME SIZE TIME` | waits at a barrier; whether it was the last |
 //! | `add NAME AMOUNT` | adds to a counter; its value |
 //! | `wait-for NAME AMOUNT TIME` | waits for a counter; its value |
+//! | `counter-close NAME` | lets go of it |
 //! | `take NAME TIME`, `give NAME` | waits for a semaphore of this node, which begins with 0; adds to it |
 //! | `work NAME TIMES` | so often adds one to each of two numbers, in a segment, under a mutex, and repairs them after a death; a note after each, and how often it repaired |
 
@@ -85,6 +86,11 @@ impl Named {
             }
             "add" => Ok(self.counter(node, words.next()?)?.add(words.number()?)?.to_string()),
             "wait-for" => Ok(self.counter(node, words.next()?)?.wait_for(words.number()?, words.time()?)?.to_string()),
+            "counter-close" => {
+                let name = words.next()?;
+                let closed = lock(&self.counters).remove(name);
+                closed.map(|_| String::new()).ok_or_else(|| Failure::finding(format!("no counter {name}")))
+            }
             "take" => done(self.semaphore(words.next()?)?.wait(words.time()?)),
             "give" => done(self.semaphore(words.next()?)?.post()),
             "work" => self.work(node, words.next()?, words.number()?, note),

@@ -110,6 +110,7 @@ pub struct Said {
 #[derive(Clone, Debug)]
 pub struct Board {
     words: Words,
+    members: u32,
     ahead: Ahead,
     /// Words of a member.
     stride: usize,
@@ -133,7 +134,8 @@ impl Board {
         let words = Words::in_segment(segment, offset, Board::bytes(size, ahead) / 8).ok_or_else(|| {
             Error::new(ErrorKind::Corrupt, "the job's table tells an impossible place of a group").with_peer(owner)
         })?;
-        Ok(Board { words, ahead, stride: (OWN_LINES + ahead.lines()) * LINE_WORDS, owner, offset })
+        let stride = (OWN_LINES + ahead.lines()) * LINE_WORDS;
+        Ok(Board { words, members: size, ahead, stride, owner, offset })
     }
 
     /// The head of the board at `offset` of the segment of `owner`: what holds for all members.
@@ -142,6 +144,25 @@ impl Board {
     /// As [`Board::at`].
     pub fn head(segment: &Arc<Segment>, owner: NodeId, offset: usize) -> Result<Board> {
         Board::at(segment, owner, offset, 0, Ahead::NONE)
+    }
+
+    /// The whole board of which this is the head, of whatever size it says that it is. Under the lock.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Corrupt`] if it cannot be so.
+    pub fn whole(&self, segment: &Arc<Segment>) -> Result<Board> {
+        let size = u32::try_from(self.size()).ok().filter(|size| (1..=MEMBERS_MAX).contains(size));
+        let Some((size, ahead)) = size.zip(self.ahead()) else {
+            return Err(
+                Error::new(ErrorKind::Corrupt, "the board of a group tells an impossible size").with_peer(self.owner)
+            );
+        };
+        Board::at(segment, self.owner, self.offset, size, ahead)
+    }
+
+    /// For how many members it is, whatever may be written there later.
+    pub fn members(&self) -> u32 {
+        self.members
     }
 
     /// What those who look on are told: owner and offset, size, phase, index.
@@ -369,7 +390,7 @@ impl Board {
             membership.crowd(),
             deadline,
         ) {
-            Ok(()) => Ok(Locked(self)),
+            Ok(()) => Ok(Locked { board: self, holder: word_of(membership) }),
             Err(interrupted) => {
                 let holder = self.holder();
                 let error = interrupted.error("waiting for another thread that joins or leaves the group");
@@ -392,7 +413,7 @@ impl Waiting for Locking<'_> {
         let lock = self.board.words.get(head::LOCK);
         let holder = lock.load(Ordering::Relaxed);
         let is_free = holder == 0 || !self.membership.table().is_live(NodeId((holder - 1) as u32));
-        let mine = u64::from(self.membership.number().0) + 1;
+        let mine = word_of(self.membership);
         // Acquire: pairs with: board/lock.
         (is_free && lock.compare_exchange(holder, mine, Ordering::Acquire, Ordering::Relaxed).is_ok()).then_some(())
     }
@@ -404,13 +425,46 @@ impl Waiting for Locking<'_> {
     }
 }
 
+/// The word of a lock that this node holds.
+fn word_of(membership: &Membership) -> u64 {
+    u64::from(membership.number().0) + 1
+}
+
 /// The lock is held.
-pub struct Locked<'a>(&'a Board);
+pub struct Locked<'a> {
+    board: &'a Board,
+    holder: u64,
+}
 
 impl Drop for Locked<'_> {
     fn drop(&mut self) {
-        // Release: pairs with: board/lock.
-        self.0.words.get(head::LOCK).store(0, Ordering::Release);
-        self.0.joining().notify();
+        let lock = self.board.words.get(head::LOCK);
+        // Another node has taken it over if this one has left meanwhile. Release: pairs with: board/lock.
+        let _ = lock.compare_exchange(self.holder, 0, Ordering::Release, Ordering::Relaxed);
+        self.board.joining().notify();
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use deck_mudeck::{Door, Node};
+    use deck_peers::Broker;
+
+    use super::*;
+
+    #[test]
+    fn the_lock_of_a_node_that_leaves_inside_stays_with_whoever_has_taken_it_over() {
+        let broker = Broker::start("test", 2).unwrap();
+        let [leaving, other] = [(); 2].map(|()| Node::join_by(Door::Invited(broker.invite().unwrap())).unwrap());
+        let (left, here) = (leaving.membership().clone(), other.membership());
+        let region = here.heap().region(Board::bytes(1, Ahead::NONE)).unwrap();
+        let board = Board::at(here.heap().segment(), other.number(), region.offset(), 1, Ahead::NONE).unwrap();
+        let first = board.lock(&left, "x", Deadline::NOW).unwrap();
+        leaving.leave().unwrap();
+        let second = board.lock(here, "x", Deadline::NOW).unwrap();
+        drop(first);
+        assert_eq!(board.holder(), Some(other.number()));
+        drop(second);
+        assert_eq!(board.holder(), None);
     }
 }

@@ -5,6 +5,9 @@
 //! lock; whoever fills the last one declares the group formed. A thread whose time is over takes its place back, unless the
 //! group was formed meanwhile. Places of dead nodes are free again. If the node that has the board dies before the group is
 //! formed, the others begin anew.
+//!
+//! The board of a name may also be that of its last group, of any size: whoever finds that nobody lives who is in it ends it, and
+//! whoever finds that some have left or died waits for its end. Only a board that neither is has to be as one's own would be.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -82,15 +85,12 @@ pub fn release_name(membership: &Membership, name: &str, board: &Board) {
 
 /// True once no member is left that may still look at the board. Under the lock.
 pub fn is_over(membership: &Membership, board: &Board) -> bool {
-    (0..members(board)).all(|index| match board.place(index) {
-        Place::Present(node) => !membership.table().is_live(node),
-        Place::Free | Place::Left(_) => true,
-    })
+    (0..board.members()).all(|index| !is_present(membership, board, index))
 }
 
-/// How many members a board has: its own number is checked when it is found.
-fn members(board: &Board) -> u32 {
-    u32::try_from(board.size()).unwrap_or(0).min(MEMBERS_MAX)
+/// Member `index` is there and lives.
+fn is_present(membership: &Membership, board: &Board, index: u32) -> bool {
+    matches!(board.place(index), Place::Present(node) if membership.table().is_live(node))
 }
 
 impl Joining<'_> {
@@ -135,35 +135,21 @@ impl Joining<'_> {
                 return Err(Error::new(ErrorKind::Timeout, self.what()).with_remedy(remedy));
             }
             first = false;
-            let (found, region) = match self.find() {
-                Some(found) => (found, None),
-                None => match self.open()? {
-                    Some((found, region)) => (found, Some(region)),
-                    None => continue,
-                },
+            let (admitted, region) = match self.find() {
+                Some(found) => (self.join_at(found, since_ns, deadline)?, None),
+                None => self.open()?.unzip(),
             };
-            let outcome = self.join_at(found, since_ns, deadline);
-            let (board, joined) = match outcome {
-                Ok(Some(result)) => result,
-                // Nobody has used it, or somebody may still: both are found out later.
-                Ok(None) => {
-                    retired::keep_region(self.membership(), region);
-                    continue;
-                }
-                Err(error) => {
-                    retired::keep_region(self.membership(), region);
-                    return Err(error);
-                }
-            };
-            let met = self.meet_all(&board, deadline);
-            return match met {
-                Ok((nodes, segments)) => Ok(Joined { board, index: joined, nodes, segments, region }),
-                Err(error) => {
-                    leave(self.membership(), self.name, &board, joined);
-                    retired::keep_region(self.membership(), region);
-                    Err(error.context(self.what()))
-                }
-            };
+            let Some((board, index)) = admitted else { continue };
+            point("group/admitted");
+            let met = self
+                .wait_for_all(&board, index, since_ns, deadline)
+                .and_then(|is_formed| is_formed.then(|| self.meet_all(&board, index, deadline)).transpose());
+            if let Ok(Some((nodes, segments))) = met {
+                return Ok(Joined { board, index, nodes, segments, region });
+            }
+            // Somebody may still use the board: that is found out later.
+            retired::keep_region(self.membership(), region);
+            met?;
         }
     }
 
@@ -171,8 +157,8 @@ impl Joining<'_> {
         self.membership().find_name(&table_name(self.name), Deadline::NOW).ok()
     }
 
-    /// Makes a board and claims the name for it; `None` if somebody was faster.
-    fn open(&self) -> Result<Option<(MailboxId, Region)>> {
+    /// Makes a board, claims the name for it, and takes the first place; `None` if somebody was faster.
+    fn open(&self) -> Result<Option<((Board, u32), Region)>> {
         let membership = self.membership();
         let ahead = self.options.completion.ahead();
         let region = retired::region(membership, Board::bytes(self.size, ahead))?;
@@ -183,8 +169,12 @@ impl Joining<'_> {
         board.reset(hash(self.name), self.size);
         match membership.claim_name(&table_name(self.name), id) {
             Ok(()) => {
+                point("group/locked");
+                // Under the lock: a board at which nobody is would be ended by whoever finds it.
+                let index = self.index.unwrap_or(0);
+                self.sit(&board, index);
                 drop(locked);
-                Ok(Some((id, region)))
+                Ok(Some(((board, index), region)))
             }
             Err(error) => {
                 board.set_state(State::Over);
@@ -195,7 +185,7 @@ impl Joining<'_> {
         }
     }
 
-    /// Joins at the board that the table names; `None` if it is the wrong one by now.
+    /// Takes a place at the board that the table names; `None` if it is the wrong one by now, or another group's that has ended.
     fn join_at(&self, found: MailboxId, since_ns: u64, deadline: Deadline) -> Result<Option<(Board, u32)>> {
         let membership = self.membership();
         let segment = match self.segment_of(found.owner, deadline) {
@@ -217,27 +207,13 @@ impl Joining<'_> {
             deck_sync::atomic::yield_now();
             return Ok(None);
         }
-        if head.size() != u64::from(self.size) {
-            let what = format!("{}: it is a group of {}, not {}", self.what(), head.size(), self.size);
-            return Err(Error::new(ErrorKind::Invalid, what)
-                .with_peer(found.owner)
-                .with_remedy("give the same size in every member"));
-        }
-        if let Err(error) = self.options.check(self.what(), head.ahead()) {
-            if head.state() == State::Open {
-                head.disagree(self.node.number());
-            }
-            return Err(error.with_peer(found.owner));
-        }
-        let ahead = self.options.completion.ahead();
-        let board = Board::at(&segment, found.owner, offset(found), self.size, ahead)?;
+        let board = head.whole(&segment).map_err(|error| error.context(self.what()))?;
         let admission = self.admit(&board)?;
         drop(locked);
-        point("group/admitted");
         match admission {
             Admission::Again => Ok(None),
             Admission::Later(incarnation) => self.wait_for_end(&board, incarnation, since_ns, deadline).map(|()| None),
-            Admission::At(index) => Ok(self.wait_for_all(&board, index, since_ns, deadline)?.then_some((board, index))),
+            Admission::At(index) => Ok(Some((board, index))),
         }
     }
 
@@ -252,21 +228,19 @@ impl Joining<'_> {
         Ok(heap.segment().clone())
     }
 
-    /// Takes a place. Under the lock.
+    /// Takes a place, if the board is that of this group. Under the lock.
     fn admit(&self, board: &Board) -> Result<Admission> {
         let membership = self.membership();
-        if board.state() == State::Formed {
-            if is_over(membership, board) {
-                end(membership, self.name, board);
-                return Ok(Admission::Again);
-            }
-            let is_ending = (0..self.size).any(|index| match board.place(index) {
-                Place::Present(node) => !membership.table().is_live(node),
-                Place::Free | Place::Left(_) => true,
-            });
-            if is_ending {
-                return Ok(Admission::Later(board.incarnation()));
-            }
+        if is_over(membership, board) {
+            end(membership, self.name, board);
+            return Ok(Admission::Again);
+        }
+        let is_formed = board.state() == State::Formed;
+        if is_formed && !(0..board.members()).all(|index| is_present(membership, board, index)) {
+            return Ok(Admission::Later(board.incarnation()));
+        }
+        self.compare(board)?;
+        if is_formed {
             let what = format!("{}: all its {} members have come already", self.what(), self.size);
             return Err(Error::new(ErrorKind::Exists, what).with_remedy("choose another name, or a larger size"));
         }
@@ -284,18 +258,40 @@ impl Joining<'_> {
                 Place::Free => error,
             });
         };
+        self.sit(board, index);
+        Ok(Admission::At(index))
+    }
+
+    /// # Errors
+    /// `Invalid` if the board is one for another size or with other options; those who have come to it are told of other options.
+    fn compare(&self, board: &Board) -> Result<()> {
+        if board.members() != self.size {
+            let what = format!("{}: it is a group of {}, not {}", self.what(), board.members(), self.size);
+            return Err(Error::new(ErrorKind::Invalid, what)
+                .with_peer(board.owner)
+                .with_remedy("give the same size in every member"));
+        }
+        self.options.check(self.what(), board.ahead()).map_err(|error| {
+            if board.state() == State::Open {
+                board.disagree(self.node.number());
+            }
+            error.with_peer(board.owner)
+        })
+    }
+
+    /// Takes the place `index`, and declares the group formed if it was the last. Under the lock.
+    fn sit(&self, board: &Board, index: u32) {
         board.set_place(index, Place::Present(self.node.number()));
         if (0..self.size).all(|index| board.place(index) != Place::Free) {
             board.set_state(State::Formed);
         }
-        Ok(Admission::At(index))
     }
 
-    /// What those who look on are told of a thread that waits to become member `index`, since it joins; `index` is the size while
-    /// it waits for the last group of that name to end.
+    /// What those who look on are told of a thread that waits to become member `index`, since it joins; `index` is the board's size
+    /// while it waits for the last group of that name to end.
     fn about(&self, board: &Board, index: u32, since_ns: u64) -> About<'_> {
         let about = About { since_ns, ..About::new(Goal::Group, self.name) };
-        about.with(board.facts(self.size, 0, index))
+        about.with(board.facts(board.members(), 0, index))
     }
 
     /// Waits until the group is formed; false if its board is lost and all has to begin anew.
@@ -352,7 +348,7 @@ impl Joining<'_> {
     fn wait_for_end(&self, board: &Board, incarnation: u64, since_ns: u64, deadline: Deadline) -> Result<()> {
         let membership = self.membership();
         let changes = membership.table().changes();
-        let about = self.about(board, self.size, since_ns);
+        let about = self.about(board, board.members(), since_ns);
         let mut forming = Forming { board, wanted: State::Over, incarnation, membership, changes, about };
         let events = [board.joining(), membership.table().changed()];
         let waited = deck_sync::wait(&mut forming, &events, membership.crowd(), deadline);
@@ -362,7 +358,7 @@ impl Joining<'_> {
             Err(interrupted) => {
                 let present = |index: u32| matches!(board.place(index), Place::Present(_));
                 let left: Vec<_> =
-                    (0..self.size).filter(|index| present(*index)).map(|index| index.to_string()).collect();
+                    (0..board.members()).filter(|index| present(*index)).map(|index| index.to_string()).collect();
                 let what =
                     format!("{}: the last group of that name has not ended, index {}", self.what(), left.join(", "));
                 Err(Error::new(interrupted.kind(), what)
@@ -371,10 +367,10 @@ impl Joining<'_> {
         }
     }
 
-    /// Meets the nodes of all members: from then on their contributions can be read.
-    fn meet_all(&self, board: &Board, deadline: Deadline) -> Result<(Vec<NodeId>, Vec<Arc<Segment>>)> {
+    /// Meets the nodes of all members: from then on their contributions can be read. Member `index` leaves if that fails.
+    fn meet_all(&self, board: &Board, index: u32, deadline: Deadline) -> Result<(Vec<NodeId>, Vec<Arc<Segment>>)> {
         let (mut nodes, mut segments) = (Vec::new(), Vec::<Arc<Segment>>::new());
-        for index in 0..self.size {
+        let mut meet = |index: u32| {
             let (Place::Present(node) | Place::Left(node)) = board.place(index) else {
                 return Err(
                     Error::new(ErrorKind::Corrupt, "a member of a formed group is nobody").with_peer(board.owner)
@@ -387,6 +383,11 @@ impl Joining<'_> {
             };
             nodes.push(node);
             segments.push(segment);
+            Ok(())
+        };
+        if let Err(error) = (0..self.size).try_for_each(&mut meet) {
+            leave(self.membership(), self.name, board, index);
+            return Err(error.context(self.what()));
         }
         Ok((nodes, segments))
     }

@@ -117,6 +117,7 @@ impl Member {
         };
         // Whoever left or died since the group was formed is found by the first look.
         member.seen = (0, member.membership().table().changes().wrapping_sub(1));
+        member.tell_met();
         member
     }
 

@@ -93,6 +93,8 @@ pub use reduction::Operation;
 /// # What [`Completion::Own`] changes
 /// In a group that was joined with it ([`Group::join_with`]), broadcasts, reductions to a root, gathers, scatters and scans of up to
 /// 16 KiB a block (and 64 KiB at the root) wait only for those from whom this member takes something. Then
+/// * what a member gives reaches the others also when it has left since, or died: joining ends when all have met, or else the first call
+///   waits for that;
 /// * a member gets up to 16 such calls ahead of the slowest, and waits for it then; all other calls wait for all;
 /// * who is absent is told by the next call that needs them, directly or through others, and not in the very call in which they are;
 /// * after a death each call that has to wait ends with [`ErrorKind::PeerLost`]; one that has what it needs does not;
@@ -137,7 +139,8 @@ pub struct Group {
 impl Group {
     /// Joins the group `name` of `size` threads, and waits until all have come. With an `index` each member has its own;
     /// with `None` indexes are given in the order of arrival. Names of groups and of mail boxes do not collide. A name can be
-    /// used again when all members of its last group have left. Blocks until the deadline.
+    /// used again, with any size and options, when all members of its last group have left or died; until then joining waits, as
+    /// soon as the first of them has. Blocks until the deadline.
     ///
     /// # Errors
     /// - [`ErrorKind::Timeout`] and [`ErrorKind::Cancelled`], naming the indexes that are absent;
@@ -162,8 +165,10 @@ impl Group {
         options: &GroupOptions,
         timeout: Duration,
     ) -> Result<Group> {
-        let joined = Joining { node, name, size, index, options }.join(Deadline::after(timeout))?;
-        let member = Member::new(node.clone(), name.to_string(), options.completion.ahead(), joined);
+        let deadline = Deadline::after(timeout);
+        let joined = Joining { node, name, size, index, options }.join(deadline)?;
+        let mut member = Member::new(node.clone(), name.to_string(), options.completion.ahead(), joined);
+        member.await_met(deadline)?;
         Ok(Group { member, stalled: None, queue: VecDeque::new(), ways: Ways::default() })
     }
 
@@ -220,7 +225,9 @@ impl Group {
         let timed = alike.map(|alike| (alike, self.ways.choose(alike), now_ns()));
         let way = timed.map_or(Way::ThroughCaches, |(_, way, _)| way);
         let mut progress = self.stalled.take().unwrap_or_else(|| Progress::new(call, &self.member, way));
-        let result = self.run(&mut progress, input, output, || deadline.unwrap_or_else(|| Deadline::after(timeout)));
+        let result = self
+            .run(&mut progress, input, output, || deadline.unwrap_or_else(|| Deadline::after(timeout)))
+            .and_then(|()| self.member.tell_late());
         if let Some((alike, way, began)) = timed.filter(|_| result.is_ok()) {
             self.ways.took(alike, way, now_ns() - began);
         }
@@ -285,16 +292,19 @@ impl Group {
         self.member.check()?;
         while let Some(started) = self.queue.front_mut() {
             let Started { progress, input, output, .. } = started;
-            let result = match progress.advance(&mut self.member, input, output) {
+            let outcome = match progress.advance(&mut self.member, input, output) {
                 Ok(Step::Waiting) => {
                     return self.member.look(progress.call.kind);
                 }
-                Ok(Step::Done) => Ok(std::mem::take(output)),
+                Ok(Step::Done) => match self.member.tell_late() {
+                    Ok(()) => Outcome::Done(Ok(std::mem::take(output))),
+                    Err(late) => Outcome::Late(late, std::mem::take(output)),
+                },
                 Err(error) if error.kind() == ErrorKind::NoMemory => return Err(error),
-                Err(error) => Err(error),
+                Err(error) => Outcome::Done(Err(error)),
             };
             if let Some(started) = self.queue.pop_front() {
-                *lock(&started.slot) = Outcome::Done(result);
+                *lock(&started.slot) = outcome;
             }
         }
         Ok(())

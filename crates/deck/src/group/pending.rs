@@ -25,6 +25,8 @@ pub(super) type Slot = Arc<Mutex<Outcome>>;
 pub(super) enum Outcome {
     UnderWay,
     Done(Result<Vec<u8>>),
+    /// It was carried out, and tells first that an earlier call differed.
+    Late(Error, Vec<u8>),
     Taken,
 }
 
@@ -85,7 +87,8 @@ impl<T: Element> Pending<T> {
     /// Its result if it has ended; `None` if not. Never blocks.
     ///
     /// # Errors
-    /// Those of the blocking call, now and later; [`ErrorKind::Invalid`] if the result was taken already.
+    /// Those of the blocking call, now and later; [`ErrorKind::Invalid`] if the result was taken already. That an earlier call
+    /// differed ([`crate::Completion::Own`]) is told once, and the result is there when it is asked for again.
     #[doc(alias = "deck_test")]
     pub fn test(&mut self, group: &mut Group) -> Result<Option<Vec<T>>> {
         if matches!(*lock(&self.slot), Outcome::UnderWay) {
@@ -115,11 +118,15 @@ impl<T: Element> Pending<T> {
             Outcome::UnderWay => return Ok(None),
             // Before it is taken: where there is no memory, it can be asked for again.
             Outcome::Done(Ok(bytes)) => vectors::defaults(bytes.len() / size_of::<T>(), MEMORY)?,
-            Outcome::Done(Err(_)) | Outcome::Taken => Vec::new(),
+            Outcome::Done(Err(_)) | Outcome::Late(..) | Outcome::Taken => Vec::new(),
         };
         match std::mem::replace(&mut *outcome, Outcome::Taken) {
             Outcome::Done(Err(error)) => {
                 *outcome = Outcome::Done(Err(error.clone()));
+                Err(error)
+            }
+            Outcome::Late(error, bytes) => {
+                *outcome = Outcome::Done(Ok(bytes));
                 Err(error)
             }
             Outcome::Done(Ok(bytes)) => {

@@ -99,7 +99,7 @@ impl Progress {
             }
             self.stream = None;
             if !self.has_end {
-                return self.end(member);
+                return self.end();
             }
             (self.round, self.has_given) = (Round::End, false);
         }
@@ -150,15 +150,12 @@ impl Progress {
                 }
                 Round::End => {}
             }
-            return self.end(member);
+            return self.end();
         }
     }
 
-    fn end(&mut self, member: &mut Member) -> Result<Step> {
-        if self.failure.is_none() && !member.has_late() {
-            return Ok(Step::Done);
-        }
-        self.failure.take().or_else(|| member.take_late()).map_or(Ok(Step::Done), Err)
+    fn end(&mut self) -> Result<Step> {
+        self.failure.take().map_or(Ok(Step::Done), Err)
     }
 
     /// Bytes that this member gives in a call that is one piece, beside its line.

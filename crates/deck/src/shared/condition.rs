@@ -140,7 +140,7 @@ impl Condition {
     #[doc(alias = "deck_cond_signal")]
     pub fn signal(&self) -> Result<()> {
         self.named.check()?;
-        self.tickets().call_one(self.named.departures());
+        self.tickets().call_one(&|| self.named.departures());
         Ok(())
     }
 
@@ -151,7 +151,7 @@ impl Condition {
     #[doc(alias = "deck_cond_broadcast")]
     pub fn broadcast(&self) -> Result<()> {
         self.named.check()?;
-        self.tickets().call_all(self.named.departures());
+        self.tickets().call_all(&|| self.named.departures());
         Ok(())
     }
 }

@@ -73,10 +73,10 @@ impl<'a> Tickets<'a> {
         self.is_called(ticket)
     }
 
-    /// All that ever happened that may have left a hole. `departures` is the job's count of nodes that are gone.
-    fn damage(self, departures: u64) -> u64 {
+    /// All that ever happened that may have left a hole. `departures` tells the job's count of nodes that are gone by now.
+    fn damage(self, departures: &dyn Fn() -> u64) -> u64 {
         // Acquire: pairs with: tickets/holes. The ticket of a hole that is counted here was drawn.
-        self.word(HOLES).load(Ordering::Acquire).wrapping_add(departures)
+        self.word(HOLES).load(Ordering::Acquire).wrapping_add(departures())
     }
 
     fn is_mended(self, damage: u64) -> bool {
@@ -84,8 +84,9 @@ impl<'a> Tickets<'a> {
         self.word(MENDED).load(Ordering::Acquire) == damage
     }
 
-    /// Calls the next one, if anybody waits.
-    pub fn call_one(self, departures: u64) {
+    /// Calls the next one, if anybody waits. `departures` is asked once more after that: whoever was called may have died
+    /// meanwhile, and one that came after that death is not woken by it.
+    pub fn call_one(self, departures: &dyn Fn() -> u64) {
         if !self.is_mended(self.damage(departures)) {
             return self.call_all(departures);
         }
@@ -113,7 +114,7 @@ impl<'a> Tickets<'a> {
     }
 
     /// Calls everybody who waits.
-    pub fn call_all(self, departures: u64) {
+    pub fn call_all(self, departures: &dyn Fn() -> u64) {
         // Before the row is looked at: what is damaged later is mended by a later call.
         let damage = self.damage(departures);
         // Acquire: pairs with: tickets/drawn.
@@ -162,6 +163,8 @@ impl Waiting for Called<'_> {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
+    use std::cell::Cell;
+
     use super::*;
     use deck_segment::Segment;
 
@@ -175,12 +178,12 @@ mod tests {
     fn tickets_are_called_in_the_order_of_drawing_and_never_ahead() {
         let words = words();
         let row = Tickets::new(&words);
-        row.call_one(0);
+        row.call_one(&|| 0);
         let [first, second, third] = std::array::from_fn(|_| row.draw());
         assert!(!row.is_called(first), "a signal that nobody waited for is over");
-        row.call_one(0);
+        row.call_one(&|| 0);
         assert_eq!([first, second, third].map(|ticket| row.is_called(ticket)), [true, false, false]);
-        row.call_all(0);
+        row.call_all(&|| 0);
         assert!(row.is_called(third));
         assert!(!row.is_called(row.draw()));
     }
@@ -191,17 +194,34 @@ mod tests {
         let row = Tickets::new(&words);
         let [first, second] = std::array::from_fn(|_| row.draw());
         assert!(!row.give_up(first));
-        row.call_one(0);
+        row.call_one(&|| 0);
         assert!(row.is_called(second));
         // Mended: from here on one at a time again.
         let [third, fourth, fifth] = std::array::from_fn(|_| row.draw());
-        row.call_one(0);
+        row.call_one(&|| 0);
         assert!(row.is_called(third) && !row.is_called(fourth));
         // The one with the fourth is gone.
-        row.call_one(1);
+        row.call_one(&|| 1);
         assert!(row.is_called(fifth));
         let [sixth, seventh] = std::array::from_fn(|_| row.draw());
-        row.call_one(1);
+        row.call_one(&|| 1);
         assert!(row.give_up(sixth) && !row.is_called(seventh), "called in the last moment");
+    }
+
+    #[test]
+    fn a_signal_is_not_lost_on_one_that_dies_while_it_is_given() {
+        let words = words();
+        let row = Tickets::new(&words);
+        row.draw();
+        let (departures, behind) = (Cell::new(0), Cell::new(None));
+        row.call_one(&|| {
+            let so_far = departures.get();
+            if behind.get().is_none() {
+                departures.set(1);
+                behind.set(Some(row.draw()));
+            }
+            so_far
+        });
+        assert!(behind.get().is_some_and(|ticket| row.is_called(ticket)));
     }
 }

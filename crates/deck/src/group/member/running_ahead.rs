@@ -1,15 +1,45 @@
 //! One member's side where members may be ahead of others: when it may say something, and what it compares later.
 
-use deck_mudeck::{Error, Result};
+use deck_mudeck::{ErrorKind, Result};
+use deck_sync::Deadline;
 use deck_sync::atomic::Ordering;
 
-use super::super::ahead::Awaited;
-use super::super::call::Call;
+use super::super::ahead::{self, Awaited};
+use super::super::board::Said;
+use super::super::call::{Call, Kind};
 use super::super::difference::{difference, length_of};
 use super::super::flow::Course;
 use super::{Contribution, Member};
 
+/// The phase in which members that may be ahead of others say nothing but that they have met the nodes of all.
+const MET: u64 = 1;
+
 impl Member {
+    /// From now on this member can read what others give, even when they are gone. No call goes on before all have said so, where one
+    /// that is ahead could have done its part, and left the job, before another has met it.
+    pub(super) fn tell_met(&mut self) {
+        if self.may_be_ahead() {
+            self.phase = MET;
+            let said = Said { call: Call::barrier().word(), ..Said::default() };
+            self.board.say(self.index, MET, &said, &[]);
+            ahead::tell(self.board.told(self.index, MET), MET, self.board.changed());
+        }
+    }
+
+    /// Waits until all have said so: then the first call need not. Blocks until the deadline.
+    ///
+    /// # Errors
+    /// `Cancelled`. The group is formed by now: whoever is absent or gone is told to the first call.
+    pub fn await_met(&mut self, deadline: Deadline) -> Result<()> {
+        if !self.may_be_ahead() || self.is_open(Some(0)) {
+            return Ok(());
+        }
+        match self.wait(Kind::Barrier, deadline) {
+            Err(error) if error.kind() == ErrorKind::Cancelled => Err(error.context("joining")),
+            _ => Ok(()),
+        }
+    }
+
     /// Members may be ahead of others in this group.
     #[inline]
     pub fn may_be_ahead(&self) -> bool {
@@ -44,6 +74,7 @@ impl Member {
                 self.ahead.floor(next).max(room.choose_ahead(bytes, have_come))
             }
         };
+        let floor = floor.max(MET);
         if floor > self.settled {
             if self.awaited != Awaited::all(floor) {
                 self.awaited = Awaited::all(floor);
@@ -107,15 +138,13 @@ impl Member {
         self.told |= 1 << (self.phase % 64);
     }
 
-    /// A difference is yet to be told.
+    /// At the end of a call.
+    ///
+    /// # Errors
+    /// `Invalid`, once, if an earlier call differed and that is yet to be told: this one was carried out.
     #[inline]
-    pub fn has_late(&self) -> bool {
-        self.late.is_some()
-    }
-
-    /// The difference that is yet to be told.
-    pub fn take_late(&mut self) -> Option<Error> {
-        self.late.take()
+    pub fn tell_late(&mut self) -> Result<()> {
+        self.late.take().map_or(Ok(()), Err)
     }
 
     /// Compares what all said in an earlier phase, in which this member waited for some of them only.
