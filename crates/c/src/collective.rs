@@ -177,6 +177,7 @@ unsafe fn collective(
         let reads_output = call.kind == Asked::Bcast && alone.index() == call.root;
         let result = if reads_output { vectors::copied(output, MEMORY)? } else { vectors::defaults(gives, MEMORY)? };
         // Before the call is started: others may see it at once.
+        vectors::headroom(MEMORY)?;
         let room = REQUESTS.reserve()?;
         let pending = alone.start(&call, input, result)?;
         let handle = room.fill(session, Request { group, pending: Mutex::new(pending), output: to });

@@ -10,6 +10,8 @@ use std::ffi::{c_char, c_int};
 
 use deck_api::{Node, Result};
 
+use deck_sync::vectors;
+
 use crate::error::{DECK_OK, answer};
 use crate::handle::{Pin, Table};
 use crate::{arguments, node};
@@ -31,6 +33,7 @@ unsafe fn open<T, O>(
         arguments::place(place, what, "the first argument")?;
         // SAFETY: the caller gives NULL or a string that ends and stays as it is during the call.
         let name = unsafe { arguments::name(name, what) }?;
+        vectors::headroom("for what belongs to a handle")?;
         let room = table.reserve()?;
         let handle = room.fill(session, open(&node, name)?);
         // SAFETY: not NULL, and the caller lets it be written.

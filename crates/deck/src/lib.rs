@@ -74,6 +74,8 @@
 #[cfg(loom)]
 #[path = "group/ahead.rs"]
 pub mod ahead;
+#[cfg(not(loom))]
+mod cancellation;
 #[cfg(loom)]
 #[path = "group/flow.rs"]
 pub mod flow;

@@ -314,6 +314,12 @@ pub struct MailboxClone {
     poster: Arc<Poster>,
 }
 
+impl fmt::Debug for MailboxClone {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "MailboxClone({} of {})", self.poster.what(), self.owner())
+    }
+}
+
 impl MailboxClone {
     pub(crate) fn new(node: Arc<NodeShared>, poster: Arc<Poster>) -> MailboxClone {
         MailboxClone { node, poster }

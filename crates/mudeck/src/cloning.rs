@@ -7,7 +7,7 @@ use deck_segment::fabric::Host;
 use deck_segment::{HeapMemory, Region};
 use deck_sync::atomic::Ordering;
 use deck_sync::locks::lock;
-use deck_sync::{About, Deadline, Error, ErrorKind, Event, Goal, NodeId, Result, Waiting};
+use deck_sync::{About, Deadline, Error, ErrorKind, Event, Goal, NodeId, Result, Waiting, point};
 use deck_transport::segment::receiver::ReceiverParts;
 use deck_transport::segment::sender::{Ending, SenderParts};
 use deck_transport::{Receiver, RingPlace, Sender, Shape};
@@ -109,18 +109,36 @@ impl NodeShared {
 
     fn ring_at_owner(&self, id: MailboxId, deadline: Deadline) -> Result<(Sender<Host>, u64, Option<Arc<Peer>>)> {
         let peer = self.membership().meet(id.owner, deadline)?;
-        let credit = self.credit_region()?;
-        let granted = match self.membership().request_ring(&peer, id, credit.offset() as u64, deadline) {
+        let open = lock(&self.asked).remove(&id);
+        let (asked, credit) = match open.filter(|(asked, _)| Arc::ptr_eq(asked.peer(), &peer)) {
+            Some(open) => open,
+            None => {
+                let credit = self.credit_region()?;
+                let asked = self.membership().ask_for_ring(&peer, id, credit.offset() as u64);
+                point("clone/requested");
+                (asked?, credit)
+            }
+        };
+        let granted = match self.membership().wait_for_ring(&asked, id, deadline) {
             Ok(granted) => granted,
             Err(error) => {
                 if matches!(error.kind(), ErrorKind::Timeout | ErrorKind::Cancelled) {
-                    // The owner may still make the ring and write to the credit line.
-                    lock(&self.abandoned).push(credit);
+                    // The owner may still make the ring and write to the credit line. Whoever tries next waits for the same answer.
+                    lock(&self.asked).insert(id, (asked, credit));
+                } else {
+                    self.membership().forget(&asked);
                 }
                 return Err(error);
             }
         };
         Ok((self.sender_at_owner(&peer, id, &granted, credit)?, granted.ring, Some(peer)))
+    }
+
+    /// Nothing is asked of a node that is gone any more.
+    pub fn forget_questions_to(&self, owner: NodeId) {
+        for (_, (asked, _)) in lock(&self.asked).extract_if(|id, _| id.owner == owner) {
+            self.membership().forget(&asked);
+        }
     }
 
     /// Memory for the credits of a ring to another node.

@@ -1,5 +1,6 @@
 //! The owner's end of a mail box.
 
+use std::fmt;
 use std::future::Future;
 use std::os::fd::RawFd;
 use std::pin::Pin;
@@ -91,6 +92,12 @@ pub struct Mailbox {
     here: OnceLock<MailboxClone>,
     /// Another one is dropped to close the mail box.
     is_second: bool,
+}
+
+impl fmt::Debug for Mailbox {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Mailbox({} of {})", self.core.what(), self.core.id.owner)
+    }
 }
 
 impl Mailbox {

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 
-use deck_peers::{Door, Granted, Handler, MailboxId, Membership, Peer, Refused, check_mailbox_name, fork};
+use deck_peers::{Asked, Door, Granted, Handler, MailboxId, Membership, Peer, Refused, check_mailbox_name, fork};
 use deck_segment::layout::LINE;
 use deck_segment::{HeapMemory, Region};
 use deck_sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -37,6 +37,8 @@ pub(crate) struct NodeShared {
     dying: Mutex<Vec<Dying>>,
     /// Credit lines of clones that were given up before the owner answered.
     pub abandoned: Mutex<Vec<Region>>,
+    /// Rings that were asked for and not granted in time, and where their credits lie.
+    pub asked: Mutex<HashMap<MailboxId, (Asked, Region)>>,
     pub next_ring: AtomicU64,
     watcher: OnceLock<Watcher>,
     is_ticking: AtomicBool,
@@ -75,6 +77,7 @@ impl NodeShared {
             lanes: Mutex::default(),
             dying: Mutex::default(),
             abandoned: Mutex::default(),
+            asked: Mutex::default(),
             next_ring: AtomicU64::new(1),
             watcher: OnceLock::new(),
             is_ticking: AtomicBool::new(false),
@@ -313,6 +316,7 @@ impl Handler for NodeShared {
             core.sender_gone(peer, if is_lost { Ended::Lost } else { Ended::Left }, self);
         }
         lock(&self.dying).retain(|dying| dying.ring.receiver.from() != peer);
+        self.forget_questions_to(peer);
     }
 
     fn heap_introduced(&self) {

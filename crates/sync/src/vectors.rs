@@ -22,6 +22,18 @@ pub fn defaults<T: Copy + Default>(count: usize, what_for: &str) -> Result<Vec<T
     Ok(elements)
 }
 
+/// Makes sure that there is memory for the few small things that a call makes and cannot do without: where such an allocation fails, the
+/// standard library ends the process. Never blocks.
+///
+/// # Errors
+/// As [`copied`].
+pub fn headroom(what_for: &str) -> Result<()> {
+    // Not more, or the allocator gives it back to the system each time.
+    const BYTES: usize = 48 << 10;
+    std::hint::black_box(room::<u8>(BYTES, what_for)?);
+    Ok(())
+}
+
 fn room<T>(count: usize, what_for: &str) -> Result<Vec<T>> {
     let mut elements = Vec::new();
     elements.try_reserve_exact(count).map_err(|_| {

@@ -66,6 +66,36 @@ fn a_frozen_poster_is_no_loss_and_what_it_had_posted_arrives() {
 }
 
 #[test]
+fn asking_a_frozen_node_again_and_again_takes_nothing_from_anybody() {
+    // The broker lives in the first one.
+    let job = Job::by_name(PROGRAM);
+    let [first, owner, cloner] = job.nodes();
+    owner.mailbox("box");
+    owner.stop();
+    let ask = || cloner.ask("clone box 1").failure().expect_frozen(&owner);
+    // Neither for an introduction...
+    ask();
+    let descriptors = first.descriptors();
+    (0..200).for_each(|_| ask());
+    assert_eq!(first.descriptors(), descriptors);
+    owner.go_on();
+    cloner.clone_mailbox("box");
+    cloner.post("box", 0, 1, 100);
+    assert_eq!(owner.retrieve("box", SOON).unwrap().number, 0);
+    // ... nor for a ring.
+    owner.mailbox("other");
+    owner.stop();
+    let ask = || cloner.ask("clone other 1").failure().expect_frozen(&owner);
+    (0..200).for_each(|_| ask());
+    owner.go_on();
+    cloner.clone_mailbox("other");
+    cloner.post("other", 0, 1, 100);
+    assert_eq!(owner.retrieve("other", SOON).unwrap().number, 0);
+    drop((first, owner, cloner));
+    job.end();
+}
+
+#[test]
 fn a_clone_of_a_frozen_nodes_mail_box_times_out_and_says_why() {
     let job = Job::launched(PROGRAM);
     let [owner, cloner] = job.nodes();

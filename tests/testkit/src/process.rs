@@ -224,6 +224,11 @@ impl Process {
         Duration::from_nanos(nanoseconds.sum())
     }
 
+    /// How many descriptors it has open.
+    pub fn descriptors(&self) -> usize {
+        fs::read_dir(format!("/proc/{}/fd", self.pid)).expect("it runs").count()
+    }
+
     /// Bytes that are allocated in its own segment.
     pub fn shared_bytes(&self) -> u64 {
         // It opened its own before it met others.

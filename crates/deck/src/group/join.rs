@@ -21,6 +21,7 @@ use super::absent::{self, Absent};
 use super::board::{Board, MEMBERS_MAX, Place, State};
 use super::options::GroupOptions;
 use super::retired;
+use crate::cancellation::{self, postponed_while};
 
 /// Names of groups and of mail boxes are kept in one table: this keeps them apart.
 pub(super) const PREFIX: &str = "\u{1}group:";
@@ -308,8 +309,12 @@ impl Joining<'_> {
                 Ok(false) => None,
                 Err(interrupted) => Some(interrupted),
             };
-            let locked = board.lock(membership, self.name, Deadline::after(PATIENCE));
+            let lock = || board.lock(membership, self.name, Deadline::after(PATIENCE));
+            let locked = postponed_while(lock, Error::kind);
             if board.state() == State::Formed {
+                if interrupted == Some(Interrupted::Cancelled) {
+                    cancellation::postpone();
+                }
                 return Ok(true);
             }
             let is_here = self.node.state(self.node.number());
@@ -415,7 +420,7 @@ fn end(membership: &Membership, name: &str, board: &Board) {
 
 /// Member `index` leaves; the last one frees the name.
 pub fn leave(membership: &Membership, name: &str, board: &Board, index: u32) {
-    let locked = board.lock(membership, name, Deadline::after(PATIENCE));
+    let locked = postponed_while(|| board.lock(membership, name, Deadline::after(PATIENCE)), Error::kind);
     point("group/leaving");
     board.set_place(index, Place::Left(membership.number()));
     point("group/left");

@@ -9,6 +9,7 @@ use deck_sync::{Deadline, Waiting};
 
 use super::arrivals::{Arrivals, Round};
 use super::named::Named;
+use crate::cancellation;
 
 /// A barrier for a fixed number of threads of any nodes, who share it by its name. It can be passed again and again.
 ///
@@ -139,7 +140,13 @@ impl Barrier {
         };
         deck_sync::point("barrier/withdrawing");
         // The last one may have come at this moment.
-        if arrivals.withdraw(round) { Err(error) } else { Ok(false) }
+        if arrivals.withdraw(round) {
+            return Err(error);
+        }
+        if error.kind() == ErrorKind::Cancelled {
+            cancellation::postpone();
+        }
+        Ok(false)
     }
 
     /// Ends every wait through this handle, now and later, with [`ErrorKind::Closed`]. Never blocks.

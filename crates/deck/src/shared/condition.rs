@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use deck_mudeck::{Error, ErrorKind, Node, Result};
 use deck_peers::ObjectKind;
-use deck_sync::{Canceller, Deadline};
+use deck_sync::{Deadline, Interrupted};
 
 use super::mutex::{Guard, LockError, Mutex};
 use super::named::{Named, Stopped};
 use super::tickets::{Call, Called, Tickets};
+use crate::cancellation::{self, postponed_while};
 
 /// How long a wait that is over tries to get the mutex back, if its own deadline is nearer: the liveness bound.
 const BACK_WITHIN: Duration = Duration::from_secs(1);
@@ -56,7 +57,7 @@ impl Condition {
         let mutex = guard.mutex();
         let deadline = Deadline::after(timeout);
         let ended = self.wait_unlocked(deadline, || drop(guard)).map_err(LockError::without_guard)?;
-        let again = again(|| mutex.lock_until(back_until(deadline)), |refused| refused.kind());
+        let again = postponed_while(|| mutex.lock_until(back_until(deadline)), |refused| refused.kind());
         match (again, ended) {
             (Ok(guard), Ok(())) => Ok(guard),
             (Ok(guard), Err(error)) => Err(LockError::with(error, guard)),
@@ -78,7 +79,7 @@ impl Condition {
         }
         let deadline = Deadline::after(timeout);
         let ended = self.wait_unlocked(deadline, || drop(mutex.unlock()))?;
-        match again(|| mutex.lock_unguarded_until(back_until(deadline)), Error::kind) {
+        match postponed_while(|| mutex.lock_unguarded_until(back_until(deadline)), Error::kind) {
             Ok(()) => ended,
             Err(died) if died.kind() == ErrorKind::OwnerDied => Err(died),
             Err(refused) => Err(self.not_locked(refused)),
@@ -110,7 +111,12 @@ impl Condition {
         };
         match stopped {
             Stopped::Left => Err(error()),
-            _ if was_called => Ok(Ok(())),
+            _ if was_called => {
+                if stopped == Stopped::Interrupted(Interrupted::Cancelled) {
+                    cancellation::postpone();
+                }
+                Ok(Ok(()))
+            }
             _ => Ok(Err(error())),
         }
     }
@@ -156,21 +162,6 @@ impl Condition {
     }
 }
 
-/// Locks again. Whoever cancels this thread meanwhile means its next wait: this one is over.
-fn again<T, E>(lock: impl Fn() -> Result<T, E>, kind: impl Fn(&E) -> ErrorKind) -> Result<T, E> {
-    let mut was_cancelled = false;
-    let locked = loop {
-        match lock() {
-            Err(refused) if kind(&refused) == ErrorKind::Cancelled => was_cancelled = true,
-            locked => break locked,
-        }
-    };
-    if was_cancelled {
-        Canceller::of_this_thread().cancel();
-    }
-    locked
-}
-
 fn back_until(deadline: Deadline) -> Deadline {
     deadline.max(Deadline::after(BACK_WITHIN))
 }
@@ -178,36 +169,5 @@ fn back_until(deadline: Deadline) -> Deadline {
 impl fmt::Debug for Condition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Condition({})", self.name())
-    }
-}
-
-#[cfg(all(test, not(loom)))]
-mod tests {
-    use std::cell::Cell;
-
-    use deck_sync::{Alone, Event, Interrupted, Waiting};
-
-    use super::*;
-
-    struct Never;
-
-    impl Waiting for Never {
-        type Output = ();
-        fn look(&mut self) -> Option<()> {
-            None
-        }
-    }
-
-    #[test]
-    fn a_cancellation_while_the_mutex_is_locked_again_is_for_the_next_wait() {
-        let tries = Cell::new(0);
-        let lock = || {
-            tries.set(tries.get() + 1);
-            if tries.get() < 3 { Err(Error::new(ErrorKind::Cancelled, "locking")) } else { Ok(tries.get()) }
-        };
-        assert_eq!(again(lock, Error::kind).unwrap(), 3);
-        let wait = |within| deck_sync::wait(&mut Never, &[&Event::new()], &Alone::shared(), Deadline::after(within));
-        assert_eq!(wait(Duration::from_secs(20)), Err(Interrupted::Cancelled));
-        assert_eq!(wait(Duration::from_millis(1)), Err(Interrupted::Deadline), "once");
     }
 }

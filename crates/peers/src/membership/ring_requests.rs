@@ -1,14 +1,14 @@
 //! Asking the owner of a mail box for a ring.
 //!
-//! Who asks may go on and look for the answer later. Whoever gives up says so, and a ring that is granted after that is declined at once: the
-//! owner keeps none that nobody posts to.
+//! Who asks may go on and look for the answer later. Whoever does not want it any more says so, and a ring that is granted after that is
+//! declined at once: the owner keeps none that nobody posts to.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock};
 
 use deck_sync::atomic::{AtomicU64, Ordering};
 use deck_sync::locks::lock;
-use deck_sync::{About, Deadline, Event, Goal, NodeId, Result, point};
+use deck_sync::{About, Deadline, Event, Goal, NodeId, Result};
 
 use super::{Membership, Until, left};
 use crate::names::MailboxId;
@@ -110,21 +110,12 @@ impl Membership {
         lock(&self.ring_requests.open).remove(&asked.id);
     }
 
-    /// As [`Membership::ask_for_ring`], and waits for the answer. Blocks until the deadline.
+    /// Waits for the answer to a question about `mailbox`. Blocks until the deadline; after that the question is still open.
     ///
     /// # Errors
     /// [`ErrorKind::Closed`](deck_sync::ErrorKind::Closed) if there is no such mail box, and as for [`Membership::meet`].
-    pub fn request_ring(
-        &self,
-        peer: &Arc<Peer>,
-        mailbox: MailboxId,
-        credit: u64,
-        deadline: Deadline,
-    ) -> Result<Granted> {
-        let asked = self.ask_for_ring(peer, mailbox, credit);
-        point("clone/requested");
-        let asked = asked?;
-        let request = &asked.request;
+    pub fn wait_for_ring(&self, asked: &Asked, mailbox: MailboxId, deadline: Deadline) -> Result<Granted> {
+        let Asked { request, peer, .. } = asked;
         let waited = {
             let _depending = self.depend(peer);
             let answer = || {
@@ -136,10 +127,11 @@ impl Membership {
             let mut until = Until(answer, about);
             deck_sync::wait(&mut until, &[&request.answered, peer.changed()], &self.crowd, deadline)
         };
-        self.forget(&asked);
-        // An answer at the last moment counts; one that comes from now on is declined by the control thread.
         match request.answer.get().cloned().map_or(waited, Ok) {
-            Ok(answer) => answer.map_err(|error| error.with_peer(peer.number())),
+            Ok(answer) => {
+                self.forget(asked);
+                answer.map_err(|error| error.with_peer(peer.number()))
+            }
             Err(interrupted) => Err(self.interrupted(interrupted, "cloning its mail box", peer)),
         }
     }
