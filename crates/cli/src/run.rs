@@ -22,6 +22,8 @@ use crate::output::{Output, Show, Source, wait};
 
 /// How long the processes have to end by themselves after they were asked to.
 const GRACE: Duration = Duration::from_secs(2);
+/// A job of the same name that is being ended is gone by then.
+const NAME_FREE_WITHIN: Duration = Duration::from_secs(2);
 /// The broker hears of the end of a process as soon as its thread runs.
 const HEARD_OF_WITHIN: Duration = Duration::from_secs(1);
 /// A request that comes again so soon is the same one.
@@ -62,6 +64,9 @@ fn system(what: &'static str) -> impl Fn(io::Error) -> Error {
 fn supervise(options: &Options, requests: &Requests) -> deck::Result<u8> {
     let deaths = Signals::take(&[libc::SIGCHLD]).map_err(system("watching the nodes"))?;
     let broker = Arc::new(Broker::start(options.job.as_deref().unwrap_or_default(), options.nodes)?);
+    if let Some(job) = &options.job {
+        broker.open_by_name(job, NAME_FREE_WITHIN)?;
+    }
     let (program, arguments) = options.command.split_first().expect("the command line has a program");
     let mut launch = Launch::new(program, arguments.iter().cloned(), options.nodes);
     launch.stdout = Stream::Piped;

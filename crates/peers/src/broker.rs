@@ -13,16 +13,16 @@ use std::time::Duration;
 
 use deck_segment::Seat;
 use deck_sync::locks::lock;
-use deck_sync::{Deadline, Error, NodeId, Result, Service, point};
+use deck_sync::{Deadline, Error, ErrorKind, NodeId, Result, Service, point};
 use rustix::io::Errno;
 
 use crate::fork::ParentOnly;
-use crate::namespace;
 use crate::poll::{self, Poll};
 use crate::socket::{Received, Socket, pair};
 use crate::table::Table;
 use crate::watched::{Process, Watched};
 use crate::wire::{Frame, Refused};
+use crate::{namespace, rendezvous};
 
 mod absent;
 mod departures;
@@ -179,12 +179,36 @@ impl Broker {
         }
     }
 
+    /// Processes of this user may join the job by its name from now on. Waits `patience` at most for a job of that name to come to its end.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Exists`] if there is one; [`ErrorKind::System`](deck_sync::ErrorKind::System).
+    pub fn open_by_name(&self, job: &str, patience: Duration) -> Result<()> {
+        let deadline = Deadline::after(patience);
+        loop {
+            if let Some(listener) = rendezvous::listen(job)? {
+                return self.take_in(NO_NODE, listener, false);
+            }
+            if deadline.has_passed() {
+                let what = format!("opening job {job}: another job of this user has the name");
+                return Err(
+                    Error::new(ErrorKind::Exists, what).with_remedy("choose another name, or end the other job")
+                );
+            }
+            poll::pause(Duration::from_millis(20));
+        }
+    }
+
     /// The broker lives in node `node` and listens from now on: whoever joins is told of both. Until stock is taken it waits
     /// for the nodes of a job that it takes over.
     pub(crate) fn listen(&self, node: NodeId, listener: OwnedFd, is_taking_over: bool) -> Result<()> {
+        self.take_in(u64::from(node.0), listener, is_taking_over)
+    }
+
+    fn take_in(&self, node: u64, listener: OwnedFd, is_taking_over: bool) -> Result<()> {
         let mut state = self.shared.lock();
         state.is_taking_over = is_taking_over;
-        state.node = u64::from(node.0);
+        state.node = node;
         self.shared.poll.watch(&listener, LISTENER)?;
         state.listener = Some(ParentOnly::new(listener));
         Ok(())

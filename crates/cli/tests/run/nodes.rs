@@ -3,7 +3,7 @@
 use std::env;
 use std::time::Duration;
 
-use deck::{ErrorKind, Node, NodeId};
+use deck::{Door, ErrorKind, Node, NodeId};
 use rustix::process::{Signal, getpid, kill_process};
 
 use crate::job::{DECK, Ended, Job, script};
@@ -56,6 +56,11 @@ fn node() {
             node.clone_mailbox("words", LONG).unwrap().post(node.message(), LONG).unwrap();
             kill_process(getpid(), Signal::KILL).unwrap();
         }
+        ("host", _) => {
+            let mailbox = node.mailbox("door").unwrap();
+            println!("told: open");
+            println!("told: {} came", mailbox.retrieve(LONG).unwrap().sender().unwrap());
+        }
         ("wait", 0) => {
             let error = node.anonymous_mailbox().unwrap().retrieve(LONG).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Timeout);
@@ -102,6 +107,26 @@ fn tags_are_the_numbers_of_nodes_also_behind_a_shell_and_after_their_end() {
 #[test]
 fn nodes_know_the_name_of_their_job() {
     assert_eq!(told(&nodes("-n 1 --job weather-7", "name").text()), ["told: job weather-7", "told: the end"]);
+}
+
+#[test]
+fn a_job_with_a_name_can_be_joined_by_hand_and_is_the_only_one_of_that_name() {
+    let name = format!("open-{}", std::process::id());
+    let program = env::current_exe().unwrap();
+    let text = format!("{PART}=host exec {DECK} run -n 1 --job {name} '{}' {AS_NODE}", program.display());
+    let mut job = Job::start(script(&text, &[]));
+    while job.line() != "told: open" {}
+    let second = Job::run(&["-n", "1", "--job", &name, "true"]).ended();
+    assert_eq!(second.code, 1);
+    assert!(second.errors().contains("[D0301]"), "{}", second.errors());
+    let guest = Node::join_by(Door::Named(name)).unwrap();
+    assert_eq!(guest.number(), NodeId(1));
+    guest.clone_mailbox("door", LONG).unwrap().post(guest.message(), LONG).unwrap();
+    let ended = job.ended();
+    assert_eq!((ended.code, told(&ended.text())), (0, vec!["told: node 1 came"]));
+    // The job is the guest's now.
+    guest.mailbox("mine").unwrap();
+    guest.leave().unwrap();
 }
 
 #[test]
