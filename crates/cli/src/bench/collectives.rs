@@ -8,7 +8,7 @@
 use std::time::{Duration, Instant};
 
 use deck::group::{Call, Kind};
-use deck::{Completion, Element, ElementType, Error, ErrorKind, Group, GroupOptions, Message, Node, Thread};
+use deck::{Completion, Element, ElementType, Error, ErrorKind, FOREVER, Group, GroupOptions, Message, Node, Thread};
 
 use super::nodes::{LOST, Part, Placement};
 use super::pingpong::in_bytes;
@@ -61,7 +61,8 @@ fn part(part: &Part) -> deck::Result<()> {
             thread.join().map_err(|_| Error::new(ErrorKind::System, "a thread of the benchmark panicked"))??;
         }
     }
-    group.barrier(part.time() + LOST)?;
+    // Those who have threads may take much longer on a machine that is busy. If they fail they end, and that is told here.
+    group.barrier(FOREVER)?;
     drop(group);
     node.leave()
 }
