@@ -106,9 +106,18 @@ fn who_selects_among_more_mail_boxes_than_are_noted_waits_for_anybody() {
     let told = waits(job.name(), 2);
     let wait = &told["waits"][0];
     assert_eq!((&wait["for"], nodes_of(&wait["on"])), (&"select".into(), vec![0, 1, 2]), "{wait}");
-    assert_eq!(wait["note"], "only 8 of its mail boxes are known");
+    assert_eq!(wait["note"], "8 of its mail boxes are known, and there may be more");
+    let text = wait["text"].as_str().unwrap();
+    assert!(text.starts_with("to retrieve from one of 8 mail boxes or more, "), "{wait}");
     nodes[2].post("box-8", 0, 1, 100);
     assert_eq!(nodes[0].answer("w").unwrap().result.unwrap(), "8");
+    // Of so few all are known.
+    nodes[0].tell("w", "select 40000 box-0 box-1 box-2");
+    let told = waits(job.name(), 2);
+    let text = told["waits"][0]["text"].as_str().unwrap();
+    assert!(text.starts_with("to retrieve from one of 3 mail boxes, mail box \"box-"), "{told}");
+    nodes[1].post("box-2", 0, 1, 100);
+    nodes[0].answer("w").unwrap().words();
     drop(nodes);
     job.end();
 }

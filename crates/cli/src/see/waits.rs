@@ -136,7 +136,7 @@ impl Known<'_> {
                 wait.on = self.posters(mailboxes(told));
                 wait.note = if !told.facts.contains(&0) {
                     // It may have had no room for more, and any node may post to those.
-                    Some(format!("only {} of its mail boxes are known", told.facts.len()))
+                    Some(format!("{} of its mail boxes are known, and there may be more", told.facts.len()))
                 } else if wait.on.is_empty() {
                     Some("no node has cloned it".to_owned())
                 } else {
@@ -172,7 +172,8 @@ impl Known<'_> {
         match goal {
             Goal::Messages if mailboxes(told).nth(1).is_some() => {
                 let count = mailboxes(told).count();
-                format!("to retrieve from one of {count} mail boxes or more, {mailbox} among them")
+                let or_more = if count == told.facts.len() { " or more" } else { "" };
+                format!("to retrieve from one of {count} mail boxes{or_more}, {mailbox} among them")
             }
             Goal::Message | Goal::Messages => format!("to retrieve from {mailbox}"),
             Goal::Room => format!("to post to {mailbox}, which is full"),
