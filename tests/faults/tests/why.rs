@@ -122,6 +122,82 @@ fn who_selects_among_more_mail_boxes_than_are_noted_waits_for_anybody() {
     job.end();
 }
 
+/// Each of them waits for the one before it almost all the time, and no moment is the same in all.
+#[test]
+fn nodes_that_pass_a_token_around_are_never_told_as_a_cycle() {
+    const NODES: usize = 6;
+    const ROUNDS: usize = 1000;
+    let job = Job::launched(program());
+    let nodes: [_; NODES] = job.nodes();
+    let name = |number: usize| format!("box-{}", number % NODES);
+    nodes.iter().enumerate().for_each(|(number, node)| node.mailbox(&name(number)));
+    nodes.iter().enumerate().for_each(|(number, node)| node.clone_mailbox(&name(number + 1)));
+    for (number, node) in nodes.iter().enumerate() {
+        let forward = format!("forward {} {} 40000", name(number), name(number + 1));
+        (0..ROUNDS).for_each(|_| node.tell("w", &forward));
+    }
+    // Each looks at every byte before it passes it on.
+    nodes[NODES - 1].post(&name(0), 0, 1, 300_000);
+    let (passed, has_passed) = channel();
+    std::thread::scope(|scope| {
+        let nodes = &nodes;
+        scope.spawn(move || {
+            for node in nodes {
+                (0..ROUNDS).for_each(|_| drop(node.answer("w").unwrap().words()));
+            }
+            drop(passed);
+        });
+        let mut looks = 0;
+        while has_passed.try_recv() == Err::<(), _>(TryRecvError::Empty) {
+            let told = told("why", job.name());
+            assert_eq!(told["cycles"], Value::Array(vec![]), "look {looks}: {told:#}");
+            looks += 1;
+        }
+        assert!(looks > 0);
+    });
+    drop(nodes);
+    job.end();
+}
+
+#[test]
+fn who_was_stopped_before_it_could_take_its_message_is_in_no_cycle() {
+    let job = Job::launched(program());
+    let [stopped, other] = job.nodes();
+    stopped.mailbox("a");
+    other.mailbox("b");
+    stopped.clone_mailbox("b");
+    other.clone_mailbox("a");
+    stopped.tell_and_see_waiting("w", "retrieve a 40000");
+    stopped.stop();
+    other.post("a", 0, 1, 100);
+    other.tell("w", "retrieve b 40000");
+    assert_eq!(waits(job.name(), 2)["cycles"], Value::Array(vec![]));
+    stopped.go_on();
+    stopped.answer("w").unwrap().words();
+    drop((stopped, other));
+    job.end();
+}
+
+#[test]
+fn a_mutex_that_is_free_is_told_as_free() {
+    let job = Job::launched(program());
+    let [stopped, other] = job.nodes();
+    other.ask_in("w", "lock m 1000").words();
+    stopped.tell_and_see_waiting("w", "lock m 40000");
+    stopped.stop();
+    other.ask_in("w", "unlock m").words();
+    let told = waits(job.name(), 1);
+    assert_eq!(
+        (&told["waits"][0]["note"], nodes_of(&told["waits"][0]["on"])),
+        (&"it is free".into(), vec![]),
+        "{told}"
+    );
+    stopped.go_on();
+    stopped.answer("w").unwrap().words();
+    drop((stopped, other));
+    job.end();
+}
+
 #[test]
 fn mutexes_that_are_locked_crosswise_are_a_cycle_of_threads() {
     let job = Job::by_name(program());

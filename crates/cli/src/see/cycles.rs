@@ -45,7 +45,7 @@ impl Others {
                 if waits.iter().any(|wait| (wait.node, wait.thread) == (node.number, thread.number)) {
                     continue;
                 }
-                if matches!(thread.state, 'R' | 'D') {
+                if thread.runs() {
                     others.running.insert((node.number, thread.number));
                 } else {
                     others.asleep.entry(node.number).or_default().push(thread.number);
@@ -55,10 +55,24 @@ impl Others {
         others
     }
 
+    /// What is known of the time between this look and a later one: who is not seen asleep in both may have run.
+    pub fn until(&self, later: &Others) -> Others {
+        let (before, after) = (self.all_asleep(), later.all_asleep());
+        let mut both = Others { frozen: later.frozen.clone(), ..Others::default() };
+        both.running = self.running.union(&later.running).copied().chain(&before ^ &after).collect();
+        for (node, thread) in &before & &after {
+            both.asleep.entry(node).or_default().push(thread);
+        }
+        both
+    }
+
+    fn all_asleep(&self) -> BTreeSet<(NodeId, u32)> {
+        self.asleep.iter().flat_map(|(node, threads)| threads.iter().map(|thread| (*node, *thread))).collect()
+    }
+
     /// The same if all woke that sleep outside of DECK.
     fn awake(&self) -> Others {
-        let woken = self.asleep.iter().flat_map(|(node, threads)| threads.iter().map(|thread| (*node, *thread)));
-        let running = self.running.iter().copied().chain(woken).collect();
+        let running = &self.running | &self.all_asleep();
         Others { running, asleep: BTreeMap::new(), frozen: self.frozen.clone() }
     }
 
@@ -95,7 +109,7 @@ fn is_of(wait: &Wait, whom: Whom, from: &Wait) -> bool {
 
 /// The waits that nobody ends who is not among them.
 fn reduce(waits: &[Wait], others: &Others) -> BTreeSet<usize> {
-    let mut left: BTreeSet<usize> = (0..waits.len()).collect();
+    let mut left: BTreeSet<usize> = (0..waits.len()).filter(|index| !waits[*index].is_passing).collect();
     loop {
         let has_ended = |from: &Wait, whom: Whom| {
             waits.iter().enumerate().any(|(index, wait)| !left.contains(&index) && is_of(wait, whom, from))
@@ -176,10 +190,13 @@ pub fn of(waits: &[Wait], others: &Others) -> Vec<Cycle> {
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
+    use deck_peers::observe::FACTS;
+
     use super::*;
 
-    fn wait(node: u32, thread: u32, on: &[Whom], needs_all: bool) -> Wait {
+    /// A thread that waits, and for whom.
+    pub fn wait(node: u32, thread: u32, on: &[Whom], needs_all: bool) -> Wait {
         Wait {
             node: NodeId(node),
             thread,
@@ -187,10 +204,14 @@ mod tests {
             goal: Goal::Message,
             doing: String::new(),
             name: String::new(),
+            facts: [0; FACTS],
             since_ns: 0,
+            waited_ns: 0,
             left_ns: None,
             on: on.iter().copied().collect(),
             needs_all,
+            is_passing: false,
+            runs: false,
             note: None,
             absent: vec![],
         }
@@ -258,6 +279,22 @@ mod tests {
             wait(2, 4, &[thread(0, 1)], false),
         ];
         assert_eq!(ways(&waits, &Others::default()), [[0, 1, 2]]);
+    }
+
+    #[test]
+    fn a_wait_for_a_mutex_that_is_free_ends_and_with_it_those_that_any_of_several_can_end() {
+        let mut waits = [wait(0, 1, &[], false), wait(1, 2, &[node(0), node(2)], false), wait(2, 3, &[node(1)], false)];
+        waits[0].is_passing = true;
+        assert!(ways(&waits, &Others::default()).is_empty());
+    }
+
+    #[test]
+    fn who_is_not_asleep_in_both_looks_may_have_run_between_them() {
+        let asleep =
+            |threads: &[u32]| Others { asleep: BTreeMap::from([(NodeId(0), threads.to_vec())]), ..Others::default() };
+        let between = asleep(&[1, 2]).until(&asleep(&[2, 3]));
+        assert_eq!(between.asleep, BTreeMap::from([(NodeId(0), vec![2])]));
+        assert_eq!(between.running, BTreeSet::from([(NodeId(0), 1), (NodeId(0), 3)]));
     }
 
     #[test]

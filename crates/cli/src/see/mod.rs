@@ -2,6 +2,7 @@
 
 mod cycles;
 mod list;
+mod look;
 mod report;
 mod waits;
 
@@ -52,11 +53,11 @@ fn show(options: &Options) -> deck::Result<String> {
         return Err(error.with_remedy("`deck ls` shows those that there are"));
     }
     let (texts, values): (Vec<String>, Vec<Value>) = jobs
-        .iter()
+        .into_iter()
         .map(|job| match options.what {
             What::Waits => report::job(job),
-            What::List if wanted.is_some() => list::job(job),
-            What::List => list::line(job),
+            What::List if wanted.is_some() => list::job(&job),
+            What::List => list::line(&job),
         })
         .unzip();
     if options.json {

@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use deck::NodeId;
 use deck::group::Kind;
 use deck::observe;
-use deck_peers::observe::{Goal, JobSight, NodeSight, Told, now_ns};
+use deck::{NodeId, NodeState};
+use deck_peers::observe::{FACTS, Goal, JobSight, NodeSight, Told, now_ns};
 use deck_peers::{MailboxId, ObjectKind, Objects, Subject};
 
 use super::{quoted, state_word};
@@ -26,8 +26,10 @@ pub enum Whom {
 impl Whom {
     /// Its node.
     pub fn node(self) -> NodeId {
-        let (Whom::Node(node) | Whom::Thread(node, _) | Whom::Runner(node) | Whom::Control(node)) = self;
-        node
+        match self {
+            Whom::Node(node) | Whom::Runner(node) | Whom::Control(node) => node,
+            Whom::Thread(node, _) => node,
+        }
     }
 }
 
@@ -57,16 +59,32 @@ pub struct Wait {
     pub doing: String,
     /// The name of what it waits for.
     pub name: String,
-    /// For how long it has waited, and how long it will at most, in nanoseconds.
+    /// What the goal tells more.
+    pub facts: [u64; FACTS],
+    /// Since when it waits, in nanoseconds of the monotonic clock.
     pub since_ns: u64,
+    /// For how long it has waited, and how long it will at most, in nanoseconds.
+    pub waited_ns: u64,
     pub left_ns: Option<u64>,
     /// Who could end it: any of them, or only all together.
     pub on: BTreeSet<Whom>,
     pub needs_all: bool,
+    /// It may end without anybody's help: nothing that is known keeps it up.
+    pub is_passing: bool,
+    /// Its thread runs at this moment: it begins to sleep, or was woken.
+    pub runs: bool,
     /// What else there is to say.
     pub note: Option<String>,
     /// Who has not come, or has not left.
     pub absent: Vec<Absent>,
+}
+
+impl Wait {
+    /// Is this the same wait in an earlier or a later look, with the same prospects?
+    pub fn is_same(&self, other: &Wait) -> bool {
+        let begun = |wait: &Wait| (wait.node, wait.thread, wait.goal, wait.since_ns, wait.facts);
+        begun(self) == begun(other) && (&self.on, self.needs_all) == (&other.on, other.needs_all)
+    }
 }
 
 /// What the job's segments tell, in the form of questions.
@@ -110,15 +128,38 @@ impl Known<'_> {
             goal,
             doing: self.in_words(goal, told),
             name: told.name.clone(),
-            since_ns: now.saturating_sub(told.since_ns),
+            facts: told.facts,
+            since_ns: told.since_ns,
+            waited_ns: now.saturating_sub(told.since_ns),
             left_ns: (told.until_ns != u64::MAX).then(|| told.until_ns.saturating_sub(now)),
             on: BTreeSet::new(),
             needs_all: false,
+            is_passing: false,
+            runs: thread.runs(),
             note: None,
             absent: Vec::new(),
         };
         self.who(&mut wait, told);
+        wait.is_passing |= wait.on.is_empty() || node.state == NodeState::Frozen && self.may_be_over(goal, told);
         Some(wait)
+    }
+
+    /// Whether a wait may have what it waits for, in a process that is stopped: it would not be seen to run.
+    fn may_be_over(&self, goal: Goal, told: &Told) -> bool {
+        match goal {
+            Goal::Message | Goal::Messages => mailboxes(told).any(|id| self.has_messages(id)),
+            // Who holds the one, and who is absent from the others, is known.
+            Goal::Mutex | Goal::Group | Goal::Collective => false,
+            _ => true,
+        }
+    }
+
+    fn has_messages(&self, id: u64) -> bool {
+        let Some(owner) = MailboxId::from_word(id).and_then(|id| self.job.node(id.owner)) else { return false };
+        let lies =
+            |poster: &NodeSight, told: &Told| observe::ring(poster, owner, told).is_some_and(|ring| ring.filled > 0);
+        let is_it = |told: &&Told| told.subject == Subject::Ring && told.facts[0] == id;
+        self.job.nodes.iter().any(|poster| poster.notices.iter().filter(is_it).any(|told| lies(poster, told)))
     }
 
     fn live(&self) -> BTreeSet<Whom> {
@@ -210,11 +251,16 @@ impl Known<'_> {
     }
 
     fn wait_for_holder(&self, wait: &mut Wait, told: &Told) {
-        let held = self.objects.find(ObjectKind::Mutex, &told.name).and_then(|mutex| observe::holder(&mutex));
-        let Some((node, locker)) = held else { return };
+        let Some(mutex) = self.objects.find(ObjectKind::Mutex, &told.name) else { return };
+        let (node, locker) = match observe::holder(&mutex) {
+            Some((node, Some(locker))) if self.job.table.is_live(node) => (node, locker),
+            held => {
+                wait.note = Some(if held.is_some() { "its last holder is gone" } else { "it is free" }.to_owned());
+                return;
+            }
+        };
         let notices = self.job.node(node).map_or(&[][..], |sight| &sight.notices);
-        let asleep =
-            notices.iter().find(|told| told.subject == Subject::Wait && told.locker.is_some() && told.locker == locker);
+        let asleep = notices.iter().find(|told| told.subject == Subject::Wait && told.locker == Some(locker));
         wait.on.insert(asleep.map_or(Whom::Runner(node), |told| Whom::Thread(node, told.thread)));
     }
 
@@ -277,7 +323,7 @@ pub fn whereabouts(job: &JobSight, waits: &[Wait], node: NodeId, thread: Option<
     if sight.process.is_none() {
         return format!("{node} is {}", state_word(sight.state));
     }
-    let frozen = if sight.state == deck::NodeState::Frozen { ", and its process is stopped" } else { "" };
+    let frozen = if sight.state == NodeState::Frozen { ", and its process is stopped" } else { "" };
     let Some(number) = thread else { return format!("{node} is {}", state_word(sight.state)) };
     if let Some(wait) = waits.iter().find(|wait| wait.node == node && wait.thread == number) {
         return format!("thread {number} {} waits {}{frozen}", quoted(&wait.thread_name), wait.doing);
