@@ -75,7 +75,7 @@ fn two_nodes_that_retrieve_from_one_another_are_told_as_a_cycle_until_one_posts(
     assert_eq!(told["cycles"].as_array().unwrap().len(), 1, "{told}");
     for (index, (name, whom)) in [("a", 1), ("b", 0)].into_iter().enumerate() {
         let wait = &told["waits"][index];
-        assert_eq!((wait["name"].as_str(), nodes_of(&wait["on"])), (Some(name), vec![whom]), "{wait}");
+        assert_eq!((wait["name"].as_str(), nodes_of(&wait["on"])), (Some(name), vec![whom, 1 - whom]), "{wait}");
         let (since, left) = (wait["since_seconds"].as_f64().unwrap(), wait["left_seconds"].as_f64().unwrap());
         assert!(since >= 0.0 && left > 0.0 && since + left > 30.0 && since + left < 40.01, "{wait}");
     }
@@ -156,6 +156,27 @@ fn nodes_that_pass_a_token_around_are_never_told_as_a_cycle() {
         assert!(looks > 0);
     });
     drop(nodes);
+    job.end();
+}
+
+/// The owner needs no clone to post to its mail box, and nothing tells that it is going to.
+#[test]
+fn another_thread_of_the_owner_may_post_to_its_mail_box() {
+    let job = Job::launched(program());
+    let [owner, other] = job.nodes();
+    owner.mailbox("box");
+    other.clone_mailbox("box");
+    join_group("main", "", &[&owner, &other]);
+    owner.tell("main", "retrieve box 40000");
+    other.tell("main", "collective g barrier 0 1 40000");
+    let told = waits(job.name(), 2);
+    assert_eq!(cycle(&told, 0), [(0, "retrieve".to_owned()), (1, "collective".to_owned())]);
+    // Its other threads, which read what the test writes.
+    assert!(nodes_of(&told["cycles"][0]["unless"]).contains(&0), "{told}");
+    other.post("box", 0, 1, 100);
+    owner.answer("main").unwrap().words();
+    owner.ask_in("main", "collective g barrier 0 1 40000").words();
+    drop((owner, other));
     job.end();
 }
 
@@ -274,7 +295,7 @@ fn a_job_whose_processes_are_all_stopped_tells_the_same() {
     let told = told("why", job.name());
     let states: Vec<_> = told["nodes"].as_array().unwrap().iter().map(|node| node["state"].as_str().unwrap()).collect();
     assert_eq!(states, ["frozen", "frozen"]);
-    assert_eq!((told["waits"][0]["for"].as_str(), nodes_of(&told["waits"][0]["on"])), (Some("retrieve"), vec![1]));
+    assert_eq!((told["waits"][0]["for"].as_str(), nodes_of(&told["waits"][0]["on"])), (Some("retrieve"), vec![1, 0]));
     let listed = self::told("ls", job.name());
     assert_eq!((&listed["mailboxes"][0]["name"], &listed["mailboxes"][0]["node"]), (&"a".into(), &0.into()));
     one.go_on();

@@ -79,7 +79,7 @@ impl Others {
     /// A thread that `whom` means runs.
     fn run(&self, whom: Whom) -> bool {
         match whom {
-            Whom::Node(node) => self.running.range((node, 0)..=(node, u32::MAX)).next().is_some(),
+            Whom::Node(node) | Whom::Owner(node) => self.running.range((node, 0)..=(node, u32::MAX)).next().is_some(),
             Whom::Thread(node, thread) => self.running.contains(&(node, thread)),
             Whom::Runner(node) | Whom::Control(node) => !self.frozen.contains(&node),
         }
@@ -89,7 +89,7 @@ impl Others {
     fn asleep(&self, whom: Whom) -> Vec<(NodeId, u32)> {
         let of_node = |node: NodeId| self.asleep.get(&node).into_iter().flatten().map(move |thread| (node, *thread));
         match whom {
-            Whom::Node(node) => of_node(node).collect(),
+            Whom::Node(node) | Whom::Owner(node) => of_node(node).collect(),
             Whom::Thread(node, thread) => of_node(node).filter(|(_, asleep)| *asleep == thread).collect(),
             Whom::Runner(_) | Whom::Control(_) => vec![],
         }
@@ -99,7 +99,7 @@ impl Others {
 /// True for the wait of a thread that `whom` means, seen from `from`. Who waits for the end of a thread is no help to anybody.
 fn is_of(wait: &Wait, whom: Whom, from: &Wait) -> bool {
     match whom {
-        Whom::Node(node) => {
+        Whom::Node(node) | Whom::Owner(node) => {
             wait.node == node && wait.goal != Goal::Join && (wait.node, wait.thread) != (from.node, from.thread)
         }
         Whom::Thread(node, thread) => (wait.node, wait.thread) == (node, thread),
@@ -131,12 +131,18 @@ fn next<'a>(waits: &'a [Wait], left: &'a BTreeSet<usize>, from: usize) -> impl I
     left.iter().copied().filter(is_next)
 }
 
+/// Two threads that retrieve from a mail box of their node do not wait for one another because each could post to it.
+fn is_only_the_owners(waits: &[Wait], from: usize, to: usize) -> bool {
+    let mut others = waits[from].on.iter().filter(|whom| !matches!(whom, Whom::Owner(_)));
+    !others.any(|whom| is_of(&waits[to], *whom, &waits[from]))
+}
+
 /// The shortest way from `first` back to itself.
 fn way_back(waits: &[Wait], left: &BTreeSet<usize>, first: usize) -> Option<Vec<usize>> {
     let mut before: BTreeMap<usize, usize> = BTreeMap::new();
     let mut queue = VecDeque::from([first]);
     while let Some(at) = queue.pop_front() {
-        for to in next(waits, left, at) {
+        for to in next(waits, left, at).filter(|to| !is_only_the_owners(waits, at, *to)) {
             if to == first {
                 let mut way = vec![at];
                 while way.last() != Some(&first) {
@@ -286,6 +292,20 @@ pub mod tests {
         let mut waits = [wait(0, 1, &[], false), wait(1, 2, &[node(0), node(2)], false), wait(2, 3, &[node(1)], false)];
         waits[0].is_passing = true;
         assert!(ways(&waits, &Others::default()).is_empty());
+    }
+
+    #[test]
+    fn another_thread_of_the_owner_may_post_to_its_mail_box_but_two_that_retrieve_from_it_are_no_cycle() {
+        let to_its_main_thread = [Whom::Thread(NodeId(0), 1)];
+        let waits = [wait(0, 1, &[node(1), Whom::Owner(NodeId(0))], false), wait(1, 3, &to_its_main_thread, true)];
+        let computes = Others { running: BTreeSet::from([(NodeId(0), 2)]), ..Others::default() };
+        assert!(ways(&waits, &computes).is_empty());
+        let asleep = Others { asleep: BTreeMap::from([(NodeId(0), vec![2])]), ..Others::default() };
+        assert_eq!(of(&waits, &asleep), [Cycle { waits: vec![0, 1], bystanders: vec![(NodeId(0), 2)] }]);
+        let on = [node(1), Whom::Owner(NodeId(0))];
+        let pool = [wait(0, 1, &on, false), wait(0, 2, &on, false)];
+        let client_asleep = Others { asleep: BTreeMap::from([(NodeId(1), vec![3])]), ..Others::default() };
+        assert!(ways(&pool, &client_asleep).is_empty());
     }
 
     #[test]

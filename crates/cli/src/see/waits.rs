@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use deck::group::Kind;
 use deck::observe;
 use deck::{NodeId, NodeState};
-use deck_peers::observe::{FACTS, Goal, JobSight, NodeSight, Told, now_ns};
+use deck_peers::observe::{FACTS, Goal, JobSight, NodeSight, ThreadSight, Told, now_ns};
 use deck_peers::{MailboxId, ObjectKind, Objects, Subject};
 
 use super::{quoted, state_word};
@@ -17,6 +17,8 @@ pub enum Whom {
     Node(NodeId),
     /// This thread of a node.
     Thread(NodeId, u32),
+    /// The same of a node that has a mail box: it needs no clone to post there, and may never do so.
+    Owner(NodeId),
     /// A thread of a node that waits for nothing in DECK.
     Runner(NodeId),
     /// The control thread of a node, which answers unless its process is stopped.
@@ -27,7 +29,7 @@ impl Whom {
     /// Its node.
     pub fn node(self) -> NodeId {
         match self {
-            Whom::Node(node) | Whom::Runner(node) | Whom::Control(node) => node,
+            Whom::Node(node) | Whom::Owner(node) | Whom::Runner(node) | Whom::Control(node) => node,
             Whom::Thread(node, _) => node,
         }
     }
@@ -139,7 +141,7 @@ impl Known<'_> {
             note: None,
             absent: Vec::new(),
         };
-        self.who(&mut wait, told);
+        self.who(&mut wait, node, told);
         wait.is_passing |= wait.on.is_empty() || node.state == NodeState::Frozen && self.may_be_over(goal, told);
         Some(wait)
     }
@@ -171,7 +173,7 @@ impl Known<'_> {
     }
 
     /// Who could end a wait, and what else there is to say.
-    fn who(&self, wait: &mut Wait, told: &Told) {
+    fn who(&self, wait: &mut Wait, node: &NodeSight, told: &Told) {
         match wait.goal {
             Goal::Message | Goal::Messages => {
                 wait.on = self.posters(mailboxes(told));
@@ -183,8 +185,11 @@ impl Known<'_> {
                 } else {
                     None
                 };
+                let is_other = |thread: &ThreadSight| !thread.is_service() && thread.number != wait.thread;
                 if wait.note.is_some() {
                     wait.on = self.live();
+                } else if node.threads.iter().any(is_other) && !wait.on.contains(&Whom::Node(wait.node)) {
+                    wait.on.insert(Whom::Owner(wait.node));
                 }
             }
             Goal::Room => wait.on.extend(told.peer.map(Whom::Node)),
