@@ -76,7 +76,7 @@ enum {
   DECK_E_NOT_LOCKED = -303,      /* deck_cond_wait is over, and the mutex was not to be had again */
 
   DECK_E_PEER_LOST = -401,       /* another node died; deck_last_error() names it */
-  DECK_E_OWNER_DIED = -402,      /* locked, but the last holder died */
+  DECK_E_OWNER_DIED = -402,      /* locked, but the last holder is gone */
   DECK_E_CORRUPT = -403,         /* bytes that another node wrote make no sense */
 
   DECK_E_NOT_INITIALIZED = -501  /* before deck_init, after deck_done, or in a forked child */

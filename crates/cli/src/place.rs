@@ -16,6 +16,8 @@ use std::time::Duration;
 use clap::Subcommand;
 use optisci::model::Objective;
 
+use crate::result;
+
 const COST: &str = "deck place cost MODEL.json PLACEMENT.json [--json]";
 const SOLVE: &str = "deck place solve MODEL.json [--objective sum|makespan|max_link] [--time-limit SECONDS] [--seed N] \
                      [--json] [-o OUT.json]";
@@ -146,6 +148,11 @@ pub fn run(command: Command) -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Prints a result, all of it.
+fn print(text: &str) -> Result<(), String> {
+    result::print(text).map_err(|error| error.to_string())
 }
 
 /// The command that a wrong command line meant, and how it is typed.

@@ -180,6 +180,7 @@ fn a_thread_that_ends_with_a_mutex_leaves_it_to_the_next_who_is_told_once() {
     });
     let told = mutex.lock(SOON).unwrap_err();
     assert_eq!((told.kind(), told.peer(), told.is_locked()), (ErrorKind::OwnerDied, Some(a.number()), true), "{told}");
+    assert!(told.to_string().contains("ended its thread without unlocking: the holder is gone (node 0)"), "{told}");
     assert_eq!(mutex.holder(), Some(b.number()));
     // Whoever does not look leaves it to the next one.
     drop(told);
@@ -195,9 +196,11 @@ fn a_node_that_leaves_with_a_mutex_leaves_it_to_the_next_who_is_told() {
     let (leaving, mutex) = (Mutex::open(&a, "m").unwrap(), Mutex::open(&b, "m").unwrap());
     let guard = leaving.lock(TRY).unwrap();
     thread::scope(|scope| {
-        let waiter = scope.spawn(|| mutex.lock(SOON).map(drop).unwrap_err().kind());
+        let waiter = scope.spawn(|| mutex.lock(SOON).map(drop).unwrap_err().error);
         a.clone().leave().unwrap();
-        assert_eq!(waiter.join().unwrap(), ErrorKind::OwnerDied);
+        let told = waiter.join().unwrap();
+        assert_eq!((told.kind(), told.peer()), (ErrorKind::OwnerDied, Some(a.number())));
+        assert!(told.to_string().contains("left its job without unlocking: the holder is gone (node 0)"), "{told}");
     });
     drop(guard);
     assert_eq!(leaving.lock(TRY).unwrap_err().kind(), ErrorKind::NotInitialized);

@@ -306,9 +306,12 @@ impl Handler for NodeShared {
         }
     }
 
-    fn peer_gone(&self, peer: NodeId, is_lost: bool) {
+    fn node_gone(&self, node: NodeId, is_lost: bool) {
         let how = if is_lost { "died" } else { "left" };
-        log::say(if is_lost { LogLevel::Warn } else { LogLevel::Info }, || format!("{peer} {how}"));
+        log::say(if is_lost { LogLevel::Warn } else { LogLevel::Info }, || format!("{node} {how}"));
+    }
+
+    fn peer_gone(&self, peer: NodeId, is_lost: bool) {
         for poster in self.posters().into_iter().filter(|poster| poster.id.owner == peer) {
             let _ = self.end_poster(&poster, if is_lost { Ending::Lost } else { Ending::Closed });
         }

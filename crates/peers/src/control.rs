@@ -65,6 +65,8 @@ pub struct Control {
     unanswered: BTreeSet<NodeId>,
     /// What peers have asked for whose own heap is missing.
     put_off: Vec<(NodeId, Frame)>,
+    /// Nodes whose end the handler was told of.
+    told_gone: BTreeSet<NodeId>,
 }
 
 impl Control {
@@ -84,6 +86,7 @@ impl Control {
             ask_at: Deadline::NEVER,
             unanswered: BTreeSet::new(),
             put_off: Vec::new(),
+            told_gone: BTreeSet::new(),
         };
         control.poll.watch(&membership.wake, WAKE)?;
         control.poll.watch(membership.broker(), BROKER)?;

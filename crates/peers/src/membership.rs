@@ -48,7 +48,9 @@ pub trait Handler: Send + Sync {
     fn room_wanted(&self, poster: NodeId, ring: u64);
     /// The poster has ended `ring`; nothing behind `tail` was ever posted.
     fn ring_ended(&self, poster: NodeId, ring: u64, tail: u32);
-    /// A node is gone. Before this returns, everything that it had posted here must be taken over.
+    /// A node is gone, whether this one ever met it or not. Told once.
+    fn node_gone(&self, node: NodeId, is_lost: bool);
+    /// A peer is gone. Before this returns, everything that it had posted here must be taken over.
     fn peer_gone(&self, peer: NodeId, is_lost: bool);
     /// A heap has become known that messages may have waited for.
     fn heap_introduced(&self);

@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 
 pub use deck_segment::MemoryFacts;
 use deck_segment::layout::{self, PAGE};
-use deck_sync::{FACTS, NodeId, Result, Service};
-pub use deck_sync::{Goal, now_ns};
+use deck_sync::{Error, NodeId, Result, Service};
+pub use deck_sync::{FACTS, Goal, now_ns};
 
 use crate::notices::{self, ENTRY_BYTES, NOTICES_MAX, Subject, entry, header};
 use crate::stat;
@@ -24,6 +24,8 @@ const READS: u32 = 100;
 
 /// A job, as it was found.
 pub struct JobSight {
+    /// The inode of its table, which no other job has at the same time.
+    inode: u64,
     /// A copy of its table.
     pub table: Table,
     /// The processes that have it open: its nodes, and `deck run`.
@@ -36,6 +38,11 @@ impl JobSight {
     /// The node with this number.
     pub fn node(&self, number: NodeId) -> Option<&NodeSight> {
         self.nodes.iter().find(|node| node.number == number)
+    }
+
+    /// Looks at the same job anew, also for processes that have come meanwhile; `None` if it is not to be found any more.
+    pub fn look_again(&self) -> Option<JobSight> {
+        find(&|inode, _, _| inode == self.inode).0.pop()
     }
 }
 
@@ -94,6 +101,11 @@ impl ThreadSight {
     /// True for threads that are DECK's own.
     pub fn is_service(&self) -> bool {
         Service::is_named(&self.name)
+    }
+
+    /// True if it runs, or will without anybody's help.
+    pub fn runs(&self) -> bool {
+        matches!(self.state, 'R' | 'D')
     }
 }
 
@@ -188,6 +200,17 @@ fn processes() -> Vec<u32> {
 /// If what is wanted is not among them and there is one that cannot be read: `Corrupt` if it is of another version of DECK,
 /// `NoMemory`.
 pub fn jobs(wanted: Option<&str>) -> Result<Vec<JobSight>> {
+    let is_wanted = |wanted: &str, table: &Table, processes: &BTreeSet<u32>| {
+        table.job() == wanted || wanted.parse().is_ok_and(|process: u32| processes.contains(&process))
+    };
+    match find(&|_, table, processes| wanted.is_none_or(|wanted| is_wanted(wanted, table, processes))) {
+        (jobs, Some(refused)) if jobs.is_empty() && wanted.is_some() => Err(refused),
+        (jobs, _) => Ok(jobs),
+    }
+}
+
+/// The jobs that are wanted, by the inode of their table, that itself and their processes; and why another one could not be read.
+fn find(is_wanted: &dyn Fn(u64, &Table, &BTreeSet<u32>) -> bool) -> (Vec<JobSight>, Option<Error>) {
     let mut all: BTreeMap<u32, Open> = processes().into_iter().map(|process| (process, open_of(process))).collect();
     all.retain(|_, open| !open.tables.is_empty());
     let mut tables: BTreeMap<u64, BTreeSet<u32>> = BTreeMap::new();
@@ -209,18 +232,12 @@ pub fn jobs(wanted: Option<&str>) -> Result<Vec<JobSight>> {
                 continue;
             }
         };
-        let is_wanted = |wanted: &str| {
-            table.job() == wanted || wanted.parse().is_ok_and(|process: u32| processes.contains(&process))
-        };
-        if wanted.is_none_or(is_wanted) {
+        if is_wanted(inode, &table, &processes) {
             let nodes = nodes_of(&table, inode, &processes, &all);
-            jobs.push(JobSight { table, processes, nodes });
+            jobs.push(JobSight { inode, table, processes, nodes });
         }
     }
-    match refused {
-        Some(error) if jobs.is_empty() && wanted.is_some() => Err(error),
-        _ => Ok(jobs),
-    }
+    (jobs, refused)
 }
 
 /// Where what a node tells was found.
@@ -257,9 +274,9 @@ fn node(number: NodeId, state: NodeState, found: Option<Found>) -> NodeSight {
     let Some(found) = found.filter(|_| is_live) else {
         return NodeSight { number, state, process: None, notices: vec![], untold: 0, threads: vec![], heap: None };
     };
-    let (notices, untold) = notices_of(&found.notices).unwrap_or_default();
-    // After the notices: a thread that has waited and runs by now is told as running.
+    // Before the notices: a wait that had begun by then, and is noted still, was the sleep that was seen.
     let threads = threads_of(found.process);
+    let (notices, untold) = notices_of(&found.notices).unwrap_or_default();
     let is_stopped = threads.first().is_some_and(|thread| matches!(thread.state, 'T' | 't'));
     let state = if is_stopped { NodeState::Frozen } else { state };
     NodeSight { number, state, process: Some(found.process), notices, untold, threads, heap: found.heap }

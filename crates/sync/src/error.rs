@@ -113,8 +113,8 @@ kinds! {
     NotLocked = "D0303", Call, "the mutex is not held", "lock the mutex before touching what it protects";
     /// A node died.
     PeerLost = "D0401", Peer, "a node was lost", "go on without it, or start a new node";
-    /// The holder of a lock died.
-    OwnerDied = "D0402", Peer, "the holder died", "check what it protected; the lock is yours";
+    /// The holder of a lock died, left, or ended its thread.
+    OwnerDied = "D0402", Peer, "the holder is gone", "check what it protected; the lock is yours";
     /// Bytes that a peer wrote make no sense.
     Corrupt = "D0403", Peer, "corrupt data from a peer", "run the same version of DECK in every node; if it persists, report it";
     /// No job: before init, after done, or in a forked child.

@@ -75,7 +75,7 @@ fn two_nodes_that_retrieve_from_one_another_are_told_as_a_cycle_until_one_posts(
     assert_eq!(told["cycles"].as_array().unwrap().len(), 1, "{told}");
     for (index, (name, whom)) in [("a", 1), ("b", 0)].into_iter().enumerate() {
         let wait = &told["waits"][index];
-        assert_eq!((wait["name"].as_str(), nodes_of(&wait["on"])), (Some(name), vec![whom]), "{wait}");
+        assert_eq!((wait["name"].as_str(), nodes_of(&wait["on"])), (Some(name), vec![whom, 1 - whom]), "{wait}");
         let (since, left) = (wait["since_seconds"].as_f64().unwrap(), wait["left_seconds"].as_f64().unwrap());
         assert!(since >= 0.0 && left > 0.0 && since + left > 30.0 && since + left < 40.01, "{wait}");
     }
@@ -106,10 +106,116 @@ fn who_selects_among_more_mail_boxes_than_are_noted_waits_for_anybody() {
     let told = waits(job.name(), 2);
     let wait = &told["waits"][0];
     assert_eq!((&wait["for"], nodes_of(&wait["on"])), (&"select".into(), vec![0, 1, 2]), "{wait}");
-    assert_eq!(wait["note"], "only 8 of its mail boxes are known");
+    assert_eq!(wait["note"], "8 of its mail boxes are known, and there may be more");
+    let text = wait["text"].as_str().unwrap();
+    assert!(text.starts_with("to retrieve from one of 8 mail boxes or more, "), "{wait}");
     nodes[2].post("box-8", 0, 1, 100);
     assert_eq!(nodes[0].answer("w").unwrap().result.unwrap(), "8");
+    // Of so few all are known.
+    nodes[0].tell("w", "select 40000 box-0 box-1 box-2");
+    let told = waits(job.name(), 2);
+    let text = told["waits"][0]["text"].as_str().unwrap();
+    assert!(text.starts_with("to retrieve from one of 3 mail boxes, mail box \"box-"), "{told}");
+    nodes[1].post("box-2", 0, 1, 100);
+    nodes[0].answer("w").unwrap().words();
     drop(nodes);
+    job.end();
+}
+
+/// Each of them waits for the one before it almost all the time, and no moment is the same in all.
+#[test]
+fn nodes_that_pass_a_token_around_are_never_told_as_a_cycle() {
+    const NODES: usize = 6;
+    const ROUNDS: usize = 1000;
+    let job = Job::launched(program());
+    let nodes: [_; NODES] = job.nodes();
+    let name = |number: usize| format!("box-{}", number % NODES);
+    nodes.iter().enumerate().for_each(|(number, node)| node.mailbox(&name(number)));
+    nodes.iter().enumerate().for_each(|(number, node)| node.clone_mailbox(&name(number + 1)));
+    for (number, node) in nodes.iter().enumerate() {
+        let forward = format!("forward {} {} 40000", name(number), name(number + 1));
+        (0..ROUNDS).for_each(|_| node.tell("w", &forward));
+    }
+    // Each looks at every byte before it passes it on.
+    nodes[NODES - 1].post(&name(0), 0, 1, 300_000);
+    let (passed, has_passed) = channel();
+    std::thread::scope(|scope| {
+        let nodes = &nodes;
+        scope.spawn(move || {
+            for node in nodes {
+                (0..ROUNDS).for_each(|_| drop(node.answer("w").unwrap().words()));
+            }
+            drop(passed);
+        });
+        let mut looks = 0;
+        while has_passed.try_recv() == Err::<(), _>(TryRecvError::Empty) {
+            let told = told("why", job.name());
+            assert_eq!(told["cycles"], Value::Array(vec![]), "look {looks}: {told:#}");
+            looks += 1;
+        }
+        assert!(looks > 0);
+    });
+    drop(nodes);
+    job.end();
+}
+
+/// The owner needs no clone to post to its mail box, and nothing tells that it is going to.
+#[test]
+fn another_thread_of_the_owner_may_post_to_its_mail_box() {
+    let job = Job::launched(program());
+    let [owner, other] = job.nodes();
+    owner.mailbox("box");
+    other.clone_mailbox("box");
+    join_group("main", "", &[&owner, &other]);
+    owner.tell("main", "retrieve box 40000");
+    other.tell("main", "collective g barrier 0 1 40000");
+    let told = waits(job.name(), 2);
+    assert_eq!(cycle(&told, 0), [(0, "retrieve".to_owned()), (1, "collective".to_owned())]);
+    // Its other threads, which read what the test writes.
+    assert!(nodes_of(&told["cycles"][0]["unless"]).contains(&0), "{told}");
+    other.post("box", 0, 1, 100);
+    owner.answer("main").unwrap().words();
+    owner.ask_in("main", "collective g barrier 0 1 40000").words();
+    drop((owner, other));
+    job.end();
+}
+
+#[test]
+fn who_was_stopped_before_it_could_take_its_message_is_in_no_cycle() {
+    let job = Job::launched(program());
+    let [stopped, other] = job.nodes();
+    stopped.mailbox("a");
+    other.mailbox("b");
+    stopped.clone_mailbox("b");
+    other.clone_mailbox("a");
+    stopped.tell_and_see_waiting("w", "retrieve a 40000");
+    stopped.stop();
+    other.post("a", 0, 1, 100);
+    other.tell("w", "retrieve b 40000");
+    assert_eq!(waits(job.name(), 2)["cycles"], Value::Array(vec![]));
+    stopped.go_on();
+    stopped.answer("w").unwrap().words();
+    drop((stopped, other));
+    job.end();
+}
+
+#[test]
+fn a_mutex_that_is_free_is_told_as_free() {
+    let job = Job::launched(program());
+    let [stopped, other] = job.nodes();
+    other.ask_in("w", "lock m 1000").words();
+    stopped.tell_and_see_waiting("w", "lock m 40000");
+    stopped.stop();
+    other.ask_in("w", "unlock m").words();
+    let told = waits(job.name(), 1);
+    assert_eq!(
+        (&told["waits"][0]["note"], nodes_of(&told["waits"][0]["on"])),
+        (&"it is free".into(), vec![]),
+        "{told}"
+    );
+    stopped.go_on();
+    stopped.answer("w").unwrap().words();
+    drop((stopped, other));
     job.end();
 }
 
@@ -189,7 +295,7 @@ fn a_job_whose_processes_are_all_stopped_tells_the_same() {
     let told = told("why", job.name());
     let states: Vec<_> = told["nodes"].as_array().unwrap().iter().map(|node| node["state"].as_str().unwrap()).collect();
     assert_eq!(states, ["frozen", "frozen"]);
-    assert_eq!((told["waits"][0]["for"].as_str(), nodes_of(&told["waits"][0]["on"])), (Some("retrieve"), vec![1]));
+    assert_eq!((told["waits"][0]["for"].as_str(), nodes_of(&told["waits"][0]["on"])), (Some("retrieve"), vec![1, 0]));
     let listed = self::told("ls", job.name());
     assert_eq!((&listed["mailboxes"][0]["name"], &listed["mailboxes"][0]["node"]), (&"a".into(), &0.into()));
     one.go_on();
@@ -438,6 +544,7 @@ fn a_job_is_known_by_any_of_its_processes_and_what_is_none_is_an_error() {
     let errors = String::from_utf8_lossy(&ended.stderr);
     assert_eq!(ended.status.code(), Some(1));
     assert!(errors.starts_with("deck why: you have no job \"no-such-job\"") && errors.contains("deck ls"), "{errors}");
+    assert!(errors.trim_end().ends_with("[D0105]"), "{errors}");
     let ended = Command::new(deck()).args(["why", "a", "b"]).output().expect("deck starts");
     assert_eq!(ended.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&ended.stderr).contains("type: deck why [JOB] [--json]"));

@@ -28,7 +28,6 @@ mod wake;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use deck::{Error, ErrorKind};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
 
@@ -145,7 +144,7 @@ pub fn node(benchmark: &Benchmark, part: &Part) -> ExitCode {
 }
 
 fn print(line: &str) -> deck::Result<()> {
-    result::print(&format!("{line}\n")).map_err(|sentence| Error::new(ErrorKind::System, sentence))
+    result::print(&format!("{line}\n"))
 }
 
 fn status(who: &str, result: deck::Result<()>) -> ExitCode {

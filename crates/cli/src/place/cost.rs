@@ -9,7 +9,6 @@ use optisci::sum::Sum;
 use optisci::{Costs, Evaluation, Model, Placement, report};
 
 use super::{files, units};
-use crate::result;
 
 /// Rows of a table that people read.
 const ROWS: usize = 20;
@@ -24,14 +23,14 @@ pub fn run(model: &Path, placement: &Path, json: bool) -> Result<(), String> {
     let evaluation = costs.evaluate(&placement);
     let spending = costs.spending(&placement);
     if json {
-        return result::print(&report::evaluation(&model, &evaluation, &spending));
+        return super::print(&report::evaluation(&model, &evaluation, &spending));
     }
     let mut text = describe(&model, &evaluation, &spending);
     // Beyond this the answer would take longer than a person looks at it.
     if (model.accesses.len() + model.messages.len()).saturating_mul(model.nodes()) <= MOST_TRIALS {
         explain(&mut text, &costs, &placement, evaluation.total_ns);
     }
-    result::print(&text)
+    super::print(&text)
 }
 
 const MOST_TRIALS: usize = 50_000_000;

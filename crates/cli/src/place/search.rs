@@ -13,7 +13,7 @@ use optisci::{Model, report};
 use rustix::event::{PollFd, PollFlags};
 
 use super::{files, units};
-use crate::{output, result};
+use crate::output;
 
 /// So many places are shown to people; more belong into a file.
 const ROWS: usize = 40;
@@ -34,10 +34,10 @@ pub fn run(path: &Path, options: &Options, json: bool, output: Option<&Path>) ->
     if json {
         // Nothing was found and nothing proved: that is a failure, not a result.
         if outcome.status != Status::Unknown {
-            result::print(&report::outcome(&model, &outcome))?;
+            super::print(&report::outcome(&model, &outcome))?;
         }
     } else {
-        result::print(&describe(&model, &outcome, output.filter(|_| written.is_ok())))?;
+        super::print(&describe(&model, &outcome, output.filter(|_| written.is_ok())))?;
     }
     written?;
     let reason = outcome.reason.as_deref().unwrap_or("no reason was given");

@@ -5,7 +5,6 @@ use std::path::Path;
 use optisci::server::{self, Server};
 
 use super::files;
-use crate::result;
 
 /// Where the page is unless it is told otherwise: links that were shared should go on working.
 pub const PORT: u16 = 8426;
@@ -28,7 +27,7 @@ pub fn run(port: u16, model: Option<&Path>) -> Result<(), String> {
         let remedy = if port == 0 { "" } else { "; use --port 0 to take a free one" };
         format!("port {port} of 127.0.0.1 cannot be listened on: {error}{remedy}")
     })?;
-    result::print(&format!("{} shows the browser tool to this host; Ctrl-C ends it\n", server.address()))?;
+    super::print(&format!("{} shows the browser tool to this host; Ctrl-C ends it\n", server.address()))?;
     server.run();
     Ok(())
 }

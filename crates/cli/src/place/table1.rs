@@ -4,8 +4,6 @@ use std::fmt::Write;
 
 use optisci::table1;
 
-use crate::result;
-
 const NOTES: &str = "\
 Model:     the printed formulas; local accesses cost one memory access; 2048 bytes each.
 Mappings:  the paper draws them and does not list them; ours differ in how many of a writer's 600 tasks lie in a
@@ -21,7 +19,7 @@ pub fn run(json: bool) -> Result<(), String> {
     let table = table1::table();
     if json {
         let text = serde_json::to_string(&table).expect("a table is plain numbers and text");
-        return result::print(&(text + "\n"));
+        return super::print(&(text + "\n"));
     }
     let mut text = String::from(
         "                          this model                paper, simulated   paper, measured\n\
@@ -50,5 +48,5 @@ pub fn run(json: bool) -> Result<(), String> {
         100.0 * table.best_ms / table.worst_ms,
         table.worst_ms
     );
-    result::print(&(text + NOTES))
+    super::print(&(text + NOTES))
 }

@@ -45,7 +45,7 @@ impl Others {
                 if waits.iter().any(|wait| (wait.node, wait.thread) == (node.number, thread.number)) {
                     continue;
                 }
-                if matches!(thread.state, 'R' | 'D') {
+                if thread.runs() {
                     others.running.insert((node.number, thread.number));
                 } else {
                     others.asleep.entry(node.number).or_default().push(thread.number);
@@ -55,17 +55,31 @@ impl Others {
         others
     }
 
+    /// What is known of the time between this look and a later one: who is not seen asleep in both may have run.
+    pub fn until(&self, later: &Others) -> Others {
+        let (before, after) = (self.all_asleep(), later.all_asleep());
+        let mut both = Others { frozen: later.frozen.clone(), ..Others::default() };
+        both.running = self.running.union(&later.running).copied().chain(&before ^ &after).collect();
+        for (node, thread) in &before & &after {
+            both.asleep.entry(node).or_default().push(thread);
+        }
+        both
+    }
+
+    fn all_asleep(&self) -> BTreeSet<(NodeId, u32)> {
+        self.asleep.iter().flat_map(|(node, threads)| threads.iter().map(|thread| (*node, *thread))).collect()
+    }
+
     /// The same if all woke that sleep outside of DECK.
     fn awake(&self) -> Others {
-        let woken = self.asleep.iter().flat_map(|(node, threads)| threads.iter().map(|thread| (*node, *thread)));
-        let running = self.running.iter().copied().chain(woken).collect();
+        let running = &self.running | &self.all_asleep();
         Others { running, asleep: BTreeMap::new(), frozen: self.frozen.clone() }
     }
 
     /// A thread that `whom` means runs.
     fn run(&self, whom: Whom) -> bool {
         match whom {
-            Whom::Node(node) => self.running.range((node, 0)..=(node, u32::MAX)).next().is_some(),
+            Whom::Node(node) | Whom::Owner(node) => self.running.range((node, 0)..=(node, u32::MAX)).next().is_some(),
             Whom::Thread(node, thread) => self.running.contains(&(node, thread)),
             Whom::Runner(node) | Whom::Control(node) => !self.frozen.contains(&node),
         }
@@ -75,7 +89,7 @@ impl Others {
     fn asleep(&self, whom: Whom) -> Vec<(NodeId, u32)> {
         let of_node = |node: NodeId| self.asleep.get(&node).into_iter().flatten().map(move |thread| (node, *thread));
         match whom {
-            Whom::Node(node) => of_node(node).collect(),
+            Whom::Node(node) | Whom::Owner(node) => of_node(node).collect(),
             Whom::Thread(node, thread) => of_node(node).filter(|(_, asleep)| *asleep == thread).collect(),
             Whom::Runner(_) | Whom::Control(_) => vec![],
         }
@@ -85,7 +99,7 @@ impl Others {
 /// True for the wait of a thread that `whom` means, seen from `from`. Who waits for the end of a thread is no help to anybody.
 fn is_of(wait: &Wait, whom: Whom, from: &Wait) -> bool {
     match whom {
-        Whom::Node(node) => {
+        Whom::Node(node) | Whom::Owner(node) => {
             wait.node == node && wait.goal != Goal::Join && (wait.node, wait.thread) != (from.node, from.thread)
         }
         Whom::Thread(node, thread) => (wait.node, wait.thread) == (node, thread),
@@ -95,7 +109,7 @@ fn is_of(wait: &Wait, whom: Whom, from: &Wait) -> bool {
 
 /// The waits that nobody ends who is not among them.
 fn reduce(waits: &[Wait], others: &Others) -> BTreeSet<usize> {
-    let mut left: BTreeSet<usize> = (0..waits.len()).collect();
+    let mut left: BTreeSet<usize> = (0..waits.len()).filter(|index| !waits[*index].is_passing).collect();
     loop {
         let has_ended = |from: &Wait, whom: Whom| {
             waits.iter().enumerate().any(|(index, wait)| !left.contains(&index) && is_of(wait, whom, from))
@@ -117,12 +131,18 @@ fn next<'a>(waits: &'a [Wait], left: &'a BTreeSet<usize>, from: usize) -> impl I
     left.iter().copied().filter(is_next)
 }
 
+/// Two threads that retrieve from a mail box of their node do not wait for one another because each could post to it.
+fn is_only_the_owners(waits: &[Wait], from: usize, to: usize) -> bool {
+    let mut others = waits[from].on.iter().filter(|whom| !matches!(whom, Whom::Owner(_)));
+    !others.any(|whom| is_of(&waits[to], *whom, &waits[from]))
+}
+
 /// The shortest way from `first` back to itself.
 fn way_back(waits: &[Wait], left: &BTreeSet<usize>, first: usize) -> Option<Vec<usize>> {
     let mut before: BTreeMap<usize, usize> = BTreeMap::new();
     let mut queue = VecDeque::from([first]);
     while let Some(at) = queue.pop_front() {
-        for to in next(waits, left, at) {
+        for to in next(waits, left, at).filter(|to| !is_only_the_owners(waits, at, *to)) {
             if to == first {
                 let mut way = vec![at];
                 while way.last() != Some(&first) {
@@ -176,10 +196,13 @@ pub fn of(waits: &[Wait], others: &Others) -> Vec<Cycle> {
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
+    use deck_peers::observe::FACTS;
+
     use super::*;
 
-    fn wait(node: u32, thread: u32, on: &[Whom], needs_all: bool) -> Wait {
+    /// A thread that waits, and for whom.
+    pub fn wait(node: u32, thread: u32, on: &[Whom], needs_all: bool) -> Wait {
         Wait {
             node: NodeId(node),
             thread,
@@ -187,10 +210,14 @@ mod tests {
             goal: Goal::Message,
             doing: String::new(),
             name: String::new(),
+            facts: [0; FACTS],
             since_ns: 0,
+            waited_ns: 0,
             left_ns: None,
             on: on.iter().copied().collect(),
             needs_all,
+            is_passing: false,
+            runs: false,
             note: None,
             absent: vec![],
         }
@@ -258,6 +285,36 @@ mod tests {
             wait(2, 4, &[thread(0, 1)], false),
         ];
         assert_eq!(ways(&waits, &Others::default()), [[0, 1, 2]]);
+    }
+
+    #[test]
+    fn a_wait_for_a_mutex_that_is_free_ends_and_with_it_those_that_any_of_several_can_end() {
+        let mut waits = [wait(0, 1, &[], false), wait(1, 2, &[node(0), node(2)], false), wait(2, 3, &[node(1)], false)];
+        waits[0].is_passing = true;
+        assert!(ways(&waits, &Others::default()).is_empty());
+    }
+
+    #[test]
+    fn another_thread_of_the_owner_may_post_to_its_mail_box_but_two_that_retrieve_from_it_are_no_cycle() {
+        let to_its_main_thread = [Whom::Thread(NodeId(0), 1)];
+        let waits = [wait(0, 1, &[node(1), Whom::Owner(NodeId(0))], false), wait(1, 3, &to_its_main_thread, true)];
+        let computes = Others { running: BTreeSet::from([(NodeId(0), 2)]), ..Others::default() };
+        assert!(ways(&waits, &computes).is_empty());
+        let asleep = Others { asleep: BTreeMap::from([(NodeId(0), vec![2])]), ..Others::default() };
+        assert_eq!(of(&waits, &asleep), [Cycle { waits: vec![0, 1], bystanders: vec![(NodeId(0), 2)] }]);
+        let on = [node(1), Whom::Owner(NodeId(0))];
+        let pool = [wait(0, 1, &on, false), wait(0, 2, &on, false)];
+        let client_asleep = Others { asleep: BTreeMap::from([(NodeId(1), vec![3])]), ..Others::default() };
+        assert!(ways(&pool, &client_asleep).is_empty());
+    }
+
+    #[test]
+    fn who_is_not_asleep_in_both_looks_may_have_run_between_them() {
+        let asleep =
+            |threads: &[u32]| Others { asleep: BTreeMap::from([(NodeId(0), threads.to_vec())]), ..Others::default() };
+        let between = asleep(&[1, 2]).until(&asleep(&[2, 3]));
+        assert_eq!(between.asleep, BTreeMap::from([(NodeId(0), vec![2])]));
+        assert_eq!(between.running, BTreeSet::from([(NodeId(0), 1), (NodeId(0), 3)]));
     }
 
     #[test]

@@ -2,12 +2,13 @@
 
 mod cycles;
 mod list;
+mod look;
 mod report;
 mod waits;
 
 use std::process::ExitCode;
 
-use deck::NodeState;
+use deck::{Error, ErrorKind, NodeState};
 use deck_peers::observe::{self, JobSight};
 use serde_json::{Value, json};
 
@@ -37,25 +38,26 @@ pub fn run(options: &Options) -> ExitCode {
     let name = if options.what == What::List { "deck ls" } else { "deck why" };
     match show(options).and_then(|text| result::print(&text)) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(sentence) => {
-            eprintln!("{name}: {}", sentence.replace(char::is_control, " "));
+        Err(error) => {
+            eprintln!("{name}: {}", error.to_string().replace(char::is_control, " "));
             ExitCode::FAILURE
         }
     }
 }
 
-fn show(options: &Options) -> Result<String, String> {
+fn show(options: &Options) -> deck::Result<String> {
     let wanted = options.job.as_deref();
-    let jobs = observe::jobs(wanted).map_err(|error| error.to_string())?;
+    let jobs = observe::jobs(wanted)?;
     if let Some(wanted) = wanted.filter(|_| jobs.is_empty()) {
-        return Err(format!("you have no job {wanted:?} on this host; `deck ls` shows those that there are"));
+        let error = Error::new(ErrorKind::NotFound, format!("you have no job {wanted:?} on this host"));
+        return Err(error.with_remedy("`deck ls` shows those that there are"));
     }
     let (texts, values): (Vec<String>, Vec<Value>) = jobs
-        .iter()
+        .into_iter()
         .map(|job| match options.what {
             What::Waits => report::job(job),
-            What::List if wanted.is_some() => list::job(job),
-            What::List => list::line(job),
+            What::List if wanted.is_some() => list::job(&job),
+            What::List => list::line(&job),
         })
         .unzip();
     if options.json {

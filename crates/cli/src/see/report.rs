@@ -6,15 +6,15 @@ use std::fmt::Write;
 use deck_peers::observe::JobSight;
 use serde_json::{Value, json};
 
-use super::cycles::{self, Cycle, Others};
-use super::waits::{self, Absent, Wait, Whom, whereabouts};
+use super::cycles::Cycle;
+use super::look::{self, Look};
+use super::waits::{Absent, Wait, Whom, whereabouts};
 use super::{called, counted, quoted, state_word};
 
 /// The report of a job.
-pub fn job(job: &JobSight) -> (String, Value) {
-    let waits = waits::of(job);
-    let others = Others::of(job, &waits);
-    let cycles = cycles::of(&waits, &others);
+pub fn job(job: JobSight) -> (String, Value) {
+    let (Look { job, waits, .. }, cycles) = look::until_sure(job);
+    let job = &job;
     let text = text(job, &waits, &cycles).unwrap_or_default();
     let value = json!({
         "job": job.table.job(),
@@ -54,7 +54,7 @@ fn wait_value(job: &JobSight, waits: &[Wait], wait: &Wait) -> Value {
         "for": wait.goal.word(),
         "name": wait.name,
         "text": wait.doing,
-        "since_seconds": seconds(wait.since_ns),
+        "since_seconds": seconds(wait.waited_ns),
         "left_seconds": wait.left_ns.map(seconds),
         "on": wait.on.iter().map(whom).collect::<Vec<_>>(),
         "needs_all": wait.needs_all,
@@ -96,7 +96,7 @@ fn text(job: &JobSight, waits: &[Wait], cycles: &[Cycle]) -> Result<String, std:
         for wait in waits.iter().filter(|wait| wait.node == node.number) {
             is_silent = false;
             writeln!(text, "    {} waits {}", thread(wait), wait.doing)?;
-            writeln!(text, "      for {:.1} s, {}", seconds(wait.since_ns), end(wait))?;
+            writeln!(text, "      for {:.1} s, {}", seconds(wait.waited_ns), end(wait))?;
             if !wait.absent.is_empty() {
                 for absent in &wait.absent {
                     let node = absent.node.map_or(String::new(), |node| format!(" ({node})"));
@@ -148,7 +148,7 @@ fn end(wait: &Wait) -> String {
 fn on(job: &JobSight, waits: &[Wait], wait: &Wait) -> String {
     let note = wait.note.as_ref();
     if let Some(note) = note {
-        return format!("anybody: {note}");
+        return format!("{}: {note}", if wait.on.is_empty() { "nobody" } else { "anybody" });
     }
     let nodes: BTreeSet<_> = wait.on.iter().map(|whom| whom.node()).collect();
     if let Some(Whom::Runner(node)) = wait.on.first() {

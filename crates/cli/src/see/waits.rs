@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use deck::NodeId;
 use deck::group::Kind;
 use deck::observe;
-use deck_peers::observe::{Goal, JobSight, NodeSight, Told, now_ns};
+use deck::{NodeId, NodeState};
+use deck_peers::observe::{FACTS, Goal, JobSight, NodeSight, ThreadSight, Told, now_ns};
 use deck_peers::{MailboxId, ObjectKind, Objects, Subject};
 
 use super::{quoted, state_word};
@@ -17,6 +17,8 @@ pub enum Whom {
     Node(NodeId),
     /// This thread of a node.
     Thread(NodeId, u32),
+    /// The same of a node that has a mail box: it needs no clone to post there, and may never do so.
+    Owner(NodeId),
     /// A thread of a node that waits for nothing in DECK.
     Runner(NodeId),
     /// The control thread of a node, which answers unless its process is stopped.
@@ -26,8 +28,10 @@ pub enum Whom {
 impl Whom {
     /// Its node.
     pub fn node(self) -> NodeId {
-        let (Whom::Node(node) | Whom::Thread(node, _) | Whom::Runner(node) | Whom::Control(node)) = self;
-        node
+        match self {
+            Whom::Node(node) | Whom::Owner(node) | Whom::Runner(node) | Whom::Control(node) => node,
+            Whom::Thread(node, _) => node,
+        }
     }
 }
 
@@ -57,16 +61,32 @@ pub struct Wait {
     pub doing: String,
     /// The name of what it waits for.
     pub name: String,
-    /// For how long it has waited, and how long it will at most, in nanoseconds.
+    /// What the goal tells more.
+    pub facts: [u64; FACTS],
+    /// Since when it waits, in nanoseconds of the monotonic clock.
     pub since_ns: u64,
+    /// For how long it has waited, and how long it will at most, in nanoseconds.
+    pub waited_ns: u64,
     pub left_ns: Option<u64>,
     /// Who could end it: any of them, or only all together.
     pub on: BTreeSet<Whom>,
     pub needs_all: bool,
+    /// It may end without anybody's help: nothing that is known keeps it up.
+    pub is_passing: bool,
+    /// Its thread runs at this moment: it begins to sleep, or was woken.
+    pub runs: bool,
     /// What else there is to say.
     pub note: Option<String>,
     /// Who has not come, or has not left.
     pub absent: Vec<Absent>,
+}
+
+impl Wait {
+    /// Is this the same wait in an earlier or a later look, with the same prospects?
+    pub fn is_same(&self, other: &Wait) -> bool {
+        let begun = |wait: &Wait| (wait.node, wait.thread, wait.goal, wait.since_ns, wait.facts);
+        begun(self) == begun(other) && (&self.on, self.needs_all) == (&other.on, other.needs_all)
+    }
 }
 
 /// What the job's segments tell, in the form of questions.
@@ -110,15 +130,38 @@ impl Known<'_> {
             goal,
             doing: self.in_words(goal, told),
             name: told.name.clone(),
-            since_ns: now.saturating_sub(told.since_ns),
+            facts: told.facts,
+            since_ns: told.since_ns,
+            waited_ns: now.saturating_sub(told.since_ns),
             left_ns: (told.until_ns != u64::MAX).then(|| told.until_ns.saturating_sub(now)),
             on: BTreeSet::new(),
             needs_all: false,
+            is_passing: false,
+            runs: thread.runs(),
             note: None,
             absent: Vec::new(),
         };
-        self.who(&mut wait, told);
+        self.who(&mut wait, node, told);
+        wait.is_passing |= wait.on.is_empty() || node.state == NodeState::Frozen && self.may_be_over(goal, told);
         Some(wait)
+    }
+
+    /// Whether a wait may have what it waits for, in a process that is stopped: it would not be seen to run.
+    fn may_be_over(&self, goal: Goal, told: &Told) -> bool {
+        match goal {
+            Goal::Message | Goal::Messages => mailboxes(told).any(|id| self.has_messages(id)),
+            // Who holds the one, and who is absent from the others, is known.
+            Goal::Mutex | Goal::Group | Goal::Collective => false,
+            _ => true,
+        }
+    }
+
+    fn has_messages(&self, id: u64) -> bool {
+        let Some(owner) = MailboxId::from_word(id).and_then(|id| self.job.node(id.owner)) else { return false };
+        let lies =
+            |poster: &NodeSight, told: &Told| observe::ring(poster, owner, told).is_some_and(|ring| ring.filled > 0);
+        let is_it = |told: &&Told| told.subject == Subject::Ring && told.facts[0] == id;
+        self.job.nodes.iter().any(|poster| poster.notices.iter().filter(is_it).any(|told| lies(poster, told)))
     }
 
     fn live(&self) -> BTreeSet<Whom> {
@@ -130,20 +173,23 @@ impl Known<'_> {
     }
 
     /// Who could end a wait, and what else there is to say.
-    fn who(&self, wait: &mut Wait, told: &Told) {
+    fn who(&self, wait: &mut Wait, node: &NodeSight, told: &Told) {
         match wait.goal {
             Goal::Message | Goal::Messages => {
                 wait.on = self.posters(mailboxes(told));
                 wait.note = if !told.facts.contains(&0) {
                     // It may have had no room for more, and any node may post to those.
-                    Some(format!("only {} of its mail boxes are known", told.facts.len()))
+                    Some(format!("{} of its mail boxes are known, and there may be more", told.facts.len()))
                 } else if wait.on.is_empty() {
                     Some("no node has cloned it".to_owned())
                 } else {
                     None
                 };
+                let is_other = |thread: &ThreadSight| !thread.is_service() && thread.number != wait.thread;
                 if wait.note.is_some() {
                     wait.on = self.live();
+                } else if node.threads.iter().any(is_other) && !wait.on.contains(&Whom::Node(wait.node)) {
+                    wait.on.insert(Whom::Owner(wait.node));
                 }
             }
             Goal::Room => wait.on.extend(told.peer.map(Whom::Node)),
@@ -172,7 +218,8 @@ impl Known<'_> {
         match goal {
             Goal::Messages if mailboxes(told).nth(1).is_some() => {
                 let count = mailboxes(told).count();
-                format!("to retrieve from one of {count} mail boxes or more, {mailbox} among them")
+                let or_more = if count == told.facts.len() { " or more" } else { "" };
+                format!("to retrieve from one of {count} mail boxes{or_more}, {mailbox} among them")
             }
             Goal::Message | Goal::Messages => format!("to retrieve from {mailbox}"),
             Goal::Room => format!("to post to {mailbox}, which is full"),
@@ -209,11 +256,16 @@ impl Known<'_> {
     }
 
     fn wait_for_holder(&self, wait: &mut Wait, told: &Told) {
-        let held = self.objects.find(ObjectKind::Mutex, &told.name).and_then(|mutex| observe::holder(&mutex));
-        let Some((node, locker)) = held else { return };
+        let Some(mutex) = self.objects.find(ObjectKind::Mutex, &told.name) else { return };
+        let (node, locker) = match observe::holder(&mutex) {
+            Some((node, Some(locker))) if self.job.table.is_live(node) => (node, locker),
+            held => {
+                wait.note = Some(if held.is_some() { "its last holder is gone" } else { "it is free" }.to_owned());
+                return;
+            }
+        };
         let notices = self.job.node(node).map_or(&[][..], |sight| &sight.notices);
-        let asleep =
-            notices.iter().find(|told| told.subject == Subject::Wait && told.locker.is_some() && told.locker == locker);
+        let asleep = notices.iter().find(|told| told.subject == Subject::Wait && told.locker == Some(locker));
         wait.on.insert(asleep.map_or(Whom::Runner(node), |told| Whom::Thread(node, told.thread)));
     }
 
@@ -276,7 +328,7 @@ pub fn whereabouts(job: &JobSight, waits: &[Wait], node: NodeId, thread: Option<
     if sight.process.is_none() {
         return format!("{node} is {}", state_word(sight.state));
     }
-    let frozen = if sight.state == deck::NodeState::Frozen { ", and its process is stopped" } else { "" };
+    let frozen = if sight.state == NodeState::Frozen { ", and its process is stopped" } else { "" };
     let Some(number) = thread else { return format!("{node} is {}", state_word(sight.state)) };
     if let Some(wait) = waits.iter().find(|wait| wait.node == node && wait.thread == number) {
         return format!("thread {number} {} waits {}{frozen}", quoted(&wait.thread_name), wait.doing);

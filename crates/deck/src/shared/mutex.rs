@@ -242,8 +242,14 @@ impl Mutex {
 
     #[cold]
     fn died(&self, dead: NodeId) -> Error {
-        let what =
-            format!("locking {}: it is locked, and its last holder ended without unlocking", self.named.described());
+        let how = match self.named.node().membership().table().state(dead) {
+            Some(NodeState::Lost) => "died",
+            Some(NodeState::Left) => "left its job",
+            // Its node is there: the thread is not.
+            _ => "ended its thread",
+        };
+        let named = self.named.described();
+        let what = format!("locking {named}: it is locked, and its last holder {how} without unlocking");
         Error::new(ErrorKind::OwnerDied, what).with_peer(dead)
     }
 

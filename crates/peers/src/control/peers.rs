@@ -71,6 +71,7 @@ impl Control {
             self.process_ended(membership, key);
         } else {
             membership.table.set_gone(node, true);
+            self.tell_gone(membership, node, true);
             membership.shares.sweep();
         }
     }
@@ -166,7 +167,11 @@ impl Control {
 
     pub(super) fn peer_gone(&mut self, membership: &Arc<Membership>, number: NodeId, is_lost: bool) {
         let peer = lock(&membership.peers).get(&number).cloned();
-        let Some(peer) = peer.filter(|peer| peer.set_gone(is_lost)) else { return };
+        let peer = peer.filter(|peer| peer.set_gone(is_lost));
+        if peer.is_some() || !membership.table.is_live(number) {
+            self.tell_gone(membership, number, is_lost);
+        }
+        let Some(peer) = peer else { return };
         self.put_off.retain(|(from, _)| *from != number);
         // Both stay readable for ever; the descriptors live as long as anybody has a clone of its mail boxes.
         if let Some(socket) = peer.socket() {
@@ -180,6 +185,15 @@ impl Control {
         let Some(handler) = membership.handler() else { return };
         handler.peer_gone(number, is_lost);
         membership.ring_requests.wake_those_who_asked(number);
+    }
+
+    /// Tells the handler, once, of a node that is gone for all or for this node. The table knows best how.
+    fn tell_gone(&mut self, membership: &Membership, number: NodeId, is_lost: bool) {
+        if let Some(handler) = membership.handler()
+            && self.told_gone.insert(number)
+        {
+            handler.node_gone(number, is_lost && membership.table.state(number) != Some(NodeState::Left));
+        }
     }
 }
 
