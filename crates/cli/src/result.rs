@@ -5,7 +5,16 @@ use std::io::{ErrorKind, Write};
 /// Prints a result, all of it. A reader that has seen enough and closed the pipe is no failure.
 pub fn print(text: &str) -> Result<(), String> {
     let mut stdout = std::io::stdout().lock();
-    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+    printed(stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()))
+}
+
+/// Prints help or the version, in colours on a terminal; fails as [`print`].
+pub fn answer(answer: &clap::Error) -> Result<(), String> {
+    printed(answer.print().and_then(|()| std::io::stdout().flush()))
+}
+
+fn printed(ended: std::io::Result<()>) -> Result<(), String> {
+    match ended {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {
             Err(format!("the result cannot be printed: {error}; print elsewhere"))
         }
