@@ -42,9 +42,10 @@ pub struct Arguments {
 }
 
 const EXAMPLES: &str = "Examples:
-  laplace                                                   the slab of the papers, on one node
-  deck run -n 4 laplace --threads 2 --watch 0               on four nodes with two computing threads each, looking on
-  laplace --source sine --size 65x65 --tolerance 1e-9       compared with the exact solution";
+  laplace                                   the slab of the papers, on one node
+  deck run -n 4 laplace --threads 2         on four nodes of two threads each
+  laplace --watch 0                         looking on in a browser
+  laplace --source sine --tolerance 1e-9    compared with the exact solution";
 
 /// What to do, checked.
 #[derive(Debug)]
@@ -105,6 +106,11 @@ mod tests {
         assert_eq!((orders.threads, orders.nodes, orders.watch), (Some(3), Some(2), Some(0)));
         assert_eq!(orders.out.unwrap().to_str(), Some("a.png"));
         assert_eq!(orders.temperatures.unwrap().to_str(), Some("b.bin"));
+    }
+
+    #[test]
+    fn no_example_is_wrapped_on_a_terminal_of_80_columns() {
+        assert!(EXAMPLES.lines().all(|line| line.len() <= 80), "{EXAMPLES}");
     }
 
     #[test]

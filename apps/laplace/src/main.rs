@@ -81,7 +81,7 @@ fn lead(node: &Node, orders: &Orders) -> Result<Option<Watch>> {
     let outcome = outcome?;
     ends?;
     save(&outcome, orders)?;
-    command_line::say(&format!("{}\n", report(&outcome)));
+    command_line::say(&format!("{}\n", report(&outcome)))?;
     Ok(watch)
 }
 

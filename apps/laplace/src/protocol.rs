@@ -253,7 +253,13 @@ pub fn open_to_manager(
             if first.saturating_add(rows) > u64::from(height) {
                 return Err(Error::new(ErrorKind::Corrupt, format!("{rows} rows from {first} on of {height}")));
             }
-            let mut temperatures = vec![0.0; rows as usize * width as usize];
+            let values = rows as usize * width as usize;
+            // Before there is room for as many as a number in the message says.
+            if values > message.size() / size_of::<f64>() {
+                let error = Error::new(ErrorKind::Truncated, format!("{rows} rows in {} bytes", message.size()));
+                return Err(error);
+            }
+            let mut temperatures = vec![0.0; values];
             message.unpack(&mut temperatures)?;
             let from = message.sender().unwrap_or(MANAGER_NODE);
             Ok(ToManager::Rows { from, first: first as u32, temperatures, is_last: kind == LAST_ROWS })
@@ -300,4 +306,24 @@ fn open_welcome(node: &Node, message: &mut Message) -> Result<Plan> {
     let judged = (0..judged).map(|_| patience::connect(node, nodes, message)).collect::<Result<_>>()?;
     let is_watched = is_watched != 0;
     Ok(Plan { slab, above_row, rows, nodes, is_watched, to_above, to_below, judge, judged })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn rows_that_are_not_in_the_message_are_refused_before_there_is_room_for_them() {
+        let node = Node::join().unwrap();
+        let side = u32::MAX;
+        let mut message = node.message();
+        message.pack(&[ROWS, 0, u64::from(side)]).unwrap();
+        message.pack(&[20.0; 4]).unwrap();
+        let opened = open_to_manager(&mut message, (side, side), |message| message.unpack_mailbox(Duration::ZERO));
+        assert_eq!(opened.err().map(|error| error.kind()), Some(ErrorKind::Truncated));
+        drop(message);
+        node.leave().unwrap();
+    }
 }

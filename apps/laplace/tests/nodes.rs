@@ -270,6 +270,17 @@ fn nodes_that_are_not_needed_may_come_before_the_others_are_there() {
 }
 
 #[test]
+fn a_result_that_cannot_be_printed_is_a_failure() {
+    let folder = Folder::new("laplace-full");
+    let full = fs::File::options().write(true).open("/dev/full").unwrap();
+    let output = laplace("--size 9x9", &folder.0.join("temperatures")).stdout(full).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("printing the result") && said.contains("print elsewhere"), "{said}");
+    assert!(folder.0.join("temperatures").exists(), "the files are there all the same");
+}
+
+#[test]
 fn a_bad_option_ends_with_status_2_and_a_bad_place_with_status_1() {
     let folder = Folder::new("laplace-nodes-bad");
     let usage = laplace("--size 600", &folder.0.join("t.bin")).output().unwrap();

@@ -47,9 +47,9 @@ pub struct Arguments {
 }
 
 const EXAMPLES: &str = "Examples:
-  mandelbrot                                            the problem of the papers, on one node
-  deck run -n 4 mandelbrot --threads 2                  on four nodes with two computing threads each
-  mandelbrot --region -0.754,-0.739,0.105,0.115 --size 1800x1200 --early-outs --out valley.png";
+  mandelbrot                              the problem of the papers, on one node
+  deck run -n 4 mandelbrot --threads 2    on four nodes of two threads each
+  mandelbrot --region -0.754,-0.739,0.105,0.115 --early-outs --out valley.png";
 
 /// What to do, checked.
 #[derive(Debug)]
@@ -133,6 +133,11 @@ mod tests {
     #[test]
     fn counts_alone_write_no_picture() {
         assert_eq!(orders("--counts b.bin").out, None);
+    }
+
+    #[test]
+    fn no_example_is_wrapped_on_a_terminal_of_80_columns() {
+        assert!(EXAMPLES.lines().all(|line| line.len() <= 80), "{EXAMPLES}");
     }
 
     #[test]

@@ -139,6 +139,18 @@ fn wait_for_slices_of(address: &str, nodes: &[u32]) {
 }
 
 #[test]
+fn a_result_that_cannot_be_printed_is_a_failure() {
+    let folder = Folder::new("mandelbrot-full");
+    let full = fs::File::options().write(true).open("/dev/full").unwrap();
+    let output =
+        mandelbrot("--size 4x4 --slices 1 --max-iter 9", &folder.0.join("counts")).stdout(full).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("printing the result") && said.contains("print elsewhere"), "{said}");
+    assert!(folder.0.join("counts").exists(), "the files are there all the same");
+}
+
+#[test]
 fn a_bad_option_ends_with_status_2_and_a_bad_place_with_status_1() {
     let folder = Folder::new("mandelbrot-nodes-bad");
     let usage = mandelbrot("--size 600", &folder.0.join("counts.bin")).output().unwrap();

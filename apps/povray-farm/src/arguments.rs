@@ -39,8 +39,9 @@ pub struct Arguments {
 }
 
 const EXAMPLES: &str = "Examples:
-  povray-farm scenes/balls.pov                                 on one node, leaves balls.png
-  deck run -n 4 povray-farm chess.pov --antialias 0.3 --watch 0  on four nodes, looking on";
+  povray-farm scenes/balls.pov                on one node, leaves balls.png
+  deck run -n 4 povray-farm chess.pov         on four nodes
+  povray-farm chess.pov --antialias 0.3       with smooth edges";
 
 /// What to do, checked.
 #[derive(Debug)]
@@ -95,6 +96,11 @@ mod tests {
         );
         assert_eq!((orders.threads, orders.watch), (Some(3), Some(0)));
         assert_eq!(orders.scene.describe(), "a.pov, 30x200, antialiased at 0.3");
+    }
+
+    #[test]
+    fn no_example_is_wrapped_on_a_terminal_of_80_columns() {
+        assert!(EXAMPLES.lines().all(|line| line.len() <= 80), "{EXAMPLES}");
     }
 
     #[test]

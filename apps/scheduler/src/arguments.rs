@@ -38,9 +38,10 @@ pub struct Arguments {
 }
 
 const EXAMPLES: &str = "Examples:
-  scheduler                                                 everything on one node
-  deck run -n 4 scheduler --place q0=0,q1=0,q2=3            queue 2 on another node
-  deck place import record scheduler-record.json -o scheduler.json && deck place solve scheduler.json";
+  scheduler                                        everything on one node
+  deck run -n 4 scheduler --place q0=0,q1=0,q2=3   queue 2 on another node
+  deck place import record scheduler-record.json -o scheduler.json
+  deck place solve scheduler.json                  the best place for each queue";
 
 /// What to do, checked.
 #[derive(Clone, Debug, PartialEq)]
@@ -108,6 +109,11 @@ mod tests {
         let orders = read("--place q0=0,q1=0,q2=3 --tasks 12 --slots 1 --nodes 4 --record a.json").unwrap();
         assert_eq!((orders.place, orders.tasks, orders.slots, orders.nodes), ([0, 0, 3], 12, 1, Some(4)));
         assert_eq!(read("--place q2=1,q0=2,q1=3").unwrap().place, [2, 3, 1]);
+    }
+
+    #[test]
+    fn no_example_is_wrapped_on_a_terminal_of_80_columns() {
+        assert!(EXAMPLES.lines().all(|line| line.len() <= 80), "{EXAMPLES}");
     }
 
     #[test]

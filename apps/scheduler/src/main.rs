@@ -29,13 +29,13 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
-use deck::{Error, ErrorKind, Mailbox, Node, NodeId, NodeState, Result, Thread};
+use deck::{Error, ErrorKind, Mailbox, Node, NodeId, NodeState, Result, Thread, default_timeout};
 use user_interface::command_line::{self, counted};
 use user_interface::{Display, Progress, files};
 
 use crate::arguments::Orders;
 use crate::process::{OF_A_KIND, Process, in_words};
-use crate::queue::{PATIENCE, Queue};
+use crate::queue::Queue;
 use crate::report::Report;
 use crate::shop::Shop;
 use crate::task::TASK_BYTES;
@@ -56,8 +56,13 @@ fn main() -> ExitCode {
 fn run(orders: &Orders) -> Result<()> {
     let node = Node::join()?;
     let shop = Arc::new(Shop::open(&node, orders.nodes.unwrap_or_else(|| node.count()))?);
-    match if node.number() == FIRST { lead(&shop, orders) } else { follow(&shop) } {
-        Ok(()) => node.leave(),
+    match if node.number() == FIRST { lead(&shop, orders).map(Some) } else { follow(&shop).map(|()| None) } {
+        Ok(summary) => {
+            // The others have ended well, whether it can be printed or not.
+            let left = node.leave();
+            summary.map_or(Ok(()), |text| command_line::say(&text))?;
+            left
+        }
         Err(error) => {
             // The others wait for what will not come: this node shall count as lost, not as one that left.
             std::mem::forget(shop);
@@ -88,12 +93,29 @@ fn start(shop: &Arc<Shop>, run: fn(&Shop, Process) -> Result<()>) -> Result<Rece
 /// Any node but the first. One that is not needed waits for the end.
 fn follow(shop: &Arc<Shop>) -> Result<()> {
     if shop.node().number().0 < shop.nodes {
-        shop.meeting.wait(PATIENCE)?;
+        meet(shop)?;
         for result in start(shop, process::run)? {
             result?;
         }
     }
     wait_for_the_end(shop)
+}
+
+/// Waits until all nodes are there that take part; after each that comes, for as long as DECK waits by itself.
+fn meet(shop: &Shop) -> Result<()> {
+    let mut there = shop.node().count();
+    loop {
+        let error = match shop.meeting.wait(default_timeout()) {
+            Err(error) if error.kind() == ErrorKind::Timeout => error,
+            met => return met.map(drop),
+        };
+        let now = shop.node().count();
+        if now <= there {
+            let came = format!("{now} of {} came", counted(shop.nodes.into(), "node"));
+            return Err(error.context(came).with_remedy(format!("start the others, or use --nodes {now}")));
+        }
+        there = now;
+    }
 }
 
 /// A first node that failed before this one opened the counter has no part in it: its death ends no wait there.
@@ -112,8 +134,8 @@ fn wait_for_the_end(shop: &Shop) -> Result<()> {
     }
 }
 
-/// The first node: makes the queues, collects what all processes did, checks it and writes the record.
-fn lead(shop: &Arc<Shop>, orders: &Orders) -> Result<()> {
+/// The first node: makes the queues, collects what all processes did, checks it and writes the record. Returns what to say.
+fn lead(shop: &Arc<Shop>, orders: &Orders) -> Result<String> {
     let node = shop.node();
     check_places(orders, shop.nodes)?;
     for path in orders.history.iter().chain([&orders.record]) {
@@ -121,7 +143,7 @@ fn lead(shop: &Arc<Shop>, orders: &Orders) -> Result<()> {
     }
     let reports = node.mailbox(REPORTS)?;
     shop.set_tasks(orders.tasks)?;
-    shop.meeting.wait(PATIENCE)?;
+    meet(shop)?;
     let homes = orders.place.iter().enumerate();
     let _memory = homes
         .map(|(number, home)| queue::create(node, number, orders.slots, NodeId(*home)))
@@ -135,8 +157,7 @@ fn lead(shop: &Arc<Shop>, orders: &Orders) -> Result<()> {
         files::save(history, |file| report::write_history(&collected, file))?;
     }
     shop.ended.add(1)?;
-    command_line::say(&summary(&collected, shop.nodes, orders));
-    Ok(())
+    Ok(summary(&collected, shop.nodes, orders))
 }
 
 /// Whether the queues can be where they are wanted.

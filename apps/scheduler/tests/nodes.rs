@@ -232,6 +232,31 @@ fn when_a_node_dies_the_others_end_with_an_error_that_names_one_and_there_is_no_
 }
 
 #[test]
+fn nodes_that_do_not_come_are_waited_for_as_long_as_the_environment_says() {
+    let folder = Folder::new("scheduler-missing");
+    let output = scheduler(&folder, "--nodes 5").env("DECK_TIMEOUT", "1").output().unwrap();
+    let stderr = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{stderr}");
+    assert!(stderr.contains("1 of 5 nodes came") && stderr.contains("--nodes 1"), "{stderr}");
+}
+
+#[test]
+fn a_result_that_cannot_be_printed_is_a_failure_and_a_closed_pipe_is_none() {
+    let folder = Folder::new("scheduler-full");
+    for options in ["--tasks 6", "--help"] {
+        let full = fs::File::options().write(true).open("/dev/full").unwrap();
+        let output = scheduler(&folder, options).stdout(full).output().unwrap();
+        let stderr = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{options}: {stderr}");
+        assert!(stderr.contains("printing the result") && stderr.contains("print elsewhere"), "{options}: {stderr}");
+        let (reader, closed) = std::io::pipe().unwrap();
+        drop(reader);
+        let output = scheduler(&folder, options).stdout(closed).output().unwrap();
+        assert!(output.status.success() && output.stderr.is_empty(), "{options}: {}", text(&output.stderr));
+    }
+}
+
+#[test]
 fn a_bad_option_ends_with_status_2_and_an_impossible_place_with_status_1() {
     let folder = Folder::new("scheduler-bad");
     let usage = scheduler(&folder, "--place 0,0,3").output().unwrap();

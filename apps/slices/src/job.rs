@@ -79,7 +79,7 @@ fn lead<W: Work>(
         (Err(error), Ok(())) => return Err(error),
     };
     save(&outcome)?;
-    say(&format!("{}\n{}\n", shares_line(&outcome), result_line(&outcome)));
+    say(&format!("{}\n{}\n", shares_line(&outcome), result_line(&outcome)))?;
     Ok(watch)
 }
 

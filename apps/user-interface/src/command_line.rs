@@ -2,11 +2,12 @@
 //! status 1 and the error with its remedy for a failure.
 
 use std::ffi::OsString;
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
 use clap::{Args, Parser};
-use deck::Node;
+use deck::{Error, Node};
 
 /// How a command line was not an order to do something.
 #[derive(Debug)]
@@ -46,25 +47,31 @@ pub struct Common {
     pub watch: Option<u16>,
 }
 
-/// Says something on stdout. A reader that has seen enough may have closed it.
-pub fn say(text: &str) {
-    let _ = std::io::Write::write_all(&mut std::io::stdout(), text.as_bytes());
+/// Says something on stdout, all of it. A reader that has seen enough may have closed it.
+///
+/// # Errors
+/// [`deck::ErrorKind::System`] with the operating system's reason.
+pub fn say(text: &str) -> deck::Result<()> {
+    let mut stdout = io::stdout().lock();
+    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(Error::io("printing the result", &error).with_remedy("print elsewhere"))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Does what was ordered and says how that ended, on stdout or stderr and as exit status.
 pub fn run<O>(program: &str, orders: Result<O, Refusal>, work: impl FnOnce(&O) -> deck::Result<()>) -> ExitCode {
-    let orders = match orders {
-        Ok(orders) => orders,
-        Err(Refusal::Answer(text)) => {
-            say(&text);
-            return ExitCode::SUCCESS;
-        }
+    let ended = match orders {
+        Ok(orders) => work(&orders),
+        Err(Refusal::Answer(text)) => say(&text),
         Err(Refusal::Usage(text)) => {
             eprintln!("{program}: {text}");
             return ExitCode::from(2);
         }
     };
-    match work(&orders) {
+    match ended {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("{program}: {error}");

@@ -8,7 +8,6 @@
 //! three such numbers (first row, rows, node) and its pixels of three bytes.
 
 use std::collections::BTreeMap;
-use std::io::Cursor;
 use std::ops::Range;
 use std::sync::mpsc::{self, Receiver};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -16,8 +15,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use deck::{Error, ErrorKind, NodeId, Result};
+use deck_http::{Answer, Request, Server};
 use serde_json::{Value, json};
-use tiny_http::{Header, Method, Request, Response, Server};
 
 use crate::display::Progress;
 
@@ -73,11 +72,11 @@ impl Watch {
     /// # Errors
     /// [`ErrorKind::System`] if the port is taken.
     pub fn start(port: u16, subject: Subject) -> Result<Watch> {
-        let server = Server::http(("127.0.0.1", port)).map_err(|error| {
+        let server = Server::bind(port).map_err(|error| {
             Error::new(ErrorKind::System, format!("serving the page at port {port}: {error}"))
                 .with_remedy("use --watch 0 to take a free port")
         })?;
-        let port = server.server_addr().to_ip().map_or(port, |address| address.port());
+        let port = server.port();
         let shared = Arc::new(Mutex::new(Shown {
             subject,
             start: Instant::now(),
@@ -89,13 +88,11 @@ impl Watch {
         }));
         let (served, (asked, requests)) = (shared.clone(), mpsc::channel());
         thread::spawn(move || {
-            for request in server.incoming_requests() {
-                // A browser that went away is no failure of the calculation.
+            server.run(|request| {
+                // A browser that went away is no failure of the calculation, nor is it one that nobody lingers any more.
                 let _ = answer(request, &served);
-                if asked.send(()).is_err() {
-                    return;
-                }
-            }
+                let _ = asked.send(());
+            })
         });
         Ok(Watch { port, shared, requests })
     }
@@ -135,24 +132,24 @@ impl Watch {
 }
 
 fn answer(request: Request, shared: &Mutex<Shown>) -> std::io::Result<()> {
-    if *request.method() != Method::Get {
-        return request.respond(Response::empty(405));
+    if request.method() != "GET" {
+        return request.respond(&Answer::empty(405).with("Allow", "GET"));
     }
-    let url = request.url().to_owned();
-    let (path, query) = url.split_once('?').unwrap_or((&url, ""));
-    match path {
+    let (path, query) = request.target().split_once('?').unwrap_or((request.target(), ""));
+    let answer = match path {
         "/" => {
             let subject = lock(shared).subject.clone();
             let page = PAGE.replace("{title}", &escaped(&subject.title)).replace("{what}", &escaped(&subject.what));
-            request.respond(with_type(Response::from_string(page), "text/html; charset=utf-8"))
+            with_type(Answer::of(200, page.into_bytes()), "text/html; charset=utf-8")
         }
         "/strips" => {
             let from = query.strip_prefix("from=").and_then(|from| from.parse().ok()).unwrap_or(0);
             let news = lock(shared).news(from);
-            request.respond(with_type(Response::from_data(news), "application/octet-stream"))
+            with_type(Answer::of(200, news), "application/octet-stream")
         }
-        _ => request.respond(Response::empty(404)),
-    }
+        _ => Answer::empty(404),
+    };
+    request.respond(&answer)
 }
 
 /// Text for a page: a scene's file may be called anything.
@@ -160,11 +157,8 @@ fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('"', "&quot;")
 }
 
-fn with_type(response: Response<Cursor<Vec<u8>>>, kind: &str) -> Response<Cursor<Vec<u8>>> {
-    [("Content-Type", kind), ("Cache-Control", "no-store")]
-        .iter()
-        .filter_map(|(name, value)| Header::from_bytes(*name, *value).ok())
-        .fold(response, Response::with_header)
+fn with_type<'a>(answer: Answer<'a>, kind: &'a str) -> Answer<'a> {
+    answer.with("Content-Type", kind).with("Cache-Control", "no-store")
 }
 
 impl Shown {
@@ -216,8 +210,7 @@ mod tests {
 
     fn get(watch: &Watch, target: &str) -> (String, Vec<u8>) {
         let mut stream = TcpStream::connect(("127.0.0.1", watch.port)).unwrap();
-        // Version 1.0 answers in one piece.
-        write!(stream, "GET {target} HTTP/1.0\r\nHost: localhost\r\n\r\n").unwrap();
+        write!(stream, "GET {target} HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
         let mut bytes = Vec::new();
         stream.read_to_end(&mut bytes).unwrap();
         let head = bytes.windows(4).position(|four| four == b"\r\n\r\n").unwrap();
@@ -248,6 +241,19 @@ mod tests {
         assert!(head.contains(" 200 ") && head.contains("text/html"), "{head}");
         assert!(page.contains("<canvas") && page.contains("<title>A &lt;picture></title>"));
         assert!(get(&watch, "/etc/passwd").0.contains(" 404 "));
+    }
+
+    #[test]
+    fn a_request_that_announces_a_huge_body_is_refused_and_the_page_is_still_served() {
+        let watch = Watch::start(0, subject()).unwrap();
+        for length in ["99999999999", "18446744073709551615"] {
+            let mut stream = TcpStream::connect(("127.0.0.1", watch.port)).unwrap();
+            write!(stream, "POST / HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: {length}\r\n\r\nx").unwrap();
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer).unwrap();
+            assert!(answer.starts_with("HTTP/1.1 413 "), "{length}: {answer}");
+            assert!(get(&watch, "/").0.contains(" 200 "));
+        }
     }
 
     #[test]

@@ -7,7 +7,16 @@ use deck::Error;
 /// Prints a result, all of it. A reader that has seen enough and closed the pipe is no failure.
 pub fn print(text: &str) -> deck::Result<()> {
     let mut stdout = std::io::stdout().lock();
-    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+    printed(stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()))
+}
+
+/// Prints help or the version, in colours on a terminal; fails as [`print`].
+pub fn answer(answer: &clap::Error) -> deck::Result<()> {
+    printed(answer.print().and_then(|()| std::io::stdout().flush()))
+}
+
+fn printed(ended: std::io::Result<()>) -> deck::Result<()> {
+    match ended {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {
             Err(Error::io("the result cannot be printed", &error).with_remedy("print elsewhere"))
         }

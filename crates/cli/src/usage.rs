@@ -10,6 +10,7 @@ use deck_peers::NODES_AT_A_TIME_MAX;
 
 use crate::bench::{self, Benchmark};
 use crate::place;
+use crate::result;
 use crate::run::Options;
 use crate::see;
 
@@ -23,7 +24,7 @@ const BENCH: &str = "deck bench NAME [--json] [--at N,...] [--time SECONDS]";
 #[command(
     name = "deck",
     version,
-    after_help = "`deck run --help`, `deck bench --help` and `deck place --help` tell more."
+    after_help = "`deck COMMAND --help` tells more of each, and so does `deck help COMMAND`."
 )]
 #[command(disable_help_subcommand = true, args_override_self = true)]
 struct Arguments {
@@ -95,7 +96,7 @@ enum Subcommands {
         /// Print one JSON object and nothing else
         #[arg(long)]
         json: bool,
-        /// Measure at these points only: sizes in bytes, or numbers of threads or nodes; K and M mean 2^10 and 2^20
+        /// Measure at these points only, see below; K and M mean 2^10 and 2^20
         #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = point)]
         at: Option<Vec<usize>>,
         /// Measure each point for so long
@@ -144,12 +145,13 @@ pub enum Command {
 
 /// Understands this process's command line. Otherwise everything has been said, and the process ends with the status.
 pub fn parse() -> Result<Command, ExitCode> {
-    match Arguments::try_parse() {
+    match Arguments::try_parse_from(typed(std::env::args_os())) {
         Ok(Arguments { command }) => Ok(match command {
             Subcommands::Run { nodes, job, tag, kill_on_failure, command } => {
                 Command::Run(Options { nodes, job, tag, kill_on_failure, command })
             }
             Subcommands::Bench { benchmark, json, at, time } => {
+                benchmark.check(at.as_deref().unwrap_or_default()).map_err(|why| wrong("deck bench", &why, BENCH))?;
                 Command::Bench(bench::Options { benchmark, json, points: at, time })
             }
             Subcommands::Ls { job, json } => Command::See(see::Options { what: see::What::List, job, json }),
@@ -158,9 +160,9 @@ pub fn parse() -> Result<Command, ExitCode> {
             Subcommands::BenchNode { benchmark, part } => Command::BenchNode { benchmark, part },
         }),
         Err(error) if !error.use_stderr() => {
-            // Help into a closed pipe is nobody's problem.
-            let _ = error.print();
-            Err(ExitCode::SUCCESS)
+            let Err(sentence) = result::answer(&error) else { return Err(ExitCode::SUCCESS) };
+            eprintln!("deck: {sentence}");
+            Err(ExitCode::FAILURE)
         }
         Err(error) => {
             let mut arguments = std::env::args_os().skip(1);
@@ -172,10 +174,25 @@ pub fn parse() -> Result<Command, ExitCode> {
                 Some("place") => place::usage(arguments),
                 _ => ("deck", "deck run -n N PROGRAM [ARG...], or deck --help"),
             };
-            eprintln!("{command}: {}; type: {usage}", in_one_line(&error).replace(char::is_control, " "));
-            Err(ExitCode::from(2))
+            Err(wrong(command, &in_one_line(&error), usage))
         }
     }
+}
+
+/// What the user typed, with `deck help COMMAND` as `deck COMMAND --help`.
+fn typed(arguments: impl Iterator<Item = OsString>) -> Vec<OsString> {
+    let mut typed: Vec<OsString> = arguments.collect();
+    if typed.get(1).is_some_and(|first| first == "help") {
+        typed.remove(1);
+        typed.push("--help".into());
+    }
+    typed
+}
+
+/// Says what is wrong and what to type; the status for that.
+fn wrong(command: &str, why: &str, usage: &str) -> ExitCode {
+    eprintln!("{command}: {}; type: {usage}", why.replace(char::is_control, " "));
+    ExitCode::from(2)
 }
 
 fn in_one_line(error: &clap::Error) -> String {

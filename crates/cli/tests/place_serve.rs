@@ -64,6 +64,20 @@ fn without_a_model_the_page_begins_with_its_examples() {
 }
 
 #[test]
+fn a_request_that_announces_a_huge_body_is_refused_and_serving_goes_on() {
+    let server = Server::start(&[]);
+    for length in ["99999999999", "18446744073709551615"] {
+        let mut stream = TcpStream::connect(("127.0.0.1", server.port)).unwrap();
+        let head = format!("POST / HTTP/1.1\r\nHost: 127.0.0.1:{}\r\nContent-Length: {length}", server.port);
+        write!(stream, "{head}\r\n\r\nx").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        assert!(answer.starts_with("HTTP/1.1 413 "), "{length}: {answer}");
+        assert!(server.get("/model.json").starts_with("HTTP/1.1 204"));
+    }
+}
+
+#[test]
 fn a_broken_model_and_a_taken_port_are_told_at_once() {
     let run = |arguments: &[&str]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_deck"));

@@ -36,8 +36,10 @@ pub enum Format {
 pub const HELP: &str = "\
 Formats:
   json           the placement, ids in the model's order
-  csv            tables of processes and segments with their nodes, and matrices of accesses
-  rankfile       for mpirun --map-by rankfile:file=FILE (Open MPI 5, PRRTE) or --rankfile FILE (Open MPI 4)
+  csv            tables of processes and segments with their nodes, and matrices
+                 of accesses
+  rankfile       for mpirun --map-by rankfile:file=FILE (Open MPI 5, PRRTE) or
+                 --rankfile FILE (Open MPI 4)
   slurm          for SLURM_HOSTFILE=FILE srun --distribution=arbitrary
   numactl        a shell script that binds processes and segments on a NUMA machine
   metis          a graph of METIS: processes, then segments
@@ -47,7 +49,7 @@ Formats:
   metis-part     the placement as a partition of METIS (.part.N)
 
 Example:
-  deck place export rankfile model.json placement.json --hosts n01,n02 -o ranks
+  deck place export rankfile model.json best.json --hosts n01,n02 -o ranks
   mpirun --map-by rankfile:file=ranks PROGRAM";
 
 impl Format {

@@ -69,8 +69,9 @@ Formats that give a placement of the model of --onto:
   metis-part        a partition of METIS (.part.N)
 
 Examples:
-  lstopo --of xml machine.xml && deck place import hwloc machine.xml -o machine.json
-  deck place import openmpi prof/halo.*.prof --onto machine.json -o model.json";
+  lstopo --of xml machine.xml
+  deck place import hwloc machine.xml -o machine.json
+  deck place import openmpi halo.*.prof --onto machine.json -o model.json";
 
 impl Format {
     /// All of them.

@@ -6,7 +6,7 @@
 
 use std::io;
 
-use tiny_http::{Header, Method, Request, Response, StatusCode};
+use deck_http::{Answer, Request};
 
 /// The built page: names and contents. Empty when the library was built without it.
 const PAGE: &[(&str, &[u8])] = include!(concat!(env!("OUT_DIR"), "/page.rs"));
@@ -17,8 +17,7 @@ const POLICY: &str = "default-src 'self'; script-src 'self' 'wasm-unsafe-eval'; 
 
 /// A server that listens and answers when it is told to.
 pub struct Server {
-    http: tiny_http::Server,
-    port: u16,
+    http: deck_http::Server,
     model: Option<String>,
 }
 
@@ -34,46 +33,39 @@ impl Server {
     /// # Errors
     /// When the port is taken or may not be used.
     pub fn bind(port: u16, model: Option<String>) -> io::Result<Server> {
-        let http = tiny_http::Server::http(("127.0.0.1", port)).map_err(io::Error::other)?;
-        let port = http.server_addr().to_ip().map_or(port, |address| address.port());
-        Ok(Server { http, port, model })
+        Ok(Server { http: deck_http::Server::bind(port)?, model })
     }
 
     /// Where the page is.
     pub fn address(&self) -> String {
-        format!("http://127.0.0.1:{}/", self.port)
+        format!("http://127.0.0.1:{}/", self.http.port())
     }
 
     /// Answers requests until the process ends. Blocks.
-    pub fn run(&self) {
-        for request in self.http.incoming_requests() {
+    pub fn run(&self) -> ! {
+        self.http.run(|request| {
             // A browser that went away is its own affair.
             let _ = self.answer(request);
-        }
+        })
     }
 
     fn answer(&self, request: Request) -> io::Result<()> {
-        let host = request.headers().iter().find(|header| header.field.equiv("Host"));
-        if !host.is_some_and(|host| is_loopback(host.value.as_str(), self.port)) {
-            let text = format!("This is served at {} only.\n", self.address());
-            return request.respond(Response::from_string(text).with_status_code(StatusCode(421)));
+        if !request.host().is_some_and(|host| is_loopback(host, self.http.port())) {
+            return request.respond(&Answer::text(421, format!("This is served at {} only.\n", self.address())));
         }
-        if !matches!(request.method(), Method::Get | Method::Head) {
-            return request.respond(Response::from_string("GET only.\n").with_status_code(StatusCode(405)));
+        if !matches!(request.method(), "GET" | "HEAD") {
+            return request.respond(&Answer::text(405, "GET only.\n").with("Allow", "GET, HEAD"));
         }
-        let url = request.url().to_owned();
-        let path = url.split(['?', '#']).next().unwrap_or_default().trim_start_matches('/');
-        if path == "model.json" {
-            return match &self.model {
-                Some(model) => respond(request, "model.json", model.as_bytes()),
-                None => request.respond(Response::empty(204)),
-            };
-        }
-        let name = if path.is_empty() { "index.html" } else { path };
-        match PAGE.iter().find(|(file, _)| *file == name) {
-            Some((file, content)) => respond(request, file, content),
-            None => request.respond(Response::from_string("No such file.\n").with_status_code(StatusCode(404))),
-        }
+        let path = request.target().split(['?', '#']).next().unwrap_or_default().trim_start_matches('/');
+        let answer = match path {
+            "model.json" => match &self.model {
+                Some(model) => file("model.json", model.as_bytes()),
+                None => Answer::empty(204),
+            },
+            "" => page("index.html"),
+            name => page(name),
+        };
+        request.respond(&answer)
     }
 }
 
@@ -86,7 +78,14 @@ fn is_loopback(host: &str, port: u16) -> bool {
     given == Some(port) && (name == "127.0.0.1" || name.eq_ignore_ascii_case("localhost"))
 }
 
-fn respond(request: Request, name: &str, content: &[u8]) -> io::Result<()> {
+fn page(name: &str) -> Answer<'static> {
+    match PAGE.iter().find(|(known, _)| *known == name) {
+        Some((name, content)) => file(name, content),
+        None => Answer::text(404, "No such file.\n"),
+    }
+}
+
+fn file<'a>(name: &str, content: &'a [u8]) -> Answer<'a> {
     // Files below assets/ have a digest of their content in their names.
     let keep = if name.starts_with("assets/") { "max-age=31536000, immutable" } else { "no-store" };
     let headers = [
@@ -97,10 +96,7 @@ fn respond(request: Request, name: &str, content: &[u8]) -> io::Result<()> {
         ("Referrer-Policy", "no-referrer"),
         ("Cross-Origin-Resource-Policy", "same-origin"),
     ];
-    let response = headers.iter().fold(Response::from_data(content), |response, (field, value)| {
-        response.with_header(Header::from_bytes(*field, *value).expect("a header of plain letters"))
-    });
-    request.respond(response)
+    headers.iter().fold(Answer::of(200, content), |answer, (name, value)| answer.with(name, value))
 }
 
 fn kind(name: &str) -> &'static str {
@@ -124,18 +120,17 @@ mod tests {
 
     use super::*;
 
-    /// One request, as bytes; the server answers exactly one.
+    /// One request, as bytes, to a server of its own.
     fn ask(model: Option<&str>, request: impl FnOnce(u16) -> String) -> String {
         let server = Server::bind(0, model.map(str::to_owned)).unwrap();
-        let port = server.port;
-        thread::scope(|scope| {
-            scope.spawn(|| server.answer(server.http.recv().unwrap()).unwrap());
-            let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
-            stream.write_all(request(port).as_bytes()).unwrap();
-            let mut answer = String::new();
-            stream.read_to_string(&mut answer).unwrap();
-            answer
-        })
+        let port = server.http.port();
+        // It serves for as long as the tests run.
+        thread::spawn(move || server.run());
+        let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+        stream.write_all(request(port).as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
     }
 
     fn get(path: &str, host: &str, port: u16) -> String {

@@ -12,8 +12,21 @@ use serde_json::Value;
 use crate::Finding;
 
 /// The folders of `crates/`, the lowest layer first.
-pub const ORDER: [&str; 12] =
-    ["sync", "segment", "peers", "transport", "launch", "mudeck", "deck", "tile", "optisci", "c", "python", "cli"];
+pub const ORDER: [&str; 13] = [
+    "sync",
+    "segment",
+    "peers",
+    "transport",
+    "launch",
+    "mudeck",
+    "deck",
+    "tile",
+    "http",
+    "optisci",
+    "c",
+    "python",
+    "cli",
+];
 
 /// What the crate `deck` may use: µDECK, and for collectives, segments and locks what these stand on.
 const SERVICES_MAY_USE: [&str; 4] = ["mudeck", "sync", "segment", "peers"];

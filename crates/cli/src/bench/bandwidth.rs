@@ -16,6 +16,7 @@ pub const BENCHMARK: Benchmark = Benchmark {
     about: "a stream of large messages: bytes written here and read there",
     axis: "bytes",
     points: &[1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20],
+    range: 1..=64 << 20,
     nodes: |_| 2,
     placement: Placement::Apart,
     repetitions: 5,

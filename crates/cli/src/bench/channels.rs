@@ -14,6 +14,7 @@ pub const BENCHMARK: Benchmark = Benchmark {
     about: "ping-pong and a stream between two threads of one node",
     axis: "bytes",
     points: &[8],
+    range: 0..=256 << 20,
     nodes: |_| 1,
     placement: Placement::Together,
     repetitions: 5,

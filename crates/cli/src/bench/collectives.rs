@@ -16,9 +16,10 @@ use super::{Benchmark, figure};
 
 pub const BENCHMARK: Benchmark = Benchmark {
     name: "collectives",
-    about: "barrier, bcast, allreduce and the others, among processes and among threads",
+    about: "barrier, bcast, allreduce and others, of processes and threads",
     axis: "members",
     points: &[2, 4, 8],
+    range: 2..=16,
     nodes: |members| members as u32,
     placement: Placement::Together,
     repetitions: 3,

@@ -10,9 +10,10 @@ use super::{Benchmark, figure};
 
 pub const BENCHMARK: Benchmark = Benchmark {
     name: "fan-in",
-    about: "8-byte streams from several nodes into one mail box, all on two processors",
+    about: "8-byte streams from several nodes into one mail box",
     axis: "senders",
     points: &[1, 3, 7],
+    range: 1..=64,
     nodes: |senders| senders as u32 + 1,
     placement: Placement::Together,
     repetitions: 5,

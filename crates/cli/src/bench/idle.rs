@@ -13,6 +13,7 @@ pub const BENCHMARK: Benchmark = Benchmark {
     about: "processor time of a node that is blocked in retrieve",
     axis: "seconds",
     points: &[10],
+    range: 1..=3600,
     nodes: |_| 2,
     placement: Placement::Apart,
     repetitions: 1,

@@ -16,6 +16,7 @@ pub const BENCHMARK: Benchmark = Benchmark {
     about: "bytes per node, mail box and ring",
     axis: "boxes",
     points: &[1000],
+    range: 1..=16_000,
     nodes: |_| 2,
     placement: Placement::Together,
     repetitions: 3,

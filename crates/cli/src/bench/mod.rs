@@ -25,6 +25,7 @@ mod stream;
 mod threads;
 mod wake;
 
+use std::ops::RangeInclusive;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -45,6 +46,8 @@ pub struct Benchmark {
     /// What its points are.
     axis: &'static str,
     points: &'static [usize],
+    /// What may be asked for instead: what a job can be, and a machine can do in the time that a benchmark waits for it.
+    range: RangeInclusive<usize>,
     /// How many nodes a point takes.
     nodes: fn(usize) -> u32,
     placement: Placement,
@@ -81,9 +84,30 @@ pub fn names() -> String {
     ALL.iter().map(|benchmark| benchmark.name).collect::<Vec<_>>().join(", ")
 }
 
-/// All with what they measure, one a line.
+/// All with what they measure, and where.
 pub fn list() -> String {
-    ALL.iter().map(|Benchmark { name, about, .. }| format!("\n  {name:<15}{about}")).collect()
+    let entry = |benchmark: &Benchmark| {
+        let Benchmark { name, about, .. } = benchmark;
+        format!("\n  {name:<15}{about}\n{:17}--at {}", "", benchmark.in_words())
+    };
+    ALL.iter().map(entry).collect()
+}
+
+impl Benchmark {
+    /// Whether these points can be measured; otherwise why not.
+    pub fn check(&self, points: &[usize]) -> Result<(), String> {
+        let other = points.iter().find(|point| !self.range.contains(point));
+        other.map_or(Ok(()), |point| Err(format!("{} is measured at {}, not at {point}", self.name, self.in_words())))
+    }
+
+    /// The range as it is typed.
+    fn in_words(&self) -> String {
+        let [from, to] = [self.range.start(), self.range.end()].map(|end| match end >> 20 {
+            0 => end.to_string(),
+            mebi => format!("{mebi}M"),
+        });
+        format!("{from} to {to} {}", self.axis)
+    }
 }
 
 /// The benchmark that users call `name`.

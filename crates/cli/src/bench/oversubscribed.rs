@@ -16,9 +16,10 @@ use super::{Benchmark, figure};
 
 pub const BENCHMARK: Benchmark = Benchmark {
     name: "oversubscribed",
-    about: "2 to 8 nodes on two processors: a token passed round, and a barrier",
+    about: "a token passed round nodes on two processors, and a barrier",
     axis: "nodes",
     points: &[2, 4, 8],
+    range: 2..=64,
     nodes: |nodes| nodes as u32,
     placement: Placement::Together,
     repetitions: 5,

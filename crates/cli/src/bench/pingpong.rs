@@ -22,6 +22,7 @@ pub const BENCHMARK: Benchmark = Benchmark {
     about: "one message to and fro between two nodes, untouched and touched",
     axis: "bytes",
     points: &[0, 8, 62, 64, 1 << 10, 4 << 10, 64 << 10, 1 << 20, 16 << 20],
+    range: 0..=256 << 20,
     nodes: |_| 2,
     placement: Placement::Apart,
     repetitions: 1,

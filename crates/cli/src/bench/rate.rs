@@ -13,6 +13,7 @@ pub const BENCHMARK: Benchmark = Benchmark {
     about: "a stream of small messages from one node to another",
     axis: "bytes",
     points: &[0, 8, 62, 64, 256, 1024],
+    range: 0..=256 << 20,
     nodes: |_| 2,
     placement: Placement::Apart,
     repetitions: 5,

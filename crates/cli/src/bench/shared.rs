@@ -11,9 +11,10 @@ use super::{Benchmark, figure};
 
 pub const BENCHMARK: Benchmark = Benchmark {
     name: "shared",
-    about: "8-byte streams from several threads of one node into one mail box of another",
+    about: "8-byte streams from several threads into a mail box elsewhere",
     axis: "threads",
     points: &[1, 2, 4, 8],
+    range: 1..=64,
     nodes: |_| 2,
     placement: Placement::Together,
     repetitions: 5,

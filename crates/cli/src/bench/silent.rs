@@ -12,9 +12,10 @@ use super::{Benchmark, figure, rounds};
 
 pub const BENCHMARK: Benchmark = Benchmark {
     name: "silent",
-    about: "ping-pong of 8 bytes through a mail box with many other rings that say nothing",
+    about: "ping-pong of 8 bytes beside many rings that say nothing",
     axis: "rings",
     points: &[2, 250],
+    range: 1..=254,
     nodes: |rings| 2 + rings.div_ceil(PER_PROCESS) as u32,
     placement: Placement::Apart,
     repetitions: 3,

@@ -13,6 +13,7 @@ pub const BENCHMARK: Benchmark = Benchmark {
     about: "from the start of the first process until all nodes have met",
     axis: "nodes",
     points: &[2, 8, 64],
+    range: 2..=256,
     nodes: |nodes| nodes as u32,
     placement: Placement::Anywhere,
     repetitions: 5,

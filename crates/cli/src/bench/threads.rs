@@ -15,9 +15,10 @@ use super::{Benchmark, figure, rounds};
 
 pub const BENCHMARK: Benchmark = Benchmark {
     name: "threads",
-    about: "streams and ping-pong between 1 to 8 threads in each of two nodes, 8 bytes",
+    about: "8-byte streams and ping-pong between the threads of two nodes",
     axis: "threads",
     points: &[1, 2, 4, 8],
+    range: 1..=64,
     nodes: |_| 2,
     placement: Placement::Apart,
     repetitions: 5,

@@ -10,9 +10,10 @@ use super::{Benchmark, figure};
 
 pub const BENCHMARK: Benchmark = Benchmark {
     name: "wake",
-    about: "from the begin of post to the return of a retrieve that had gone to sleep",
+    about: "from post to the return of a retrieve that had gone to sleep",
     axis: "ms apart",
     points: &[10],
+    range: 1..=1000,
     nodes: |_| 2,
     placement: Placement::Apart,
     repetitions: 3,

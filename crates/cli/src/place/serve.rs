@@ -28,6 +28,5 @@ pub fn run(port: u16, model: Option<&Path>) -> Result<(), String> {
         format!("port {port} of 127.0.0.1 cannot be listened on: {error}{remedy}")
     })?;
     super::print(&format!("{} shows the browser tool to this host; Ctrl-C ends it\n", server.address()))?;
-    server.run();
-    Ok(())
+    server.run()
 }

@@ -82,6 +82,7 @@ fn a_usage_error_is_one_line_that_says_what_to_type() {
         &["bench", "pingpong", "--frobnicate"],
         &["bench", "rate", "--at", "8,many"],
         &["bench", "rate", "--time", "0"],
+        &["help", "frobnicate"],
     ];
     for line in lines {
         let ended = Job::command(line).ended();
@@ -94,7 +95,14 @@ fn a_usage_error_is_one_line_that_says_what_to_type() {
 
 #[test]
 fn a_result_that_cannot_be_written_is_a_failure() {
-    for line in [&["ls", "--json"][..], &["why", "--json"], &["bench", "channels", "--time", "0.01"]] {
+    for line in [
+        &["ls", "--json"][..],
+        &["why", "--json"],
+        &["bench", "channels", "--time", "0.01"],
+        &["--version"],
+        &["--help"],
+        &["run", "--help"],
+    ] {
         let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
         let ended = std::process::Command::new(env!("CARGO_BIN_EXE_deck")).args(line).stdout(full).output().unwrap();
         let said = String::from_utf8_lossy(&ended.stderr);
@@ -110,6 +118,57 @@ fn version_and_help_are_no_errors() {
     for line in [&["--help"][..], &["run", "--help"], &["bench", "--help"]] {
         let help = Job::command(line).ended();
         assert!(help.code == 0 && help.text().contains("Usage: deck"), "{line:?}");
+    }
+}
+
+#[test]
+fn help_is_a_command_too() {
+    for (line, same) in [(&["help"][..], &["--help"][..]), (&["help", "place", "solve"], &["place", "solve", "--help"])]
+    {
+        let [help, same] = [line, same].map(|line| Job::command(line).ended());
+        assert!(help.code == 0 && help.text() == same.text(), "{line:?}: {}", help.text());
+    }
+}
+
+#[test]
+fn lists_and_examples_of_help_fit_a_terminal_of_80_columns() {
+    let commands =
+        [&["run"][..], &["bench"], &["place"], &["place", "solve"], &["place", "import"], &["place", "export"]];
+    for command in commands {
+        let help = Job::command(&[command, &["--help"]].concat()).ended().text();
+        let (_, lists) = help.split_once("  -h, --help").unwrap();
+        // Prose may be wrapped anywhere; a line that is set in must not be.
+        for line in lists.lines().filter(|line| line.starts_with("  ")) {
+            assert!(line.len() <= 80, "{command:?}: {line}");
+        }
+    }
+}
+
+#[test]
+fn a_point_that_no_benchmark_can_be_measured_at_is_a_usage_error_before_anything_starts() {
+    for (name, point, wanted) in [
+        ("threads", "0", "1 to 64 threads"),
+        ("threads", "4,1000", "1 to 64 threads"),
+        ("silent", "0", "1 to 254 rings"),
+        ("silent", "255", "1 to 254 rings"),
+        ("oversubscribed", "0", "2 to 64 nodes"),
+        ("collectives", "1", "2 to 16 members"),
+        ("start", "0", "2 to 256 nodes"),
+        ("start", "1000", "2 to 256 nodes"),
+        ("memory", "0", "1 to 16000 boxes"),
+        ("fan-in", "0", "1 to 64 senders"),
+        ("fan-in", "300", "1 to 64 senders"),
+        ("shared", "0", "1 to 64 threads"),
+        ("wake", "0", "1 to 1000 ms apart"),
+        ("idle", "0", "1 to 3600 seconds"),
+        ("bandwidth", "0", "1 to 64M bytes"),
+        ("pingpong", "1024M", "0 to 256M bytes"),
+    ] {
+        let ended = Job::command(&["bench", name, "--at", point]).ended();
+        assert_eq!((ended.code, ended.stdout.len()), (2, 0), "{name} {point}");
+        let said = ended.errors();
+        assert!(said.lines().count() == 1 && said.contains(wanted) && said.contains("type: deck bench"), "{said}");
+        assert!(Job::command(&["bench", "--help"]).ended().text().contains(wanted), "{wanted}");
     }
 }
 
