@@ -44,8 +44,7 @@ enum Subcommands {
         /// Number of nodes, at least 1
         #[arg(short = 'n', value_name = "N", value_parser = node_count)]
         nodes: u32,
-        /// Name of the job, which other commands show, and by which you may join it (DECK_JOB=NAME): 1 to 63 letters, digits,
-        /// '.', '_' and '-'
+        /// Name of the job, by which others may join it
         #[arg(long, value_name = "NAME", value_parser = job_name)]
         job: Option<String>,
         /// Put the node's number in front of each line of output: [0], or [p0] for the first process before it is a node
