@@ -56,12 +56,13 @@ test: ## run every test, stop at the first failure
 # The tracked files whose first line names this interpreter, with or without an ending of their names.
 scripts_of = git grep -InE '^\#!' | sed -n 's/:1:\#!.*$(1)$$//p'
 
-lint: ## check the formatting, the scripts, and what clippy finds
+lint: ## check the formatting, the scripts, what clippy finds, and links of the documentation
 	$(CARGO) fmt --all --check
 	@$(call scripts_of,sh) | while read -r script; do bash -n "$$script"; done
 	@if command -v python3 >/dev/null; then $(call scripts_of,python3) | while read -r script; do \
 		python3 -c 'import ast, sys; ast.parse(open(sys.argv[1]).read(), sys.argv[1])' "$$script"; done; fi
 	$(CARGO) clippy --workspace --all-targets $(LOCKED) -- -D warnings
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps $(LOCKED)
 	@# The MPI twins compile files of the applications, which know nothing of it.
 	CARGO_TARGET_DIR=$(TARGET)/twins $(CARGO) check --manifest-path bench/twins/kernels/Cargo.toml $(LOCKED)
 
