@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help deps test-deps build web test-web bench-web demo test lint test-workspace loom fuzz miri install test-compare compare
+.PHONY: help deps test-deps build web test-web bench-web demo test lint test-workspace loom fuzz miri install uninstall test-compare compare
 
 PREFIX ?= /usr/local
 DESTDIR ?=
@@ -56,12 +56,13 @@ test: ## run every test, stop at the first failure
 # The tracked files whose first line names this interpreter, with or without an ending of their names.
 scripts_of = git grep -InE '^\#!' | sed -n 's/:1:\#!.*$(1)$$//p'
 
-lint: ## check the formatting, the scripts, and what clippy finds
+lint: ## check the formatting, the scripts, what clippy finds, and links of the documentation
 	$(CARGO) fmt --all --check
 	@$(call scripts_of,sh) | while read -r script; do bash -n "$$script"; done
 	@if command -v python3 >/dev/null; then $(call scripts_of,python3) | while read -r script; do \
 		python3 -c 'import ast, sys; ast.parse(open(sys.argv[1]).read(), sys.argv[1])' "$$script"; done; fi
 	$(CARGO) clippy --workspace --all-targets $(LOCKED) -- -D warnings
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps $(LOCKED)
 	@# The MPI twins compile files of the applications, which know nothing of it.
 	CARGO_TARGET_DIR=$(TARGET)/twins $(CARGO) check --manifest-path bench/twins/kernels/Cargo.toml $(LOCKED)
 
@@ -130,21 +131,14 @@ miri: ## run tests of unsafe code under Miri (4 minutes); skipped where it is no
 		set -x; $(MIRI) test $(MIRI_TESTS) && $(MIRI) test $(MIRI_RING_TESTS); \
 	fi
 
-LIBRARY_FILES := $(RELEASE)/libdeck.so $(RELEASE)/libdeck.a
-INSTALL_ROOT = $(DESTDIR)$(PREFIX)
+# Paths may have any characters: the script gets them in the environment, where no shell takes them apart.
+INSTALL = PREFIX='$(subst ','\'',$(PREFIX))' DESTDIR='$(subst ','\'',$(DESTDIR))' \
+	RELEASE='$(subst ','\'',$(RELEASE))' VERSION='$(VERSION)' scripts/install
 
 # `sudo make install` after `make build` works where root has no Cargo.
 install: ## install command, libraries and header under PREFIX (default /usr/local), below DESTDIR if given
-	@if command -v $(CARGO) >/dev/null; then $(MAKE) --no-print-directory build; \
-	elif ! ls $(RELEASE)/deck $(LIBRARY_FILES) >/dev/null 2>&1; then \
-		echo "make install: nothing is built and this user has no Cargo; run: make build" >&2; exit 1; fi
-	install -d $(INSTALL_ROOT)/bin $(INSTALL_ROOT)/include $(INSTALL_ROOT)/lib/pkgconfig
-	install -m 755 $(RELEASE)/deck $(INSTALL_ROOT)/bin/deck
-	install -m 755 $(RELEASE)/libdeck.so $(INSTALL_ROOT)/lib/libdeck.so.0
-	ln -sf libdeck.so.0 $(INSTALL_ROOT)/lib/libdeck.so
-	install -m 644 $(RELEASE)/libdeck.a $(INSTALL_ROOT)/lib/libdeck.a
-	install -m 644 crates/c/include/deck.h $(INSTALL_ROOT)/include/deck.h
-	sed -e 's|@PREFIX@|$(PREFIX)|g' -e 's|@VERSION@|$(VERSION)|g' crates/c/deck.pc.in \
-		> $(INSTALL_ROOT)/lib/pkgconfig/deck.pc
-	@# The loader remembers where libraries are; a staged or private install is none of its business.
-	@if test -z "$(DESTDIR)" && test "$$(id -u)" = 0 && command -v ldconfig >/dev/null; then ldconfig || true; fi
+	@if command -v $(CARGO) >/dev/null; then $(MAKE) --no-print-directory build; fi
+	@$(INSTALL)
+
+uninstall: ## remove what make install has put there, with the same PREFIX and DESTDIR
+	@$(INSTALL) --remove

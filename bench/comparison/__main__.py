@@ -7,7 +7,7 @@ import sys
 import time
 from pathlib import Path
 
-from comparison import installing, machine, measures, participants, plotting, running, writing
+from comparison import installing, machine, measures, participants, running, writing
 from comparison.judging import judge
 from comparison.progress import Progress
 from comparison.ratios import Verdict
@@ -135,6 +135,8 @@ def main() -> None:
 
 
 def _finish(folder: Path, run: Run) -> None:
+    from comparison import plotting
+
     judgements = judge(run.records)
     writing.write(folder, run, judgements, plotting.plots_of(run.records, judgements))
     plotting.draw(folder, run.records, judgements)

@@ -648,7 +648,8 @@ int deck_counter_open(deck_counter_t **c, const char *name);
    DECK_E_INVALID  the sum does not fit into 64 bits, and nothing was added */
 int deck_counter_add(deck_counter_t *c, int64_t amount, int64_t *value);
 
-/* The value now. Never waits. */
+/* The value now goes to *value. Never waits.
+   DECK_E_INVALID  value is NULL */
 int deck_counter_read(deck_counter_t *c, int64_t *value);
 
 /* Waits up to timeout_ms until the value is at_least or more; it goes to *value, unless that is NULL.

@@ -296,8 +296,9 @@ pub extern "C" fn deck_mbox_fd(mailbox: *mut MailboxHandle) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn deck_mbox_stats(mailbox: *const MailboxHandle, stats: *mut Stats) -> c_int {
     answer("deck_mbox_stats", || {
-        let mailbox = pin(mailbox, node::session()?)?;
+        let session = node::session()?;
         arguments::place(stats, "counters", "the second argument")?;
+        let mailbox = pin(mailbox, session)?;
         // SAFETY: not NULL, and the caller lets it be written.
         unsafe { stats.write(mailbox.stats().into()) };
         Ok(DECK_OK)

@@ -147,8 +147,8 @@ pub unsafe extern "C" fn deck_msg_unpack_mbox(
     answer("deck_msg_unpack_mbox", || {
         let session = node::session()?;
         let timeout = arguments::timeout(timeout_ms)?;
-        let mut message = pin(message, session)?;
         arguments::place(mailbox, "mail box", "the second argument")?;
+        let mut message = pin(message, session)?;
         // Before anything is consumed.
         let room = mailbox::reserve()?;
         let handle = mailbox::hand_out_clone(room, session, message.unpack_mailbox(timeout)?);

@@ -16,10 +16,10 @@ use crate::error::{DECK_OK, answer};
 use crate::handle::{Pin, Table};
 use crate::{arguments, node};
 
-/// Opens something by its name and gives its handle to C.
+/// As [`open_with`], for what is opened by its name alone.
 ///
 /// # Safety
-/// `place` is NULL or may be written; `name` is NULL or a string that ends.
+/// As there.
 unsafe fn open<T, O>(
     call: &'static str,
     table: &Table<T>,
@@ -27,15 +27,32 @@ unsafe fn open<T, O>(
     name: *const c_char,
     open: impl FnOnce(&Node, &str) -> Result<T>,
 ) -> c_int {
+    // SAFETY: the caller keeps what this function asks for.
+    unsafe { open_with(call, table, place, name, || Ok(()), |node, name, ()| open(node, name)) }
+}
+
+/// Opens something by its name and gives its handle to C. `plain` reads the other arguments.
+///
+/// # Safety
+/// `place` is NULL or may be written; `name` is NULL or a string that ends.
+unsafe fn open_with<T, O, A>(
+    call: &'static str,
+    table: &Table<T>,
+    place: *mut *mut O,
+    name: *const c_char,
+    plain: impl FnOnce() -> Result<A>,
+    open: impl FnOnce(&Node, &str, A) -> Result<T>,
+) -> c_int {
     answer(call, || {
         let (session, node) = node::node()?;
+        let plain = plain()?;
         let what = table.kind().words();
         arguments::place(place, what, "the first argument")?;
         // SAFETY: the caller gives NULL or a string that ends and stays as it is during the call.
         let name = unsafe { arguments::name(name, what) }?;
         vectors::headroom("for what belongs to a handle")?;
         let room = table.reserve()?;
-        let handle = room.fill(session, open(&node, name)?);
+        let handle = room.fill(session, open(&node, name, plain)?);
         // SAFETY: not NULL, and the caller lets it be written.
         unsafe { place.write(handle) };
         Ok(DECK_OK)

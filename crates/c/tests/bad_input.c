@@ -189,6 +189,9 @@ static void bad_arguments(void) {
   EXPECT(DECK_E_INVALID, deck_mbox_select(&b, SIZE_MAX, &which, 0));
   EXPECT(DECK_E_INVALID, deck_mbox_select(&b, 1, &which, -2));
   EXPECT(DECK_E_INVALID, deck_mbox_stats(b, NULL));
+  /* Plain arguments come before handles. */
+  EXPECT(DECK_E_INVALID, deck_mbox_stats(destroyed[MAILBOX], NULL));
+  EXPECT(DECK_E_INVALID, deck_msg_unpack_mbox(destroyed[MESSAGE], NULL, 0));
   CHECK(clone == NULL);
 
   /* Through all of this the live objects are as they were. */

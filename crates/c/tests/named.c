@@ -110,6 +110,15 @@ static void conditions(stage_t *stage) {
   CHECK(pthread_join(thread, NULL) == 0);
 }
 
+static void plain_arguments_come_first(void) {
+  deck_segment_t *none = NULL;
+  EXPECT(DECK_E_INVALID, deck_segment_open(&none, NULL, -2));
+  SAYS("a timeout of -2 ms");
+  EXPECT(DECK_E_INVALID, deck_segment_create(&none, NULL, 1, -2));
+  SAYS("no node -2");
+  CHECK(none == NULL);
+}
+
 static void *come_and_count(void *arg) {
   stage_t *stage = arg;
   EXPECT(DECK_OK, deck_barrier_wait(stage->b, DECK_FOREVER));
@@ -136,6 +145,7 @@ static void barriers_and_counters(stage_t *stage) {
   EXPECT(DECK_E_INVALID, deck_counter_add(stage->n, INT64_MIN, &value));
   EXPECT(DECK_OK, deck_counter_read(stage->n, &value));
   CHECK(value == -2);
+  EXPECT(DECK_E_INVALID, deck_counter_read(stage->n, NULL));
 }
 
 static void *wait_until_closed(void *arg) {
@@ -150,6 +160,7 @@ int main(void) {
   EXPECT(DECK_E_NOT_INITIALIZED, deck_mutex_open(&early, "m"));
   EXPECT(DECK_OK, deck_init(NULL, NULL));
   segments();
+  plain_arguments_come_first();
   mutexes();
   EXPECT(DECK_OK, deck_mutex_open(&stage.m, "stage"));
   EXPECT(DECK_OK, deck_cond_open(&stage.c, "stage"));
@@ -160,6 +171,7 @@ int main(void) {
   pthread_t thread;
   CHECK(pthread_create(&thread, NULL, wait_until_closed, stage.n) == 0);
   EXPECT(DECK_OK, deck_counter_close(stage.n));
+  EXPECT(DECK_E_INVALID, deck_counter_read(stage.n, NULL));
   CHECK(pthread_join(thread, NULL) == 0);
   EXPECT(DECK_OK, deck_barrier_close(stage.b));
   EXPECT(DECK_OK, deck_cond_close(stage.c));

@@ -182,7 +182,7 @@ impl Crowd for JobCrowd {
     }
 
     /// Budget: four locked operations, of lines that hardly anybody else writes; a line for each neighbour, of up to
-    /// [`ADDED_UP_AT_ONCE`] in the mean; no allocation, no system call, until nodes come or go, or in a crowd one moves.
+    /// `ADDED_UP_AT_ONCE` in the mean; no allocation, no system call, until nodes come or go, or in a crowd one moves.
     fn is_crowded(&self) -> bool {
         // Whoever finds the list busy goes by the last answer.
         let Ok(mut neighbours) = self.neighbours.try_lock() else {

@@ -18,18 +18,19 @@ pub fn to_read(address: *const u8) {
 }
 
 /// The line at `address` will be written soon: it is fetched so that no other core has it.
+#[cfg(not(any(loom, miri)))]
 #[inline]
 pub fn to_write(address: *mut u8) {
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    #[cfg(target_arch = "x86_64")]
     // SAFETY: a prefetch writes nothing and cannot fault; processors that do not know this one take it for nothing.
     unsafe {
         std::arch::asm!("prefetchw [{}]", in(reg) address, options(nostack, preserves_flags, readonly));
     }
-    #[cfg(all(target_arch = "aarch64", not(miri)))]
+    #[cfg(target_arch = "aarch64")]
     // SAFETY: as above.
     unsafe {
         std::arch::asm!("prfm pstl1keep, [{}]", in(reg) address, options(nostack, preserves_flags, readonly));
     }
-    #[cfg(any(miri, not(any(target_arch = "x86_64", target_arch = "aarch64"))))]
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
     let _ = address;
 }

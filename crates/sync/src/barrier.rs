@@ -7,7 +7,7 @@
 //!
 //! What needs the fence among threads of one process only takes [`heavy_within`], which the kernel never leaves out. Across
 //! processes it may: a core that was idle when a process registered, and ran that process last, is passed over until it has
-//! run another one. So nothing may rest on [`heavy`] but when a sleeper hears of something; [`crate::wait`] looks again.
+//! run another one. So nothing may rest on [`heavy`] but when a sleeper hears of something; [`crate::wait`](crate::wait()) looks again.
 //!
 //! *All* processes of a job must agree: one that cannot register makes every other use real fences
 //! ([`use_real_fences`]).

@@ -20,6 +20,7 @@ use std::sync::{Mutex, MutexGuard, TryLockError};
 use crate::atomic::{self, AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use crate::barrier;
 use crate::cell::{Cell, Touch};
+#[cfg(not(loom))]
 use crate::locks::lock;
 use crate::visitor::{Place, Visitor};
 

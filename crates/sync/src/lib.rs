@@ -2,7 +2,7 @@
 //!
 //! Everything concurrent in DECK is built from what is here, so that one crate decides how threads meet: [`atomic`] is
 //! `std` or, under `--cfg loom`, the model checker's; [`Event`] is what threads sleep on, also across processes;
-//! [`wait`] is the only wait loop of the whole project; [`barrier`] is the asymmetric fence that keeps the fast side of
+//! [`wait`](wait()) is the only wait loop of the whole project; [`barrier`] is the asymmetric fence that keeps the fast side of
 //! every handshake free of fences. The crate also holds [`Error`], because every wait can end in one.
 //!
 //! Nothing here knows what a mail box or a node's segment is.

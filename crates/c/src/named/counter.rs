@@ -61,6 +61,9 @@ pub unsafe extern "C" fn deck_counter_add(counter: *mut CounterHandle, amount: i
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn deck_counter_read(counter: *mut CounterHandle, value: *mut i64) -> c_int {
     answer("deck_counter_read", || {
+        node::session()?;
+        // Whoever reads wants to know, unlike one who adds or waits.
+        arguments::place(value, "value", "the second argument")?;
         let now = pin(counter)?.read()?;
         // SAFETY: as the caller says.
         unsafe { tell(value, now) }

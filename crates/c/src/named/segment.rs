@@ -3,8 +3,8 @@
 use std::ffi::{c_char, c_int, c_void};
 use std::ptr;
 
-use deck_api::NodeId;
 use deck_api::shared::Segment;
+use deck_api::{Node, NodeId};
 
 use crate::error::{answer_or, invalid};
 use crate::handle::{Kind, Table};
@@ -27,17 +27,15 @@ pub unsafe extern "C" fn deck_segment_create(
     bytes: usize,
     home_node: c_int,
 ) -> c_int {
-    let create = |node: &deck_api::Node, name: &str| {
-        let home = match home_node {
-            -1 => None,
-            number => Some(NodeId(u32::try_from(number).map_err(|_| {
-                invalid(format!("there is no node {number}")).with_remedy("give a node's number, or -1 for this one")
-            })?)),
-        };
-        Segment::create(node, name, bytes, home)
+    let home = || match home_node {
+        -1 => Ok(None),
+        number => u32::try_from(number).map(|number| Some(NodeId(number))).map_err(|_| {
+            invalid(format!("there is no node {number}")).with_remedy("give a node's number, or -1 for this one")
+        }),
     };
+    let create = |node: &Node, name: &str, home| Segment::create(node, name, bytes, home);
     // SAFETY: the caller keeps what this function asks for.
-    unsafe { super::open("deck_segment_create", &SEGMENTS, segment, name, create) }
+    unsafe { super::open_with("deck_segment_create", &SEGMENTS, segment, name, home, create) }
 }
 
 /// `deck_segment_open` in deck.h.
@@ -50,9 +48,9 @@ pub unsafe extern "C" fn deck_segment_open(
     name: *const c_char,
     timeout_ms: c_int,
 ) -> c_int {
-    let open = |node: &deck_api::Node, name: &str| Segment::open(node, name, arguments::timeout(timeout_ms)?);
+    let timeout = || arguments::timeout(timeout_ms);
     // SAFETY: the caller keeps what this function asks for.
-    unsafe { super::open("deck_segment_open", &SEGMENTS, segment, name, open) }
+    unsafe { super::open_with("deck_segment_open", &SEGMENTS, segment, name, timeout, Segment::open) }
 }
 
 /// `deck_segment_data` in deck.h.

@@ -303,8 +303,9 @@ impl<R: Remote> Receiver<R> {
     /// Takes the next message into `into`, if there is one, and gives the credit back. Never waits.
     ///
     /// # Errors
-    /// [`ErrorKind::Corrupt`] if the sender wrote nonsense (the ring is of no use afterwards), [`ErrorKind::NoMemory`] if
-    /// there is no room for a copy (the message stays in the ring). `into` is as before then.
+    /// [`Corrupt`](deck_sync::ErrorKind::Corrupt) if the sender wrote nonsense (the ring is of no use afterwards),
+    /// [`NoMemory`](deck_sync::ErrorKind::NoMemory) if there is no room for a copy (the message stays in the ring). `into` is
+    /// as before then.
     pub fn take(&mut self, into: &mut Parcel, heap: &Arc<HeapMemory>, heaps: &dyn Heaps) -> Result<Option<Protocol>> {
         let Some(last) = self.next()? else {
             self.in_a_row = 0;

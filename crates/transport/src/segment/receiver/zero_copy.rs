@@ -109,7 +109,7 @@ impl<R: Remote> Receiver<R> {
     /// retrieve. Called by the control thread.
     ///
     /// # Errors
-    /// [`ErrorKind::Corrupt`], or [`ErrorKind::NoMemory`] (it is tried again at the next call).
+    /// [`Corrupt`](deck_sync::ErrorKind::Corrupt), or [`NoMemory`](deck_sync::ErrorKind::NoMemory) (it is tried again at the next call).
     pub fn progress(&mut self, heap: &Arc<HeapMemory>) -> Result<()> {
         if R::IS_MAPPED {
             return Ok(());
