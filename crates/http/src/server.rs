@@ -1,6 +1,6 @@
 //! Connections: a thread for each, not too many, none for ever.
 
-use std::io::{self, ErrorKind, Read};
+use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::{Condvar, Mutex, MutexGuard};
 use std::thread;
@@ -11,8 +11,10 @@ use crate::head::{self, BODY_BYTES_MAX, HEAD_BYTES_MAX, Head};
 
 /// Connections at once, at most. A browser keeps six to a host; more wait until one of these has ended.
 const CONNECTIONS_MAX: usize = 64;
-/// How long a visitor may take to say what he wants, and to take the next piece of the answer.
+/// How long a visitor may take to say what he wants.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// How long one may take to read his answer.
+const READING: Duration = Duration::from_secs(60);
 /// How long one that has its answer is listened to.
 const FAREWELL: Duration = Duration::from_secs(1);
 /// When accepting fails, usually for want of descriptors: how long until it is tried again, if no connection ends before.
@@ -123,7 +125,6 @@ impl Request {
 
     /// Reads a request; one that is not understood has its answer then.
     fn read(stream: TcpStream) -> Option<Request> {
-        stream.set_write_timeout(Some(PATIENCE)).ok()?;
         let refusal = match read_head(&stream).ok()? {
             Ok(bytes) => match head::understand(&bytes) {
                 Ok(head) => return Some(Request { head, stream }),
@@ -163,11 +164,7 @@ fn read_head(stream: &TcpStream) -> io::Result<Result<Vec<u8>, Answer<'static>>>
 
 fn read_before(mut stream: &TcpStream, piece: &mut [u8], end: Instant) -> io::Result<usize> {
     loop {
-        let left = end.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Err(ErrorKind::TimedOut.into());
-        }
-        stream.set_read_timeout(Some(left))?;
+        stream.set_read_timeout(Some(left(end)?))?;
         match stream.read(piece) {
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
             read => return read,
@@ -175,10 +172,29 @@ fn read_before(mut stream: &TcpStream, piece: &mut [u8], end: Instant) -> io::Re
     }
 }
 
+fn left(end: Instant) -> io::Result<Duration> {
+    let left = end.saturating_duration_since(Instant::now());
+    if left.is_zero() { Err(ErrorKind::TimedOut.into()) } else { Ok(left) }
+}
+
+/// A connection that is written to until some time: who reads a byte now and then does not keep his place for ever.
+struct Until<'a>(&'a TcpStream, Instant);
+
+impl Write for Until<'_> {
+    fn write(&mut self, piece: &[u8]) -> io::Result<usize> {
+        self.0.set_write_timeout(Some(left(self.1)?))?;
+        self.0.write(piece)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
 /// Sends an answer. What the visitor still sends is taken for a moment and thrown away: closing a connection with unread
 /// bytes in it makes the system throw away the answer at the other end instead.
-fn send(mut stream: TcpStream, answer: &Answer, head_only: bool) -> io::Result<()> {
-    answer.write(head_only, &mut stream)?;
+fn send(stream: TcpStream, answer: &Answer, head_only: bool) -> io::Result<()> {
+    answer.write(head_only, &mut Until(&stream, Instant::now() + READING))?;
     stream.shutdown(Shutdown::Write)?;
     let (mut piece, mut taken, end) = ([0; 1024], 0, Instant::now() + FAREWELL);
     while taken <= BODY_BYTES_MAX {

@@ -41,7 +41,7 @@ Formats:
   rankfile       for mpirun --map-by rankfile:file=FILE (Open MPI 5, PRRTE) or
                  --rankfile FILE (Open MPI 4)
   slurm          for SLURM_HOSTFILE=FILE srun --distribution=arbitrary
-  numactl        a shell script that binds processes and segments on a NUMA machine
+  numactl        a shell script that binds processes and segments to NUMA nodes
   metis          a graph of METIS: processes, then segments
   scotch-graph   a graph of Scotch (.grf): processes, then segments
   scotch-target  the machine as an architecture of Scotch (.tgt)

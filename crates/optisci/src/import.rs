@@ -55,7 +55,8 @@ A machine or a program alone is completed from the model of --onto, or by assump
 
 Formats that give a model:
   json              a model: read, checked, and written again
-  csv               tables of processes, segments, accesses and costs
+  csv               tables of processes and segments, matrices of accesses and
+                    of costs
   matrix            a square matrix of bytes that processes send to each other
   openmpi           Open MPI's monitoring: the .prof files of all ranks
   hwloc             the machine: XML of `lstopo --of xml`, hwloc 2
