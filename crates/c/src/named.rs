@@ -9,7 +9,6 @@ mod segment;
 use std::ffi::{c_char, c_int};
 
 use deck_api::{Node, Result};
-
 use deck_sync::vectors;
 
 use crate::error::{DECK_OK, answer};

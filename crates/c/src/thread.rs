@@ -1,11 +1,11 @@
 //! Threads: started, cancelled and joined through a handle.
 
-use deck_sync::locks::lock;
 use std::ffi::{c_int, c_void};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::ThreadId;
 
 use deck_api::{Canceller, FOREVER, Thread};
+use deck_sync::locks::lock;
 
 use crate::error::{DECK_OK, answer, bug, invalid};
 use crate::handle::{Kind, Table};

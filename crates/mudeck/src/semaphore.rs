@@ -1,8 +1,9 @@
 //! Semaphores among the threads of a node.
 
+use std::time::Duration;
+
 use deck_sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use deck_sync::{About, Deadline, Error, ErrorKind, Event, Goal, Result, Waiting, crowd_of_this_thread, wait};
-use std::time::Duration;
 
 /// A counting semaphore. Handles are shared by reference or `Arc`; waiting sleeps when nothing comes.
 ///

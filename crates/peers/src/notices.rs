@@ -11,9 +11,8 @@ use std::sync::{Arc, Mutex};
 use deck_segment::{Segment, Words, layout::PAGE};
 use deck_sync::atomic::Ordering::{Relaxed, Release};
 use deck_sync::atomic::fence;
-use deck_sync::{FACTS, NodeId, Result};
-
 use deck_sync::locks::lock;
+use deck_sync::{FACTS, NodeId, Result};
 
 /// `DECKNOTE`, first word of a node's notices.
 pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"DECKNOTE");

@@ -9,12 +9,12 @@ use std::sync::{Arc, Mutex};
 
 use deck_segment::{Seat, Words};
 use deck_sync::atomic::{Ordering, fence};
+use deck_sync::locks::lock;
 use deck_sync::{Error, ErrorKind, NodeId, Result};
 
 use crate::entries::{ENTRY_NAME_BYTES_MAX, Entries, entry};
 use crate::membership::Membership;
 use crate::table::{NodeState, OBJECTS_AT, Table};
-use deck_sync::locks::lock;
 
 /// How many different names of such things a job can use in its life, all kinds together.
 pub const OBJECTS_MAX: usize = 1 << 12;

@@ -1,12 +1,12 @@
 //! A job under test: its processes, its folder, its watchdog, and the look around at its end.
 
-use deck_sync::locks::lock;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use deck_peers::Broker;
+use deck_sync::locks::lock;
 use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::process::Signal;
 

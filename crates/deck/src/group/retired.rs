@@ -4,12 +4,12 @@
 //! the heap when all have left or died, which is looked at whenever a group is joined or left here. Boards are kept for
 //! further groups and never go back: see `board`.
 
-use deck_sync::locks::lock;
 use std::sync::{Arc, Mutex, Weak};
 
 use deck_mudeck::Result;
 use deck_peers::Membership;
 use deck_segment::Region;
+use deck_sync::locks::lock;
 
 use super::board::{Board, State};
 use super::join::is_over;

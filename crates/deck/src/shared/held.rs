@@ -3,12 +3,12 @@
 //! A thread that ends without having unlocked leaves its mutexes to the next ones, who are told: the memory that they protect
 //! may be half changed.
 
-use deck_sync::locks::lock;
 use std::cell::RefCell;
 use std::sync::{Arc, Mutex};
 
 use deck_mudeck::{Error, ErrorKind, Node, Result};
 use deck_peers::fork;
+use deck_sync::locks::lock;
 
 use super::lock::{Holder, Lock};
 use super::named::Named;
