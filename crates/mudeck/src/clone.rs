@@ -13,7 +13,7 @@ use deck_transport::segment::sender::Ending;
 use deck_transport::{Parcel, Protocol, Refusal, Sender};
 
 use crate::lanes::{self, Lanes};
-use crate::mailbox::{Mailbox, MailboxStats};
+use crate::mailbox::{self, Mailbox, MailboxStats};
 use crate::message::Message;
 use crate::shared::NodeShared;
 
@@ -94,10 +94,7 @@ impl Poster {
     }
 
     fn what(&self) -> String {
-        match &self.name {
-            Some(name) => format!("mail box \"{name}\""),
-            None => format!("an anonymous mail box of {}", self.id.owner),
-        }
+        mailbox::what(self.id, self.name.as_deref())
     }
 
     /// Posts now, or says why not.
@@ -316,7 +313,7 @@ pub struct MailboxClone {
 
 impl fmt::Debug for MailboxClone {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "MailboxClone({} of {})", self.poster.what(), self.owner())
+        write!(f, "MailboxClone({} of {})", self.poster.what(), self.poster.id.owner)
     }
 }
 
@@ -467,7 +464,7 @@ impl MailboxClone {
                             self.node.membership().interrupted(interrupted, &doing, peer)
                         }
                         _ if interrupted == Interrupted::Cancelled => {
-                            Error::new(ErrorKind::Cancelled, format!("posting to {}", poster.what()))
+                            interrupted.error(format!("posting to {}", poster.what()))
                         }
                         _ => poster.error(&self.node, kind),
                     });

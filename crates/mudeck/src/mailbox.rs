@@ -22,7 +22,7 @@ use crate::shared::NodeShared;
 mod core;
 mod select;
 
-pub(crate) use self::core::Core;
+pub(crate) use self::core::{Core, what};
 pub use select::select;
 
 /// Limits of a mail box, for each node that posts to it.

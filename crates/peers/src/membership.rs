@@ -277,7 +277,9 @@ impl Membership {
         match deck_sync::wait(&mut until, &[self.table.changed()], &self.crowd, deadline) {
             Ok(Some(found)) => Ok(found),
             Ok(None) => Err(left()),
-            Err(Interrupted::Cancelled) => Err(cancelled(&format!("waiting for mail box \"{name}\""))),
+            Err(interrupted @ Interrupted::Cancelled) => {
+                Err(interrupted.error(format!("waiting for mail box \"{name}\"")))
+            }
             Err(Interrupted::Deadline) => {
                 Err(Error::new(ErrorKind::Timeout, format!("waiting for somebody to create mail box \"{name}\""))
                     .with_remedy("check the name, and that the node that creates it runs"))
@@ -302,18 +304,15 @@ impl Membership {
 
     /// The error of a wait on `peer` that ended early: says if the peer is frozen, and for how long.
     pub fn interrupted(&self, interrupted: Interrupted, doing: &str, peer: &Peer) -> Error {
-        match interrupted {
-            Interrupted::Cancelled => cancelled(doing).with_peer(peer.number()),
-            Interrupted::Deadline => match self.frozen_for(peer) {
-                Some(silent) => {
-                    let what = format!("{doing}; it is frozen: no sign of life for {:.1} s", silent.as_secs_f64());
-                    Error::new(ErrorKind::Timeout, what)
-                        .with_peer(peer.number())
-                        .with_remedy("it loses nothing: let it continue (kill -CONT), or end it")
-                }
-                None => Error::new(ErrorKind::Timeout, doing.to_string()).with_peer(peer.number()),
-            },
+        let silent = if interrupted == Interrupted::Deadline { self.frozen_for(peer) } else { None };
+        match silent {
+            Some(silent) => {
+                let doing = format!("{doing}; it is frozen: no sign of life for {:.1} s", silent.as_secs_f64());
+                interrupted.error(doing).with_remedy("it loses nothing: let it continue (kill -CONT), or end it")
+            }
+            None => interrupted.error(doing),
         }
+        .with_peer(peer.number())
     }
 
     /// For how long `peer` has been frozen, if it is.
@@ -402,10 +401,6 @@ pub(crate) fn lost(node: NodeId, doing: &str) -> Error {
 
 pub(crate) fn left() -> Error {
     Error::new(ErrorKind::NotInitialized, "this node has left the job").with_remedy("join again")
-}
-
-fn cancelled(doing: &str) -> Error {
-    Error::new(ErrorKind::Cancelled, doing.to_string())
 }
 
 /// True if the process is stopped by a signal or a debugger, as `/proc` tells.

@@ -337,7 +337,7 @@ fn told(bytes: &[u8]) -> Option<Told> {
     })
 }
 
-/// The threads of a process, the first one first.
+/// The threads of a process, sorted by their numbers.
 fn threads_of(process: u32) -> Vec<ThreadSight> {
     let Ok(entries) = fs::read_dir(format!("/proc/{process}/task")) else { return Vec::new() };
     let mut threads: Vec<ThreadSight> = entries

@@ -123,7 +123,7 @@ impl Peer {
         &self.changed
     }
 
-    /// True once segments were exchanged, also if it is gone by now.
+    /// True once segments were exchanged, until the peer is gone.
     pub fn is_connected(&self) -> bool {
         // Acquire: pairs with: peer/state.
         self.state.load(Ordering::Acquire) == CONNECTED

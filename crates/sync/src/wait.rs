@@ -291,9 +291,10 @@ fn sleep<W: Waiting>(
             if left.is_some_and(|left| left.is_zero()) {
                 return Err(Interrupted::Deadline);
             }
-            let nap_ends = now_ns().saturating_add(nap.as_nanos() as u64);
+            let time = left.map_or(nap, |left| left.min(nap));
+            let nap_ends = now_ns().saturating_add(time.as_nanos() as u64);
             crowd.rest();
-            futex::sleep_any(&words, Some(left.map_or(nap, |left| left.min(nap))));
+            futex::sleep_any(&words, Some(time));
             crowd.resume();
             let is_rung = || words.iter().any(|(word, count)| word.load(Ordering::Relaxed) != *count);
             // A model has no time in which things arrive. A nap that a signal has cut short was too short for what is on its way.
@@ -412,6 +413,28 @@ mod tests {
     fn a_sleeper_that_nobody_rings_looks_everywhere() {
         for crowd in crowds() {
             assert_eq!(wait(&mut Unheard, &[&Event::new()], &crowd, Deadline::NEVER), Ok(()));
+        }
+    }
+
+    /// Comes true after the first look everywhere, without a word to anybody.
+    struct UnheardAtFirst(bool);
+
+    impl Waiting for UnheardAtFirst {
+        type Output = ();
+        fn look(&mut self) -> Option<()> {
+            None
+        }
+        fn look_everywhere(&mut self) -> Option<()> {
+            std::mem::replace(&mut self.0, true).then_some(())
+        }
+    }
+
+    #[test]
+    fn a_sleeper_looks_everywhere_before_its_deadline_ends_the_wait() {
+        for crowd in crowds() {
+            // In the second nap, which would last longer.
+            let deadline = Deadline::after(Duration::from_millis(300));
+            assert_eq!(wait(&mut UnheardAtFirst(false), &[&Event::new()], &crowd, deadline), Ok(()));
         }
     }
 

@@ -141,10 +141,15 @@ impl Core {
     }
 
     pub fn what(&self) -> String {
-        match &self.name {
-            Some(name) => format!("mail box \"{name}\""),
-            None => format!("an anonymous mail box of {}", self.id.owner),
-        }
+        what(self.id, self.name.as_deref())
+    }
+}
+
+/// What an error calls a mail box.
+pub(crate) fn what(id: MailboxId, name: Option<&str>) -> String {
+    match name {
+        Some(name) => format!("mail box \"{name}\""),
+        None => format!("an anonymous mail box of {}", id.owner),
     }
 }
 
