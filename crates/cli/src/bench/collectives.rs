@@ -19,7 +19,7 @@ pub const BENCHMARK: Benchmark = Benchmark {
     about: "barrier, bcast, allreduce and others, of processes and threads",
     axis: "members",
     points: &[2, 4, 8],
-    range: 2..=16,
+    range: 2..=32,
     nodes: |members| members as u32,
     placement: Placement::Together,
     repetitions: 3,

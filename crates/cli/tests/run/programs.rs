@@ -152,7 +152,7 @@ fn a_point_that_no_benchmark_can_be_measured_at_is_a_usage_error_before_anything
         ("silent", "0", "1 to 254 rings"),
         ("silent", "255", "1 to 254 rings"),
         ("oversubscribed", "0", "2 to 64 nodes"),
-        ("collectives", "1", "2 to 16 members"),
+        ("collectives", "1", "2 to 32 members"),
         ("start", "0", "2 to 256 nodes"),
         ("start", "1000", "2 to 256 nodes"),
         ("memory", "0", "1 to 16000 boxes"),
