@@ -45,18 +45,35 @@ pub(crate) fn understand(bytes: &[u8]) -> Result<Head, Answer<'static>> {
     };
     let headers: Vec<_> = lines.map(header).collect::<Option<_>>().ok_or_else(broken)?;
     let head = Head { method: method.to_owned(), target: target.to_owned(), headers };
+    head.check_host()?;
     head.check_content()?;
     Ok(head)
 }
 
 impl Head {
     /// The value of the first header of this name, which is in small letters.
-    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+    fn header(&self, name: &str) -> Option<&str> {
         self.all(name).next()
     }
 
     fn all(&self, name: &str) -> impl Iterator<Item = &str> {
         self.headers.iter().filter(move |(given, _)| given == name).map(|(_, value)| value.as_str())
+    }
+
+    /// Refuses what was meant for another host: a page of another site could lead its visitors' browsers here under its own name, and
+    /// read what they are given. The port may be that of a tunnel.
+    fn check_host(&self) -> Result<(), Answer<'static>> {
+        for host in self.all("host") {
+            let (name, port) = host.rsplit_once(':').unwrap_or((host, ""));
+            let is_loopback = name == "127.0.0.1" || name.eq_ignore_ascii_case("localhost");
+            if !is_loopback || !port.bytes().all(|byte| byte.is_ascii_digit()) {
+                return Err(Answer::text(
+                    421,
+                    "This is served to browsers of this host only: ask for it at 127.0.0.1.\n",
+                ));
+            }
+        }
+        Ok(())
     }
 
     /// Refuses content that would be long, or that does not say how long it is.
@@ -109,6 +126,26 @@ mod tests {
             assert_eq!(status(&format!("GET / HTTP/1.1\r\n{line}\r\n\r\n")), "400", "{line:?}");
         }
         assert_eq!(status("PRI * HTTP/2.0\r\n\r\n"), "505");
+    }
+
+    #[test]
+    fn what_was_meant_for_another_host_is_refused() {
+        let of = |host: &str| status(&format!("GET / HTTP/1.1\r\nHost: {host}\r\n\r\n"));
+        for host in [
+            "evil.example",
+            "evil.example:80",
+            "127.0.0.1.evil.example:80",
+            "localhost:80:80",
+            "localhost:a",
+            "[::1",
+            "",
+        ] {
+            assert_eq!(of(host), "421", "{host}");
+        }
+        for host in ["127.0.0.1", "127.0.0.1:8426", "localhost:9000", "LocalHost:80"] {
+            assert_eq!(of(host), "understood", "{host}");
+        }
+        assert_eq!(status("GET / HTTP/1.1\r\nHost: localhost\r\nHost: evil.example\r\n\r\n"), "421");
     }
 
     #[test]

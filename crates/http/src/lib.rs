@@ -2,7 +2,8 @@
 //!
 //! A connection carries one request, without a body that anybody reads, and is closed behind its answer. Whatever comes in
 //! is bounded, in bytes, in time and in connections at once, before anything is stored or waited for: a job that shows its
-//! picture must not end, and not stand still, because of what some process of this host writes to its port.
+//! picture must not end, and not stand still, because of what some process of this host writes to its port. Nor is it shown to pages
+//! of other sites that browsers of this host visit.
 //!
 //! | file | idea |
 //! |---|---|

@@ -110,11 +110,6 @@ impl Request {
         &self.head.target
     }
 
-    /// The host's name that the visitor used, with the port.
-    pub fn host(&self) -> Option<&str> {
-        self.head.header("host")
-    }
-
     /// Answers, and closes the connection.
     ///
     /// # Errors

@@ -12,7 +12,7 @@ fn serve() -> u16 {
     let port = server.port();
     thread::spawn(move || {
         server.run(|request| {
-            let said = format!("{} {} {:?}", request.method(), request.target(), request.host());
+            let said = format!("{} {}", request.method(), request.target());
             request.respond(&Answer::text(200, said)).unwrap();
         })
     });
@@ -32,8 +32,8 @@ fn answer(mut stream: TcpStream) -> String {
 }
 
 fn assert_served(port: u16) {
-    let answer = answer(send(port, b"GET /x HTTP/1.1\r\nHost: here\r\n\r\n"));
-    assert!(answer.starts_with("HTTP/1.1 200 OK\r\n") && answer.ends_with("GET /x Some(\"here\")"), "{answer}");
+    let answer = answer(send(port, b"GET /x HTTP/1.1\r\nHost: localhost\r\n\r\n"));
+    assert!(answer.starts_with("HTTP/1.1 200 OK\r\n") && answer.ends_with("GET /x"), "{answer}");
 }
 
 #[test]
@@ -90,11 +90,11 @@ fn more_visitors_than_places_are_served_one_after_the_other() {
     let silent: Vec<TcpStream> = (0..64).map(|_| send(port, b"")).collect();
     let waiting = send(port, b"GET /y HTTP/1.1\r\n\r\n");
     drop(silent);
-    assert!(answer(waiting).ends_with("GET /y None"));
+    assert!(answer(waiting).ends_with("GET /y"));
 }
 
 #[test]
 fn the_head_alone_is_answered_without_content() {
     let answer = answer(send(serve(), b"HEAD / HTTP/1.1\r\n\r\n"));
-    assert!(answer.contains("Content-Length: 11\r\n") && answer.ends_with("\r\n\r\n"), "{answer}");
+    assert!(answer.contains("Content-Length: 6\r\n") && answer.ends_with("\r\n\r\n"), "{answer}");
 }
