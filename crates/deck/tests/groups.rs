@@ -142,6 +142,14 @@ fn a_name_is_used_again_with_another_size_and_completion_once_all_have_left() {
 }
 
 #[test]
+fn whoever_only_tries_gets_a_name_whose_last_members_have_left_or_are_gone() {
+    let (_broker, nodes, [one, _other]) = pair();
+    drop(one);
+    nodes[1].clone().leave().unwrap();
+    Group::join(&nodes[0], "pair", 1, None, TRY).unwrap();
+}
+
+#[test]
 fn a_large_broadcast_from_library_memory_is_one_buffer_that_all_read() {
     const BYTES: usize = 8 << 20;
     let (_broker, nodes) = job(2);

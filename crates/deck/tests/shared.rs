@@ -355,9 +355,15 @@ fn a_wait_in_a_condition_ends_with_the_mutex_locked_or_says_that_it_is_not() {
     let (told, when) = channel();
     thread::scope(|scope| {
         scope.spawn(|| {
-            let guard = mutex.lock(SOON).unwrap();
+            let mut guard = mutex.lock(SOON).unwrap();
             told.send(()).unwrap();
-            let error = condition.wait(guard, A_MOMENT).map(drop).unwrap_err();
+            let error = loop {
+                match condition.wait(guard, A_MOMENT) {
+                    // The other has not got to it yet.
+                    Err(early) if early.kind() == ErrorKind::Timeout => guard = early.into_guard().unwrap(),
+                    ended => break ended.map(drop).unwrap_err(),
+                }
+            };
             assert_eq!(
                 (error.kind(), error.peer(), error.is_locked()),
                 (ErrorKind::NotLocked, Some(b.number()), false)
@@ -403,6 +409,37 @@ fn whoever_is_cancelled_while_it_gets_the_mutex_back_still_gets_it() {
         thread::yield_now();
     }
     drop(guard);
+    waiter.join().unwrap();
+}
+
+#[test]
+fn a_cancellation_that_a_wait_does_not_tell_is_told_by_the_next() {
+    let (_broker, [a, b]) = job();
+    let (told, when) = channel();
+    let waiter = Thread::spawn(move || {
+        let (mutex, condition) = (Mutex::open(&a, "m").unwrap(), Condition::open(&a, "c").unwrap());
+        let guard = mutex.lock(SOON).unwrap();
+        told.send(()).unwrap();
+        let error = condition.wait(guard, FOREVER).map(drop).unwrap_err();
+        assert_eq!((error.kind(), error.is_locked()), (ErrorKind::OwnerDied, true));
+        let error = condition.wait(error.into_guard().unwrap(), SOON).map(drop).unwrap_err();
+        assert_eq!((error.kind(), error.is_locked()), (ErrorKind::Cancelled, true));
+        drop(error);
+
+        mutex.lock_unguarded(SOON).unwrap();
+        told.send(()).unwrap();
+        assert_eq!(condition.wait_unguarded(&mutex, FOREVER).unwrap_err().kind(), ErrorKind::OwnerDied);
+        assert_eq!(condition.wait_unguarded(&mutex, SOON).unwrap_err().kind(), ErrorKind::Cancelled);
+    })
+    .unwrap();
+    for _ in ["guarded", "unguarded"] {
+        when.recv().unwrap();
+        // Ends inside while the other waits, who is told when it has the mutex back.
+        thread::scope(|scope| {
+            scope.spawn(|| Mutex::open(&b, "m").unwrap().lock_unguarded(SOON).unwrap());
+        });
+        waiter.cancel();
+    }
     waiter.join().unwrap();
 }
 

@@ -129,13 +129,14 @@ impl Joining<'_> {
         self.node.state(self.node.number())?;
         retired::sweep();
         let since_ns = now_ns();
-        let mut first = true;
+        let mut looks = 0;
         loop {
-            if !first && deadline.has_passed() {
-                let remedy = "wait longer, or choose another name: the last group of that name has not ended";
+            // The first look may end the last group of that name, and find the place for a new one free.
+            if looks >= 2 && deadline.has_passed() {
+                let remedy = "wait longer, or choose another name: groups of that name come and go";
                 return Err(Error::new(ErrorKind::Timeout, self.what()).with_remedy(remedy));
             }
-            first = false;
+            looks += 1;
             let (admitted, region) = match self.find() {
                 Some(found) => (self.join_at(found, since_ns, deadline)?, None),
                 None => self.open()?.unzip(),

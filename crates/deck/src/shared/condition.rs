@@ -58,6 +58,9 @@ impl Condition {
         let deadline = Deadline::after(timeout);
         let ended = self.wait_unlocked(deadline, || drop(guard)).map_err(LockError::without_guard)?;
         let again = postponed_while(|| mutex.lock_until(back_until(deadline)), |refused| refused.kind());
+        if again.is_err() {
+            keep_for_the_next(&ended);
+        }
         match (again, ended) {
             (Ok(guard), Ok(())) => Ok(guard),
             (Ok(guard), Err(error)) => Err(LockError::with(error, guard)),
@@ -79,7 +82,11 @@ impl Condition {
         }
         let deadline = Deadline::after(timeout);
         let ended = self.wait_unlocked(deadline, || drop(mutex.unlock()))?;
-        match postponed_while(|| mutex.lock_unguarded_until(back_until(deadline)), Error::kind) {
+        let again = postponed_while(|| mutex.lock_unguarded_until(back_until(deadline)), Error::kind);
+        if again.is_err() {
+            keep_for_the_next(&ended);
+        }
+        match again {
             Ok(()) => ended,
             Err(died) if died.kind() == ErrorKind::OwnerDied => Err(died),
             Err(refused) => Err(self.not_locked(refused)),
@@ -159,6 +166,13 @@ impl Condition {
         self.named.check()?;
         self.tickets().call_all(&|| self.named.departures());
         Ok(())
+    }
+}
+
+/// A wait that was cancelled is going to tell something else: the next one ends with the cancellation.
+fn keep_for_the_next(ended: &Result<()>) {
+    if ended.as_ref().is_err_and(|error| error.kind() == ErrorKind::Cancelled) {
+        cancellation::postpone();
     }
 }
 

@@ -173,20 +173,19 @@ impl Segment {
         check_object_name(ObjectKind::Segment, name)?;
         let deadline = Deadline::after(timeout);
         let membership = node.membership();
-        let mut missing: Option<Error> = None;
         loop {
             let created = wait(node, &mut Created { membership, name }, deadline);
             let not_created = |stopped: Stopped| {
                 let remedy = "check the name, and that the node that creates it runs";
                 stopped.error(format!("waiting for somebody to create segment \"{name}\""), remedy)
             };
-            let (object, state, home) =
-                created.map_err(|stopped| missing.take().unwrap_or_else(|| not_created(stopped)))?;
+            let (object, state, home) = created.map_err(not_created)?;
             let life = SegmentLife { object: object.index(), generation: state.generation };
             // From here on whoever has it keeps it for us to ask, and nobody takes the name.
             let hold = Hold { opened: Some(membership.open_object(object.clone())), home, life };
             let registry = Registry::new(object.words());
             let bytes = registry.bytes();
+            let mut silence = None;
             if registry.state() == state {
                 let found = fetch(node, &object, life, home, deadline).map_err(|error| opening(name, error))?;
                 match found {
@@ -196,15 +195,15 @@ impl Segment {
                         let memory = membership.offer_segment(life, &object, memory);
                         return Ok(Segment { memory, bytes, home, name: name.into(), _hold: hold });
                     }
-                    Found::Nothing => missing = None,
-                    Found::Silence(error) => missing = Some(opening(name, error)),
+                    Found::Nothing => {}
+                    Found::Silence(error) => silence = Some(opening(name, error)),
                 }
             }
             // Its last user has let go of it at this moment, or those who want it see only one another: differently long for
             // each node, so that one of them looks alone.
             drop(hold);
             if deadline.has_passed() {
-                return Err(missing.unwrap_or_else(|| not_created(Stopped::Interrupted(Interrupted::Deadline))));
+                return Err(silence.unwrap_or_else(|| not_created(Stopped::Interrupted(Interrupted::Deadline))));
             }
             let pause = LOOK_AGAIN_AFTER * (1 + node.number().0 % 8);
             if let Err(Stopped::Interrupted(Interrupted::Cancelled)) =
