@@ -4,9 +4,11 @@
 //! recursive antialiasing, which looks at a pixel alone. So the rows of a slice that begins where POV-Ray begins a block are
 //! the same as in one whole render. It dies with the thread that started it.
 
+use std::ffi::OsString;
 use std::fs::{self, File};
 use std::ops::Range;
 use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
@@ -29,6 +31,10 @@ const STOPPED_BY_ITS_USER: i32 = 2;
 /// the same, bit for bit, as these rows of one whole render.
 pub const BLOCK: u32 = 32;
 
+/// The picture, in POV-Ray's current folder: so POV-Ray need not be told the name of that folder, which may have any
+/// letters.
+const PICTURE: &str = "slice.ppm";
+
 /// A running POV-Ray; dropped, it is killed.
 pub struct Rendering {
     child: Child,
@@ -43,21 +49,17 @@ pub struct Rendering {
     _scratch: Scratch,
 }
 
-/// The command that renders `rows` of `scene` into the file `picture`.
-pub fn command(scene: &Scene, rows: Range<u32>, picture: &Path) -> Command {
+/// The command that renders `rows` of `scene` into the file [`PICTURE`] of the folder that it runs in.
+pub fn command(scene: &Scene, rows: Range<u32>) -> Command {
     // The parent's death is the only thing that nobody could tell POV-Ray of. The kernel does; the shell looks whether it had come before
     // the kernel was asked to.
     let mut command = Command::new("setpriv");
     command.args(["--pdeathsig", "KILL", "sh", "-c", r#"[ "$PPID" = "$0" ] && exec povray "$@""#]);
     command.arg(std::process::id().to_string());
-    let with = |option: &str, path: &Path| {
-        let mut argument = std::ffi::OsString::from(option);
-        argument.push(path);
-        argument
-    };
-    command.arg(with("+I", scene.path())).arg(with("+O", picture));
-    command.args(scene.libraries().map(|library| with("+L", library)));
+    command.arg(with_path("+I", scene.path()));
+    command.args(scene.libraries().map(|library| with_path("+L", library)));
     command.args([
+        format!("+O{PICTURE}"),
         format!("+W{}", scene.cut().width()),
         format!("+H{}", scene.cut().height()),
         format!("+SR{}", rows.start + 1),
@@ -72,6 +74,18 @@ pub fn command(scene: &Scene, rows: Range<u32>, picture: &Path) -> Command {
     command
 }
 
+/// An option with a path. POV-Ray parses each argument once more, and blanks and some signs end a path without quotes;
+/// within quotes only the quote itself means anything.
+fn with_path(option: &str, path: &Path) -> OsString {
+    let quote = if path.as_os_str().as_bytes().contains(&b'"') { "'" } else { "\"" };
+    [option.as_ref(), quote.as_ref(), path.as_os_str(), quote.as_ref()].into_iter().collect()
+}
+
+/// Whether POV-Ray can be told this path.
+pub fn can_be_told(path: &Path) -> bool {
+    !b"'\"".iter().all(|quote| path.as_os_str().as_bytes().contains(quote))
+}
+
 impl Rendering {
     /// Starts POV-Ray on `rows` of `scene`.
     ///
@@ -79,11 +93,11 @@ impl Rendering {
     /// [`ErrorKind::Unsupported`] if it is not installed, [`ErrorKind::System`] if it cannot be started.
     pub fn start(scene: &Scene, rows: Range<u32>) -> Result<Rendering> {
         let scratch = Scratch::new()?;
-        let picture = scratch.path().join("slice.ppm");
+        let picture = scratch.path().join(PICTURE);
         let words = scratch.path().join("words.txt");
         let failed = |error| Error::new(ErrorKind::System, format!("starting povray: {error}"));
         let output = File::create(&words).map_err(failed)?;
-        let child = command(scene, rows.clone(), &picture)
+        let child = command(scene, rows.clone())
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(output)
@@ -181,8 +195,8 @@ mod tests {
         let scratch = Scratch::new().unwrap();
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenes/balls.pov");
         let scene = Scene::checked(path, Vec::new(), (8, 8), 1, None).unwrap();
-        let picture = scratch.path().join("slice.ppm");
-        let mut by_its_node = command(&scene, 0..8, &picture);
+        let picture = scratch.path().join(PICTURE);
+        let mut by_its_node = command(&scene, 0..8);
         // A shell is the parent, as somebody else is of the children of the dead.
         let mut by_another = Command::new("sh");
         by_another.args(["-c", r#""$@"; true"#, "sh"]).arg(by_its_node.get_program()).args(by_its_node.get_args());

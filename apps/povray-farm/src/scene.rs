@@ -11,7 +11,7 @@ use std::time::Duration;
 use deck::{Error, ErrorKind, Message, Result};
 use slices::{Cut, Failure, Lines, Work};
 
-use crate::render::{BLOCK, Rendering};
+use crate::render::{BLOCK, Rendering, can_be_told};
 use crate::scratch;
 
 /// How long a worker looks at nothing but its POV-Ray.
@@ -53,7 +53,12 @@ impl Scene {
         let whole = |path: PathBuf| absolute(&path).unwrap_or(path);
         let cut = Cut::in_blocks(size, slices, Self::VALUES as u64, BLOCK)?;
         let libraries = libraries.into_iter().map(whole).collect();
-        Ok(Scene { cut, path: whole(path), libraries, antialias, gamma: 1.0 })
+        let scene = Scene { cut, path: whole(path), libraries, antialias, gamma: 1.0 };
+        if let Some(path) = std::iter::once(scene.path()).chain(scene.libraries()).find(|path| !can_be_told(path)) {
+            let error = Error::new(ErrorKind::Invalid, format!("both ' and \" in the path {}", path.display()));
+            return Err(error.with_remedy("rename what has one of them: POV-Ray cannot be told such a path"));
+        }
+        Ok(scene)
     }
 
     /// The scene's file, as people call it.
@@ -187,5 +192,17 @@ mod tests {
         let scene = Scene::checked("/a/b.pov".into(), vec!["/lib".into()], (8, 8), 1, None).unwrap();
         assert_eq!(scene.libraries().collect::<Vec<_>>(), [Path::new("/a"), Path::new("/lib")]);
         assert_eq!(scene.name(), "b.pov");
+    }
+
+    #[test]
+    fn a_path_that_povray_cannot_be_told_is_refused() {
+        let checked = |path: &str, library: &str| {
+            Scene::checked(path.into(), vec![library.into()], (8, 8), 1, None).map_err(|error| error.to_string())
+        };
+        assert!(checked("/it's/b.pov", "/\"so\"").is_ok());
+        for (path, library) in [("/it's \"so\"/b.pov", "/lib"), ("/a/b.pov", "/it's \"so\"")] {
+            let error = checked(path, library).unwrap_err();
+            assert!(error.contains("both ' and \" in the path /it's \"so\""), "{error}");
+        }
     }
 }

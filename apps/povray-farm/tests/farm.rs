@@ -36,6 +36,15 @@ fn pixels(path: &Path) -> (u32, u32, Vec<u8>) {
     (frame.width, frame.height, pixels)
 }
 
+/// The pixels that the farm makes of a scene, with its scratch in the scene's folder too, and without a word.
+fn farmed(scene: &Path, options: &str) -> (u32, u32, Vec<u8>) {
+    let out = scene.with_file_name("farm.png");
+    let output = farm(scene, options, &out).env("TMPDIR", scene.parent().unwrap()).output().unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && stderr.is_empty(), "{scene:?} {options}: {stderr}");
+    pixels(&out)
+}
+
 /// One render of the whole scene by POV-Ray itself.
 fn whole(scene: &Path, (width, height): (u32, u32), antialias: &[&str]) -> Vec<u8> {
     let folder = scene.parent().unwrap();
@@ -61,13 +70,33 @@ fn the_picture_is_that_of_one_whole_render() {
     for (antialias, options) in [(&["-A"][..], ""), (&["+A0.2", "+AM2"][..], "--antialias 0.2")] {
         let expected = whole(&scene, (97, 141), antialias);
         for rest in ["--slices 1 --threads 1", "--slices 3 --threads 3", "--slices 99 --threads 2"] {
-            let out = folder.0.join("farm.png");
-            let output = farm(&scene, &format!("--size 97x141 {options} {rest}"), &out).output().unwrap();
-            let stderr = String::from_utf8_lossy(&output.stderr);
-            assert!(output.status.success() && stderr.is_empty(), "{rest}: {stderr}");
-            assert!(pixels(&out) == (97, 141, expected.clone()), "{options} {rest}");
+            let made = farmed(&scene, &format!("--size 97x141 {options} {rest}"));
+            assert!(made == (97, 141, expected.clone()), "{options} {rest}");
         }
     }
+}
+
+#[test]
+fn a_path_may_have_signs_that_mean_something_to_povray() {
+    let plain = Folder::new("farm-signs");
+    let expected = whole(&scene(&plain, ""), (97, 141), &["-A"]);
+    for name in ["a b=c[1]#", "it's; so", "\"so\" +W3", "back\\"] {
+        let folder = Folder(plain.0.join(name));
+        fs::create_dir(&folder.0).unwrap();
+        let made = farmed(&scene(&folder, ""), "--size 97x141 --slices 3 --threads 2");
+        assert!(made == (97, 141, expected.clone()), "{name}");
+    }
+}
+
+#[test]
+fn the_folder_for_temporary_files_may_have_any_name() {
+    let folder = Folder::new("farm-temporary");
+    let temporary = folder.0.join("it's \"über\"");
+    fs::create_dir(&temporary).unwrap();
+    let out = folder.0.join("farm.png");
+    let output = farm(&scene(&folder, ""), "--size 8x8", &out).env("TMPDIR", &temporary).output().unwrap();
+    assert!(output.status.success() && out.exists(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(fs::read_dir(&temporary).unwrap().count(), 0, "nothing is left behind");
 }
 
 #[test]
@@ -100,8 +129,8 @@ fn a_node_that_is_killed_costs_its_slice_and_its_povray_dies_with_it() {
     assert!(report.contains(" (lost)") && notices.contains("node 1 was lost; "), "{report}{notices}");
     assert!(pixels(&out) == (120, 320, expected));
     let orphans = fs::read_dir("/proc").unwrap().flatten().filter(|process| {
-        let line = fs::read(process.path().join("cmdline")).unwrap_or_default();
-        String::from_utf8_lossy(&line).contains(&scratch)
+        let folder = fs::read_link(process.path().join("cwd")).unwrap_or_default();
+        folder.to_string_lossy().contains(&scratch)
     });
     assert_eq!(orphans.count(), 0, "POV-Ray of the dead node");
 }
