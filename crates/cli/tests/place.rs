@@ -138,6 +138,23 @@ fn a_usage_error_says_what_to_type() {
 }
 
 #[test]
+fn a_result_may_go_to_standard_output_that_is_a_file() {
+    let folder = Folder::new("output");
+    folder.file("model.json", optisci::table1::SCHEDULER).file("a.json", optisci::table1::MAPPINGS[0].1);
+    let export = ["place", "export", "json", "model.json", "a.json", "-o"];
+    let run = |path: &str, printed: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_deck"));
+        let printed = std::fs::File::create(folder.0.join(printed)).unwrap();
+        let ended = command.args(export).arg(path).current_dir(&folder.0).stdout(printed).output().unwrap();
+        assert!(ended.status.success(), "{}", stderr(&ended));
+    };
+    run("plain.json", "nothing");
+    run("/proc/self/fd/1", "printed.json");
+    assert_eq!(folder.read("printed.json"), folder.read("plain.json"));
+    assert_eq!(std::fs::read_dir(&folder.0).unwrap().count(), 5, "nothing but what was asked for");
+}
+
+#[test]
 fn tables_go_out_and_come_back() {
     let folder = Folder::new("tables");
     folder.file("model.json", optisci::table1::SCHEDULER).file("a.json", optisci::table1::MAPPINGS[0].1);

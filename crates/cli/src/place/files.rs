@@ -48,8 +48,9 @@ pub fn write(path: &Path, text: &str) -> Result<(), String> {
     if is_special(path) {
         return fs::write(path, text).map_err(failed);
     }
-    let unfinished = unfinished(path);
-    let result = fs::write(&unfinished, text).and_then(|()| fs::rename(&unfinished, path));
+    let path = behind_links(path);
+    let unfinished = unfinished(&path);
+    let result = fs::write(&unfinished, text).and_then(|()| fs::rename(&unfinished, &path));
     if result.is_err() {
         let _ = fs::remove_file(&unfinished);
     }
@@ -64,7 +65,7 @@ pub fn try_to_write(path: &Path) -> Result<(), String> {
     if is_special(path) {
         return Ok(());
     }
-    let unfinished = unfinished(path);
+    let unfinished = unfinished(&behind_links(path));
     fs::write(&unfinished, "")
         .and_then(|()| fs::remove_file(&unfinished))
         .map_err(|error| format!("{} cannot be written: {error}", path.display()))
@@ -75,9 +76,34 @@ fn is_special(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|metadata| !metadata.is_file())
 }
 
+/// The file itself, which may be replaced, where the path is a link to it, which may not.
+fn behind_links(path: &Path) -> PathBuf {
+    // What is not there yet has no other name.
+    fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())
+}
+
 /// What a file is called while it is being written.
 fn unfinished(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(format!(".{}.unfinished", std::process::id()));
     name.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_stays_a_link_and_its_file_is_written() {
+        let folder = std::env::temp_dir().join(format!("deck-place-links-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let (file, link) = (folder.join("model.json"), folder.join("latest.json"));
+        fs::write(&file, "old").unwrap();
+        std::os::unix::fs::symlink("model.json", &link).unwrap();
+        let written = try_to_write(&link).and_then(|()| write(&link, "new"));
+        let found = (fs::read_to_string(&file).unwrap(), fs::symlink_metadata(&link).unwrap().is_symlink());
+        let files = fs::read_dir(&folder).unwrap().count();
+        fs::remove_dir_all(&folder).unwrap();
+        assert_eq!((written, found, files), (Ok(()), ("new".to_owned(), true), 2));
+    }
 }
