@@ -30,7 +30,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use deck::{ErrorKind, MailboxClone, Node, NodeState, Result, Thread, default_timeout};
-use user_interface::command_line::{self, computing_threads, counted};
+use user_interface::command_line::{self, computing_threads, counted, remark};
 use user_interface::{Display, Subject, Watch, files};
 
 use crate::arguments::Orders;
@@ -67,7 +67,7 @@ fn lead(node: &Node, orders: &Orders) -> Result<Option<Watch>> {
         Subject { title: "Heated slab".to_owned(), what: slab.to_string(), size: (slab.width(), slab.height()) };
     let watch = orders.watch.map(|port| Watch::start(port, subject)).transpose()?;
     if let Some(watch) = &watch {
-        eprintln!("laplace: watch the temperatures change at {}", watch.address());
+        remark("laplace", format_args!("watch the temperatures change at {}", watch.address()));
     }
     let manager = Manager::new(node, slab, orders.nodes.unwrap_or_else(|| node.count()))?;
     let threads = start_threads(node, &manager.mailbox()?, orders)?;

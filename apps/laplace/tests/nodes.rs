@@ -2,6 +2,7 @@
 //! The temperatures must be the same, bit for bit, every time.
 
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -73,6 +74,16 @@ fn the_temperatures_are_the_same_for_every_number_of_nodes_and_threads() {
         assert!(fs::read(&temperatures).unwrap() == expected, "{nodes} nodes, {threads} threads");
         assert_eq!(number_before(&report, " sweeps"), sweeps, "{report}");
     }
+}
+
+#[test]
+fn the_temperatures_are_written_also_when_nobody_reads_the_notices() {
+    let folder = Folder::new("laplace-nodes-unread");
+    let temperatures = folder.0.join("unread.bin");
+    let (reader, writer) = io::pipe().unwrap();
+    drop(reader);
+    let output = laplace("--size 9x7 --watch 0", &temperatures).stderr(writer).output().unwrap();
+    assert_eq!((output.status.code(), fs::metadata(&temperatures).unwrap().len()), (Some(0), 9 * 7 * 8));
 }
 
 #[test]

@@ -2,6 +2,7 @@
 //! The counts must be the same, bit for bit, every time.
 
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -57,6 +58,21 @@ fn the_counts_are_the_same_for_every_number_of_nodes() {
         }
         assert!(fs::read(&counts).unwrap() == expected, "{nodes} nodes, {rest}");
     }
+}
+
+#[test]
+fn nothing_depends_on_whether_anybody_reads_what_is_said_beside_the_result() {
+    let folder = Folder::new("mandelbrot-nodes-unread");
+    let counts = folder.0.join("counts.bin");
+    let status = |options: &str, counts: &Path| {
+        let (reader, writer) = io::pipe().unwrap();
+        drop(reader);
+        mandelbrot(options, counts).stderr(writer).output().unwrap().status.code()
+    };
+    assert_eq!(status("--size 12x9 --watch 0", &counts), Some(0));
+    assert_eq!(fs::metadata(&counts).unwrap().len(), 12 * 9 * 4);
+    assert_eq!(status("--size 12", &counts), Some(2), "a wrong option");
+    assert_eq!(status("--size 12x9", &folder.0), Some(1), "a folder is no file");
 }
 
 /// Long enough that nobody is ready before something has happened to a node.

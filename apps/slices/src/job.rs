@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use deck::{Node, Result};
-use user_interface::command_line::{computing_threads, counted, say};
+use user_interface::command_line::{computing_threads, counted, remark, say};
 use user_interface::{Display, Subject, Watch, files};
 
 use crate::master::{Master, Outcome, Share};
@@ -61,7 +61,7 @@ fn lead<W: Work>(
     let subject = Subject { title: options.title.clone(), what, size };
     let watch = options.watch.map(|port| Watch::start(port, subject)).transpose()?;
     if let Some(watch) = &watch {
-        eprintln!("{}: watch the picture grow at {}", W::PROGRAM, watch.address());
+        remark(W::PROGRAM, format_args!("watch the picture grow at {}", watch.address()));
     }
     let master = Master::new(node, work)?;
     let crew = Crew::start::<W>(node, &master.mailbox()?, computing_threads(node, options.threads))?;
@@ -69,16 +69,15 @@ fn lead<W: Work>(
     let outcome = master.run(&display, || crew.has_ended());
     let watch = display.end();
     let crew_end = crew.join();
-    let outcome = match (outcome, crew_end) {
-        (Ok(outcome), Ok(())) => outcome,
-        (Ok(outcome), Err(error)) => {
-            eprintln!("{}: the picture is complete, but a computing thread failed: {error}", W::PROGRAM);
-            outcome
-        }
+    let (outcome, failure) = match (outcome, crew_end) {
+        (Ok(outcome), crew_end) => (outcome, crew_end.err()),
         (Err(_), Err(cause)) => return Err(cause),
         (Err(error), Ok(())) => return Err(error),
     };
     save(&outcome)?;
+    if let Some(error) = failure {
+        remark(W::PROGRAM, format_args!("the picture is complete, but a computing thread failed: {error}"));
+    }
     say(&format!("{}\n{}\n", shares_line(&outcome), result_line(&outcome)))?;
     Ok(watch)
 }

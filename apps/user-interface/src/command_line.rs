@@ -2,6 +2,7 @@
 //! status 1 and the error with its remedy for a failure.
 
 use std::ffi::OsString;
+use std::fmt::Display;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
@@ -61,20 +62,26 @@ pub fn say(text: &str) -> deck::Result<()> {
     }
 }
 
+/// Says something beside the result, on stderr. Whoever closed it does not want to know, and that keeps nobody from the
+/// work.
+pub fn remark(program: &str, text: impl Display) {
+    let _ = writeln!(io::stderr(), "{program}: {text}");
+}
+
 /// Does what was ordered and says how that ended, on stdout or stderr and as exit status.
 pub fn run<O>(program: &str, orders: Result<O, Refusal>, work: impl FnOnce(&O) -> deck::Result<()>) -> ExitCode {
     let ended = match orders {
         Ok(orders) => work(&orders),
         Err(Refusal::Answer(text)) => say(&text),
         Err(Refusal::Usage(text)) => {
-            eprintln!("{program}: {text}");
+            remark(program, text);
             return ExitCode::from(2);
         }
     };
     match ended {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("{program}: {error}");
+            remark(program, error);
             ExitCode::FAILURE
         }
     }

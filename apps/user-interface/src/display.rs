@@ -1,12 +1,12 @@
 //! What a person sees while a program works: a progress bar on the terminal and, if asked for, the page.
 
-use std::io::{self, Write as _};
 use std::ops::Range;
 use std::time::Duration;
 
 use deck::NodeId;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle, TermLike};
 
+use crate::command_line::remark;
 use crate::terminal;
 use crate::watch::Watch;
 
@@ -80,8 +80,7 @@ impl Display {
 
     /// Says something that the user should know and that does not end the work.
     pub fn notice(&self, text: &str) {
-        // Who closes standard error does not want to know.
-        self.bar.suspend(|| drop(writeln!(io::stderr(), "{}: {text}", self.program)));
+        self.bar.suspend(|| remark(self.program, text));
     }
 
     /// Takes the bar away; the page, if there is one, is told that nothing more will come and stays with the caller.
