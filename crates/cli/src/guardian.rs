@@ -14,7 +14,7 @@
 //! The front also takes the signals and writes each into that pipe. The worker blocks them: a terminal sends Ctrl-C to
 //! both, and two messages for one key would look like a user who insists.
 
-use std::io::{self, Write};
+use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -27,6 +27,7 @@ use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, PidfdFlags, WaitOptions, WaitStatus, pidfd_open, waitpid};
 
 use crate::descendants;
+use crate::result::remark;
 
 /// How long the guardian tries to kill what is left. A process may hang in the kernel, and then nobody can help.
 pub const PATIENCE: Duration = Duration::from_secs(5);
@@ -76,7 +77,7 @@ pub fn guarded(work: impl FnOnce(Requests) -> u8) -> io::Result<ExitCode> {
             let code = match descendants::adopt_orphans() {
                 Ok(()) => work(Requests(hear)),
                 Err(error) => {
-                    eprintln!("deck run: cannot look after its nodes: {error}");
+                    remark("deck run", format_args!("cannot look after its nodes: {error}"));
                     1
                 }
             };
@@ -110,16 +111,12 @@ fn watch(worker: Pid, signals: &Signals, tell: &OwnedFd) -> io::Result<u8> {
 fn farewell(worker: WaitStatus) -> u8 {
     let code = worker.exit_status().unwrap_or_else(|| {
         let signal = worker.terminating_signal().unwrap_or(libc::SIGKILL);
-        say(&format!("{} ended the process that looked after the nodes; killing them", signals::name(signal)));
+        let signal_name = signals::name(signal);
+        remark("deck run", format_args!("{signal_name} ended the process that looked after the nodes; killing them"));
         128 + signal
     });
     if !descendants::kill_all(PATIENCE, |_, _| {}) {
-        say("some processes do not end: they hang inside the kernel");
+        remark("deck run", "some processes do not end: they hang inside the kernel");
     }
     code as u8
-}
-
-/// Whoever read this may be gone: that keeps nobody from what is to be done.
-fn say(what: &str) {
-    let _ = writeln!(io::stderr(), "deck run: {what}");
 }

@@ -144,7 +144,8 @@ pub fn run(command: Command) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(sentence) => {
-            eprintln!("deck place {name}: {}", sentence.replace(|c: char| c.is_control() && c != '\n', " "));
+            let sentence = sentence.replace(|c: char| c.is_control() && c != '\n', " ");
+            result::remark(&format!("deck place {name}"), sentence);
             ExitCode::FAILURE
         }
     }

@@ -1,5 +1,6 @@
-//! What a command was asked for, on standard output.
+//! What a command was asked for, on standard output, and what is said beside it, on standard error.
 
+use std::fmt::Display;
 use std::io::{ErrorKind, Write};
 
 use deck::Error;
@@ -13,6 +14,12 @@ pub fn print(text: &str) -> deck::Result<()> {
 /// Prints help or the version, in colours on a terminal; fails as [`print`].
 pub fn answer(answer: &clap::Error) -> deck::Result<()> {
     printed(answer.print().and_then(|()| std::io::stdout().flush()))
+}
+
+/// Says something beside the result. Whoever read standard error may be gone: that keeps nobody from what is to be
+/// done.
+pub fn remark(who: &str, what: impl Display) {
+    let _ = writeln!(std::io::stderr(), "{who}: {what}");
 }
 
 fn printed(ended: std::io::Result<()>) -> deck::Result<()> {

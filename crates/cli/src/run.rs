@@ -19,6 +19,7 @@ use crate::descendants;
 use crate::guardian::{PATIENCE, Request, Requests, guarded};
 use crate::lines::{self, OURSELVES, Origin};
 use crate::output::{Output, Show, Source, wait};
+use crate::result::remark;
 
 /// How long the processes have to end by themselves after they were asked to.
 const GRACE: Duration = Duration::from_secs(2);
@@ -47,12 +48,12 @@ pub struct Options {
 pub fn run(options: &Options) -> ExitCode {
     let code = guarded(|requests| {
         supervise(options, &requests).unwrap_or_else(|error| {
-            eprintln!("deck run: {error}");
+            remark("deck run", error);
             1
         })
     });
     code.unwrap_or_else(|error| {
-        eprintln!("deck run: cannot start: {error}; close other programs and try again");
+        remark("deck run", format_args!("cannot start: {error}; close other programs and try again"));
         ExitCode::FAILURE
     })
 }
@@ -320,10 +321,7 @@ impl Job {
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Some(128 + libc::SIGPIPE as u8),
             Err(error) => {
                 // If this cannot be written either, the exit status still tells.
-                let _ = writeln!(
-                    io::stderr(),
-                    "deck run: cannot pass output through: {error}; free space, or print elsewhere"
-                );
+                remark("deck run", format_args!("cannot pass output through: {error}; free space, or print elsewhere"));
                 Some(1)
             }
         };

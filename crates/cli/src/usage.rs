@@ -160,7 +160,7 @@ pub fn parse() -> Result<Command, ExitCode> {
         }),
         Err(error) if !error.use_stderr() => {
             let Err(sentence) = result::answer(&error) else { return Err(ExitCode::SUCCESS) };
-            eprintln!("deck: {sentence}");
+            result::remark("deck", sentence);
             Err(ExitCode::FAILURE)
         }
         Err(error) => {
@@ -190,7 +190,7 @@ fn typed(arguments: impl Iterator<Item = OsString>) -> Vec<OsString> {
 
 /// Says what is wrong and what to type; the status for that.
 fn wrong(command: &str, why: &str, usage: &str) -> ExitCode {
-    eprintln!("{command}: {}; type: {usage}", why.replace(char::is_control, " "));
+    result::remark(command, format_args!("{}; type: {usage}", why.replace(char::is_control, " ")));
     ExitCode::from(2)
 }
 

@@ -155,6 +155,24 @@ fn a_result_may_go_to_standard_output_that_is_a_file() {
 }
 
 #[test]
+fn the_exit_status_is_the_same_when_nobody_reads_the_messages() {
+    let folder = Folder::new("unread");
+    folder.file("model.json", optisci::table1::SCHEDULER);
+    let run = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_deck"));
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        command.args(arguments).current_dir(&folder.0).stderr(writer).output().unwrap().status.code()
+    };
+    assert_eq!(run(&["place", "import", "json", "model.json", "-o", "same.json"]), Some(0));
+    assert!(folder.0.join("same.json").exists());
+    assert_eq!(run(&["place", "import", "json", "nowhere.json", "-o", "none.json"]), Some(1));
+    assert_eq!(run(&["place", "import"]), Some(2));
+    assert_eq!(run(&["why", "a job that nobody has"]), Some(1));
+    assert_eq!(run(&["run", "-n", "1", "/nowhere/program"]), Some(1));
+}
+
+#[test]
 fn tables_go_out_and_come_back() {
     let folder = Folder::new("tables");
     folder.file("model.json", optisci::table1::SCHEDULER).file("a.json", optisci::table1::MAPPINGS[0].1);

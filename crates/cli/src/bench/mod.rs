@@ -175,7 +175,7 @@ fn status(who: &str, result: deck::Result<()>) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("{who}: {error}");
+            result::remark(who, error);
             ExitCode::FAILURE
         }
     }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use optisci::{export, import};
 
 use super::files;
+use crate::result::remark;
 
 /// The formats that can be read.
 pub const IMPORT_HELP: &str = import::HELP;
@@ -43,8 +44,8 @@ pub fn import(format: import::Format, paths: &[PathBuf], onto: Option<&Path>, ou
         ),
     };
     files::write(output, &text)?;
-    eprintln!("{}: {summary}", output.display());
-    imported.notes.iter().for_each(|note| eprintln!("note: {note}"));
+    remark(&output.display().to_string(), summary);
+    imported.notes.iter().for_each(|note| remark("note", note));
     Ok(())
 }
 

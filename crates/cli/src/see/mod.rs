@@ -39,7 +39,7 @@ pub fn run(options: &Options) -> ExitCode {
     match show(options).and_then(|text| result::print(&text)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("{name}: {}", error.to_string().replace(char::is_control, " "));
+            result::remark(name, error.to_string().replace(char::is_control, " "));
             ExitCode::FAILURE
         }
     }
