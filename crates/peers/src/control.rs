@@ -47,6 +47,8 @@ pub struct Control {
     poll: Poll,
     /// Time between two ticks and when the next one is due, `None` while there are no duties.
     tick: Option<(Duration, Deadline)>,
+    /// When those on which waits depend are asked for the next sign of life.
+    ask_peers_at: Deadline,
     /// The broker is gone and the new one has not answered.
     is_orphan: bool,
     /// The node that was asked to be the new broker.
@@ -75,6 +77,7 @@ impl Control {
             membership: Arc::downgrade(membership),
             poll: Poll::new()?,
             tick: None,
+            ask_peers_at: Deadline::NOW,
             is_orphan: false,
             asked_broker: None,
             is_refused: false,
@@ -136,14 +139,19 @@ impl Control {
         let mut next: Option<Duration> = None;
         let mut at_latest = |time: Duration| next = Some(next.map_or(time, |next| next.min(time)));
         let peers: Vec<Arc<Peer>> = lock(&membership.peers).values().cloned().collect();
+        // An answer wakes this thread too, which is no reason to ask again at once.
+        let is_time_to_ask = self.ask_peers_at.has_passed();
         for peer in peers {
             let Some(socket) = peer.socket() else { continue };
             if socket.is_backed_up() && socket.send_waiting() {
                 at_latest(TICK_FIRST);
             }
             if peer.is_depended_on() && peer.gone().is_none() {
-                peer.ask();
-                at_latest(ASK_EVERY);
+                if is_time_to_ask {
+                    peer.ask();
+                    self.ask_peers_at = Deadline::after(ASK_EVERY);
+                }
+                at_latest(self.ask_peers_at.remaining().unwrap_or(ASK_EVERY).max(Duration::from_millis(1)));
             }
         }
         if is_poked && self.tick.is_none_or(|(every, _)| every > TICK_FIRST) {
@@ -414,6 +422,27 @@ mod tests {
             }
         }
         assert!(nodes[1].1.missing.is_empty() && other.table.is_live(one.number));
+    }
+
+    #[test]
+    fn an_answer_is_no_reason_to_ask_again_at_once() {
+        let broker = Broker::start("test", 2).unwrap();
+        let [(one, mut asking), (other, mut answering)] = met(&broker);
+        let peer = one.peers.lock().unwrap()[&other.number].clone();
+        let _depending = one.depend(&peer);
+        let (began, mut asked) = (Instant::now(), 0);
+        for _ in 0..100 {
+            asking.duties(&one, false);
+            if peer.has_open_question() {
+                asked += 1;
+            }
+            while peer.has_open_question() {
+                answering.serve_peer(&other, PEERS + u64::from(one.number.0));
+                asking.serve_peer(&one, PEERS + u64::from(other.number.0));
+            }
+        }
+        let at_most = 1 + began.elapsed().as_millis() / ASK_EVERY.as_millis();
+        assert!((1..=at_most).contains(&asked), "{asked} in {:?}", began.elapsed());
     }
 
     #[test]

@@ -220,6 +220,11 @@ impl Peer {
         self.asked_ns.store(0, Ordering::Relaxed);
     }
 
+    #[cfg(test)]
+    pub(crate) fn has_open_question(&self) -> bool {
+        self.asked_ns.load(Ordering::Relaxed) != 0
+    }
+
     /// For how long its control thread has not answered, if that is long enough to call it frozen.
     pub fn frozen_for(&self) -> Option<Duration> {
         match self.asked_ns.load(Ordering::Relaxed) {
