@@ -59,6 +59,12 @@ struct Dying {
     tail: Option<u32>,
 }
 
+impl Dying {
+    fn is_ring(&self, poster: NodeId, ring: u64) -> bool {
+        self.ring.id == ring && self.ring.receiver.from() == poster
+    }
+}
+
 impl Heaps for NodeShared {
     fn heap_of(&self, owner: NodeId) -> Option<Arc<HeapMemory>> {
         self.membership.heap_of(owner)
@@ -211,15 +217,32 @@ impl NodeShared {
         if ring.ended.is_some() {
             return;
         }
-        let from = ring.receiver.from();
-        let tail = if from == self.number() {
+        let (poster, id) = (ring.receiver.from(), ring.id);
+        self.keep(ring, area);
+        self.tell_poster(poster, id);
+    }
+
+    /// Keeps a ring until its poster tells its tail. Before the poster is asked for it: the answer, or the news that it
+    /// died, may come at once, and to the control thread.
+    fn keep(&self, ring: Ring, area: Arc<Region>) {
+        lock(&self.dying).push(Dying { ring, _area: area, tail: None });
+    }
+
+    /// Tells the poster of a ring that is kept to post no more.
+    fn tell_poster(&self, poster: NodeId, ring: u64) {
+        if poster == self.number() {
             // A clone under way has posted nothing and never will.
-            Some(self.end_ring(from, ring.id).unwrap_or(0))
-        } else {
-            self.membership.close_ring(from, ring.id);
-            None
-        };
-        lock(&self.dying).push(Dying { ring, _area: area, tail });
+            let tail = self.end_ring(poster, ring).unwrap_or(0);
+            self.note_tail(poster, ring, tail);
+        } else if !self.membership.close_ring(poster, ring) {
+            lock(&self.dying).retain(|dying| !dying.is_ring(poster, ring));
+        }
+    }
+
+    fn note_tail(&self, poster: NodeId, ring: u64, tail: u32) {
+        for dying in lock(&self.dying).iter_mut().filter(|dying| dying.is_ring(poster, ring)) {
+            dying.tail = Some(tail);
+        }
     }
 
     /// Frees the rings of closed mail boxes that nobody writes any more; true if some are left.
@@ -296,11 +319,7 @@ impl Handler for NodeShared {
         if let Some(core) = self.box_of_ring(ring) {
             core.end_ring(poster, ring, tail);
         }
-        for dying in lock(&self.dying).iter_mut() {
-            if dying.ring.id == ring && dying.ring.receiver.from() == poster {
-                dying.tail = Some(tail);
-            }
-        }
+        self.note_tail(poster, ring, tail);
         if self.bury() {
             self.want_ticks();
         }
@@ -351,5 +370,67 @@ impl Drop for NodeShared {
         if !self.membership.has_left() && !fork::is_child() {
             self.leave();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use deck_peers::Broker;
+
+    use super::*;
+
+    /// A watchdog: whatever waits this long has failed.
+    const SOON: Duration = Duration::from_secs(20);
+
+    #[track_caller]
+    fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
+        let start = Instant::now();
+        while !condition() {
+            assert!(start.elapsed() < SOON, "never happened: {what}");
+            std::thread::park_timeout(Duration::from_micros(100));
+        }
+    }
+
+    fn job() -> (Broker, [Arc<NodeShared>; 2]) {
+        let broker = Broker::start("test", 2).unwrap();
+        let nodes = [(); 2].map(|()| NodeShared::join(Door::Invited(broker.invite().unwrap())).unwrap());
+        (broker, nodes)
+    }
+
+    /// The ring of `poster` at a mail box of `node` that is being closed.
+    fn ring_of_closed_box(node: &NodeShared, poster: &Arc<NodeShared>) -> (Ring, Arc<Region>) {
+        let core = node.open(Some("box"), &MailboxOptions::default()).unwrap();
+        poster.clone_by_id(core.id, Some("box"), Deadline::after(SOON)).unwrap();
+        let (mut rings, area) = core.close().unwrap();
+        assert_eq!(rings.len(), 1);
+        (rings.remove(0), area)
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "sockets")]
+    fn a_ring_is_freed_although_its_poster_answers_before_whoever_asked_goes_on() {
+        let (_broker, [node, poster]) = job();
+        let (ring, area) = ring_of_closed_box(&node, &poster);
+        let id = ring.id;
+        node.keep(ring, area);
+        node.ring_ended(poster.number(), id, 0);
+        assert!(lock(&node.dying).is_empty());
+        node.tell_poster(poster.number(), id);
+        assert!(lock(&node.dying).is_empty());
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "sockets")]
+    fn a_ring_is_freed_although_its_poster_is_gone_before_it_is_asked_for_the_tail() {
+        let (_broker, [node, poster]) = job();
+        let (ring, area) = ring_of_closed_box(&node, &poster);
+        let peer = node.membership().meet(poster.number(), Deadline::after(SOON)).unwrap();
+        poster.leave();
+        wait_until("the departure is known", || peer.gone().is_some());
+        node.peer_gone(poster.number(), false);
+        node.give_up(ring, area);
+        assert!(lock(&node.dying).is_empty());
     }
 }

@@ -321,12 +321,13 @@ impl Membership {
             .or_else(|| self.table.pid_here(peer.number()).is_some_and(is_stopped).then_some(std::time::Duration::ZERO))
     }
 
-    /// The owner of a mail box tells a poster to post no more.
-    pub fn close_ring(&self, poster: NodeId, ring: u64) {
+    /// The owner of a mail box tells a poster to post no more. False if the poster is gone: of one that goes later the
+    /// handler is told.
+    pub fn close_ring(&self, poster: NodeId, ring: u64) -> bool {
         let peer = lock(&self.peers).get(&poster).cloned();
-        if let Some(peer) = peer {
-            let _ = peer.send(&Frame::RingClose { ring });
-        }
+        let Some(peer) = peer else { return false };
+        let _ = peer.send(&Frame::RingClose { ring });
+        peer.gone().is_none()
     }
 
     /// A poster tells the owner of a mail box that it waits for room in `ring`.
