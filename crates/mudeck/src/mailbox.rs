@@ -222,7 +222,7 @@ impl Mailbox {
     /// # Ok::<(), deck_mudeck::Error>(())
     /// ```
     pub fn retrieve_async(&self) -> Retrieve<'_> {
-        Retrieve { mailbox: self }
+        Retrieve { mailbox: self, number: None }
     }
 
     /// Posts to this mail box from its own node. As [`MailboxClone::post`].
@@ -331,23 +331,37 @@ impl Drop for Mailbox {
 #[must_use = "futures do nothing unless they are awaited"]
 pub struct Retrieve<'a> {
     mailbox: &'a Mailbox,
+    /// Under which its waker is known, once it has waited.
+    number: Option<u64>,
 }
 
 impl Future for Retrieve<'_> {
     type Output = Result<Message>;
 
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<Message>> {
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<Message>> {
         let again = |error: &Error| error.kind() == ErrorKind::Timeout;
         match self.mailbox.retrieve(Duration::ZERO) {
             Err(error) if again(&error) => {}
             result => return Poll::Ready(result),
         }
-        self.mailbox.core.watch.add_waker(context.waker());
-        let watcher = match self.mailbox.node.watcher() {
+        let Mailbox { node, core, .. } = self.mailbox;
+        let number = *self.number.get_or_insert_with(|| core.watch.number_future());
+        core.watch.set_waker(number, context.waker());
+        let watcher = match node.watcher() {
             Ok(watcher) => watcher,
             Err(error) => return Poll::Ready(Err(error)),
         };
-        watcher.watch(&self.mailbox.core);
+        watcher.watch(core);
         Poll::Pending
+    }
+}
+
+impl Drop for Retrieve<'_> {
+    fn drop(&mut self) {
+        if let Some(number) = self.number
+            && !deck_peers::fork::is_child()
+        {
+            self.mailbox.core.watch.forget_waker(number);
+        }
     }
 }

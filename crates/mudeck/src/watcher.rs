@@ -3,11 +3,12 @@
 //! A mail box is watched once: when something arrives, its descriptor becomes readable and its wakers are called; then it
 //! is left alone until a retriever finds it empty and asks again. Mail boxes that nobody watches cost nothing.
 
+use std::collections::BTreeMap;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::{Arc, Mutex, Weak};
 use std::task::Waker;
 
-use deck_sync::atomic::{AtomicBool, Ordering};
+use deck_sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use deck_sync::locks::lock;
 use deck_sync::{Crowd, Deadline, Error, Event, Result, Service, Waiting};
 use rustix::event::EventfdFlags;
@@ -19,7 +20,9 @@ use crate::mailbox::Core;
 pub(crate) struct Watch {
     fd: Mutex<Option<OwnedFd>>,
     has_fd: AtomicBool,
-    wakers: Mutex<Vec<Waker>>,
+    /// Of the futures that wait, each by its number.
+    wakers: Mutex<BTreeMap<u64, Waker>>,
+    next_future: AtomicU64,
 }
 
 impl Watch {
@@ -47,11 +50,22 @@ impl Watch {
         }
     }
 
-    pub fn add_waker(&self, waker: &Waker) {
-        let mut wakers = lock(&self.wakers);
-        if !wakers.iter().any(|other| other.will_wake(waker)) {
-            wakers.push(waker.clone());
-        }
+    /// A number for a future that will wait.
+    pub fn number_future(&self) -> u64 {
+        self.next_future.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Whatever `future` was to wake before, it is `waker` from now on.
+    pub fn set_waker(&self, future: u64, waker: &Waker) {
+        let waker = waker.clone();
+        // Dropped outside the lock: with a waker its task may go, and with that other futures that wait here.
+        let _before = lock(&self.wakers).insert(future, waker);
+    }
+
+    /// `future` is no more. If it had been woken, so had all others that waited then: none relies on it.
+    pub fn forget_waker(&self, future: u64) {
+        // Dropped outside the lock, as above.
+        let _waker = lock(&self.wakers).remove(&future);
     }
 
     fn ring(&self) {
@@ -59,7 +73,8 @@ impl Watch {
             let _ = rustix::io::write(fd, &1u64.to_ne_bytes());
         }
         let wakers = std::mem::take(&mut *lock(&self.wakers));
-        wakers.into_iter().for_each(Waker::wake);
+        // All: one of them may be dropped before it takes what has come.
+        wakers.into_values().for_each(Waker::wake);
     }
 }
 
@@ -148,5 +163,80 @@ impl Watched {
             }
             lock(&self.boxes).retain(|core| core.strong_count() > 0);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::Future;
+    use std::pin::pin;
+    use std::sync::mpsc;
+    use std::task::{Context, Wake};
+    use std::time::Duration;
+
+    use deck_peers::Door;
+
+    use super::*;
+    use crate::mailbox::{Mailbox, MailboxOptions, Retrieve};
+    use crate::message::Message;
+    use crate::shared::NodeShared;
+
+    /// A watchdog: whatever waits this long has failed.
+    const SOON: Duration = Duration::from_secs(20);
+
+    /// A task that tells its number when it is woken.
+    struct Task(usize, mpsc::Sender<usize>);
+
+    impl Wake for Task {
+        fn wake(self: Arc<Task>) {
+            let _ = self.1.send(self.0);
+        }
+    }
+
+    fn mailbox() -> (Arc<NodeShared>, Arc<Core>, Mailbox) {
+        let node = NodeShared::join(Door::Alone).unwrap();
+        let core = node.open(Some("box"), &MailboxOptions::default()).unwrap();
+        (node.clone(), core.clone(), Mailbox::new(node, core))
+    }
+
+    #[track_caller]
+    fn poll_in_vain(future: &mut Retrieve<'_>, task: Task) {
+        assert!(pin!(future).poll(&mut Context::from_waker(&Waker::from(Arc::new(task)))).is_pending());
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "sockets")]
+    fn a_future_leaves_nothing_behind_however_many_tasks_poll_it() {
+        let (_node, core, mailbox) = mailbox();
+        let (woken, _) = mpsc::channel();
+        let wakers = || lock(&core.watch.wakers).len();
+        for task in 0..1000 {
+            poll_in_vain(&mut mailbox.retrieve_async(), Task(task, woken.clone()));
+        }
+        assert_eq!(wakers(), 0);
+        let mut future = mailbox.retrieve_async();
+        for task in 0..1000 {
+            poll_in_vain(&mut future, Task(task, woken.clone()));
+        }
+        assert_eq!(wakers(), 1);
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "sockets")]
+    fn a_future_that_is_dropped_when_it_is_woken_keeps_the_message_from_no_other() {
+        let (node, _core, mailbox) = mailbox();
+        let (tell, woken) = mpsc::channel();
+        let mut futures = [0, 1].map(|task| {
+            let mut future = mailbox.retrieve_async();
+            poll_in_vain(&mut future, Task(task, tell.clone()));
+            Some(future)
+        });
+        mailbox.post(Message::empty(&node), SOON).unwrap();
+        let first = woken.recv_timeout(SOON).unwrap();
+        drop(futures[first].take());
+        let second = woken.recv_timeout(SOON).unwrap();
+        assert_eq!(second, 1 - first);
+        let future = futures[second].as_mut().unwrap();
+        assert!(pin!(future).poll(&mut Context::from_waker(Waker::noop())).is_ready());
     }
 }
