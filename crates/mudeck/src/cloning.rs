@@ -109,34 +109,58 @@ impl NodeShared {
 
     fn ring_at_owner(&self, id: MailboxId, deadline: Deadline) -> Result<(Sender<Host>, u64, Option<Arc<Peer>>)> {
         let peer = self.membership().meet(id.owner, deadline)?;
-        let open = lock(&self.asked).remove(&id);
-        let (asked, credit) = match open.filter(|(asked, _)| Arc::ptr_eq(asked.peer(), &peer)) {
-            Some(open) => open,
-            None => {
-                let credit = self.credit_region()?;
-                let asked = self.membership().ask_for_ring(&peer, id, credit.offset() as u64);
-                point("clone/requested");
-                (asked?, credit)
-            }
-        };
+        let asked = self.ask_owner(&peer, id)?;
         let granted = match self.membership().wait_for_ring(&asked, id, deadline) {
             Ok(granted) => granted,
             Err(error) => {
-                if matches!(error.kind(), ErrorKind::Timeout | ErrorKind::Cancelled) {
-                    // The owner may still make the ring and write to the credit line. Whoever tries next waits for the same answer.
-                    lock(&self.asked).insert(id, (asked, credit));
-                } else {
+                // The owner may still make the ring and write to the credit line. Whoever tries next waits for the same
+                // answer.
+                if !matches!(error.kind(), ErrorKind::Timeout | ErrorKind::Cancelled) {
+                    lock(&self.asked).remove(&id);
                     self.membership().forget(&asked);
                 }
                 return Err(error);
             }
         };
+        // The control thread has taken it if the mail box was closed since.
+        let Some((_, credit)) = lock(&self.asked).remove(&id) else { return Err(self.membership().ended(&peer)) };
         Ok((self.sender_at_owner(&peer, id, &granted, credit)?, granted.ring, Some(peer)))
+    }
+
+    /// The question for a ring to `id` that is open, or a new one. It is known before anybody waits for the answer: what
+    /// becomes of the ring after the wait was given up finds it.
+    fn ask_owner(&self, peer: &Arc<Peer>, id: MailboxId) -> Result<Arc<Asked>> {
+        let mut all = lock(&self.asked);
+        if let Some((asked, _)) = all.get(&id)
+            && Arc::ptr_eq(asked.peer(), peer)
+        {
+            return Ok(asked.clone());
+        }
+        let credit = self.credit_region()?;
+        let asked = self.membership().ask_for_ring(peer, id, credit.offset() as u64);
+        point("clone/requested");
+        let asked = Arc::new(asked?);
+        all.insert(id, (asked.clone(), credit));
+        Ok(asked)
     }
 
     /// Nothing is asked of a node that is gone any more.
     pub fn forget_questions_to(&self, owner: NodeId) {
-        for (_, (asked, _)) in lock(&self.asked).extract_if(|id, _| id.owner == owner) {
+        self.forget_questions(|asked| asked.peer().number() == owner);
+    }
+
+    /// `owner` has refused rings, or closed `ring`: whoever gave up waiting for that may never ask again.
+    pub fn forget_answers_of(&self, owner: NodeId, ring: Option<u64>) {
+        self.forget_questions(|asked| match asked.said() {
+            Some(said) if asked.peer().number() == owner => {
+                said.as_ref().map_or(true, |granted| Some(granted.ring) == ring)
+            }
+            _ => false,
+        });
+    }
+
+    fn forget_questions(&self, is_over: impl Fn(&Asked) -> bool) {
+        for (_, (asked, _)) in lock(&self.asked).extract_if(|_, (asked, _)| is_over(asked)) {
             self.membership().forget(&asked);
         }
     }

@@ -37,8 +37,8 @@ pub(crate) struct NodeShared {
     dying: Mutex<Vec<Dying>>,
     /// Credit lines of clones that were given up before the owner answered.
     pub abandoned: Mutex<Vec<Region>>,
-    /// Rings that were asked for and not granted in time, and where their credits lie.
-    pub asked: Mutex<HashMap<MailboxId, (Asked, Region)>>,
+    /// Rings that were asked for, also by those that gave up waiting, and where their credits lie.
+    pub asked: Mutex<HashMap<MailboxId, (Arc<Asked>, Region)>>,
     pub next_ring: AtomicU64,
     watcher: OnceLock<Watcher>,
     is_ticking: AtomicBool,
@@ -305,8 +305,15 @@ impl Handler for NodeShared {
     }
 
     fn ring_closed(&self, owner: NodeId, ring: u64) -> u32 {
-        // Unknown: a clone under way, which has posted nothing and never will.
-        self.end_ring(owner, ring).unwrap_or(0)
+        self.end_ring(owner, ring).unwrap_or_else(|| {
+            // A clone under way, or one that was given up, which has posted nothing and never will.
+            self.forget_answers_of(owner, Some(ring));
+            0
+        })
+    }
+
+    fn ring_refused(&self, owner: NodeId) {
+        self.forget_answers_of(owner, None);
     }
 
     fn room_wanted(&self, poster: NodeId, ring: u64) {
@@ -375,6 +382,7 @@ impl Drop for NodeShared {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::MutexGuard;
     use std::time::{Duration, Instant};
 
     use deck_peers::Broker;
@@ -432,5 +440,52 @@ mod tests {
         node.peer_gone(poster.number(), false);
         node.give_up(ring, area);
         assert!(lock(&node.dying).is_empty());
+    }
+
+    /// A mail box of `owner` that `poster` tried to clone, and did not wait for: the answer comes when the guard goes.
+    fn tried_to_clone<'a>(owner: &'a NodeShared, poster: &Arc<NodeShared>) -> (Arc<Core>, MutexGuard<'a, Boxes>) {
+        let core = owner.open(Some("box"), &MailboxOptions::default()).unwrap();
+        poster.membership().meet(owner.number(), Deadline::after(SOON)).unwrap();
+        let held = lock(&owner.boxes);
+        let error = poster.clone_by_id(core.id, Some("box"), Deadline::NOW).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Timeout);
+        assert_eq!(lock(&poster.asked).len(), 1);
+        (core, held)
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "sockets")]
+    fn a_ring_that_was_granted_too_late_is_not_kept_longer_than_its_mail_box() {
+        let (_broker, [owner, poster]) = job();
+        let (core, held) = tried_to_clone(&owner, &poster);
+        drop(held);
+        let is_granted = || lock(&poster.asked)[&core.id].0.said().is_some();
+        wait_until("the ring is granted", is_granted);
+        owner.close(&core);
+        wait_until("the answer is forgotten", || lock(&poster.asked).is_empty());
+        wait_until("the ring is freed", || lock(&owner.dying).is_empty());
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "sockets")]
+    fn a_ring_that_is_refused_when_nobody_waits_for_it_any_more_leaves_no_question() {
+        let (_broker, [owner, poster]) = job();
+        let (core, held) = tried_to_clone(&owner, &poster);
+        core.close();
+        drop(held);
+        wait_until("the answer is forgotten", || lock(&poster.asked).is_empty());
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "sockets")]
+    fn whoever_tries_to_clone_once_more_gets_the_ring_that_was_granted_too_late() {
+        let (_broker, [owner, poster]) = job();
+        let (core, held) = tried_to_clone(&owner, &poster);
+        let asked = lock(&poster.asked)[&core.id].0.clone();
+        drop(held);
+        poster.clone_by_id(core.id, Some("box"), Deadline::after(SOON)).unwrap();
+        let granted = asked.said().unwrap().as_ref().unwrap().ring;
+        assert_eq!(poster.poster_to(core.id).unwrap().ring, granted);
+        assert!(lock(&poster.asked).is_empty());
     }
 }

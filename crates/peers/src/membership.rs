@@ -44,6 +44,8 @@ pub trait Handler: Send + Sync {
     /// The owner has closed the mail box behind `ring`. Returns the position behind the last message that was posted; nothing
     /// is written there any more.
     fn ring_closed(&self, owner: NodeId, ring: u64) -> u32;
+    /// `owner` has refused a ring that was asked for: whoever waits for it knows, but maybe nobody does any more.
+    fn ring_refused(&self, owner: NodeId);
     /// Threads of the poster wait for room in `ring`: what was retrieved and not told is told now.
     fn room_wanted(&self, poster: NodeId, ring: u64);
     /// The poster has ended `ring`; nothing behind `tail` was ever posted.

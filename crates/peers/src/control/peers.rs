@@ -227,7 +227,11 @@ fn handle_ring(membership: &Membership, peer: &Arc<Peer>, frame: Frame) {
         }
         Frame::RingRefuse { request, reason } => {
             let error = Refused::from_word(reason).of_a_ring();
-            membership.ring_requests.answered(peer.number(), request, Err(error));
+            if membership.ring_requests.answered(peer.number(), request, Err(error))
+                && let Some(handler) = handler
+            {
+                handler.ring_refused(peer.number());
+            }
         }
         Frame::RingClose { ring } => {
             if let Some(handler) = handler {

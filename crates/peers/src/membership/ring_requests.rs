@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use deck_sync::atomic::{AtomicU64, Ordering};
 use deck_sync::locks::lock;
-use deck_sync::{About, Deadline, Event, Goal, NodeId, Result};
+use deck_sync::{About, Deadline, Error, ErrorKind, Event, Goal, NodeId, Result};
 
 use super::{Membership, Until, left};
 use crate::names::MailboxId;
@@ -76,6 +76,11 @@ impl Asked {
     pub fn peer(&self) -> &Arc<Peer> {
         &self.peer
     }
+
+    /// What the owner has said, which stays open.
+    pub fn said(&self) -> Option<&Result<Granted>> {
+        self.request.answer.get()
+    }
 }
 
 impl Membership {
@@ -108,6 +113,14 @@ impl Membership {
     /// The answer is not wanted any more: a ring that is granted from now on is declined. The owner may still write to the credits.
     pub fn forget(&self, asked: &Asked) {
         lock(&self.ring_requests.open).remove(&asked.id);
+    }
+
+    /// The error of a clone whose ring `peer` has granted, and ended before it was used.
+    pub fn ended(&self, peer: &Peer) -> Error {
+        if peer.gone().is_some() || self.has_left() {
+            return self.gone(peer.number());
+        }
+        Error::new(ErrorKind::Closed, "cloning its mail box").with_peer(peer.number())
     }
 
     /// Waits for the answer to a question about `mailbox`. Blocks until the deadline; after that the question is still open.
