@@ -24,6 +24,8 @@ pub mod observe;
 mod semaphore;
 mod settings;
 mod shared;
+#[cfg(test)]
+mod testing;
 mod thread;
 mod watcher;
 

@@ -383,23 +383,11 @@ impl Drop for NodeShared {
 #[cfg(test)]
 mod tests {
     use std::sync::MutexGuard;
-    use std::time::{Duration, Instant};
 
     use deck_peers::Broker;
 
     use super::*;
-
-    /// A watchdog: whatever waits this long has failed.
-    const SOON: Duration = Duration::from_secs(20);
-
-    #[track_caller]
-    fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
-        let start = Instant::now();
-        while !condition() {
-            assert!(start.elapsed() < SOON, "never happened: {what}");
-            std::thread::park_timeout(Duration::from_micros(100));
-        }
-    }
+    use crate::testing::{SOON, wait_until};
 
     fn job() -> (Broker, [Arc<NodeShared>; 2]) {
         let broker = Broker::start("test", 2).unwrap();

@@ -172,7 +172,6 @@ mod tests {
     use std::pin::pin;
     use std::sync::mpsc;
     use std::task::{Context, Wake};
-    use std::time::Duration;
 
     use deck_peers::Door;
 
@@ -180,9 +179,7 @@ mod tests {
     use crate::mailbox::{Mailbox, MailboxOptions, Retrieve};
     use crate::message::Message;
     use crate::shared::NodeShared;
-
-    /// A watchdog: whatever waits this long has failed.
-    const SOON: Duration = Duration::from_secs(20);
+    use crate::testing::SOON;
 
     /// A task that tells its number when it is woken.
     struct Task(usize, mpsc::Sender<usize>);
