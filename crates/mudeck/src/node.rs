@@ -154,15 +154,19 @@ impl Node {
         let deadline = Deadline::after(timeout);
         loop {
             let id = self.shared.membership().find_name(name, deadline)?;
-            match self.shared.clone_by_id(id, Some(name), deadline) {
-                // Closed, or its owner died, after we had found it: the name may soon have another owner.
-                Err(error)
-                    if matches!(error.kind(), ErrorKind::Closed | ErrorKind::PeerLost)
-                        && !deadline.has_passed()
-                        && self.shared.check().is_ok()
-                        && self.shared.membership().table().is_live(id.owner).then_some(id)
-                            != self.shared.owner_of(name) => {}
-                result => return result,
+            let error = match self.shared.clone_by_id(id, Some(name), deadline) {
+                Ok(clone) => return Ok(clone),
+                Err(error) => error,
+            };
+            // Each round finds another mail box, or waits for one until the deadline.
+            let now = self.shared.owner_of(name);
+            let is_anew = match error.kind() {
+                ErrorKind::Closed => now != Some(id),
+                ErrorKind::PeerLost => now.is_some_and(|now| now != id),
+                _ => false,
+            };
+            if !is_anew || self.shared.check().is_err() {
+                return Err(error);
             }
         }
     }
@@ -189,5 +193,38 @@ impl Node {
     /// True once the node has left.
     pub fn is_left(&self) -> bool {
         self.shared.membership().has_left()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use deck_peers::Broker;
+    use deck_sync::Event;
+    use deck_sync::locks::lock;
+
+    use super::*;
+    use crate::cloning::Cloning;
+    use crate::testing::{SOON, wait_until};
+
+    #[test]
+    #[cfg_attr(miri, ignore = "sockets")]
+    fn a_clone_waits_for_the_next_mail_box_of_a_name_whose_owner_leaves_just_then() {
+        let broker = Broker::start("test", 3).unwrap();
+        let [here, leaving, heir] = [(); 3].map(|()| Node::join_by(Door::Invited(broker.invite().unwrap())).unwrap());
+        let old = leaving.mailbox("name").unwrap();
+        // As if another thread were at it: whoever clones has found the name, and waits here.
+        let held = Arc::new(Event::new());
+        lock(&here.shared.posters).insert(old.address().0, Cloning::UnderWay(held.clone()));
+        std::thread::scope(|scope| {
+            let cloning = scope.spawn(|| here.clone_mailbox("name", SOON));
+            wait_until("the name is found", || Arc::strong_count(&held) == 3);
+            leaving.leave().unwrap();
+            lock(&here.shared.posters).clear();
+            held.notify();
+            let is_waiting = || here.membership().table().changed().has_sleepers();
+            wait_until("the clone waits for the name", || is_waiting() || cloning.is_finished());
+            let _new = heir.mailbox("name").unwrap();
+            assert_eq!(cloning.join().unwrap().unwrap().owner(), heir.number());
+        });
     }
 }
