@@ -182,14 +182,16 @@ impl Message {
     ///
     /// # Errors
     /// [`ErrorKind::Type`] and [`ErrorKind::Truncated`] as for [`Message::unpack`]; [`ErrorKind::Closed`] if the mail box is
-    /// closed, [`ErrorKind::PeerLost`] naming its node, [`ErrorKind::Timeout`]. Nothing is consumed then.
+    /// closed, [`ErrorKind::PeerLost`] naming its node, [`ErrorKind::Timeout`]; [`ErrorKind::Corrupt`] if there cannot be such
+    /// a mail box. Nothing is consumed then.
     #[doc(alias = "deck_msg_unpack_mbox")]
     pub fn unpack_mailbox(&mut self, timeout: Duration) -> Result<MailboxClone> {
         let (from, next) = self.find(MAILBOX, ADDRESS_BYTES)?;
         let bytes = &self.parcel.bytes()[from..from + ADDRESS_BYTES];
         let word = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
         let id = MailboxId { owner: NodeId(word(0)), index: word(4), generation: word(8) };
-        if id.index >= MailboxId::INDEX_MAX || id.generation >= MailboxId::GENERATIONS {
+        let is_known = self.node.membership().table().state(id.owner).is_some();
+        if !is_known || id.index >= MailboxId::INDEX_MAX || id.generation >= MailboxId::GENERATIONS {
             return Err(Error::new(ErrorKind::Corrupt, "a message carries the address of an impossible mail box"));
         }
         let clone = self.node.clone_by_id(id, None, Deadline::after(timeout))?;
@@ -275,5 +277,26 @@ impl Clone for Message {
 impl fmt::Debug for Message {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Message").field("size", &self.size()).field("sender", &self.sender).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use deck_peers::Door;
+
+    use super::*;
+    use crate::testing::SOON;
+
+    #[test]
+    #[cfg_attr(miri, ignore = "sockets")]
+    fn an_address_of_a_node_that_never_was_is_refused() {
+        let node = NodeShared::join(Door::Alone).unwrap();
+        let mut message = Message::empty(&node);
+        for owner in [node.number().0 + 1, 1 << 16, u32::MAX] {
+            let id = MailboxId { owner: NodeId(owner), index: 0, generation: 1 };
+            message.clear();
+            message.pack_mailbox(MailboxAddress(id)).unwrap();
+            assert_eq!(message.unpack_mailbox(SOON).err().unwrap().kind(), ErrorKind::Corrupt, "{owner}");
+        }
     }
 }
