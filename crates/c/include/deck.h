@@ -290,9 +290,11 @@ int deck_msg_destroy(deck_msg_t *m);
  */
 
 /* A mail box, possibly with a name by which other nodes clone it; NULL: anonymous, reached only through
-   deck_msg_pack_mbox. The caller destroys it. Blocks no longer than DECK_TIMEOUT.
+   deck_msg_pack_mbox. The caller destroys it. Blocks for a second at most, if another node was stopped in here with
+   the same name.
    DECK_E_EXISTS   a live mail box of the job has that name
    DECK_E_INVALID  the name is empty, too long, or not UTF-8
+   DECK_E_TIMEOUT  another node, which is stopped, is about to create one with that name
    DECK_E_NOMEM */
 int deck_mbox_create(deck_mbox_t **b, const char *name);
 

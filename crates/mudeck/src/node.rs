@@ -112,11 +112,12 @@ impl Node {
         Message::with_capacity(&self.shared, bytes)
     }
 
-    /// Creates a mail box under `name`. Never blocks.
+    /// Creates a mail box under `name`. Blocks for a second at most, if another node was stopped while it created one
+    /// with the same name.
     ///
     /// # Errors
     /// [`ErrorKind::Exists`] naming the node that owns the name, [`ErrorKind::Invalid`] for an impossible name,
-    /// [`ErrorKind::NoMemory`].
+    /// [`ErrorKind::Timeout`] naming the node that is stopped, [`ErrorKind::NoMemory`].
     #[doc(alias = "deck_mbox_create")]
     pub fn mailbox(&self, name: &str) -> Result<Mailbox> {
         self.mailbox_with(Some(name), &MailboxOptions::default())

@@ -251,10 +251,12 @@ impl Membership {
         wakeup::ring(&self.wake);
     }
 
-    /// Claims a name for a mail box of this node.
+    /// Claims a name for a mail box of this node. Blocks for a second at most, if another node stopped while it entered
+    /// the same name.
     ///
     /// # Errors
-    /// [`ErrorKind::Exists`] naming the owner, [`ErrorKind::Invalid`], [`ErrorKind::NoMemory`].
+    /// [`ErrorKind::Exists`] naming the owner, [`ErrorKind::Timeout`] naming the node that is stopped,
+    /// [`ErrorKind::Invalid`], [`ErrorKind::NoMemory`].
     pub fn claim_name(&self, name: &str, mailbox: MailboxId) -> Result<()> {
         self.names.claim(name, mailbox, self.seat)
     }

@@ -74,6 +74,7 @@ impl Names {
     ///
     /// # Errors
     /// [`ErrorKind::Exists`] if a live node owns it, naming the node; [`ErrorKind::Invalid`] for an impossible name;
+    /// [`ErrorKind::Timeout`] naming a node that is stopped while it enters the same name;
     /// [`ErrorKind::NoMemory`] if the job has used too many names.
     pub fn claim(&self, name: &str, owner: MailboxId, seat: Seat) -> Result<()> {
         check_name(name)?;
