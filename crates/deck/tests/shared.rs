@@ -208,6 +208,48 @@ fn a_node_that_leaves_with_a_mutex_leaves_it_to_the_next_who_is_told() {
 }
 
 #[test]
+fn a_thread_whose_node_leaves_takes_nothing_over_from_its_own_node() {
+    let (broker, [stays]) = job();
+    for _ in 0..100 {
+        let leaves = Node::join_by(Door::Invited(broker.invite().unwrap())).unwrap();
+        let held = Mutex::open(&leaves, "m").unwrap();
+        held.lock_unguarded(SOON).unwrap();
+        thread::scope(|scope| {
+            let leaving = scope.spawn(|| Mutex::open(&leaves, "m")?.lock_unguarded(FOREVER));
+            let staying = scope.spawn(|| {
+                let mutex = Mutex::open(&stays, "m").unwrap();
+                let error = mutex.lock(SOON).map(drop).unwrap_err();
+                let kind = error.kind();
+                drop(error.into_guard().unwrap());
+                kind
+            });
+            leaves.clone().leave().unwrap();
+            assert_eq!(leaving.join().unwrap().unwrap_err().kind(), ErrorKind::NotInitialized);
+            assert_eq!(staying.join().unwrap(), ErrorKind::OwnerDied);
+        });
+    }
+}
+
+#[test]
+fn a_wait_in_a_condition_whose_mutex_was_closed_meanwhile_does_not_lock_it() {
+    let (_broker, [a, b]) = job();
+    let (mutex, condition) = (Mutex::open(&a, "m").unwrap(), Condition::open(&a, "c").unwrap());
+    let elsewhere = Mutex::open(&b, "m").unwrap();
+    mutex.lock_unguarded(SOON).unwrap();
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            // As soon as the other waits.
+            let _guard = elsewhere.lock(SOON).unwrap();
+            mutex.close();
+            condition.signal().unwrap();
+        });
+        assert_eq!(condition.wait_unguarded(&mutex, SOON).unwrap_err().kind(), ErrorKind::NotLocked);
+    });
+    assert_eq!(mutex.lock_unguarded(SOON).unwrap_err().kind(), ErrorKind::Closed);
+    drop(elsewhere.lock(SOON).unwrap());
+}
+
+#[test]
 fn leaving_and_cancelling_end_every_wait() {
     let (_broker, [a, b]) = job();
     let held = Mutex::open(&b, "m").unwrap();

@@ -254,7 +254,7 @@ impl Mutex {
     }
 
     fn take(&self, deadline: Deadline) -> Result<Taken> {
-        self.named.check()?;
+        self.named.check_open(|| format!("locking {}", self.named.described()))?;
         let node = self.named.node();
         let me = held::me(node)?;
         let lock = Lock::new(self.named.words());
@@ -269,8 +269,13 @@ impl Mutex {
             self.not_locked(lock, stopped)
         })?;
         deck_sync::point("mutex/taken");
-        held::add(&self.named).inspect_err(|_| {
-            lock.release(me);
+        // A node that has left meanwhile is gone, for this very thread too: it may have taken what its own node's threads have left,
+        // and so may others.
+        self.named.check().and_then(|()| held::add(&self.named)).inspect_err(|_| {
+            let _ = match taken {
+                Taken::Clean => lock.release(me),
+                Taken::FromDead(dead) => lock.pass_on(me, dead),
+            };
         })?;
         Ok(taken)
     }

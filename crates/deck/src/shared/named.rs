@@ -154,6 +154,13 @@ impl Named {
         check(&self.node)
     }
 
+    /// As [`Named::check`], and once the handle is closed, in a call that was `doing` something.
+    pub fn check_open(&self, doing: impl FnOnce() -> String) -> Result<()> {
+        self.check()?;
+        // Relaxed: whoever closes it has to tell this thread of that, or may come later.
+        if self.is_closed.load(Ordering::Relaxed) { Err(Stopped::Closed.error(doing(), "")) } else { Ok(()) }
+    }
+
     /// As [`Named::check`]. The node does not leave before the guard is dropped: what the calling thread takes back when
     /// the node leaves is taken back before others see that it has left.
     pub fn pledge(&self) -> Result<Pledge<'_>> {
