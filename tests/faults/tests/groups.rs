@@ -168,6 +168,37 @@ fn a_stopped_member_is_called_frozen_and_loses_nothing() {
     job.end();
 }
 
+/// Once all have come there is a group, and nobody ends it for want of time.
+#[test]
+fn whoever_comes_last_and_cannot_meet_a_stopped_member_in_time_is_in_the_group() {
+    for options in ["", "own"] {
+        let job = Job::launched(PROGRAM);
+        let members: [Process; 3] = job.nodes();
+        let [one, last, stopped] = &members;
+        // These two have met, so that joining is all that they wait for.
+        one.mailbox("box");
+        stopped.clone_mailbox("box");
+        one.tell_and_see_waiting("g", &format!("join-group g 3 0 20000 {options}"));
+        stopped.tell_and_see_waiting("g", &format!("join-group g 3 2 20000 {options}"));
+        stopped.stop();
+        last.ask_in("g", &format!("join-group g 3 1 300 {options}")).result.expect("all have come");
+        let failure = last.ask_in("g", "collective g allreduce 3 1 300").result.unwrap_err();
+        failure.expect_frozen(stopped);
+        stopped.go_on();
+        for joining in [one, stopped] {
+            joining.answer("g").unwrap().result.expect("it joins");
+        }
+        for member in &members {
+            member.tell("g", "collective g allreduce 3 2 20000");
+        }
+        for member in &members {
+            assert_eq!(member.answer("g").unwrap().result.unwrap(), "2");
+        }
+        drop(members);
+        job.end();
+    }
+}
+
 #[test]
 fn a_member_that_waits_sleeps_and_is_told_of_a_death() {
     those_who_wait_are_told_of_a_death(join, "collective g barrier 0 1 60000");

@@ -35,8 +35,6 @@ pub struct Joined {
     pub index: u32,
     /// The node of each member.
     pub nodes: Vec<NodeId>,
-    /// The segment of each member's node.
-    pub segments: Vec<Arc<Segment>>,
     /// The memory of the board, if this thread made it.
     pub region: Option<Region>,
 }
@@ -143,15 +141,15 @@ impl Joining<'_> {
             };
             let Some((board, index)) = admitted else { continue };
             point("group/admitted");
-            let met = self
+            let formed = self
                 .wait_for_all(&board, index, since_ns, deadline)
-                .and_then(|is_formed| is_formed.then(|| self.meet_all(&board, index, deadline)).transpose());
-            if let Ok(Some((nodes, segments))) = met {
-                return Ok(Joined { board, index, nodes, segments, region });
+                .and_then(|is_formed| is_formed.then(|| self.nodes(&board, index)).transpose());
+            if let Ok(Some(nodes)) = formed {
+                return Ok(Joined { board, index, nodes, region });
             }
             // Somebody may still use the board: that is found out later.
             retired::keep_region(self.membership(), region);
-            met?;
+            formed?;
         }
     }
 
@@ -190,7 +188,7 @@ impl Joining<'_> {
     /// Takes a place at the board that the table names; `None` if it is the wrong one by now, or another group's that has ended.
     fn join_at(&self, found: MailboxId, since_ns: u64, deadline: Deadline) -> Result<Option<(Board, u32)>> {
         let membership = self.membership();
-        let segment = match self.segment_of(found.owner, deadline) {
+        let segment = match segment_of(membership, found.owner, deadline) {
             Ok(segment) => segment,
             // The node that has the board is gone: the name is free again.
             Err(error) if matches!(error.kind(), ErrorKind::PeerLost | ErrorKind::Closed) => {
@@ -217,17 +215,6 @@ impl Joining<'_> {
             Admission::Later(incarnation) => self.wait_for_end(&board, incarnation, since_ns, deadline).map(|()| None),
             Admission::At(index) => Ok(Some((board, index))),
         }
-    }
-
-    /// The segment of another node or this one.
-    fn segment_of(&self, node: NodeId, deadline: Deadline) -> Result<Arc<Segment>> {
-        let membership = self.membership();
-        if node == self.node.number() {
-            return Ok(membership.heap().segment().clone());
-        }
-        let peer = membership.meet(node, deadline)?;
-        let heap = peer.heap().ok_or_else(|| Error::new(ErrorKind::PeerLost, "meeting it").with_peer(node))?;
-        Ok(heap.segment().clone())
     }
 
     /// Takes a place, if the board is that of this group. Under the lock.
@@ -373,30 +360,28 @@ impl Joining<'_> {
         }
     }
 
-    /// Meets the nodes of all members: from then on their contributions can be read. Member `index` leaves if that fails.
-    fn meet_all(&self, board: &Board, index: u32, deadline: Deadline) -> Result<(Vec<NodeId>, Vec<Arc<Segment>>)> {
-        let (mut nodes, mut segments) = (Vec::new(), Vec::<Arc<Segment>>::new());
-        let mut meet = |index: u32| {
-            let (Place::Present(node) | Place::Left(node)) = board.place(index) else {
-                return Err(
-                    Error::new(ErrorKind::Corrupt, "a member of a formed group is nobody").with_peer(board.owner)
-                );
-            };
-            let known = nodes.iter().position(|other| *other == node).map(|index| segments[index].clone());
-            let segment = match known {
-                Some(segment) => segment,
-                None => self.segment_of(node, deadline).map_err(|error| error.context(format!("index {index}")))?,
-            };
-            nodes.push(node);
-            segments.push(segment);
-            Ok(())
+    /// The node of each member of a formed group. Member `index` leaves if one is nobody's.
+    fn nodes(&self, board: &Board, index: u32) -> Result<Vec<NodeId>> {
+        let node = |index| match board.place(index) {
+            Place::Present(node) | Place::Left(node) => Some(node),
+            Place::Free => None,
         };
-        if let Err(error) = (0..self.size).try_for_each(&mut meet) {
+        (0..self.size).map(node).collect::<Option<_>>().ok_or_else(|| {
             leave(self.membership(), self.name, board, index);
-            return Err(error.context(self.what()));
-        }
-        Ok((nodes, segments))
+            Error::new(ErrorKind::Corrupt, format!("{}: a member of a formed group is nobody", self.what()))
+                .with_peer(board.owner)
+        })
     }
+}
+
+/// The segment of another node or this one. Blocks until the deadline.
+pub fn segment_of(membership: &Arc<Membership>, node: NodeId, deadline: Deadline) -> Result<Arc<Segment>> {
+    if node == membership.number() {
+        return Ok(membership.heap().segment().clone());
+    }
+    let peer = membership.meet(node, deadline)?;
+    let heap = peer.heap().ok_or_else(|| Error::new(ErrorKind::PeerLost, "meeting it").with_peer(node))?;
+    Ok(heap.segment().clone())
 }
 
 /// Under the lock.

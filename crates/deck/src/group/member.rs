@@ -42,6 +42,7 @@ pub struct Member {
     region: Option<Region>,
     pub index: u32,
     pub nodes: Vec<NodeId>,
+    /// The segments of the members' nodes that this one has met: of the first ones, until it has met all.
     segments: Vec<Arc<Segment>>,
     parties: Parties,
     /// The last phase at which this member arrived.
@@ -81,7 +82,7 @@ pub struct Member {
 
 impl Member {
     pub fn new(node: Node, name: String, ahead: Ahead, joined: Joined) -> Member {
-        let Joined { board, index, nodes, segments, region } = joined;
+        let Joined { board, index, nodes, region } = joined;
         // A party's count is of one phase, in which all of it are.
         let parties = if ahead.is_none() { Parties::of(&nodes, index) } else { Parties::none(index) };
         let facts = board.facts(nodes.len() as u32, 0, index);
@@ -93,7 +94,7 @@ impl Member {
             region,
             index,
             nodes,
-            segments,
+            segments: Vec::new(),
             parties,
             phase: 0,
             looked: AtomicU64::new(0),
@@ -117,8 +118,36 @@ impl Member {
         };
         // Whoever left or died since the group was formed is found by the first look.
         member.seen = (0, member.membership().table().changes().wrapping_sub(1));
-        member.tell_met();
         member
+    }
+
+    /// Meets the nodes of all members, which joining and the first calls do; from then on what they give can be read. Blocks until the
+    /// deadline.
+    ///
+    /// # Errors
+    /// `Timeout` and `Cancelled`: the next one goes on where it was. `PeerLost` and `Closed` naming a member's node, `NoMemory`.
+    #[cold]
+    pub fn meet(&mut self, deadline: Deadline) -> Result<()> {
+        while !self.has_met() {
+            let index = self.segments.len();
+            let node = self.nodes[index];
+            let segment = match self.nodes[..index].iter().position(|other| *other == node) {
+                Some(same) => self.segments[same].clone(),
+                None => join::segment_of(self.membership(), node, deadline)
+                    .map_err(|error| error.context(format!("group \"{}\": index {index}", self.name)))?,
+            };
+            self.segments.push(segment);
+            if self.has_met() {
+                self.tell_met();
+            }
+        }
+        Ok(())
+    }
+
+    /// It has met the nodes of all members.
+    #[inline]
+    pub fn has_met(&self) -> bool {
+        self.segments.len() == self.nodes.len()
     }
 
     pub fn size(&self) -> u32 {

@@ -59,6 +59,7 @@ use deck_segment::content::Way;
 use deck_sync::locks::lock;
 use deck_sync::{Deadline, now_ns};
 
+use crate::cancellation;
 use join::Joining;
 use member::Member;
 use pending::{Outcome, Started};
@@ -168,7 +169,13 @@ impl Group {
         let deadline = Deadline::after(timeout);
         let joined = Joining { node, name, size, index, options }.join(deadline)?;
         let mut member = Member::new(node.clone(), name.to_string(), options.completion.ahead(), joined);
-        member.await_met(deadline)?;
+        // The group is formed: to leave it for want of time would end it for all. What is left to do the first call does.
+        match member.meet(deadline).map_err(|error| (error.kind(), error)) {
+            Err((ErrorKind::Timeout, _)) => {}
+            Err((ErrorKind::Cancelled, _)) => cancellation::postpone(),
+            met => met.map_err(|(_, error)| error.context("joining"))?,
+        }
+        member.await_met(deadline);
         Ok(Group { member, stalled: None, queue: VecDeque::new(), ways: Ways::default() })
     }
 
@@ -216,8 +223,11 @@ impl Group {
         };
         // What was started before is waited for in the same time.
         let mut deadline = None;
+        if !self.member.has_met() {
+            self.member.meet(*deadline.insert(Deadline::after(timeout)))?;
+        }
         if !self.queue.is_empty() {
-            let begun = *deadline.insert(Deadline::after(timeout));
+            let begun = *deadline.get_or_insert_with(|| Deadline::after(timeout));
             self.go_on_until(begun, |queue| queue.is_empty())?;
         }
         // What one took that was held up in between tells nothing.
@@ -290,6 +300,12 @@ impl Group {
     /// Calls that were started go on as far as is possible without waiting.
     fn go_on(&mut self) -> Result<()> {
         self.member.check()?;
+        if !self.member.has_met() {
+            match self.member.meet(Deadline::NOW) {
+                Err(error) if error.kind() == ErrorKind::Timeout => return Ok(()),
+                met => met?,
+            }
+        }
         while let Some(started) = self.queue.front_mut() {
             let Started { progress, input, output, .. } = started;
             let outcome = match progress.advance(&mut self.member, input, output) {
@@ -321,6 +337,10 @@ impl Group {
                 return Ok(());
             }
             let Some(started) = self.queue.front() else { return Ok(()) };
+            if !self.member.has_met() {
+                self.member.meet(deadline)?;
+                continue;
+            }
             self.member.wait(started.progress.call.kind, deadline)?;
         }
     }

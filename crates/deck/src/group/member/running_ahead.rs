@@ -10,6 +10,7 @@ use super::super::call::{Call, Kind};
 use super::super::difference::{difference, length_of};
 use super::super::flow::Course;
 use super::{Contribution, Member};
+use crate::cancellation;
 
 /// The phase in which members that may be ahead of others say nothing but that they have met the nodes of all.
 const MET: u64 = 1;
@@ -26,17 +27,16 @@ impl Member {
         }
     }
 
-    /// Waits until all have said so: then the first call need not. Blocks until the deadline.
-    ///
-    /// # Errors
-    /// `Cancelled`. The group is formed by now: whoever is absent or gone is told to the first call.
-    pub fn await_met(&mut self, deadline: Deadline) -> Result<()> {
-        if !self.may_be_ahead() || self.is_open(Some(0)) {
-            return Ok(());
-        }
-        match self.wait(Kind::Barrier, deadline) {
-            Err(error) if error.kind() == ErrorKind::Cancelled => Err(error.context("joining")),
-            _ => Ok(()),
+    /// Waits until all have said so, if this one has: then the first call need not. Whoever is absent or gone is told to that. Blocks until
+    /// the deadline.
+    pub fn await_met(&mut self, deadline: Deadline) {
+        if self.may_be_ahead()
+            && self.has_met()
+            && !self.is_open(Some(0))
+            && let Err(error) = self.wait(Kind::Barrier, deadline)
+            && error.kind() == ErrorKind::Cancelled
+        {
+            cancellation::postpone();
         }
     }
 
