@@ -466,15 +466,20 @@ impl State {
             });
             Some((found, ends.ok()?))
         });
+        let nobody = Frame::Gone { number: to, seat: u64::MAX, lost: 1 };
         let Some(((other, seat), (ours, theirs))) = ends else {
-            let _ = member.socket.send(&Frame::Gone { number: to, seat: u64::MAX, lost: 1 }, None);
+            let _ = member.socket.send(&nobody, None);
             return;
         };
         let introduce = |peer: u64, seat: Seat| Frame::Introduce { peer, seat: u64::from(seat.0) };
         // Whoever asked gets its end first; the other end arrives with the other's next look at its socket.
-        let _ = member.socket.send(&introduce(to, seat), Some(ours.as_fd()));
+        let sent = member.socket.send(&introduce(to, seat), Some(ours.as_fd()));
         point("broker/introducing");
-        let _ = other.socket.send(&introduce(u64::from(from.0), from_seat), Some(theirs.as_fd()));
+        let sent =
+            sent.and_then(|()| other.socket.send(&introduce(u64::from(from.0), from_seat), Some(theirs.as_fd())));
+        if sent.is_err() {
+            let _ = member.socket.send(&nobody, None);
+        }
         drop((ours, theirs));
         if self.spare.iter().any(Option::is_none) {
             self.spare = spare();
@@ -535,7 +540,54 @@ fn pass_listener(listener: Option<&ParentOnly>, socket: &Socket) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::socket::Received;
+    use crate::{alone, process};
+
+    /// Comes into the job as the process that stands so in its table.
+    fn join_as(process: u64, socket: &Socket) -> NodeId {
+        let join = Frame::Join { process, network: namespace::network(), fences: 0, retries: 0 };
+        socket.send(&join, None).unwrap();
+        loop {
+            assert!(poll::is_readable_within(socket, Some(Duration::from_secs(10))), "nobody answers");
+            match socket.receive() {
+                Received::Frame(Frame::Welcome { number, .. }, _) => return NodeId(number as u32),
+                Received::Frame(Frame::Refuse { reason }, _) => panic!("refused: {:?}", Refused::from_word(reason)),
+                _ => {}
+            }
+        }
+    }
+
+    fn key_of(state: &State, node: NodeId) -> u64 {
+        let mut members = state.members.iter();
+        let is_its = |member: &Member| member.node.is_some_and(|(number, _)| number == node);
+        *members.find(|(_, member)| is_its(member)).expect("it is in the job").0
+    }
+
+    #[test]
+    fn who_asks_to_meet_somebody_is_told_if_there_is_no_descriptor_to_keep_its_end() {
+        if !alone::is_alone(
+            "broker::tests::who_asks_to_meet_somebody_is_told_if_there_is_no_descriptor_to_keep_its_end",
+        ) {
+            return;
+        }
+        let broker = Broker::start("test", 2).unwrap();
+        let sockets = [(); 2].map(|()| Socket::new(broker.invite().unwrap()));
+        let [asking, other] = [0, 1].map(|node: usize| join_as(process::own_word(), &sockets[node]));
+        let mut state = broker.shared.lock();
+        let key = key_of(&state, asking);
+        let socket = state.members[&key].socket.clone();
+        while !socket.is_backed_up() {
+            socket.send(&Frame::Rejoined {}, None).unwrap();
+        }
+        let files: Vec<_> = std::iter::from_fn(|| crate::wakeup::new().ok()).collect();
+        state.introduce(key, u64::from(other.0));
+        drop(files);
+        let mut last = None;
+        while let Received::Frame(frame, _) = sockets[0].receive() {
+            last = Some(frame);
+            socket.send_waiting();
+        }
+        assert_eq!(last, Some(Frame::Gone { number: u64::from(other.0), seat: u64::MAX, lost: 1 }));
+    }
 
     #[test]
     fn who_speaks_another_version_is_answered_before_the_connection_ends() {
