@@ -317,6 +317,7 @@ mod tests {
     use super::*;
     use crate::broker::Broker;
     use crate::membership::Door;
+    use crate::poll;
 
     fn join(invitation: OwnedFd) -> Result<Arc<Membership>> {
         let heap = HeapOptions::of(deck_segment::default_bytes());
@@ -443,6 +444,21 @@ mod tests {
         }
         let at_most = 1 + began.elapsed().as_millis() / ASK_EVERY.as_millis();
         assert!((1..=at_most).contains(&asked), "{asked} in {:?}", began.elapsed());
+    }
+
+    #[test]
+    fn a_heap_that_a_thread_could_not_pass_at_once_wakes_the_control_thread_which_tries_again() {
+        let broker = Broker::start("test", 3).unwrap();
+        let nodes = met(&broker);
+        let third = join(broker.invite().unwrap()).unwrap();
+        let [one, other] = [0, 1].map(|node: usize| nodes[node].0.clone());
+        let peer = one.peers.lock().unwrap()[&other.number].clone();
+        while !peer.is_backed_up() {
+            peer.send(&Frame::Pong { count: 0 }).unwrap();
+        }
+        wakeup::hush(&one.wake);
+        one.introduce_heap(&peer, third.heap()).unwrap();
+        assert!(poll::is_readable_within(&one.wake, Some(Duration::ZERO)));
     }
 
     #[test]

@@ -238,6 +238,7 @@ impl Membership {
         if let Some(peer) = peer.filter(|peer| peer.is_connected()) {
             let (entry, generation) = (u64::from(life.object), u64::from(life.generation));
             let _ = peer.send(&Frame::SegmentRelease { entry, generation });
+            self.see_it_sent(&peer);
         }
     }
 
@@ -305,6 +306,7 @@ impl Membership {
                 Ok(segment) => {
                     let segment = membership.shares.keep(life, &object, segment, true);
                     let _ = asker.pass(&Frame::SegmentMade { request, entry, generation }, segment.as_fd());
+                    membership.see_it_sent(&asker);
                     drop(segment);
                     // Whoever wanted it may have died meanwhile, and that was told before there was anything to sweep.
                     membership.shares.sweep();
