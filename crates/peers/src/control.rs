@@ -318,6 +318,7 @@ mod tests {
     use crate::broker::Broker;
     use crate::membership::Door;
     use crate::poll;
+    use crate::socket::pair;
 
     fn join(invitation: OwnedFd) -> Result<Arc<Membership>> {
         let heap = HeapOptions::of(deck_segment::default_bytes());
@@ -444,6 +445,31 @@ mod tests {
         }
         let at_most = 1 + began.elapsed().as_millis() / ASK_EVERY.as_millis();
         assert!((1..=at_most).contains(&asked), "{asked} in {:?}", began.elapsed());
+    }
+
+    #[test]
+    fn an_introduction_that_the_other_one_has_no_descriptor_for_is_asked_for_again_after_a_while() {
+        let broker = Broker::start("test", 2).unwrap();
+        let [one, other] = [(); 2].map(|()| join(broker.invite().unwrap()).unwrap());
+        let mut control = Control::new(&one).unwrap();
+        let (ours, theirs) = pair().unwrap();
+        *one.broker.lock().unwrap() = Arc::new(Socket::new(ours));
+        let (introducing, membership) = (Socket::new(theirs), one.clone());
+        let (number, seat) = (other.number, u64::from(other.seat.0));
+        let meeting =
+            std::thread::spawn(move || membership.meet(number, Deadline::after(Duration::from_millis(50))).map(drop));
+        let mut asked = 0;
+        while !meeting.is_finished() {
+            if let Received::Frame(Frame::Connect { .. }, _) = introducing.receive() {
+                asked += 1;
+                let (end, _closed) = pair().unwrap();
+                introducing.send(&Frame::Introduce { peer: u64::from(number.0), seat }, Some(end.as_fd())).unwrap();
+            }
+            control.serve_broker(&one);
+            control.serve_peer(&one, PEERS + u64::from(number.0));
+        }
+        assert_eq!(meeting.join().unwrap().unwrap_err().kind(), ErrorKind::Timeout);
+        assert!(asked <= 4, "asked {asked} times");
     }
 
     #[test]
