@@ -22,10 +22,12 @@ use crate::socket::{Received, Socket, pair};
 use crate::table::Table;
 use crate::watched::{Process, Watched};
 use crate::wire::{Frame, Refused};
-use crate::{namespace, rendezvous};
+use crate::{namespace, process, rendezvous};
 
 mod absent;
 mod departures;
+#[cfg(test)]
+mod tests;
 
 use absent::Absent;
 use departures::Departure;
@@ -260,7 +262,7 @@ impl Shared {
                     WAKE => crate::wakeup::hush(&self.wake),
                     LISTENER => state.accept(),
                     key if key & PROCESS != 0 => {
-                        state.process_ended(key & !PROCESS);
+                        state.process_may_have_ended(key & !PROCESS);
                         state.absent_ended(key & !PROCESS);
                     }
                     key => state.serve_member(key),
@@ -377,6 +379,11 @@ impl State {
 
     fn join(&mut self, key: u64, process: u64, network: u64, needs_fences: bool) {
         let broker = self.node;
+        // Whoever came before through the same invitation may have ended unnoticed, or be told of after this.
+        let came_before = self.members.get(&key).filter(|member| member.node.is_some() && member.word != process);
+        if came_before.is_some_and(|member| process::word_has_ended(member.word)) {
+            self.process_ended(key);
+        }
         let refusal = match self.members.get(&key) {
             Some(member) if member.node.is_some() => Some(Refused::Taken),
             Some(_) if network != self.network => Some(Refused::Network),
@@ -486,6 +493,14 @@ impl State {
         }
     }
 
+    /// The poll has told of a process that came through this connection. Meanwhile another one may have come.
+    fn process_may_have_ended(&mut self, key: u64) {
+        let process = self.members.get(&key).and_then(|member| member.process.as_ref());
+        if process.is_some_and(Watched::has_ended) {
+            self.process_ended(key);
+        }
+    }
+
     fn process_ended(&mut self, key: u64) {
         let Some(member) = self.members.get_mut(&key) else { return };
         member.process = None;
@@ -534,69 +549,5 @@ fn turn_away(fd: OwnedFd, reason: Refused) {
 fn pass_listener(listener: Option<&ParentOnly>, socket: &Socket) {
     if let Some(listener) = listener {
         let _ = socket.send(&Frame::Listener {}, Some(listener.as_fd()));
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::{alone, process};
-
-    /// Comes into the job as the process that stands so in its table.
-    fn join_as(process: u64, socket: &Socket) -> NodeId {
-        let join = Frame::Join { process, network: namespace::network(), fences: 0, retries: 0 };
-        socket.send(&join, None).unwrap();
-        loop {
-            assert!(poll::is_readable_within(socket, Some(Duration::from_secs(10))), "nobody answers");
-            match socket.receive() {
-                Received::Frame(Frame::Welcome { number, .. }, _) => return NodeId(number as u32),
-                Received::Frame(Frame::Refuse { reason }, _) => panic!("refused: {:?}", Refused::from_word(reason)),
-                _ => {}
-            }
-        }
-    }
-
-    fn key_of(state: &State, node: NodeId) -> u64 {
-        let mut members = state.members.iter();
-        let is_its = |member: &Member| member.node.is_some_and(|(number, _)| number == node);
-        *members.find(|(_, member)| is_its(member)).expect("it is in the job").0
-    }
-
-    #[test]
-    fn who_asks_to_meet_somebody_is_told_if_there_is_no_descriptor_to_keep_its_end() {
-        if !alone::is_alone(
-            "broker::tests::who_asks_to_meet_somebody_is_told_if_there_is_no_descriptor_to_keep_its_end",
-        ) {
-            return;
-        }
-        let broker = Broker::start("test", 2).unwrap();
-        let sockets = [(); 2].map(|()| Socket::new(broker.invite().unwrap()));
-        let [asking, other] = [0, 1].map(|node: usize| join_as(process::own_word(), &sockets[node]));
-        let mut state = broker.shared.lock();
-        let key = key_of(&state, asking);
-        let socket = state.members[&key].socket.clone();
-        while !socket.is_backed_up() {
-            socket.send(&Frame::Rejoined {}, None).unwrap();
-        }
-        let files: Vec<_> = std::iter::from_fn(|| crate::wakeup::new().ok()).collect();
-        state.introduce(key, u64::from(other.0));
-        drop(files);
-        let mut last = None;
-        while let Received::Frame(frame, _) = sockets[0].receive() {
-            last = Some(frame);
-            socket.send_waiting();
-        }
-        assert_eq!(last, Some(Frame::Gone { number: u64::from(other.0), seat: u64::MAX, lost: 1 }));
-    }
-
-    #[test]
-    fn who_speaks_another_version_is_answered_before_the_connection_ends() {
-        let broker = Broker::start("test", 1).unwrap();
-        let socket = broker.invite().unwrap();
-        rustix::net::send(&socket, b"a frame of another version", rustix::net::SendFlags::empty()).unwrap();
-        assert!(poll::is_readable_within(&socket, None));
-        let received = Socket::new(socket).receive();
-        let expected = Frame::Refuse { reason: Refused::Nonsense as u64 };
-        assert!(matches!(received, Received::Frame(frame, None) if frame == expected), "{received:?}");
     }
 }
