@@ -100,3 +100,16 @@ fn who_speaks_another_version_is_answered_before_the_connection_ends() {
     let expected = Frame::Refuse { reason: Refused::Nonsense as u64 };
     assert!(matches!(received, Received::Frame(frame, None) if frame == expected), "{received:?}");
 }
+
+#[test]
+fn a_departure_is_told_although_whoever_marked_it_was_stopped_before_it_could() {
+    let broker = Broker::start("test", 1).unwrap();
+    let socket = Socket::new(broker.invite().unwrap());
+    let node = join_as(process::own_word(), &socket);
+    let table = broker.shared.lock().table.clone();
+    assert!(table.mark_gone(node, table.seat_of(node).unwrap(), true));
+    let before = (table.departures(), table.changes());
+    drop(socket);
+    assert_eq!(broker.gone_of(&[node], Duration::from_secs(10)), [(node, true)]);
+    assert!(table.departures() != before.0 && table.changes() != before.1);
+}
