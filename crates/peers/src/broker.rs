@@ -38,8 +38,8 @@ const WAKE: u64 = 2;
 const FIRST_MEMBER: u64 = 16;
 /// Added to a member's key for the descriptor of its process.
 const PROCESS: u64 = 1 << 32;
-/// How often frames for a process that does not read are tried again.
-const SEND_EVERY: Duration = Duration::from_millis(20);
+/// How often frames for a process that does not read are tried again, and connections that could not be accepted.
+const TRY_EVERY: Duration = Duration::from_millis(20);
 /// `broker` field of [`Frame::Welcome`] when the broker is no node.
 pub(crate) const NO_NODE: u64 = u64::MAX;
 
@@ -84,6 +84,8 @@ struct State {
     unmet: Vec<(u64, u64)>,
     next: u64,
     listener: Option<ParentOnly>,
+    /// A connection could not be accepted: the listener is not watched until then.
+    is_deaf_until: Option<Deadline>,
     /// Held so that a process without descriptors can still refuse, and introduce.
     spare: [Option<OwnedFd>; 2],
     node: u64,
@@ -136,6 +138,7 @@ impl Broker {
             unmet: Vec::new(),
             next: FIRST_MEMBER,
             listener: None,
+            is_deaf_until: None,
             spare: spare(),
             node: NO_NODE,
             network: namespace::network(),
@@ -250,12 +253,17 @@ impl Shared {
         let mut is_backed_up = false;
         loop {
             // Frames for somebody who did not read wait to be sent, and who went without a word may come again.
-            let send = is_backed_up.then_some(SEND_EVERY);
-            let timeout = send.into_iter().chain(self.lock().next_look()).min();
+            let send = is_backed_up.then_some(TRY_EVERY);
+            let timeout = {
+                let state = self.lock();
+                let listen = state.is_deaf_until.and_then(Deadline::remaining);
+                send.into_iter().chain(listen).chain(state.next_look()).min()
+            };
             if self.poll.wait(&mut keys, timeout).is_err() {
                 return;
             }
             let mut state = self.lock();
+            state.listen_again();
             for key in &keys {
                 match *key {
                     STOP => return,
@@ -303,15 +311,19 @@ impl State {
             Err(Errno::MFILE | Errno::NFILE) => {
                 self.spare = [const { None }; 2];
                 let accepted = rustix::net::accept_with(listener, flags);
-                if let Ok(fd) = accepted {
-                    self.have_no_descriptor_for(fd);
+                match accepted {
+                    Ok(fd) => self.have_no_descriptor_for(fd),
+                    Err(errno) => self.stop_listening(errno),
                 }
                 self.spare = spare();
                 return;
             }
             accepted => accepted,
         };
-        let Ok(fd) = accepted else { return };
+        let fd = match accepted {
+            Ok(fd) => fd,
+            Err(errno) => return self.stop_listening(errno),
+        };
         let is_ours = rustix::net::sockopt::socket_peercred(&fd)
             .is_ok_and(|peer| peer.uid.as_raw() == rustix::process::geteuid().as_raw());
         if !is_ours {
@@ -319,6 +331,23 @@ impl State {
         }
         if let Err((fd, _)) = self.add(fd, None) {
             self.have_no_descriptor_for(fd);
+        }
+    }
+
+    /// Nobody can be accepted now, for want of memory or of descriptors in the whole system. The listener stays
+    /// readable, and this thread would run in circles.
+    fn stop_listening(&mut self, errno: Errno) {
+        let Some(listener) = self.listener.as_ref().filter(|_| errno != Errno::AGAIN) else { return };
+        self.poll.forget(listener);
+        self.is_deaf_until = Some(Deadline::after(TRY_EVERY));
+    }
+
+    fn listen_again(&mut self) {
+        if self.is_deaf_until.take_if(|until| until.has_passed()).is_some()
+            && let Some(listener) = &self.listener
+            && self.poll.watch(listener, LISTENER).is_err()
+        {
+            self.is_deaf_until = Some(Deadline::after(TRY_EVERY));
         }
     }
 

@@ -113,3 +113,29 @@ fn a_departure_is_told_although_whoever_marked_it_was_stopped_before_it_could() 
     assert_eq!(broker.gone_of(&[node], Duration::from_secs(10)), [(node, true)]);
     assert!(table.departures() != before.0 && table.changes() != before.1);
 }
+
+#[test]
+fn a_listener_that_nobody_can_be_accepted_from_is_left_alone_for_a_while() {
+    let broker = Broker::start("test", 1).unwrap();
+    // It cannot be accepted from before somebody listens, and tells of something all the time.
+    let flags = rustix::net::SocketFlags::CLOEXEC | rustix::net::SocketFlags::NONBLOCK;
+    let (family, kind) = (rustix::net::AddressFamily::UNIX, rustix::net::SocketType::SEQPACKET);
+    let listener = rustix::net::socket_with(family, kind, flags, None).unwrap();
+    let name = format!("deck-deaf-{}", std::process::id());
+    let address = rustix::net::SocketAddrUnix::new_abstract_name(name.as_bytes()).unwrap();
+    rustix::net::bind(&listener, &address).unwrap();
+    let ours = listener.try_clone().unwrap();
+    broker.listen(NodeId(0), listener, false).unwrap();
+    let mut state = broker.shared.lock();
+    state.accept();
+    let mut keys = Vec::new();
+    state.poll.wait(&mut keys, Some(Duration::ZERO)).unwrap();
+    assert_eq!(keys, []);
+    drop(state);
+    // As this thread has done the broker's work, which may be asleep.
+    crate::wakeup::ring(&broker.shared.wake);
+    rustix::net::listen(&ours, 1).unwrap();
+    let socket = rustix::net::socket_with(family, kind, flags, None).unwrap();
+    rustix::net::connect(&socket, &address).unwrap();
+    join_as(process::own_word(), &Socket::new(socket));
+}
