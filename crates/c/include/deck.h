@@ -555,7 +555,8 @@ typedef struct deck_segment deck_segment_t;
 int deck_segment_create(deck_segment_t **s, const char *name, size_t bytes, int home_node);
 
 /* Opens the segment `name`, waiting up to timeout_ms until somebody has created it. The caller closes it.
-   DECK_E_TIMEOUT  nobody created it in that time, or those who have it are frozen */
+   DECK_E_TIMEOUT  nobody created it in that time, or those who have it are frozen
+   DECK_E_NOMEM    this process has no descriptor left for it */
 int deck_segment_open(deck_segment_t **s, const char *name, int timeout_ms);
 
 /* Its first byte, aligned to a page; NULL for a bad handle. Valid until the segment is closed. */

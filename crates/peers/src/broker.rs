@@ -22,10 +22,12 @@ use crate::socket::{Received, Socket, pair};
 use crate::table::Table;
 use crate::watched::{Process, Watched};
 use crate::wire::{Frame, Refused};
-use crate::{namespace, rendezvous};
+use crate::{namespace, process, rendezvous};
 
 mod absent;
 mod departures;
+#[cfg(test)]
+mod tests;
 
 use absent::Absent;
 use departures::Departure;
@@ -36,8 +38,8 @@ const WAKE: u64 = 2;
 const FIRST_MEMBER: u64 = 16;
 /// Added to a member's key for the descriptor of its process.
 const PROCESS: u64 = 1 << 32;
-/// How often frames for a process that does not read are tried again.
-const SEND_EVERY: Duration = Duration::from_millis(20);
+/// How often frames for a process that does not read are tried again, and connections that could not be accepted.
+const TRY_EVERY: Duration = Duration::from_millis(20);
 /// `broker` field of [`Frame::Welcome`] when the broker is no node.
 pub(crate) const NO_NODE: u64 = u64::MAX;
 
@@ -82,6 +84,8 @@ struct State {
     unmet: Vec<(u64, u64)>,
     next: u64,
     listener: Option<ParentOnly>,
+    /// A connection could not be accepted: the listener is not watched until then.
+    is_deaf_until: Option<Deadline>,
     /// Held so that a process without descriptors can still refuse, and introduce.
     spare: [Option<OwnedFd>; 2],
     node: u64,
@@ -134,6 +138,7 @@ impl Broker {
             unmet: Vec::new(),
             next: FIRST_MEMBER,
             listener: None,
+            is_deaf_until: None,
             spare: spare(),
             node: NO_NODE,
             network: namespace::network(),
@@ -248,19 +253,24 @@ impl Shared {
         let mut is_backed_up = false;
         loop {
             // Frames for somebody who did not read wait to be sent, and who went without a word may come again.
-            let send = is_backed_up.then_some(SEND_EVERY);
-            let timeout = send.into_iter().chain(self.lock().next_look()).min();
+            let send = is_backed_up.then_some(TRY_EVERY);
+            let timeout = {
+                let state = self.lock();
+                let listen = state.is_deaf_until.and_then(Deadline::remaining);
+                send.into_iter().chain(listen).chain(state.next_look()).min()
+            };
             if self.poll.wait(&mut keys, timeout).is_err() {
                 return;
             }
             let mut state = self.lock();
+            state.listen_again();
             for key in &keys {
                 match *key {
                     STOP => return,
                     WAKE => crate::wakeup::hush(&self.wake),
                     LISTENER => state.accept(),
                     key if key & PROCESS != 0 => {
-                        state.process_ended(key & !PROCESS);
+                        state.process_may_have_ended(key & !PROCESS);
                         state.absent_ended(key & !PROCESS);
                     }
                     key => state.serve_member(key),
@@ -301,15 +311,19 @@ impl State {
             Err(Errno::MFILE | Errno::NFILE) => {
                 self.spare = [const { None }; 2];
                 let accepted = rustix::net::accept_with(listener, flags);
-                if let Ok(fd) = accepted {
-                    self.have_no_descriptor_for(fd);
+                match accepted {
+                    Ok(fd) => self.have_no_descriptor_for(fd),
+                    Err(errno) => self.stop_listening(errno),
                 }
                 self.spare = spare();
                 return;
             }
             accepted => accepted,
         };
-        let Ok(fd) = accepted else { return };
+        let fd = match accepted {
+            Ok(fd) => fd,
+            Err(errno) => return self.stop_listening(errno),
+        };
         let is_ours = rustix::net::sockopt::socket_peercred(&fd)
             .is_ok_and(|peer| peer.uid.as_raw() == rustix::process::geteuid().as_raw());
         if !is_ours {
@@ -317,6 +331,23 @@ impl State {
         }
         if let Err((fd, _)) = self.add(fd, None) {
             self.have_no_descriptor_for(fd);
+        }
+    }
+
+    /// Nobody can be accepted now, for want of memory or of descriptors in the whole system. The listener stays
+    /// readable, and this thread would run in circles.
+    fn stop_listening(&mut self, errno: Errno) {
+        let Some(listener) = self.listener.as_ref().filter(|_| errno != Errno::AGAIN) else { return };
+        self.poll.forget(listener);
+        self.is_deaf_until = Some(Deadline::after(TRY_EVERY));
+    }
+
+    fn listen_again(&mut self) {
+        if self.is_deaf_until.take_if(|until| until.has_passed()).is_some()
+            && let Some(listener) = &self.listener
+            && self.poll.watch(listener, LISTENER).is_err()
+        {
+            self.is_deaf_until = Some(Deadline::after(TRY_EVERY));
         }
     }
 
@@ -377,6 +408,11 @@ impl State {
 
     fn join(&mut self, key: u64, process: u64, network: u64, needs_fences: bool) {
         let broker = self.node;
+        // Whoever came before through the same invitation may have ended unnoticed, or be told of after this.
+        let came_before = self.members.get(&key).filter(|member| member.node.is_some() && member.word != process);
+        if came_before.is_some_and(|member| process::word_has_ended(member.word)) {
+            self.process_ended(key);
+        }
         let refusal = match self.members.get(&key) {
             Some(member) if member.node.is_some() => Some(Refused::Taken),
             Some(_) if network != self.network => Some(Refused::Network),
@@ -466,18 +502,31 @@ impl State {
             });
             Some((found, ends.ok()?))
         });
+        let nobody = Frame::Gone { number: to, seat: u64::MAX, lost: 1 };
         let Some(((other, seat), (ours, theirs))) = ends else {
-            let _ = member.socket.send(&Frame::Gone { number: to, seat: u64::MAX, lost: 1 }, None);
+            let _ = member.socket.send(&nobody, None);
             return;
         };
         let introduce = |peer: u64, seat: Seat| Frame::Introduce { peer, seat: u64::from(seat.0) };
         // Whoever asked gets its end first; the other end arrives with the other's next look at its socket.
-        let _ = member.socket.send(&introduce(to, seat), Some(ours.as_fd()));
+        let sent = member.socket.send(&introduce(to, seat), Some(ours.as_fd()));
         point("broker/introducing");
-        let _ = other.socket.send(&introduce(u64::from(from.0), from_seat), Some(theirs.as_fd()));
+        let sent =
+            sent.and_then(|()| other.socket.send(&introduce(u64::from(from.0), from_seat), Some(theirs.as_fd())));
+        if sent.is_err() {
+            let _ = member.socket.send(&nobody, None);
+        }
         drop((ours, theirs));
         if self.spare.iter().any(Option::is_none) {
             self.spare = spare();
+        }
+    }
+
+    /// The poll has told of a process that came through this connection. Meanwhile another one may have come.
+    fn process_may_have_ended(&mut self, key: u64) {
+        let process = self.members.get(&key).and_then(|member| member.process.as_ref());
+        if process.is_some_and(Watched::has_ended) {
+            self.process_ended(key);
         }
     }
 
@@ -529,22 +578,5 @@ fn turn_away(fd: OwnedFd, reason: Refused) {
 fn pass_listener(listener: Option<&ParentOnly>, socket: &Socket) {
     if let Some(listener) = listener {
         let _ = socket.send(&Frame::Listener {}, Some(listener.as_fd()));
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::socket::Received;
-
-    #[test]
-    fn who_speaks_another_version_is_answered_before_the_connection_ends() {
-        let broker = Broker::start("test", 1).unwrap();
-        let socket = broker.invite().unwrap();
-        rustix::net::send(&socket, b"a frame of another version", rustix::net::SendFlags::empty()).unwrap();
-        assert!(poll::is_readable_within(&socket, None));
-        let received = Socket::new(socket).receive();
-        let expected = Frame::Refuse { reason: Refused::Nonsense as u64 };
-        assert!(matches!(received, Received::Frame(frame, None) if frame == expected), "{received:?}");
     }
 }

@@ -315,8 +315,12 @@ mod tests {
     use deck_sync::ErrorKind;
 
     use super::*;
+    use crate::alone;
     use crate::broker::Broker;
     use crate::membership::Door;
+    use crate::poll;
+    use crate::socket::pair;
+    use crate::wire::Refused;
 
     fn join(invitation: OwnedFd) -> Result<Arc<Membership>> {
         let heap = HeapOptions::of(deck_segment::default_bytes());
@@ -443,6 +447,132 @@ mod tests {
         }
         let at_most = 1 + began.elapsed().as_millis() / ASK_EVERY.as_millis();
         assert!((1..=at_most).contains(&asked), "{asked} in {:?}", began.elapsed());
+    }
+
+    #[test]
+    fn an_introduction_that_the_other_one_has_no_descriptor_for_is_asked_for_again_after_a_while() {
+        let broker = Broker::start("test", 2).unwrap();
+        let [one, other] = [(); 2].map(|()| join(broker.invite().unwrap()).unwrap());
+        let mut control = Control::new(&one).unwrap();
+        let (ours, theirs) = pair().unwrap();
+        *one.broker.lock().unwrap() = Arc::new(Socket::new(ours));
+        let (introducing, membership) = (Socket::new(theirs), one.clone());
+        let (number, seat) = (other.number, u64::from(other.seat.0));
+        let meeting =
+            std::thread::spawn(move || membership.meet(number, Deadline::after(Duration::from_millis(50))).map(drop));
+        let mut asked = 0;
+        while !meeting.is_finished() {
+            if let Received::Frame(Frame::Connect { .. }, _) = introducing.receive() {
+                asked += 1;
+                let (end, _closed) = pair().unwrap();
+                introducing.send(&Frame::Introduce { peer: u64::from(number.0), seat }, Some(end.as_fd())).unwrap();
+            }
+            control.serve_broker(&one);
+            control.serve_peer(&one, PEERS + u64::from(number.0));
+        }
+        assert_eq!(meeting.join().unwrap().unwrap_err().kind(), ErrorKind::Timeout);
+        assert!(asked <= 4, "asked {asked} times");
+    }
+
+    #[test]
+    fn a_heap_that_a_thread_could_not_pass_at_once_wakes_the_control_thread_which_tries_again() {
+        let broker = Broker::start("test", 3).unwrap();
+        let nodes = met(&broker);
+        let third = join(broker.invite().unwrap()).unwrap();
+        let [one, other] = [0, 1].map(|node: usize| nodes[node].0.clone());
+        let peer = one.peers.lock().unwrap()[&other.number].clone();
+        while !peer.is_backed_up() {
+            peer.send(&Frame::Pong { count: 0 }).unwrap();
+        }
+        wakeup::hush(&one.wake);
+        one.introduce_heap(&peer, third.heap()).unwrap();
+        assert!(poll::is_readable_within(&one.wake, Some(Duration::ZERO)));
+    }
+
+    #[test]
+    fn a_segment_that_comes_without_its_descriptor_is_a_lack_here_and_what_its_home_made_goes() {
+        let broker = Broker::start("test", 2).unwrap();
+        let mut nodes = met(&broker);
+        let [one, home] = [0, 1].map(|node: usize| nodes[node].0.clone());
+        let object = one.objects.enter(crate::ObjectKind::Segment, "s", one.seat).unwrap();
+        let _open = one.open_object(object.clone());
+        let life = crate::SegmentLife { object: object.index(), generation: 1 };
+        let peer = home.peers.lock().unwrap()[&one.number].clone();
+        let soon = Deadline::after(Duration::from_secs(10));
+        for is_made in [true, false] {
+            let (membership, object, home_number) = (one.clone(), object.clone(), home.number);
+            let asking = std::thread::spawn(move || match is_made {
+                true => membership.make_segment(home_number, life, &object, 4096, soon).map(drop),
+                false => membership.fetch_segment(home_number, life, soon).map(drop),
+            });
+            let (entry, generation) = (u64::from(life.object), u64::from(life.generation));
+            let mut is_released = false;
+            while !asking.is_finished() || is_released != is_made {
+                assert!(!soon.has_passed(), "it is not released");
+                // As if the descriptor had been left behind on the way.
+                match peer.socket().unwrap().receive() {
+                    Received::Frame(frame, _) if frame == (Frame::SegmentRelease { entry, generation }) => {
+                        is_released = true;
+                    }
+                    Received::Frame(Frame::SegmentMake { request, .. }, _) => {
+                        peer.send(&Frame::SegmentMade { request, entry, generation }).unwrap();
+                    }
+                    Received::Frame(Frame::SegmentOpen { request, .. }, _) => {
+                        peer.send(&Frame::SegmentGrant { request }).unwrap();
+                    }
+                    _ => {}
+                }
+                nodes[0].1.serve_peer(&one, PEERS + u64::from(home.number.0));
+            }
+            let error = asking.join().unwrap().unwrap_err();
+            assert_eq!((error.kind(), error.peer()), (ErrorKind::NoMemory, None), "{error}");
+        }
+    }
+
+    #[test]
+    fn who_asks_for_a_segment_is_told_if_there_is_no_descriptor_to_keep_it_while_it_waits() {
+        if !alone::is_alone(
+            "control::tests::who_asks_for_a_segment_is_told_if_there_is_no_descriptor_to_keep_it_while_it_waits",
+        ) {
+            return;
+        }
+        let broker = Broker::start("test", 2).unwrap();
+        let [(one, _), (home, _)] = met(&broker);
+        let object = one.objects.enter(crate::ObjectKind::Segment, "s", one.seat).unwrap();
+        let _open = one.open_object(object.clone());
+        let [peer, asking] =
+            [(&home, &one), (&one, &home)].map(|(at, other)| at.peers.lock().unwrap()[&other.number].clone());
+        let (entry, generation, bytes) = (u64::from(object.index()), 1, 4096);
+        let life = crate::SegmentLife { object: object.index(), generation: 1 };
+        let _segment = home.make_segment(home.number, life, &object, bytes, Deadline::NEVER).unwrap();
+        let made_for_it = Frame::SegmentMake { request: 0, entry, generation: 2, bytes };
+        let passed_on = Frame::SegmentOpen { request: 0, entry, generation };
+        for (asked, expected) in [(made_for_it, Refused::Descriptors), (passed_on, Refused::Contended)] {
+            while !peer.is_backed_up() {
+                peer.send(&Frame::Pong { count: 0 }).unwrap();
+            }
+            let mut files: Vec<_> = std::iter::from_fn(|| wakeup::new().ok()).collect();
+            let is_to_make = expected == Refused::Descriptors;
+            if is_to_make {
+                // For the segment itself.
+                files.pop();
+            }
+            wakeup::hush(&home.wake);
+            home.serve_segments(&peer, asked, None);
+            // Whoever makes it tells that the answer waits.
+            assert!(!is_to_make || poll::is_readable_within(&home.wake, Some(Duration::from_secs(10))));
+            let began = Instant::now();
+            loop {
+                assert!(began.elapsed() < Duration::from_secs(10), "nothing is said of {asked:?}");
+                match asking.socket().unwrap().receive() {
+                    Received::Frame(Frame::SegmentRefuse { reason, .. }, _) => {
+                        break assert_eq!(reason, expected as u64);
+                    }
+                    Received::Nothing => _ = peer.socket().unwrap().send_waiting(),
+                    _ => {}
+                }
+            }
+        }
     }
 
     #[test]

@@ -7,6 +7,8 @@
 //! Nothing here knows what is in a ring: what mail boxes make of requests and deaths is told to a [`Handler`].
 #![cfg(not(loom))]
 
+#[cfg(test)]
+mod alone;
 mod broker;
 mod control;
 mod crowd;

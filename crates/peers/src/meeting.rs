@@ -52,24 +52,24 @@ impl Membership {
             match waited {
                 Ok(()) if peer.is_connected() => return Ok(peer),
                 Ok(()) if self.has_left() => return Err(self.gone(node)),
-                // For want of descriptors, here or there: in a moment there may be some.
-                Ok(()) if !peer.is_asked_for() && peer.gone().is_none() => {
+                // For want of descriptors, here or there: in a moment there may be some. Or the broker died between
+                // telling the one and the other.
+                Ok(()) if self.is_to_ask_again_for(&peer) => {
                     if deadline.has_passed() {
                         return Err(self.interrupted(Interrupted::Deadline, "meeting it", &peer));
                     }
                     poll::pause(deadline.remaining().map_or(ASK_AGAIN_AFTER, |left| left.min(ASK_AGAIN_AFTER)));
                 }
-                // The broker died between telling the one and the other: the introduction is asked for again.
-                Ok(()) if !self.knows(&peer) && self.table.is_live(node) => {}
                 Ok(()) => return Err(self.gone(node)),
                 Err(interrupted) => return Err(self.interrupted(interrupted, "meeting it", &peer)),
             }
         }
     }
 
-    /// False once an introduction to `peer` that only this node has heard of was taken back.
-    fn knows(&self, peer: &Arc<Peer>) -> bool {
-        lock(&self.peers).get(&peer.number()).is_some_and(|known| Arc::ptr_eq(known, peer))
+    /// True if there was no introduction, or one that only this node has heard of and that was taken back.
+    fn is_to_ask_again_for(&self, peer: &Arc<Peer>) -> bool {
+        let is_known = || lock(&self.peers).get(&peer.number()).is_some_and(|known| Arc::ptr_eq(known, peer));
+        self.table.is_live(peer.number()) && (peer.gone().is_none() || !is_known())
     }
 
     /// The error of calls that need a node that is gone: leaving is no loss.

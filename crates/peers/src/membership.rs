@@ -243,7 +243,18 @@ impl Membership {
         if peer.number() == self.number || [self.number, peer.number()].contains(&heap.owner()) {
             return Ok(());
         }
-        peer.introduce(heap, !self.table.is_live(heap.owner()))
+        if peer.introduce(heap, !self.table.is_live(heap.owner()))? {
+            self.poke();
+        }
+        Ok(())
+    }
+
+    /// To be said after a frame to `peer` by threads that will not wait for what comes of it: if it could not be sent,
+    /// the control thread has to be awake to try again.
+    pub(crate) fn see_it_sent(&self, peer: &Peer) {
+        if peer.is_backed_up() {
+            self.poke();
+        }
     }
 
     /// Wakes the control thread for its small duties.
@@ -331,6 +342,7 @@ impl Membership {
         let peer = lock(&self.peers).get(&poster).cloned();
         let Some(peer) = peer else { return false };
         let _ = peer.send(&Frame::RingClose { ring });
+        self.see_it_sent(&peer);
         peer.gone().is_none()
     }
 

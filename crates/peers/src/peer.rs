@@ -183,17 +183,23 @@ impl Peer {
 
     /// Makes sure that this peer can find the buffers of `heap`, which will be named in a message to it. One way: the
     /// frame is on its way before the message is. The heap of a node that is gone is introduced once more, as the peer
-    /// forgets it when the node is reclaimed, unless it was told that its buffers are still posted on.
-    pub(crate) fn introduce(&self, heap: &Arc<HeapMemory>, is_gone: bool) -> Result<()> {
+    /// forgets it when the node is reclaimed, unless it was told that its buffers are still posted on. True if the
+    /// frame waits to be sent.
+    pub(crate) fn introduce(&self, heap: &Arc<HeapMemory>, is_gone: bool) -> Result<bool> {
         let mut introduced = lock(&self.introduced);
         if introduced.get(&heap.owner()).is_some_and(|was_gone| *was_gone || !is_gone) {
-            return Ok(());
+            return Ok(false);
         }
-        let Some(socket) = self.socket() else { return Ok(()) };
+        let Some(socket) = self.socket() else { return Ok(false) };
         let frame = Frame::Heap { number: u64::from(heap.owner().0), seat: u64::from(heap.seat().0) };
         socket.send(&frame, Some(heap.segment().as_fd())).map_err(|error| error.with_peer(self.number))?;
         introduced.insert(heap.owner(), is_gone);
-        Ok(())
+        Ok(socket.is_backed_up())
+    }
+
+    /// True if frames wait to be sent to it.
+    pub(crate) fn is_backed_up(&self) -> bool {
+        self.socket().is_some_and(Socket::is_backed_up)
     }
 
     /// A wait depends on this peer while the guard lives: its control thread is asked for signs of life.

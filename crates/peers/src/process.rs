@@ -37,13 +37,26 @@ pub fn open_here(word: u64) -> Option<OwnedFd> {
 
 /// True if the process that stands so in the job's table is there, as far as can be told without a handle.
 pub fn is_there(word: u64) -> bool {
-    let pid = pid_here(word).and_then(|pid| i32::try_from(pid).ok()).and_then(Pid::from_raw);
-    pid.is_some_and(|pid| rustix::process::test_kill_process(pid) != Err(Errno::SRCH))
+    pid_here(word).and_then(signal_zero).is_some_and(|sent| sent != Err(Errno::SRCH))
 }
 
-/// True if it is certain that the process with this number has ended.
+/// True if it is certain that the process with this number has ended; without a handle one that nobody has waited for
+/// yet seems to run.
 pub fn pid_has_ended(pid: u32) -> bool {
-    open(pid).map_or_else(|errno| errno == Errno::SRCH, |process| has_ended(&process))
+    match open(pid) {
+        Ok(process) => has_ended(&process),
+        Err(Errno::SRCH) => true,
+        Err(_) => signal_zero(pid) == Some(Err(Errno::SRCH)),
+    }
+}
+
+/// As [`pid_has_ended`], of the process that stands so in the job's table.
+pub fn word_has_ended(word: u64) -> bool {
+    pid_here(word).is_some_and(pid_has_ended)
+}
+
+fn signal_zero(pid: u32) -> Option<Result<(), Errno>> {
+    i32::try_from(pid).ok().and_then(Pid::from_raw).map(rustix::process::test_kill_process)
 }
 
 /// True if the process has ended, also if its parent has not waited for it yet.

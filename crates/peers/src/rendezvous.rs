@@ -33,11 +33,19 @@ pub fn listen(job: &str) -> Result<Option<OwnedFd>> {
     Ok(Some(socket))
 }
 
+#[cfg(test)]
+thread_local! {
+    /// How often this thread has tried to connect.
+    pub static TRIES: std::cell::Cell<u32> = const { std::cell::Cell::new(0) };
+}
+
 /// Connects to whoever listens for `job`; `None` if nobody does just now.
 ///
 /// # Errors
 /// [`ErrorKind::Access`] if it is another user.
 pub fn connect(job: &str) -> Result<Option<OwnedFd>> {
+    #[cfg(test)]
+    TRIES.set(TRIES.get() + 1);
     let socket = socket()?;
     match rustix::net::connect(&socket, &address(job)?) {
         Ok(()) => {}

@@ -50,6 +50,9 @@ pub enum Answered {
     Coming,
 }
 
+/// The segment's descriptor, which is missing if this process had none for it; or why there is none.
+type Answer = std::result::Result<Option<OwnedFd>, Refused>;
+
 /// What this node can pass on.
 struct Kept {
     segment: Weak<Segment>,
@@ -60,7 +63,7 @@ struct Kept {
 
 struct Asked {
     peer: NodeId,
-    answer: OnceLock<std::result::Result<OwnedFd, Refused>>,
+    answer: OnceLock<Answer>,
     answered: Event,
 }
 
@@ -144,7 +147,8 @@ impl Membership {
     /// Has `home` make a segment of `bytes` zeroed bytes, and maps it. Blocks until the deadline.
     ///
     /// # Errors
-    /// [`ErrorKind::NoMemory`], [`ErrorKind::PeerLost`] naming the home, [`ErrorKind::Timeout`], [`ErrorKind::Cancelled`].
+    /// [`ErrorKind::NoMemory`] here or, naming it, at the home; [`ErrorKind::PeerLost`] naming the home,
+    /// [`ErrorKind::Timeout`], [`ErrorKind::Cancelled`].
     pub fn make_segment(
         self: &Arc<Self>,
         home: NodeId,
@@ -183,7 +187,7 @@ impl Membership {
     ///
     /// # Errors
     /// [`ErrorKind::PeerLost`] or [`ErrorKind::Closed`] if that node is gone, [`ErrorKind::Timeout`] saying if it is frozen,
-    /// [`ErrorKind::Cancelled`], [`ErrorKind::Corrupt`].
+    /// [`ErrorKind::Cancelled`], [`ErrorKind::Corrupt`], [`ErrorKind::NoMemory`] here.
     pub fn fetch_segment(self: &Arc<Self>, holder: NodeId, life: SegmentLife, deadline: Deadline) -> Result<Answered> {
         let peer = self.meet(holder, deadline)?;
         let (entry, generation) = (u64::from(life.object), u64::from(life.generation));
@@ -220,7 +224,12 @@ impl Membership {
         let waited = waited?;
         // From here on a late answer is declined.
         match Arc::into_inner(asked).and_then(|asked| asked.answer.into_inner()) {
-            Some(answer) => Ok(answer),
+            Some(Ok(None)) => {
+                Err(Error::new(ErrorKind::NoMemory, "this process has no descriptor left for the segment")
+                    .with_remedy("raise its limit (ulimit -n), or let it close files"))
+            }
+            Some(Ok(Some(fd))) => Ok(Ok(fd)),
+            Some(Err(refused)) => Ok(Err(refused)),
             None => match waited {
                 Ok(()) if self.has_left() => Err(crate::membership::left()),
                 Ok(()) => Err(lost(peer.number(), doing)),
@@ -238,6 +247,7 @@ impl Membership {
         if let Some(peer) = peer.filter(|peer| peer.is_connected()) {
             let (entry, generation) = (u64::from(life.object), u64::from(life.generation));
             let _ = peer.send(&Frame::SegmentRelease { entry, generation });
+            self.see_it_sent(&peer);
         }
     }
 
@@ -249,24 +259,26 @@ impl Membership {
             }
             Frame::SegmentOpen { request, entry, generation } => {
                 let life = life(entry, generation);
-                match life.and_then(|life| self.shares.find(life)) {
-                    Some(segment) => drop(peer.pass(&Frame::SegmentGrant { request }, segment.as_fd())),
-                    None => {
-                        let is_coming = life.is_some_and(|life| self.opened.is_open(life.object));
-                        let reason = if is_coming { Refused::Contended } else { Refused::Closed };
-                        let _ = peer.send(&Frame::SegmentRefuse { request, reason: reason as u64 });
-                    }
+                let found = life.and_then(|life| self.shares.find(life));
+                let is_found = found.is_some();
+                let passed = found.map(|segment| peer.pass(&Frame::SegmentGrant { request }, segment.as_fd()));
+                if !matches!(passed, Some(Ok(()))) {
+                    // It is on its way here, or there is no descriptor for it to wait with: in a moment it may be had.
+                    let is_coming = is_found || life.is_some_and(|life| self.opened.is_open(life.object));
+                    let reason = if is_coming { Refused::Contended } else { Refused::Closed };
+                    let _ = peer.send(&Frame::SegmentRefuse { request, reason: reason as u64 });
                 }
             }
             Frame::SegmentMade { request, entry, generation } => {
-                let is_wanted = self.segment_answered(peer, request, passed.ok_or(Refused::Nonsense));
-                if !is_wanted {
-                    // Whoever asked has given up, and it was made for nobody else.
+                let has_come = passed.is_some();
+                let is_wanted = self.segment_answered(peer, request, Ok(passed));
+                if !is_wanted || !has_come {
+                    // Whoever asked has given up or has no descriptor for it, and it was made for nobody else.
                     let _ = peer.send(&Frame::SegmentRelease { entry, generation });
                 }
             }
             Frame::SegmentGrant { request } => {
-                self.segment_answered(peer, request, passed.ok_or(Refused::Nonsense));
+                self.segment_answered(peer, request, Ok(passed));
             }
             Frame::SegmentRefuse { request, reason } => {
                 self.segment_answered(peer, request, Err(Refused::from_word(reason)));
@@ -280,7 +292,7 @@ impl Membership {
         }
     }
 
-    fn segment_answered(&self, peer: &Peer, request: u64, answer: std::result::Result<OwnedFd, Refused>) -> bool {
+    fn segment_answered(&self, peer: &Peer, request: u64, answer: Answer) -> bool {
         let asked = lock(&self.shares.asked);
         let Some(asked) = asked.get(&request).filter(|asked| asked.peer == peer.number()) else { return false };
         let _ = asked.answer.set(answer);
@@ -304,7 +316,12 @@ impl Membership {
             match make(bytes) {
                 Ok(segment) => {
                     let segment = membership.shares.keep(life, &object, segment, true);
-                    let _ = asker.pass(&Frame::SegmentMade { request, entry, generation }, segment.as_fd());
+                    if asker.pass(&Frame::SegmentMade { request, entry, generation }, segment.as_fd()).is_err() {
+                        // There is no descriptor for it to wait with.
+                        refuse(Refused::Descriptors);
+                        membership.shares.end(life);
+                    }
+                    membership.see_it_sent(&asker);
                     drop(segment);
                     // Whoever wanted it may have died meanwhile, and that was told before there was anything to sweep.
                     membership.shares.sweep();

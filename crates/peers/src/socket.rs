@@ -1,7 +1,9 @@
 //! Sockets between processes of a job: frames and file descriptors, in order, never blocking.
 //!
 //! They are unix sockets that keep the boundaries of frames (SOCK_SEQPACKET), close-on-exec. A frame that finds the
-//! other side's buffer full (a frozen process) waits in an outbox until the control thread can send it.
+//! other side's buffer full (a frozen process) waits in an outbox until the control thread can send it. So does one
+//! that the system has no room for, whoever reads: too many descriptors of this user are on their way, or memory is
+//! short.
 
 use std::collections::VecDeque;
 use std::io::{IoSlice, IoSliceMut};
@@ -68,7 +70,7 @@ impl Socket {
         if outbox.is_empty() {
             match send_now(self.fd.as_fd(), &bytes, passed) {
                 Ok(()) => return Ok(()),
-                Err(Errno::AGAIN) => {}
+                Err(errno) if is_for_now(errno) => {}
                 Err(errno) => {
                     return Err(Error::new(ErrorKind::PeerLost, "sending to it").with_os(errno.raw_os_error()));
                 }
@@ -94,7 +96,7 @@ impl Socket {
         let mut outbox = lock(&self.outbox);
         while let Some((bytes, passed)) = outbox.front() {
             match send_now(self.fd.as_fd(), bytes, passed.as_ref().map(AsFd::as_fd)) {
-                Err(Errno::AGAIN) => return true,
+                Err(errno) if is_for_now(errno) => return true,
                 // A closed end is noticed by whoever reads.
                 _ => outbox.pop_front(),
             };
@@ -102,7 +104,7 @@ impl Socket {
         false
     }
 
-    /// True if frames wait for the other side to read.
+    /// True if frames wait to be sent.
     pub fn is_backed_up(&self) -> bool {
         !lock(&self.outbox).is_empty()
     }
@@ -145,6 +147,12 @@ impl Socket {
     }
 }
 
+/// True if the same may be sent later. Only of a full buffer does the socket tell when, so that all are tried again
+/// from time to time.
+fn is_for_now(errno: Errno) -> bool {
+    matches!(errno, Errno::AGAIN | Errno::TOOMANYREFS | Errno::NOBUFS | Errno::NOMEM)
+}
+
 fn send_now(fd: BorrowedFd<'_>, bytes: &[u8], passed: Option<BorrowedFd<'_>>) -> Result<(), Errno> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
@@ -166,6 +174,7 @@ impl AsFd for Socket {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::alone;
 
     #[test]
     fn frames_and_descriptors_arrive_in_order() {
@@ -220,6 +229,32 @@ mod tests {
     }
 
     #[test]
+    fn a_descriptor_waits_while_too_many_of_this_user_are_on_their_way_and_nobody_is_lost() {
+        if !alone::is_alone(
+            "socket::tests::a_descriptor_waits_while_too_many_of_this_user_are_on_their_way_and_nobody_is_lost",
+        ) {
+            return;
+        }
+        let file = std::fs::File::open("/proc/self/exe").unwrap();
+        let (unread, unreading) = pair().unwrap();
+        // Others of this user may have some on their way, too.
+        let too_many = (0..=alone::DESCRIPTORS_MAX + 1)
+            .find_map(|count| send_now(unread.as_fd(), &Frame::Ping { count }.encode(), Some(file.as_fd())).err());
+        assert_eq!(too_many, Some(Errno::TOOMANYREFS));
+        let (one, other) = pair().unwrap();
+        let (one, other) = (Socket::new(one), Socket::new(other));
+        one.send(&Frame::Ping { count: 1 }, Some(file.as_fd())).unwrap();
+        one.send(&Frame::Bye {}, None).unwrap();
+        assert!(one.is_backed_up() && one.send_waiting());
+        assert!(matches!(other.receive(), Received::Nothing));
+        let reading = Socket::new(unreading);
+        while let Received::Frame(..) = reading.receive() {}
+        assert!(!one.send_waiting());
+        assert!(matches!(other.receive(), Received::Frame(Frame::Ping { count: 1 }, Some(_))));
+        assert!(matches!(other.receive(), Received::Frame(Frame::Bye {}, None)));
+    }
+
+    #[test]
     fn a_wish_that_waits_already_is_not_said_again() {
         let (one, other) = pair().unwrap();
         let (one, other) = (Socket::new(one), Socket::new(other));
@@ -231,11 +266,15 @@ mod tests {
         for ring in [1, 2, 1, 2, 1] {
             one.send(&Frame::RoomWanted { ring }, None).unwrap();
         }
+        let heap = Frame::Heap { number: 1, seat: 1 };
+        let file = std::fs::File::open("/proc/self/exe").unwrap();
+        (0..2).for_each(|_| one.send(&heap, Some(file.as_fd())).unwrap());
         let mut received = Vec::new();
-        while let Received::Frame(frame, None) = other.receive() {
+        while let Received::Frame(frame, _) = other.receive() {
             received.push(frame);
             one.send_waiting();
         }
-        assert_eq!(received[sent..], [1, 2].map(|ring| Frame::RoomWanted { ring }));
+        let expected = [Frame::RoomWanted { ring: 1 }, Frame::RoomWanted { ring: 2 }, heap];
+        assert_eq!(received[sent..], expected);
     }
 }

@@ -297,22 +297,28 @@ impl Table {
     /// Marks a live node as gone; true if this call did it. Anybody who knows may tell.
     pub fn set_gone(&self, node: NodeId, is_lost: bool) -> bool {
         let Some(place) = self.seat_of(node) else { return false };
+        let is_first = self.mark_gone(node, place, is_lost);
+        if is_first {
+            self.note_departure(place);
+        }
+        is_first
+    }
+
+    pub(crate) fn mark_gone(&self, node: NodeId, place: Seat, is_lost: bool) -> bool {
         let word = u64::from(place.0) << 8;
         let gone = word | if is_lost { 3 } else { 2 };
         // AcqRel: pairs with: table/state. A node that leaves has done by now what others are to see of it.
-        let is_first = self
-            .nodes
-            .get(node.0 as usize)
-            .compare_exchange(word | 1, gone, Ordering::AcqRel, Ordering::Acquire)
-            .is_ok();
-        if is_first {
-            // Whoever is killed before this is one more who is gone, and that is counted again. AcqRel: pairs with: table/departures.
-            self.words.get(header::GONE).fetch_add(1, Ordering::AcqRel);
-            self.seat_word(place, seat::RUNNABLE).store(0, Ordering::Relaxed);
-            self.seat_word(place, seat::CALLED).store(0, Ordering::Relaxed);
-            self.note_change();
-        }
-        is_first
+        self.nodes.get(node.0 as usize).compare_exchange(word | 1, gone, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+
+    /// Tells that the node on `place`, which is not reclaimed yet, was marked as gone. To tell it twice is only a
+    /// needless look for those who wait.
+    pub(crate) fn note_departure(&self, place: Seat) {
+        // AcqRel: pairs with: table/departures.
+        self.words.get(header::GONE).fetch_add(1, Ordering::AcqRel);
+        self.seat_word(place, seat::RUNNABLE).store(0, Ordering::Relaxed);
+        self.seat_word(place, seat::CALLED).store(0, Ordering::Relaxed);
+        self.note_change();
     }
 
     /// The node on `seat` leaves and still holds buffers of others: it is reclaimed when its process ends.

@@ -25,6 +25,13 @@ pub struct Watched {
     poll: Arc<Poll>,
 }
 
+impl Watched {
+    /// True if the process has ended, also if that was not told yet.
+    pub fn has_ended(&self) -> bool {
+        process::has_ended(&self.process)
+    }
+}
+
 impl Drop for Watched {
     fn drop(&mut self) {
         self.poll.forget(&self.process);

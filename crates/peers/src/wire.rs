@@ -112,9 +112,10 @@ impl Frame {
         matches!(self, Frame::RingRequest { .. } | Frame::SegmentMake { .. } | Frame::SegmentOpen { .. })
     }
 
-    /// To say it twice is to say it once.
+    /// To say it twice is to say it once. Heaps are asked for again and again while they wait to be passed, and each
+    /// takes a descriptor.
     pub fn is_said_once(&self) -> bool {
-        matches!(self, Frame::RoomWanted { .. } | Frame::HeapWanted { .. })
+        matches!(self, Frame::RoomWanted { .. } | Frame::HeapWanted { .. } | Frame::Hello { .. } | Frame::Heap { .. })
     }
 }
 

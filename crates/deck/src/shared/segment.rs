@@ -166,7 +166,8 @@ impl Segment {
     /// # Errors
     /// [`ErrorKind::Timeout`]: nobody has created it in that time, or those who have it open are frozen;
     /// [`ErrorKind::Cancelled`]; [`ErrorKind::Invalid`] for an impossible name; [`ErrorKind::Corrupt`] naming a node that
-    /// passed something else; [`ErrorKind::NotInitialized`] after leaving and in a forked child.
+    /// passed something else; [`ErrorKind::NoMemory`] if this process has no descriptor left for it;
+    /// [`ErrorKind::NotInitialized`] after leaving and in a forked child.
     #[doc(alias = "deck_segment_open")]
     pub fn open(node: &Node, name: &str, timeout: Duration) -> Result<Segment> {
         check(node)?;

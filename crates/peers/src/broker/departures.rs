@@ -48,7 +48,10 @@ impl State {
         // Its seat may be another node's by now: then everything about it is settled.
         let seat = self.table.seat_of(number).filter(|seat| self.table.node_on(*seat) == Some(number));
         let Some(seat) = seat.filter(|_| !self.departures.contains_key(&number)) else { return self.advance() };
-        self.table.set_gone(number, is_lost);
+        if !self.table.set_gone(number, is_lost) {
+            // Whoever marked it may have been stopped before it told that.
+            self.table.note_departure(seat);
+        }
         self.gone.push((number, self.table.state(number) == Some(NodeState::Lost)));
         let keeper = if self.table.keeps(seat) { self.absent(number, Deadline::NEVER) } else { None };
         self.begin_step(number, Departure { seat, awaited: self.others(), is_second_step: false, keeper });

@@ -18,6 +18,9 @@ use crate::{fork, namespace, poll, process, rendezvous};
 /// Before a node that was turned away by the end of a connection asks again. Too long is a late start, too short keeps a core busy.
 const AGAIN_AFTER: Duration = Duration::from_millis(5);
 
+/// So often it asks at once after a connection that could not be made.
+const AT_ONCE: u32 = 10;
+
 /// How a process comes into its job.
 #[derive(Debug)]
 pub enum Door {
@@ -83,7 +86,7 @@ pub(super) fn enter(door: Door, fences: u64, deadline: Deadline) -> Result<Enter
             join(fd, 0).map(|(socket, welcomed)| Entered { socket, hosted: None, job: None, welcomed })
         }
         Door::Named(job) => {
-            let mut retries = 0;
+            let (mut retries, mut in_vain) = (0, 0);
             loop {
                 if let Some(listener) = rendezvous::listen(&job)? {
                     // This node first: whoever comes next is told where the broker lives.
@@ -111,8 +114,13 @@ pub(super) fn enter(door: Door, fences: u64, deadline: Deadline) -> Result<Enter
                         format!("joining job {job}: its broker does not answer"),
                     ));
                 }
-                // Somebody holds the name and does not listen yet, or any more: a moment of a few instructions.
-                deck_sync::atomic::yield_now();
+                // Somebody holds the name and does not listen yet, or any more: a moment of a few instructions, unless
+                // that one is stopped. Or so many wait to be let in that there is no room for another.
+                in_vain += 1;
+                match in_vain {
+                    ..=AT_ONCE => deck_sync::atomic::yield_now(),
+                    _ => poll::pause(deadline.remaining().map_or(AGAIN_AFTER, |left| left.min(AGAIN_AFTER))),
+                }
             }
         }
     }
@@ -164,5 +172,22 @@ fn welcome(socket: &Socket, deadline: Deadline, was_seated: &mut bool) -> Result
             return Err(Error::new(ErrorKind::Timeout, "joining: the broker does not answer"));
         }
         poll::is_readable_within(socket, left);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_job_that_lets_nobody_in_is_waited_for_asleep() {
+        let job = format!("full-{}", std::process::id());
+        let _listener = rendezvous::listen(&job).unwrap().unwrap();
+        let _queue: Vec<OwnedFd> = std::iter::from_fn(|| rendezvous::connect(&job).unwrap()).collect();
+        rendezvous::TRIES.set(0);
+        let entered = enter(Door::Named(job), 0, Deadline::after(Duration::from_millis(100)));
+        assert_eq!(entered.err().map(|error| error.kind()), Some(ErrorKind::Timeout));
+        let tries = rendezvous::TRIES.get();
+        assert!(tries <= AT_ONCE + 100 / 5 + 1, "{tries} connections tried");
     }
 }

@@ -1,0 +1,141 @@
+//! The broker as its members see it, which are played by hand.
+
+use super::*;
+use crate::alone;
+
+/// Comes into the job as the process that stands so in its table.
+fn join_as(process: u64, socket: &Socket) -> NodeId {
+    let join = Frame::Join { process, network: namespace::network(), fences: 0, retries: 0 };
+    socket.send(&join, None).unwrap();
+    loop {
+        assert!(poll::is_readable_within(socket, Some(Duration::from_secs(10))), "nobody answers");
+        match socket.receive() {
+            Received::Frame(Frame::Welcome { number, .. }, _) => return NodeId(number as u32),
+            Received::Frame(Frame::Refuse { reason }, _) => panic!("refused: {:?}", Refused::from_word(reason)),
+            _ => {}
+        }
+    }
+}
+
+fn key_of(state: &State, node: NodeId) -> u64 {
+    let mut members = state.members.iter();
+    let is_its = |member: &Member| member.node.is_some_and(|(number, _)| number == node);
+    *members.find(|(_, member)| is_its(member)).expect("it is in the job").0
+}
+
+/// A process that does nothing, and how it stands in the job's table.
+fn bystander() -> (std::process::Child, u64) {
+    let child = std::process::Command::new("cat").stdin(std::process::Stdio::piped()).spawn().unwrap();
+    let word = process::own_word() >> 32 << 32 | u64::from(child.id());
+    (child, word)
+}
+
+#[test]
+fn an_invitation_is_good_for_a_second_program_though_nobody_told_the_end_of_the_first() {
+    let broker = Broker::start("test", 1).unwrap();
+    let invitation = Socket::new(broker.invite().unwrap());
+    let (mut child, word) = bystander();
+    let first = join_as(word, &invitation);
+    {
+        let mut state = broker.shared.lock();
+        let key = key_of(&state, first);
+        state.members.get_mut(&key).unwrap().process = None;
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let second = join_as(process::own_word(), &invitation);
+    let state = broker.shared.lock();
+    assert!(!state.table.is_live(first) && state.table.is_live(second));
+    drop(state);
+    assert_eq!(broker.node_of_invitation(0), Some(second));
+}
+
+#[test]
+fn an_end_that_is_told_late_is_not_that_of_the_second_program() {
+    let broker = Broker::start("test", 1).unwrap();
+    let invitation = Socket::new(broker.invite().unwrap());
+    let (mut child, word) = bystander();
+    let first = join_as(word, &invitation);
+    let key = key_of(&broker.shared.lock(), first);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let second = join_as(process::own_word(), &invitation);
+    let mut state = broker.shared.lock();
+    state.process_may_have_ended(key);
+    assert!(state.table.is_live(second));
+}
+
+#[test]
+fn who_asks_to_meet_somebody_is_told_if_there_is_no_descriptor_to_keep_its_end() {
+    if !alone::is_alone("broker::tests::who_asks_to_meet_somebody_is_told_if_there_is_no_descriptor_to_keep_its_end") {
+        return;
+    }
+    let broker = Broker::start("test", 2).unwrap();
+    let sockets = [(); 2].map(|()| Socket::new(broker.invite().unwrap()));
+    let [asking, other] = [0, 1].map(|node: usize| join_as(process::own_word(), &sockets[node]));
+    let mut state = broker.shared.lock();
+    let key = key_of(&state, asking);
+    let socket = state.members[&key].socket.clone();
+    while !socket.is_backed_up() {
+        socket.send(&Frame::Rejoined {}, None).unwrap();
+    }
+    let files: Vec<_> = std::iter::from_fn(|| crate::wakeup::new().ok()).collect();
+    state.introduce(key, u64::from(other.0));
+    drop(files);
+    let mut last = None;
+    while let Received::Frame(frame, _) = sockets[0].receive() {
+        last = Some(frame);
+        socket.send_waiting();
+    }
+    assert_eq!(last, Some(Frame::Gone { number: u64::from(other.0), seat: u64::MAX, lost: 1 }));
+}
+
+#[test]
+fn who_speaks_another_version_is_answered_before_the_connection_ends() {
+    let broker = Broker::start("test", 1).unwrap();
+    let socket = broker.invite().unwrap();
+    rustix::net::send(&socket, b"a frame of another version", rustix::net::SendFlags::empty()).unwrap();
+    assert!(poll::is_readable_within(&socket, None));
+    let received = Socket::new(socket).receive();
+    let expected = Frame::Refuse { reason: Refused::Nonsense as u64 };
+    assert!(matches!(received, Received::Frame(frame, None) if frame == expected), "{received:?}");
+}
+
+#[test]
+fn a_departure_is_told_although_whoever_marked_it_was_stopped_before_it_could() {
+    let broker = Broker::start("test", 1).unwrap();
+    let socket = Socket::new(broker.invite().unwrap());
+    let node = join_as(process::own_word(), &socket);
+    let table = broker.shared.lock().table.clone();
+    assert!(table.mark_gone(node, table.seat_of(node).unwrap(), true));
+    let before = (table.departures(), table.changes());
+    drop(socket);
+    assert_eq!(broker.gone_of(&[node], Duration::from_secs(10)), [(node, true)]);
+    assert!(table.departures() != before.0 && table.changes() != before.1);
+}
+
+#[test]
+fn a_listener_that_nobody_can_be_accepted_from_is_left_alone_for_a_while() {
+    let broker = Broker::start("test", 1).unwrap();
+    // It cannot be accepted from before somebody listens, and tells of something all the time.
+    let flags = rustix::net::SocketFlags::CLOEXEC | rustix::net::SocketFlags::NONBLOCK;
+    let (family, kind) = (rustix::net::AddressFamily::UNIX, rustix::net::SocketType::SEQPACKET);
+    let listener = rustix::net::socket_with(family, kind, flags, None).unwrap();
+    let name = format!("deck-deaf-{}", std::process::id());
+    let address = rustix::net::SocketAddrUnix::new_abstract_name(name.as_bytes()).unwrap();
+    rustix::net::bind(&listener, &address).unwrap();
+    let ours = listener.try_clone().unwrap();
+    broker.listen(NodeId(0), listener, false).unwrap();
+    let mut state = broker.shared.lock();
+    state.accept();
+    let mut keys = Vec::new();
+    state.poll.wait(&mut keys, Some(Duration::ZERO)).unwrap();
+    assert_eq!(keys, []);
+    drop(state);
+    // As this thread has done the broker's work, which may be asleep.
+    crate::wakeup::ring(&broker.shared.wake);
+    rustix::net::listen(&ours, 1).unwrap();
+    let socket = rustix::net::socket_with(family, kind, flags, None).unwrap();
+    rustix::net::connect(&socket, &address).unwrap();
+    join_as(process::own_word(), &Socket::new(socket));
+}
