@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, OnceLock, RwLock, Weak};
 use std::thread::JoinHandle;
 
-use deck_segment::{HeapMemory, HeapOptions, Seat};
+use deck_segment::{HeapMemory, HeapOptions, Seat, Unheld};
 use deck_sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use deck_sync::locks::{lock, read, write};
 use deck_sync::{
@@ -241,7 +241,21 @@ impl Membership {
         if peer.number() == self.number || [self.number, peer.number()].contains(&heap.owner()) {
             return Ok(());
         }
-        peer.introduce(heap, !self.table.is_live(heap.owner()))
+        if peer.introduce(heap)? && !self.table.is_live(heap.owner()) {
+            // Its end was told before: nobody else comes by to look when it is needed no more.
+            self.poke();
+        }
+        Ok(())
+    }
+
+    /// Has peers forget the heaps of nodes that are gone, as far as nothing that lies there will come from here.
+    pub(crate) fn release_heaps(self: &Arc<Self>) {
+        let peers: Vec<Arc<Peer>> = lock(&self.peers).values().cloned().collect();
+        let weak: Weak<Membership> = Arc::downgrade(self);
+        let watcher: Weak<dyn Unheld> = weak;
+        for peer in peers {
+            peer.release_heaps(|owner| !self.table.is_live(owner), &watcher);
+        }
     }
 
     /// Wakes the control thread for its small duties.
@@ -385,6 +399,13 @@ impl Membership {
         if heaps.known().any(|heap| heap.owner() != self.number && heap.held() > 0) {
             self.table.set_keeps(self.seat);
         }
+    }
+}
+
+/// A heap that was passed to others is needed no more, most likely. Not at once: more of its messages may be on their way.
+impl Unheld for Membership {
+    fn unheld(&self) {
+        self.poke();
     }
 }
 
