@@ -108,14 +108,9 @@ impl Poster {
             (None, _) => {}
         }
         let posted = self.sender.post_any(parcel);
-        if let Some(buffer) = foreign {
+        if foreign.is_some() {
             // A buffer of another node is in flight from here.
             node.want_ticks();
-            if let (Some(peer), true) = (&self.peer, posted.is_ok()) {
-                // Since it was introduced its owner may have died, and been forgotten there before the message came. The message is posted,
-                // so whatever goes wrong now is not told here: a peer that is gone is told by the next post.
-                let _ = node.membership().introduce_heap(peer, buffer.heap());
-            }
         }
         posted
     }

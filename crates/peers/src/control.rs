@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use deck_segment::Seat;
 use deck_sync::atomic::Ordering;
-use deck_sync::locks::{lock, read, write};
+use deck_sync::locks::lock;
 use deck_sync::{Deadline, NodeId, Result};
 
 use crate::fork::ParentOnly;
@@ -161,6 +161,8 @@ impl Control {
         if let Some((every, due)) = self.tick {
             if due.has_passed() {
                 let has_more = membership.handler().is_some_and(|handler| handler.tick());
+                // What was in flight has come back by now, if it has been retrieved.
+                membership.release_heaps();
                 let next_time = (every * 2).min(TICK_LAST);
                 self.tick = has_more.then(|| (next_time, Deadline::after(next_time)));
             }
@@ -263,24 +265,13 @@ impl Control {
                 {
                     membership.heap().forget_seat(Seat(seat));
                     lock(&membership.peers).remove(&NodeId(number));
-                    self.missing.retain(|(_, owner)| *owner != NodeId(number));
                     self.forget_heap(membership, NodeId(number));
+                    membership.release_heaps();
                     let _ = broker.send(&Frame::Reclaimed { number: u64::from(number) }, None);
                 }
             }
             _ => {}
         }
-    }
-
-    /// A reclaimed node's heap goes, unless others still post its buffers on.
-    fn forget_heap(&self, membership: &Membership, owner: NodeId) {
-        if read(&membership.heaps).is_kept(owner) {
-            return;
-        }
-        if let Some(handler) = membership.handler() {
-            handler.heap_forgotten(owner);
-        }
-        write(&membership.heaps).forget(owner);
     }
 
     fn introduced(&self, membership: &Arc<Membership>, number: NodeId, seat: Seat, fd: OwnedFd) {
@@ -313,6 +304,7 @@ mod tests {
 
     use deck_segment::HeapOptions;
     use deck_sync::ErrorKind;
+    use deck_sync::locks::{read, write};
 
     use super::*;
     use crate::alone;
@@ -404,18 +396,29 @@ mod tests {
         assert!(other.table.is_live(first.number));
     }
 
+    /// The first of them introduces the heap of a third node, of which the descriptor does not arrive.
+    fn introduce_without_its_descriptor(broker: &Broker, nodes: &[(Arc<Membership>, Control); 2]) -> Arc<Membership> {
+        let third = join(broker.invite().unwrap()).unwrap();
+        let [one, other] = [0, 1].map(|node: usize| nodes[node].0.clone());
+        let heap = third.heap().segment().as_fd().try_clone_to_owned().unwrap();
+        let heap = write(&one.heaps).enter(third.number, third.seat, heap, one.seat).unwrap();
+        let peer = one.peers.lock().unwrap()[&other.number].clone();
+        one.introduce_heap(&peer, &heap).unwrap();
+        let Some(Received::Frame(frame, Some(_))) =
+            other.peers.lock().unwrap()[&one.number].socket().map(|socket| socket.receive())
+        else {
+            panic!("it is not introduced");
+        };
+        peer.send(&frame).unwrap();
+        third
+    }
+
     #[test]
     fn a_heap_that_comes_without_its_descriptor_is_asked_for_again_and_nobody_is_dead() {
         let broker = Broker::start("test", 3).unwrap();
         let mut nodes = met(&broker);
-        // A third one, whose heap the first knows and passes.
-        let third = join(broker.invite().unwrap()).unwrap();
+        let third = introduce_without_its_descriptor(&broker, &nodes);
         let [one, other] = [0, 1].map(|node: usize| nodes[node].0.clone());
-        let heap = third.heap().segment().as_fd().try_clone_to_owned().unwrap();
-        write(&one.heaps).enter(third.number, third.seat, heap, one.seat).unwrap();
-        let frame = Frame::Heap { number: u64::from(third.number.0), seat: u64::from(third.seat.0) };
-        let peer = one.peers.lock().unwrap()[&other.number].clone();
-        peer.send(&frame).unwrap();
         let began = Instant::now();
         while other.heap_of(third.number).is_none() {
             assert!(began.elapsed() < Duration::from_secs(10), "it does not come");
@@ -573,6 +576,27 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn a_heap_that_was_not_passed_in_time_is_asked_for_no_more_when_it_is_needed_no_more() {
+        let broker = Broker::start("test", 3).unwrap();
+        let mut nodes = met(&broker);
+        let third = introduce_without_its_descriptor(&broker, &nodes);
+        let [one, other] = [0, 1].map(|node: usize| nodes[node].0.clone());
+        let (other_control, key) = (&mut nodes[1].1, PEERS + u64::from(one.number.0));
+        other_control.serve_peer(&other, key);
+        assert!(!other_control.missing.is_empty() && read(&other.heaps).is_passed(third.number));
+        other_control.ask_at = Deadline::NOW;
+        other_control.duties(&other, false);
+        third.leave();
+        one.release_heaps();
+        // The question meets the release on its way: to answer it would have the heap kept for ever.
+        nodes[0].1.serve_peer(&one, PEERS + u64::from(other.number.0));
+        let other_control = &mut nodes[1].1;
+        other_control.serve_peer(&other, key);
+        assert!(other_control.missing.is_empty() && !read(&other.heaps).is_passed(third.number));
+        assert!(other.heap_of(third.number).is_none());
     }
 
     #[test]

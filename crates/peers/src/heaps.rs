@@ -1,8 +1,10 @@
 //! The heaps of the job's nodes, as this node maps them.
 //!
-//! A node has one view of a heap, as it keeps one count for each buffer. So a view that was forgotten, because its owner is gone and
-//! everybody has taken over what it had posted, is still found as long as a buffer of it is in use here: it may be posted on to a mail box of
-//! this node, or a peer that posts it on may pass the heap once more.
+//! A heap is known as long as messages may come that lie in it: of its owner, until that is gone and everybody has taken over what it had
+//! posted; of a peer that has passed it because it posts on, until the peer has said that all is retrieved (*HeapRelease*), or is gone.
+//!
+//! A node has one view of a heap, as it keeps one count for each buffer. So a view that was forgotten is still found as long as a buffer of
+//! it is in use here: it may be posted on to a mail box of this node, or a peer that posts it on may pass the heap once more.
 
 use std::collections::{HashMap, HashSet};
 use std::os::fd::OwnedFd;
@@ -15,8 +17,8 @@ use deck_sync::{Error, ErrorKind, NodeId, Result};
 #[derive(Default)]
 pub(crate) struct Heaps {
     known: HashMap<NodeId, Arc<HeapMemory>>,
-    /// Gone nodes whose buffers are still posted on by others: their heaps stay known.
-    kept: HashSet<NodeId>,
+    /// Peers that have passed a third node's heap and post its buffers on.
+    passed_by: HashMap<NodeId, HashSet<NodeId>>,
     /// There while a buffer of it is.
     lent: HashMap<NodeId, Weak<HeapMemory>>,
 }
@@ -54,14 +56,29 @@ impl Heaps {
         Ok(heap)
     }
 
-    /// From now on the heap of a node that is gone stays known.
-    pub fn keep(&mut self, owner: NodeId) {
-        self.kept.insert(owner);
+    /// `peer` posts on what lies in the heap of `owner`.
+    pub fn note_passed(&mut self, owner: NodeId, peer: NodeId) {
+        self.passed_by.entry(owner).or_default().insert(peer);
     }
 
-    /// Whether it does.
-    pub fn is_kept(&self, owner: NodeId) -> bool {
-        self.kept.contains(&owner)
+    /// It does so no more.
+    pub fn note_released(&mut self, owner: NodeId, peer: NodeId) {
+        if let Some(peers) = self.passed_by.get_mut(&owner) {
+            peers.remove(&peer);
+            if peers.is_empty() {
+                self.passed_by.remove(&owner);
+            }
+        }
+    }
+
+    /// Whose heaps `peer` has passed.
+    pub fn passed_by(&self, peer: NodeId) -> Vec<NodeId> {
+        self.passed_by.iter().filter(|(_, peers)| peers.contains(&peer)).map(|(owner, _)| *owner).collect()
+    }
+
+    /// Whether any peer posts on what lies in the heap of `owner`.
+    pub fn is_passed(&self, owner: NodeId) -> bool {
+        self.passed_by.contains_key(&owner)
     }
 
     /// Forgets a heap, but not while buffers of it are in use here.
@@ -106,6 +123,24 @@ mod tests {
         heaps.forget(other.owner());
         drop((view, found));
         assert!(heaps.find(other.owner()).is_none());
+    }
+
+    #[test]
+    fn a_heap_is_passed_until_everybody_who_passed_it_has_said_that_it_is_not() {
+        let mut heaps = Heaps::with(&heap(1));
+        let [third, fourth, one, other] = [3, 4, 5, 6].map(NodeId);
+        for (owner, peer) in [(third, one), (third, other), (third, one), (fourth, one)] {
+            heaps.note_passed(owner, peer);
+        }
+        heaps.note_released(third, one);
+        assert!(heaps.is_passed(third) && heaps.is_passed(fourth));
+        assert_eq!((heaps.passed_by(one), heaps.passed_by(other)), (vec![fourth], vec![third]));
+        heaps.note_released(third, one);
+        heaps.note_released(fourth, other);
+        assert!(heaps.is_passed(third) && heaps.is_passed(fourth));
+        heaps.note_released(third, other);
+        heaps.note_released(fourth, one);
+        assert!(!heaps.is_passed(third) && !heaps.is_passed(fourth));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, OnceLock, RwLock, Weak};
 use std::thread::JoinHandle;
 
-use deck_segment::{HeapMemory, HeapOptions, Seat};
+use deck_segment::{HeapMemory, HeapOptions, Seat, Unheld};
 use deck_sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use deck_sync::locks::{lock, read, write};
 use deck_sync::{
@@ -243,7 +243,8 @@ impl Membership {
         if peer.number() == self.number || [self.number, peer.number()].contains(&heap.owner()) {
             return Ok(());
         }
-        if peer.introduce(heap, !self.table.is_live(heap.owner()))? {
+        // Whom the owner's end was told of before is looked at by nobody when the heap is needed no more.
+        if peer.introduce(heap)? && (peer.is_backed_up() || !self.table.is_live(heap.owner())) {
             self.poke();
         }
         Ok(())
@@ -254,6 +255,16 @@ impl Membership {
     pub(crate) fn see_it_sent(&self, peer: &Peer) {
         if peer.is_backed_up() {
             self.poke();
+        }
+    }
+
+    /// Has peers forget the heaps of nodes that are gone, as far as nothing that lies there will come from here.
+    pub(crate) fn release_heaps(self: &Arc<Self>) {
+        let peers: Vec<Arc<Peer>> = lock(&self.peers).values().cloned().collect();
+        let weak: Weak<Membership> = Arc::downgrade(self);
+        let watcher: Weak<dyn Unheld> = weak;
+        for peer in peers {
+            peer.release_heaps(|owner| !self.table.is_live(owner), &watcher);
         }
     }
 
@@ -402,6 +413,13 @@ impl Membership {
         if heaps.known().any(|heap| heap.owner() != self.number && heap.held() > 0) {
             self.table.set_keeps(self.seat);
         }
+    }
+}
+
+/// A heap that was passed to others is needed no more, most likely. Not at once: more of its messages may be on their way.
+impl Unheld for Membership {
+    fn unheld(&self) {
+        self.poke();
     }
 }
 

@@ -2,10 +2,10 @@
 
 use std::collections::HashMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::Duration;
 
-use deck_segment::{HeapMemory, Seat};
+use deck_segment::{HeapMemory, Seat, Unheld};
 use deck_sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use deck_sync::locks::lock;
 use deck_sync::{Error, ErrorKind, Event, NodeId, Result, now_ns};
@@ -40,8 +40,9 @@ pub struct Peer {
     /// When the oldest ping without an answer was sent; 0 if there is none.
     asked_ns: AtomicU64,
     has_said_bye: AtomicBool,
-    /// Nodes whose heaps this peer was told of, and whether they were gone then.
-    introduced: Mutex<HashMap<NodeId, bool>>,
+    /// Nodes whose heaps this peer was told of, with the views in which buffers for it lie: one, but for what other nodes of this process
+    /// have made or retrieved.
+    introduced: Mutex<HashMap<NodeId, Vec<Weak<HeapMemory>>>>,
 }
 
 impl Peer {
@@ -181,25 +182,58 @@ impl Peer {
         }
     }
 
-    /// Makes sure that this peer can find the buffers of `heap`, which will be named in a message to it. One way: the
-    /// frame is on its way before the message is. The heap of a node that is gone is introduced once more, as the peer
-    /// forgets it when the node is reclaimed, unless it was told that its buffers are still posted on. True if the
-    /// frame waits to be sent.
-    pub(crate) fn introduce(&self, heap: &Arc<HeapMemory>, is_gone: bool) -> Result<bool> {
-        let mut introduced = lock(&self.introduced);
-        if introduced.get(&heap.owner()).is_some_and(|was_gone| *was_gone || !is_gone) {
-            return Ok(false);
-        }
-        let Some(socket) = self.socket() else { return Ok(false) };
-        let frame = Frame::Heap { number: u64::from(heap.owner().0), seat: u64::from(heap.seat().0) };
-        socket.send(&frame, Some(heap.segment().as_fd())).map_err(|error| error.with_peer(self.number))?;
-        introduced.insert(heap.owner(), is_gone);
-        Ok(socket.is_backed_up())
-    }
-
     /// True if frames wait to be sent to it.
     pub(crate) fn is_backed_up(&self) -> bool {
         self.socket().is_some_and(Socket::is_backed_up)
+    }
+
+    /// Makes sure that this peer can find the buffers of `heap`, which will be named in a message to it; true if it was not told of this
+    /// view before. One way: the frame is on its way before the message is.
+    pub(crate) fn introduce(&self, heap: &Arc<HeapMemory>) -> Result<bool> {
+        let mut introduced = lock(&self.introduced);
+        match introduced.get_mut(&heap.owner()) {
+            Some(views) if views.iter().any(|view| std::ptr::eq(view.as_ptr(), &**heap)) => return Ok(false),
+            Some(views) => views.push(Arc::downgrade(heap)),
+            None => {
+                self.pass_third(heap)?;
+                introduced.insert(heap.owner(), vec![Arc::downgrade(heap)]);
+            }
+        }
+        Ok(true)
+    }
+
+    /// The peer had no room for `heap` and asks for it again: not for one that is not introduced any more, as it would keep that.
+    pub(crate) fn introduce_again(&self, heap: &Arc<HeapMemory>) {
+        let introduced = lock(&self.introduced);
+        if introduced.contains_key(&heap.owner()) {
+            let _ = self.pass_third(heap);
+        }
+    }
+
+    fn pass_third(&self, heap: &Arc<HeapMemory>) -> Result<()> {
+        let frame = Frame::Heap { number: u64::from(heap.owner().0), seat: u64::from(heap.seat().0) };
+        self.pass(&frame, heap.segment().as_fd())
+    }
+
+    /// Has the peer forget heaps of which this node holds no buffer any more, posted ones included. Whoever comes to hold one introduces it
+    /// anew. For the others `watcher` is told when that is so.
+    pub(crate) fn release_heaps(&self, is_gone: impl Fn(NodeId) -> bool, watcher: &Weak<dyn Unheld>) {
+        lock(&self.introduced).retain(|owner, views| {
+            if !is_gone(*owner) {
+                return true;
+            }
+            views.retain(|view| view.upgrade().is_some_and(|heap| heap.watch_held(watcher)));
+            if !views.is_empty() {
+                return true;
+            }
+            let released = u64::from(owner.0);
+            if let Some(socket) = self.socket() {
+                // The peer may be stopped, and many come whose messages find no room there: each would cost a descriptor.
+                socket.take_back(|frame| matches!(frame, Frame::Heap { number, .. } if *number == released));
+            }
+            let _ = self.send(&Frame::HeapRelease { number: released });
+            false
+        });
     }
 
     /// A wait depends on this peer while the guard lives: its control thread is asked for signs of life.
@@ -249,5 +283,56 @@ pub struct Depending(Arc<Peer>);
 impl Drop for Depending {
     fn drop(&mut self) {
         self.0.depended.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use deck_segment::HeapOptions;
+
+    use super::*;
+    use crate::socket::{self, Received};
+
+    struct Nobody;
+
+    impl Unheld for Nobody {
+        fn unheld(&self) {}
+    }
+
+    #[test]
+    fn heaps_that_came_and_went_while_a_peer_was_stopped_cost_no_descriptors_there_or_here() {
+        let (ours, theirs) = socket::pair().unwrap();
+        let (peer, theirs) = (Peer::new(NodeId(1), Seat(1)), Socket::new(theirs));
+        peer.set_socket(Socket::new(ours));
+        let heap = |number: u32| {
+            let options = HeapOptions::of(deck_segment::default_bytes());
+            HeapMemory::create(NodeId(number), Seat(number as u16), &options).unwrap()
+        };
+        let nobody: Weak<Nobody> = Weak::new();
+        let nobody: Weak<dyn Unheld> = nobody;
+        let early = heap(2);
+        assert!(peer.introduce(&early).unwrap() && !peer.introduce(&early).unwrap());
+        while !peer.socket().unwrap().is_backed_up() {
+            peer.send(&Frame::Bye {}).unwrap();
+        }
+        for _ in 0..3 {
+            let late = heap(3);
+            let held = late.allocate(100).unwrap();
+            peer.introduce(&late).unwrap();
+            peer.release_heaps(|owner| owner == late.owner(), &nobody);
+            assert!(!peer.introduce(&late).unwrap(), "it is held");
+            drop(held);
+            peer.release_heaps(|owner| owner == late.owner(), &nobody);
+        }
+        peer.release_heaps(|_| true, &nobody);
+        let mut told = Vec::new();
+        while let Received::Frame(frame, passed) = theirs.receive() {
+            if frame != (Frame::Bye {}) {
+                told.push((frame, passed.is_some()));
+            }
+            peer.socket().unwrap().send_waiting();
+        }
+        let released = |number| (Frame::HeapRelease { number }, false);
+        assert_eq!(told, [(Frame::Heap { number: 2, seat: 2 }, true), released(3), released(2)]);
     }
 }

@@ -91,6 +91,11 @@ impl Socket {
         Ok(())
     }
 
+    /// Takes back such frames as still have to wait, with what was to be passed.
+    pub fn take_back(&self, is_it: impl Fn(&Frame) -> bool) {
+        lock(&self.outbox).retain(|(bytes, _)| !Frame::decode(bytes).is_some_and(|frame| is_it(&frame)));
+    }
+
     /// Sends what had to wait; true if some of it still has to.
     pub fn send_waiting(&self) -> bool {
         let mut outbox = lock(&self.outbox);

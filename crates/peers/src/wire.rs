@@ -11,7 +11,7 @@ use crate::table::NODES_MAX;
 /// First word of every frame: magic number and version of this protocol.
 const PREFIX: u64 = u64::from_le_bytes(*b"DECKwire") ^ VERSION;
 /// Changes with every change of a frame.
-const VERSION: u64 = 5;
+const VERSION: u64 = 6;
 /// The most words a frame has, prefix and code included.
 const WORDS_MAX: usize = 16;
 
@@ -86,6 +86,8 @@ frames! {
     Heap = 26 { number, seat };
     /// To a node that has passed a heap, its own or a third node's, which there was no room for: pass it again.
     HeapWanted = 46 { number };
+    /// To a node that was passed this heap, whose owner is gone: whatever was posted there and lies in it has been retrieved.
+    HeapRelease = 47 { number };
     /// To the home of a new segment: make it, and pass it.
     SegmentMake = 40 { request, entry, generation, bytes };
     /// To a node that has a segment: pass it.
@@ -112,10 +114,17 @@ impl Frame {
         matches!(self, Frame::RingRequest { .. } | Frame::SegmentMake { .. } | Frame::SegmentOpen { .. })
     }
 
-    /// To say it twice is to say it once. Heaps are asked for again and again while they wait to be passed, and each
-    /// takes a descriptor.
+    /// To say it twice is to say it once. Heaps are asked for again and again while they wait to be passed, and each takes a descriptor; a
+    /// release takes back what was to be passed after one that still waits.
     pub fn is_said_once(&self) -> bool {
-        matches!(self, Frame::RoomWanted { .. } | Frame::HeapWanted { .. } | Frame::Hello { .. } | Frame::Heap { .. })
+        matches!(
+            self,
+            Frame::RoomWanted { .. }
+                | Frame::HeapWanted { .. }
+                | Frame::HeapRelease { .. }
+                | Frame::Hello { .. }
+                | Frame::Heap { .. }
+        )
     }
 }
 
@@ -259,7 +268,7 @@ mod tests {
         }
 
         #[test]
-        fn any_words_behind_the_prefix_are_decoded_or_refused(words in prop::collection::vec(0u64..40, 0..14)) {
+        fn any_words_behind_the_prefix_are_decoded_or_refused(words in prop::collection::vec(0u64..50, 0..14)) {
             let bytes: Vec<u8> = std::iter::once(PREFIX).chain(words).flat_map(u64::to_le_bytes).collect();
             if let Some(frame) = Frame::decode(&bytes) {
                 prop_assert_eq!(frame.encode(), bytes);

@@ -6,7 +6,7 @@
 
 use std::fmt;
 use std::os::fd::OwnedFd;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 
 use deck_sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use deck_sync::locks::lock;
@@ -14,6 +14,7 @@ use deck_sync::{Error, ErrorKind, NodeId, Result};
 
 use crate::blocks::Blocks;
 use crate::buffer::{Buffer, BufferName};
+use crate::held::{Held, Unheld};
 use crate::holders::{self, Holder};
 use crate::huge::HugePages;
 use crate::layout::{self, BUFFERS, DATA, LINE, LINE_WORDS, SLOT, header, holder};
@@ -34,7 +35,7 @@ pub struct HeapMemory {
     /// This node's count of handles for every buffer.
     counts: Box<[AtomicU32]>,
     /// Buffers that this node holds at least once.
-    held: AtomicU32,
+    held: Held,
     /// The owner has left its job: nothing is handed out any more, so what others still hold stays as it is.
     is_closed: AtomicBool,
     /// Lets go of buffers that are needed no longer; asked when memory runs out.
@@ -186,7 +187,7 @@ impl HeapMemory {
             seat,
             my_seat,
             counts: zeroed_counts(),
-            held: AtomicU32::new(0),
+            held: Held::default(),
             is_closed: AtomicBool::new(false),
             reserve: OnceLock::new(),
             rest,
@@ -240,8 +241,12 @@ impl HeapMemory {
 
     /// How many buffers of this heap this node holds.
     pub fn held(&self) -> u32 {
-        // Acquire: pairs with: heap/held.
-        self.held.load(Ordering::Acquire)
+        self.held.count()
+    }
+
+    /// True if this node holds buffers of this heap: then `watcher` is told once when it has let go of the last one.
+    pub fn watch_held(&self, watcher: &Weak<dyn Unheld>) -> bool {
+        self.held.watch(watcher)
     }
 
     /// Fails if so much can never be had.
@@ -314,8 +319,7 @@ impl HeapMemory {
         place.1.store(capacity as u64 | 1, Ordering::Release);
         // Release: pairs with: holders/settle.
         self.counts[index as usize].store(1, Ordering::Release);
-        // AcqRel: pairs with: heap/held.
-        self.held.fetch_add(1, Ordering::AcqRel);
+        self.held.add();
         Ok(Buffer::counted(self.clone(), index, offset, capacity, false))
     }
 
@@ -380,10 +384,7 @@ impl HeapMemory {
     pub(crate) fn hold_received(&self, name: &BufferName) {
         self.lines.prefetch_to_write(name.index as usize * LINE_WORDS);
         self.expect_content(name);
-        if self.holder(name.index).hold() {
-            // AcqRel: pairs with: heap/held.
-            self.held.fetch_add(1, Ordering::AcqRel);
-        }
+        self.holder(name.index).hold(|| self.held.add());
     }
 
     /// A buffer was handed over: has the begin of its content fetched.
@@ -406,11 +407,10 @@ impl HeapMemory {
     /// Budget in a node that is not the owner: the buffer's line and one of this node's tables; three locked operations; no lock, no
     /// allocation, no system call. The owner's last handle takes the lock of the heap, too.
     pub(crate) fn let_go(&self, index: u32) {
-        if !self.holder(index).let_go() {
+        if !self.holder(index).let_go(|| self.held.remove()) {
             return;
         }
-        // AcqRel: pairs with: heap/held.
-        self.held.fetch_sub(1, Ordering::AcqRel);
+        self.held.tell();
         if self.own.is_none() {
             return;
         }
@@ -433,8 +433,8 @@ impl HeapMemory {
     pub(crate) fn abandon(&self, index: u32) {
         // AcqRel: pairs with: holders/settle.
         if self.counts[index as usize].fetch_sub(1, Ordering::AcqRel) == 1 {
-            // AcqRel: pairs with: heap/held.
-            self.held.fetch_sub(1, Ordering::AcqRel);
+            self.held.remove();
+            self.held.tell();
         }
     }
 

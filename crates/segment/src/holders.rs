@@ -36,9 +36,9 @@ pub struct Holder<'a> {
 }
 
 impl Holder<'_> {
-    /// One handle more; true if it is the node's first one. The caller holds the buffer in another way: a handle of this
-    /// node, or a credit not yet given back.
-    pub fn hold(&self) -> bool {
+    /// One handle more; `note` is called if it is the node's first one, before anybody can have a second. The caller holds the buffer in
+    /// another way: a handle of this node, or a credit not yet given back.
+    pub fn hold(&self, note: impl FnOnce()) {
         let mut count = self.count.load(Ordering::Relaxed);
         loop {
             if count & MOVING != 0 {
@@ -50,18 +50,19 @@ impl Holder<'_> {
             // Acquire: pairs with: holders/settle.
             match self.count.compare_exchange_weak(count, next, Ordering::Acquire, Ordering::Relaxed) {
                 Ok(_) if count == 0 => break,
-                Ok(_) => return false,
+                Ok(_) => return,
                 Err(now) => count = now,
             }
         }
         self.set_bit();
+        note();
         // Release: pairs with: holders/settle.
         self.count.store(1, Ordering::Release);
-        true
     }
 
-    /// One handle less; true if it was the node's last one. The content must not be looked at afterwards.
-    pub fn let_go(&self) -> bool {
+    /// One handle less; true if it was the node's last one: then `note` is called before anybody can have one again. The content must not
+    /// be looked at afterwards.
+    pub fn let_go(&self, note: impl FnOnce()) -> bool {
         let mut count = self.count.load(Ordering::Relaxed);
         loop {
             if count & MOVING != 0 {
@@ -79,6 +80,7 @@ impl Holder<'_> {
             }
         }
         self.clear_bit();
+        note();
         // Release: pairs with: holders/settle.
         self.count.store(0, Ordering::Release);
         true

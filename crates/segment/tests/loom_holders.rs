@@ -89,19 +89,19 @@ impl Job {
 fn a_forwarded_buffer_is_not_free_while_its_bit_moves_between_words() {
     loom::model(|| {
         let job = Job::new();
-        job.far().hold();
+        job.far().hold(|| ());
         let sender = thread::spawn({
             let job = job.clone();
             move || {
                 job.await_credit();
                 job.read();
-                job.far().let_go();
+                job.far().let_go(|| ());
             }
         });
         let receiver = thread::spawn({
             let job = job.clone();
             move || {
-                job.near().hold();
+                job.near().hold(|| ());
                 job.give_credit();
                 job.read();
             }
@@ -110,7 +110,7 @@ fn a_forwarded_buffer_is_not_free_while_its_bit_moves_between_words() {
         sender.join().unwrap();
         receiver.join().unwrap();
         assert!(!job.try_reuse(), "freed while NEAR held it");
-        job.near().let_go();
+        job.near().let_go(|| ());
         assert!(job.try_reuse(), "never freed");
     });
 }
@@ -122,20 +122,20 @@ fn a_forwarded_buffer_is_not_free_while_its_bit_moves_between_words() {
 fn whoever_lets_go_last_is_done_with_the_content() {
     loom::model(|| {
         let job = Job::new();
-        job.near().hold();
-        job.far().hold();
+        job.near().hold(|| ());
+        job.far().hold(|| ());
         let near = thread::spawn({
             let job = job.clone();
             move || {
                 job.read();
-                job.near().let_go();
+                job.near().let_go(|| ());
             }
         });
         let far = thread::spawn({
             let job = job.clone();
             move || {
                 job.read();
-                job.far().let_go();
+                job.far().let_go(|| ());
             }
         });
         let reused = job.try_reuse();
@@ -153,18 +153,18 @@ fn whoever_lets_go_last_is_done_with_the_content() {
 fn a_buffer_that_comes_back_to_its_owner_is_not_freed() {
     loom::model(|| {
         let job = Job::new();
-        job.near().hold();
+        job.near().hold(|| ());
         let sender = thread::spawn({
             let job = job.clone();
             move || {
                 job.await_credit();
-                job.near().let_go();
+                job.near().let_go(|| ());
             }
         });
         let receiver = thread::spawn({
             let job = job.clone();
             move || {
-                job.owner().hold();
+                job.owner().hold(|| ());
                 job.give_credit();
                 job.read();
             }
@@ -173,7 +173,7 @@ fn a_buffer_that_comes_back_to_its_owner_is_not_freed() {
         sender.join().unwrap();
         receiver.join().unwrap();
         assert!(!job.try_reuse(), "freed while the owner held it");
-        assert!(job.owner().let_go());
+        assert!(job.owner().let_go(|| ()));
         assert!(job.try_reuse(), "never freed");
     });
 }
@@ -185,13 +185,13 @@ fn a_buffer_that_comes_back_to_its_owner_is_not_freed() {
 fn all_threads_of_a_node_are_done_with_the_content_when_its_bit_goes() {
     loom::model(|| {
         let job = Job::new();
-        job.near().hold();
-        job.near().hold();
+        job.near().hold(|| ());
+        job.near().hold(|| ());
         let read_and_let_go = |job: &Arc<Job>| {
             let job = job.clone();
             thread::spawn(move || {
                 job.read();
-                job.near().let_go()
+                job.near().let_go(|| ())
             })
         };
         let (first, second) = (read_and_let_go(&job), read_and_let_go(&job));
@@ -211,15 +211,15 @@ fn threads_of_one_node_share_its_bit() {
     loom::model(|| {
         let job = Job::new();
         // Two messages from FAR, each a share of its count.
-        job.far().hold();
+        job.far().hold(|| ());
         let hold_and_let_go = |job: &Arc<Job>| {
             let job = job.clone();
             thread::spawn(move || {
-                job.near().hold();
+                job.near().hold(|| ());
                 let bit = job.line.get(0).load(Ordering::SeqCst);
                 assert_eq!(bit, 1, "held without a bit");
                 job.read();
-                job.near().let_go()
+                job.near().let_go(|| ())
             })
         };
         let (first, second) = (hold_and_let_go(&job), hold_and_let_go(&job));
@@ -227,7 +227,7 @@ fn threads_of_one_node_share_its_bit() {
         assert!(last.contains(&true));
         assert_eq!(job.line.get(0).load(Ordering::SeqCst), 0);
         assert!(!job.try_reuse(), "freed while FAR held it");
-        job.far().let_go();
+        job.far().let_go(|| ());
         assert!(job.try_reuse(), "never freed");
     });
 }

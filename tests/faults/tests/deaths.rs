@@ -1,6 +1,6 @@
 //! `kill -9`: what the others are told, what they keep, and what is free again.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use deck_testkit::expect::{A_MOMENT, LIVENESS};
 use deck_testkit::{Chance, Job, Process, SOON};
@@ -321,6 +321,62 @@ fn a_forked_child_cannot_call_and_does_not_keep_its_node_alive() {
         third.mailbox("parents");
         end_orphan(&child);
         drop((parent, other, third));
+        job.end();
+    }
+}
+
+/// Has a node post on the next message; false if it is killed by that.
+fn forwards(between: &Process) -> bool {
+    loop {
+        between.tell("forward", "forward between last 20000");
+        match between.answer("forward").map(|answer| answer.result) {
+            Some(Ok(_)) => return true,
+            // Of one whose message was posted on before.
+            Some(Err(failure)) => assert_eq!(failure.kind, "PeerLost", "{failure}"),
+            None => return false,
+        }
+    }
+}
+
+/// Waits until a node that retrieves from "last" has so few descriptors.
+#[track_caller]
+fn expect_descriptors(last: &Process, most: usize, point: &str) {
+    let since = Instant::now();
+    while last.descriptors() > most {
+        assert!(since.elapsed() < SOON, "{point}: {} descriptors, not {most}", last.descriptors());
+        let _ = last.retrieve("last", Duration::ZERO);
+    }
+}
+
+#[test]
+fn heaps_of_the_dead_are_forgotten_when_whoever_posts_on_from_them_is_done_or_killed() {
+    // Killed when it has introduced the heap and posted nothing, or posted and not noted that. Or it lives on.
+    for point in ["post/held:1", "post/published:1", "post/held:1000"] {
+        let job = Job::launched(PROGRAM);
+        let last = job.node();
+        last.mailbox("last");
+        let descriptors = last.descriptors();
+        let mut nodes = Vec::new();
+        for _ in 0..3 {
+            let between = job.node_with(&[("DECK_POINT", point)]);
+            between.mailbox("between");
+            between.clone_mailbox("last");
+            let lives = (0..3).all(|_| {
+                let worker = job.node();
+                worker.clone_mailbox("between");
+                worker.post("between", 0, 1, 100_000);
+                worker.kill_and_wait();
+                forwards(&between)
+            });
+            assert_eq!(lives, point.ends_with("1000"), "{point}");
+            if lives {
+                between.done("close between");
+                nodes.push(between);
+            }
+            // Socket, process and segment of each node that it has met.
+            expect_descriptors(&last, descriptors + 3 * nodes.len(), point);
+        }
+        drop((last, nodes));
         job.end();
     }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use deck_segment::{HeapMemory, Seat};
-use deck_sync::locks::{lock, write};
+use deck_sync::locks::{lock, read, write};
 use deck_sync::{Deadline, ErrorKind, NodeId, Result};
 
 use super::{ASK_EVERY, Control};
@@ -67,6 +67,57 @@ impl Control {
         }
     }
 
+    /// `peer` has passed the heap of `owner`, and will post what lies in it.
+    pub(super) fn heap_passed(
+        &mut self,
+        membership: &Membership,
+        peer: &Peer,
+        (owner, seat): (NodeId, Seat),
+        passed: Option<OwnedFd>,
+    ) -> Result<()> {
+        if owner != membership.number {
+            // Also if there is no room for it now.
+            write(&membership.heaps).note_passed(owner, peer.number());
+            if self.passed_heap(membership, peer, (owner, seat), passed)?.is_none() {
+                return Ok(());
+            }
+        }
+        if let Some(handler) = membership.handler() {
+            handler.heap_introduced();
+        }
+        Ok(())
+    }
+
+    /// `peer` posts nothing more that lies in the heap of `owner`, and all that it had posted is retrieved or taken over.
+    pub(super) fn heap_released(&mut self, membership: &Membership, peer: NodeId, owner: NodeId) {
+        write(&membership.heaps).note_released(owner, peer);
+        if self.missing.remove(&(peer, owner)) {
+            self.answer_for_the_gone(membership);
+        }
+        // What it has posted itself is taken over when this node knows of its end.
+        let has_posted = |peer: &Arc<Peer>| peer.heap().is_some() && peer.gone().is_none();
+        if !membership.table.is_live(owner) && !lock(&membership.peers).get(&owner).is_some_and(has_posted) {
+            self.forget_heap(membership, owner);
+        }
+    }
+
+    /// All that it had passed.
+    pub(super) fn heaps_released(&mut self, membership: &Membership, peer: NodeId) {
+        let owners = read(&membership.heaps).passed_by(peer);
+        owners.into_iter().for_each(|owner| self.heap_released(membership, peer, owner));
+    }
+
+    /// The heap of a node that is gone goes, unless others still post its buffers on.
+    pub(super) fn forget_heap(&self, membership: &Membership, owner: NodeId) {
+        if read(&membership.heaps).is_passed(owner) {
+            return;
+        }
+        if let Some(handler) = membership.handler() {
+            handler.heap_forgotten(owner);
+        }
+        write(&membership.heaps).forget(owner);
+    }
+
     /// Tells the broker that this node has taken over what it was to, of nodes that are gone. Not while something is posted here that lies in
     /// a heap which is missing: whoever has passed that would forget it.
     pub(super) fn answer_for_the_gone(&mut self, membership: &Membership) {
@@ -84,12 +135,11 @@ impl Control {
 
 /// Passes the heap of `owner` to `peer`: this node's own with a hello.
 pub(super) fn pass_heap(membership: &Membership, peer: &Peer, owner: NodeId) {
-    let number = u64::from(owner.0);
     let Some(heap) = membership.heap_of(owner) else { return };
-    let seat = u64::from(heap.seat().0);
-    let frame = match owner == membership.number {
-        true => Frame::Hello { number, seat, process: process::own_word() },
-        false => Frame::Heap { number, seat },
-    };
-    let _ = peer.pass(&frame, heap.segment().as_fd());
+    if owner != membership.number {
+        return peer.introduce_again(&heap);
+    }
+    let (number, seat) = (u64::from(owner.0), u64::from(heap.seat().0));
+    let hello = Frame::Hello { number, seat, process: process::own_word() };
+    let _ = peer.pass(&hello, heap.segment().as_fd());
 }

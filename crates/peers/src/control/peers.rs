@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use deck_segment::Seat;
 use deck_sync::atomic::Ordering;
-use deck_sync::locks::{lock, write};
+use deck_sync::locks::lock;
 use deck_sync::{Error, ErrorKind, NodeId, Result, barrier, point};
 
 use super::heaps::pass_heap;
@@ -124,18 +124,12 @@ impl Control {
             Frame::Heap { number, seat } => {
                 let known = u32::try_from(number).ok().zip(u16::try_from(seat).ok());
                 if let Some((number, seat)) = known {
-                    let (number, seat) = (NodeId(number), Seat(seat));
-                    if number != membership.number
-                        && self.passed_heap(membership, peer, (number, seat), passed)?.is_none()
-                    {
-                        return Ok(());
-                    }
-                    if !membership.table.is_live(number) {
-                        write(&membership.heaps).keep(number);
-                    }
-                    if let Some(handler) = membership.handler() {
-                        handler.heap_introduced();
-                    }
+                    self.heap_passed(membership, peer, (NodeId(number), Seat(seat)), passed)?;
+                }
+            }
+            Frame::HeapRelease { number } => {
+                if let Ok(number) = u32::try_from(number) {
+                    self.heap_released(membership, peer.number(), NodeId(number));
                 }
             }
             Frame::HeapWanted { number } => {
@@ -185,6 +179,7 @@ impl Control {
         let Some(handler) = membership.handler() else { return };
         handler.peer_gone(number, is_lost);
         membership.ring_requests.wake_those_who_asked(number);
+        self.heaps_released(membership, number);
     }
 
     /// Tells the handler, once, of a node that is gone for all or for this node. The table knows best how.
