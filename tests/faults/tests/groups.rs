@@ -185,11 +185,10 @@ fn whoever_comes_last_and_cannot_meet_a_stopped_member_in_time_is_in_the_group()
         let failure = last.ask_in("g", "collective g allreduce 3 1 300").result.unwrap_err();
         failure.expect_frozen(stopped);
         stopped.go_on();
+        last.tell("g", "collective g allreduce 3 2 20000");
         for joining in [one, stopped] {
             joining.answer("g").unwrap().result.expect("it joins");
-        }
-        for member in &members {
-            member.tell("g", "collective g allreduce 3 2 20000");
+            joining.tell("g", "collective g allreduce 3 2 20000");
         }
         for member in &members {
             assert_eq!(member.answer("g").unwrap().result.unwrap(), "2");
