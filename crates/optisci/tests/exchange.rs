@@ -414,6 +414,15 @@ fn a_machine_and_a_program_of_different_files_make_a_model() {
 }
 
 #[test]
+fn blanks_around_the_cells_of_a_table_are_no_part_of_an_id() {
+    let model = one(Format::Csv, text("segment,bytes\ns1,64\n\nread 8, s1\np0,5\n\nmessages 8, p0 ,p1\n p1 ,1,0\n"));
+    let ids: Vec<&str> = model.processes.iter().map(|process| process.id.as_str()).collect();
+    assert_eq!(ids, ["p0", "p1"]);
+    assert_eq!((model.segments.len(), model.segments[0].bytes, model.accesses[0].count), (1, 64, 5));
+    assert_eq!(model.messages, [Message { from: 1, to: 0, count: 1, size: 8 }]);
+}
+
+#[test]
 fn broken_tables_are_told_with_their_line() {
     refuse(Format::Csv, "", "line 1", "empty");
     refuse(Format::Csv, "reads 8,s\np,3\n", "line 1", "read SIZE");
