@@ -155,6 +155,9 @@ fn broken_profiles_are_told_with_file_and_line() {
     refuse(Format::OpenMpi, "\nX 0 1 10 bytes 1 msgs sent", "line 2", "a tag");
     let error = import::read(Format::OpenMpi, &[text("# POINT TO POINT\n")], None).unwrap_err().to_string();
     assert!(error.contains("no data"), "{error}");
+    let error =
+        import::read(Format::OpenMpi, &[text("E 0 16777216 1 bytes 1 msgs sent")], None).unwrap_err().to_string();
+    assert!(error.contains("rank 16777216 is named, but there are 1 lines"), "{error}");
 }
 
 #[test]
@@ -234,6 +237,7 @@ fn broken_graphs_are_told_with_their_line() {
     refuse(Format::Metis, "2 1 001\n2 5\n1 6\n", "line 3", "weighs 6, but 5 in line 2");
     refuse(Format::Metis, "2 2\n2\n1\n", "line 1", "says 2 edges, but there are 1");
     refuse(Format::Metis, "2 1\n2\n1\n7\n", "line 4", "expected the end");
+    refuse(Format::Metis, "16777216 0\n", "line 1", "says 16777216 vertices, but the text has 1 lines");
     refuse(Format::ScotchGraph, "1\n", "line 1", "version of Scotch");
     refuse(Format::ScotchGraph, "0\n2 2\n0 00\n1 1\n1 0\n", "line 3", "three digits");
     refuse(Format::ScotchGraph, "0\n2 2\n0 000\n1 1\n", "line 4", "the text ends");
@@ -407,6 +411,15 @@ fn a_machine_and_a_program_of_different_files_make_a_model() {
     let program = one(Format::Csv, text("process,pin\np,1\nq,0\n"));
     let error = import::read(Format::Hwloc, &[fixture!("hwloc/one-node.xml")], Some(program)).unwrap_err().to_string();
     assert!(error.contains("processes[0].pin"), "{error}");
+}
+
+#[test]
+fn blanks_around_the_cells_of_a_table_are_no_part_of_an_id() {
+    let model = one(Format::Csv, text("segment,bytes\ns1,64\n\nread 8, s1\np0,5\n\nmessages 8, p0 ,p1\n p1 ,1,0\n"));
+    let ids: Vec<&str> = model.processes.iter().map(|process| process.id.as_str()).collect();
+    assert_eq!(ids, ["p0", "p1"]);
+    assert_eq!((model.segments.len(), model.segments[0].bytes, model.accesses[0].count), (1, 64, 5));
+    assert_eq!(model.messages, [Message { from: 1, to: 0, count: 1, size: 8 }]);
 }
 
 #[test]

@@ -173,8 +173,17 @@ fn wrong_values_are_told_with_their_path_and_what_was_expected() {
     without["cost_model"].as_object_mut().unwrap().remove("write_ns");
     refuse(&without.to_string(), "cost_model.write_ns", "is missing");
     let mut scheduler: Value = serde_json::from_str(table1::SCHEDULER).unwrap();
-    scheduler["cost_model"]["pci_mhz"] = json!(0);
-    refuse(&scheduler.to_string(), "cost_model.pci_mhz", "above 0");
+    for clock in ["mem_mhz", "pci_mhz", "bridge_mhz", "ring_mhz"] {
+        let mhz = scheduler["cost_model"][clock].take();
+        for wrong in [json!(0), json!(-33), json!(1e-308), json!(0.0009), json!(1.1e9), json!(1e308)] {
+            scheduler["cost_model"][clock] = wrong;
+            refuse(&scheduler.to_string(), &format!("cost_model.{clock}"), "0.001 to 1e9");
+        }
+        for right in [json!(0.001), json!(1e9), mhz] {
+            scheduler["cost_model"][clock] = right;
+            assert!(Model::from_json(&scheduler.to_string()).is_ok());
+        }
+    }
 }
 
 #[test]

@@ -111,7 +111,7 @@ impl Tables {
     /// `process,pin,node`: only the id must be there. The node belongs to a placement, not to a model.
     fn processes(&mut self, header: &StringRecord, rows: &[Row]) -> Result<(), Error> {
         for (line, row) in rows {
-            let process = self.process(row.get(0).unwrap_or_default()) as usize;
+            let process = self.process(first(row)) as usize;
             for (name, cell) in cells(header, row, *line)? {
                 match name {
                     "pin" => self.program.processes[process].pin = Some(node(cell, *line)?),
@@ -126,7 +126,7 @@ impl Tables {
     /// `segment,bytes,replicable,pin,node`: only the id must be there.
     fn segments(&mut self, header: &StringRecord, rows: &[Row]) -> Result<(), Error> {
         for (line, row) in rows {
-            let segment = self.segment(row.get(0).unwrap_or_default()) as usize;
+            let segment = self.segment(first(row)) as usize;
             let segment = &mut self.program.segments[segment];
             for (name, cell) in cells(header, row, *line)? {
                 match name {
@@ -157,12 +157,12 @@ impl Tables {
             .iter()
             .skip(1)
             .map(|id| match matrix {
-                Matrix::Access(_) => self.segment(id),
-                Matrix::Messages => self.process(id),
+                Matrix::Access(_) => self.segment(id.trim()),
+                Matrix::Messages => self.process(id.trim()),
             })
             .collect();
         for (line, row) in rows {
-            let process = self.process(row.get(0).unwrap_or_default());
+            let process = self.process(first(row));
             if row.len() > header.len() {
                 return Err(Error::at_line(
                     *line,
@@ -185,6 +185,11 @@ impl Tables {
         }
         Ok(())
     }
+}
+
+/// The id that a row begins with.
+fn first(row: &StringRecord) -> &str {
+    row.get(0).unwrap_or_default().trim()
 }
 
 /// The cells behind the first that are not empty, each with the name of its column.

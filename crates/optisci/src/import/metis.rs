@@ -11,6 +11,10 @@ use super::lines::{number, short};
 use crate::Error;
 use crate::model::file::LARGEST_WHOLE;
 use crate::program::Program;
+use crate::topology::MOST_NODES;
+
+/// Lines of vertices without neighbours that may be left out at the end: as many as there may be nodes for them.
+const MOST_MISSING: usize = MOST_NODES;
 
 pub(super) fn program(text: &str) -> Result<Found, Error> {
     let lines = text.lines().enumerate().map(|(index, line)| (index + 1, line));
@@ -18,6 +22,11 @@ pub(super) fn program(text: &str) -> Result<Found, Error> {
     let header = lines.by_ref().find(|(_, line)| !line.trim().is_empty());
     let (header_line, header) = header.ok_or_else(|| Error::at_line(1, "the text is empty: expected a METIS graph"))?;
     let Header { vertices, edges, sizes, weights, edge_weights } = Header::read(header, header_line)?;
+    let present = text.lines().count();
+    if vertices > (present + MOST_MISSING) as u64 {
+        let message = format!("says {vertices} vertices, but the text has {present} lines");
+        return Err(Error::at_line(header_line, message));
+    }
 
     // The first end that names an edge waits here for the second.
     let mut waiting: HashMap<(u32, u32), (u64, usize)> = HashMap::new();
@@ -88,7 +97,7 @@ impl Header {
         let [vertices, edges, rest @ ..] = &words[..] else {
             return Err(Error::at_line(line, "expected the numbers of vertices and edges"));
         };
-        // Every vertex is a line: more than a text can hold are not believed.
+        // More than a text can hold are not believed.
         let vertices = number(vertices, line, "the number of vertices", 1 << 24)?;
         let edges = number(edges, line, "the number of edges", LARGEST_WHOLE)?;
         let format = rest.first().copied().unwrap_or("0");

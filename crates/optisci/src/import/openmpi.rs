@@ -12,9 +12,13 @@ use super::{Found, Input};
 use crate::Error;
 use crate::model::file::LARGEST_WHOLE;
 use crate::program::Program;
+use crate::topology::MOST_NODES;
 
 /// More ranks than any machine of Open MPI had.
 const MOST_RANKS: u64 = 1 << 24;
+
+/// Ranks that no line tells of: as many as there may be nodes for them.
+const MOST_SILENT: usize = MOST_NODES;
 
 struct Line {
     from: u32,
@@ -38,8 +42,13 @@ pub(super) fn program(inputs: &[Input<'_>]) -> Result<Found, Error> {
     if lines.is_empty() {
         return Err(Error::whole("no data: expected lines such as \"E 0 1 108 bytes 27 msgs sent\""));
     }
-    let ranks = lines.iter().map(|line| line.from.max(line.to) + 1).max().unwrap_or(0);
-    let mut program = Program::of_ranks(ranks as usize);
+    let ranks = lines.iter().map(|line| line.from.max(line.to) + 1).max().unwrap_or(0) as usize;
+    // A line tells of two ranks.
+    if ranks > 2 * lines.len() + MOST_SILENT {
+        let message = format!("rank {} is named, but there are {} lines of data", ranks - 1, lines.len());
+        return Err(Error::whole(message));
+    }
+    let mut program = Program::of_ranks(ranks);
     lines.sort_by_key(|line| (line.from, line.to));
     for line in &lines {
         program.add_messages(line.from, line.to, line.count, line.bytes);

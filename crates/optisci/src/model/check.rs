@@ -295,8 +295,10 @@ pub(crate) fn cost_model(entry: CostModelEntry, nodes: usize) -> Result<CostMode
         |field: &str| Error::at_path(format!("cost_model.{field}"), format!("is missing: {} needs it", entry.kind));
     let clock = |field: &str, mhz: Option<f64>| -> Result<f64, Error> {
         let mhz = mhz.ok_or_else(|| missing(field))?;
-        let wrong = || Error::at_path(format!("cost_model.{field}"), format!("is {mhz}: a clock is above 0 MHz"));
-        Some(mhz).filter(|mhz| mhz.is_finite() && *mhz > 0.0).ok_or_else(wrong)
+        let message = || format!("is {mhz}: a clock has a number of MHz from 0.001 to 1e9");
+        let wrong = || Error::at_path(format!("cost_model.{field}"), message());
+        // Of slower ones so many cycles may be added up that no number is large enough for them.
+        Some(mhz).filter(|mhz| (1e-3..=1e9).contains(mhz)).ok_or_else(wrong)
     };
     let rows = |field: &str, rows: &Option<Vec<Vec<f64>>>| -> Result<Vec<f64>, Error> {
         matrix(&format!("cost_model.{field}"), rows.as_ref().ok_or_else(|| missing(field))?, nodes)

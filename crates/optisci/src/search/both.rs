@@ -29,7 +29,7 @@ impl Below for Leaves<'_, '_, '_> {
         let before = self.watch.cost();
         let mut open = f64::INFINITY;
         if self.separable {
-            let (placement, least) = homes::separate(self.instance, node);
+            let (placement, least) = homes::separate(self.instance, node, &mut || self.watch.go_on());
             self.watch.offer(self.instance, placement);
             // Many copies on a large machine are a search of their own, which may have given up.
             if least < self.watch.cost() * (1.0 - PROVED) {

@@ -5,6 +5,8 @@
 //! that one process must pay by itself.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
+use std::hash::Hash;
 
 use super::instance::{Instance, Post, Use};
 use super::rounding;
@@ -103,6 +105,7 @@ impl<'a> View<'a> {
         for segment in 0..instance.segments() {
             let copies = instance.may_have_copies(segment);
             weights.iter_mut().for_each(Vec::clear);
+            let mut known: HashMap<(u32, u32), usize> = HashMap::new();
             for entry in instance.uses_of(segment) {
                 for (table, factor) in self.of_use(entry) {
                     if factor == 0.0 {
@@ -114,10 +117,7 @@ impl<'a> View<'a> {
                     }
                     // What one process pays it pays from one node.
                     let list = &mut weights[table as usize];
-                    match list.iter_mut().find(|other| other.0 == entry.process) {
-                        Some(other) => other.1 += factor,
-                        None => list.push((entry.process, factor)),
-                    }
+                    add(list, &mut known, (table, entry.process), (entry.process, factor));
                 }
             }
             for (weights, near) in weights.iter_mut().zip(&near) {
@@ -133,13 +133,12 @@ impl<'a> View<'a> {
             return 0.0;
         }
         let mut sent: Vec<Vec<Vec<(u32, f64)>>> = vec![vec![Vec::new(); instance.processes()]; self.tables.len()];
+        let mut known: HashMap<(u32, u32, u32), usize> = HashMap::new();
         for post in &instance.posts {
             for (table, factor) in self.of_post(post) {
-                let list = &mut sent[table as usize][post.from as usize];
-                match list.iter_mut().find(|other| other.0 == post.to) {
-                    _ if factor == 0.0 => {}
-                    Some(other) => other.1 += factor,
-                    None => list.push((post.to, factor)),
+                if factor != 0.0 {
+                    let list = &mut sent[table as usize][post.from as usize];
+                    add(list, &mut known, (table, post.from, post.to), (post.to, factor));
                 }
             }
         }
@@ -150,6 +149,17 @@ impl<'a> View<'a> {
             sum += sent.iter_mut().map(|weights| rearranged(weights, &near)).sum::<f64>();
         }
         sum
+    }
+}
+
+/// Adds a weight to the entry of a list that `known` has under this key, or as a new one.
+fn add<K: Eq + Hash>(list: &mut Vec<(u32, f64)>, known: &mut HashMap<K, usize>, key: K, weight: (u32, f64)) {
+    let next = list.len();
+    let at = *known.entry(key).or_insert(next);
+    if at < next {
+        list[at].1 += weight.1;
+    } else {
+        list.push(weight);
     }
 }
 
@@ -210,4 +220,44 @@ fn alone(instance: &Instance<'_>, process: u32, nearest: Option<&[Vec<f64>]>) ->
             .sum()
     };
     places.iter().map(of).fold(f64::INFINITY, f64::min)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::simple;
+    use crate::model::{Access, CostModel, HopBytes, Message, Model, Objective, Op, Process, Segment};
+    use crate::search::instance::Instance;
+    use crate::topology::{Topology, Torus};
+
+    /// So many that looking through all that were before would take minutes.
+    const COUNT: u32 = 200_000;
+
+    fn model() -> Model {
+        let process = |number: u32| Process { id: number.to_string(), pin: None };
+        let access = |process| Access { process: process % COUNT, segment: 0, op: Op::Read, count: 1, size: 8 };
+        Model {
+            id: None,
+            topology: Topology::Torus(Torus { dims: vec![2], directed: false }),
+            cost_model: CostModel::HopBytes(HopBytes { ns_per_byte_hop: 1.0 }),
+            processes: (0..COUNT).map(process).collect(),
+            segments: vec![Segment { id: "hot".to_owned(), bytes: 8, pin: None, replicable: false }],
+            // Each process twice: the second access is the first one over again.
+            accesses: (0..2 * COUNT).map(access).collect(),
+            messages: (1..COUNT).map(|to| Message { from: 0, to, count: 1, size: 8 }).collect(),
+            process_slots: Some(vec![u64::from(COUNT) / 2; 2]),
+            segment_slots: None,
+            memory_bytes: None,
+            objective: Objective::Sum,
+        }
+    }
+
+    #[test]
+    fn a_segment_that_every_process_accesses_and_a_process_that_sends_to_all() {
+        let model = model();
+        let instance = Instance::new(&model, Objective::Sum);
+        assert_eq!(instance.uses.len(), COUNT as usize);
+        assert!(instance.uses.iter().zip(0..).all(|(entry, process)| entry.process == process && entry.bytes == 16.0));
+        // Half of them are on the other node, one hop away.
+        assert_eq!(simple(&instance), f64::from(COUNT / 2) * (16.0 + 8.0));
+    }
 }

@@ -252,6 +252,16 @@ fn weigh_loaded_rows(row: &mut [f64], load: &[f64], step: f64, most: f64) {
     }
 }
 
+/// One item on the way down.
+struct Level {
+    /// What the items before it cost.
+    spent: f64,
+    /// What those behind it cost at least.
+    tail: f64,
+    options: std::vec::IntoIter<u32>,
+    taken: Option<usize>,
+}
+
 /// A search for the best options.
 pub struct Chooser<'a> {
     choice: &'a Choice,
@@ -339,7 +349,7 @@ impl<'a> Chooser<'a> {
             go_on,
             stopped: false,
         };
-        chooser.explore(0, constant);
+        chooser.explore(constant);
         let open = chooser.open;
         let enough = chooser.enough;
         (chooser.found.map(|chosen| (enough, chosen)), open)
@@ -353,24 +363,48 @@ impl<'a> Chooser<'a> {
             .all(|&node| self.slots[node as usize] >= 1 && self.memory[node as usize] >= bytes)
     }
 
-    fn explore(&mut self, depth: usize, spent: f64) {
+    /// Depth first. Choices stand in a list of their own: there may be more of them than calls fit on a stack.
+    fn explore(&mut self, spent: f64) {
+        let mut levels = Vec::new();
+        levels.extend(self.enter(0, spent));
+        while let Some(depth) = levels.len().checked_sub(1) {
+            let item = self.order[depth] as usize;
+            let level: &mut Level = &mut levels[depth];
+            if let Some(option) = level.taken.take() {
+                self.give_back(item, option);
+            }
+            let next =
+                level.options.next().map(|option| (option as usize, level.spent + self.reduced[option as usize]));
+            let Some((option, next)) = next.filter(|(_, next)| next + level.tail < self.enough) else {
+                levels.pop();
+                continue;
+            };
+            level.taken = Some(option);
+            self.take(item, option);
+            self.chosen[item] = option as u32;
+            levels.extend(self.enter(depth + 1, next));
+        }
+    }
+
+    /// What may be tried for the next item; `None` if nothing is left to try below what was chosen so far.
+    fn enter(&mut self, depth: usize, spent: f64) -> Option<Level> {
         if depth == self.order.len() {
             let worst = self.row.iter().copied().fold(0.0, f64::max);
             if worst < self.enough {
                 self.enough = worst;
                 self.found = Some(self.chosen.clone());
             }
-            return;
+            return None;
         }
         self.visits += 1;
         self.stopped |= self.visits.is_multiple_of(512) && !(self.go_on)();
         if self.stopped || self.visits > self.most_visits {
             self.open = self.open.min(spent + self.tail[depth]);
-            return;
+            return None;
         }
         let worst = self.row.iter().copied().fold(0.0, f64::max);
         if worst >= self.enough || self.too_full(depth) {
-            return;
+            return None;
         }
         let tail = if self.dynamic { self.tail_that_fits(depth + 1) } else { self.tail[depth + 1] };
         let item = self.order[depth] as usize;
@@ -379,17 +413,7 @@ impl<'a> Chooser<'a> {
             spent + self.reduced[option as usize] + tail < self.enough && self.fits(item, option as usize)
         });
         options.sort_by(|&x, &y| self.reduced[x as usize].total_cmp(&self.reduced[y as usize]).then(x.cmp(&y)));
-        for option in options {
-            let option = option as usize;
-            let next = spent + self.reduced[option];
-            if next + tail >= self.enough {
-                break;
-            }
-            self.take(item, option);
-            self.chosen[item] = option as u32;
-            self.explore(depth + 1, next);
-            self.give_back(item, option);
-        }
+        Some(Level { spent, tail, options: options.into_iter(), taken: None })
     }
 
     fn take(&mut self, item: usize, option: usize) {
@@ -428,5 +452,26 @@ impl<'a> Chooser<'a> {
 
     fn too_full(&self, depth: usize) -> bool {
         room(&self.slots) < (self.order.len() - depth) as u128 || room(&self.memory) < self.tail_bytes[depth]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Choice, Chooser, Prices};
+    use crate::model::UNLIMITED;
+
+    #[test]
+    fn more_items_than_calls_fit_on_a_stack() {
+        let items = 100_000;
+        let mut choice = Choice::new(vec![0.0], vec![UNLIMITED; 2], vec![UNLIMITED; 2]);
+        for _ in 0..items {
+            choice.option(&[0], [(0, 1.0)]);
+            choice.option(&[1], [(0, 1.0)]);
+            choice.item(8);
+        }
+        let prices = Prices { row: vec![1.0], slot: vec![0.0; 2], byte: vec![0.0; 2] };
+        let (found, open) = Chooser::solve(&choice, &prices, f64::INFINITY, u64::MAX, &mut || true);
+        let (cost, chosen) = found.unwrap();
+        assert_eq!((cost, chosen.len(), open), (items as f64, items, f64::INFINITY));
     }
 }

@@ -103,6 +103,12 @@ pub struct Costs {
 }
 
 impl Costs {
+    /// What a copy takes, nearly.
+    pub fn bytes(&self) -> usize {
+        size_of::<f64>() * (self.process.len() + self.segment.len() + self.pair.len())
+            + size_of::<u32>() * (self.node.len() + self.room.len())
+    }
+
     /// Copies into memory that is there already.
     pub fn copy_from(&mut self, other: &Costs) {
         self.bound = other.bound;

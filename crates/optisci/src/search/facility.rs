@@ -17,16 +17,26 @@ pub struct Facility {
     best: f64,
     copies: Vec<u32>,
     steps: usize,
+    /// Costs looked at since it was asked whether to go on.
+    work: usize,
+    stopped: bool,
 }
 
 /// Branches after which a search for copies gives up proving (never seen with a machine of up to 64 nodes).
 const MOST_STEPS: usize = 20_000;
 
+/// Branches one below the other, whose calls a thread's stack must bear.
+const MOST_DEPTH: usize = 500;
+
+/// Costs to look at before it is asked whether to go on: a millisecond or so.
+const WORK_PER_QUESTION: usize = 1 << 20;
+
 impl Facility {
     /// The best nodes for copies, their cost, and a lower bound on it (the cost itself, but for rounding, unless the
     /// search was too long). `open` is what a copy on each node costs, infinite where there may be none; `read` holds a
-    /// row per reader: what it pays for reading from each node.
-    pub fn solve(&mut self, open: &[f64], read: &[f64]) -> Option<(f64, f64, &[u32])> {
+    /// row per reader: what it pays for reading from each node. Once `go_on` says no, this and all later segments get
+    /// what a glance gives.
+    pub fn solve(&mut self, open: &[f64], read: &[f64], go_on: &dyn Fn() -> bool) -> Option<(f64, f64, &[u32])> {
         let nodes = open.len();
         self.nodes = nodes;
         self.open.clear();
@@ -56,20 +66,20 @@ impl Facility {
             self.order.extend(0..nodes as u32);
             self.order[start..].sort_by(|&x, &y| row[x as usize].total_cmp(&row[y as usize]));
         }
-        let open = self.explore(0.0);
+        let open = self.explore(0.0, 0, go_on);
         let bound = open.min(self.best * (1.0 - 1e-12));
         Some((self.best, bound, &self.copies))
     }
 
     /// Searches below the present `open` costs; `paid` was paid for copies that are there already (their cost is 0 now).
     /// What it gives is a bound on what was left out.
-    fn explore(&mut self, paid: f64) -> f64 {
+    fn explore(&mut self, paid: f64, depth: usize, go_on: &dyn Fn() -> bool) -> f64 {
         self.steps += 1;
-        let bound = paid + self.ascend();
+        let bound = paid + self.ascend(go_on);
         if bound >= self.best * (1.0 - 1e-12) {
             return f64::INFINITY;
         }
-        let chosen = self.close_tight();
+        let chosen = self.close_tight(go_on);
         let nodes = self.nodes;
         let serve =
             |copies: &[u32], row: &[f64]| copies.iter().map(|&node| row[node as usize]).fold(f64::INFINITY, f64::min);
@@ -84,7 +94,7 @@ impl Facility {
         if bound >= self.best * (1.0 - 1e-12) {
             return f64::INFINITY;
         }
-        if self.steps > MOST_STEPS {
+        if self.steps > MOST_STEPS || depth == MOST_DEPTH || self.stopped {
             return bound;
         }
         // A copy that some reader pays for in the dual though another serves it.
@@ -103,15 +113,26 @@ impl Facility {
         };
         let cost = self.open[node as usize];
         self.open[node as usize] = 0.0;
-        let with = self.explore(paid + cost);
+        let with = self.explore(paid + cost, depth + 1, go_on);
         self.open[node as usize] = f64::INFINITY;
-        let without = self.explore(paid);
+        let without = self.explore(paid, depth + 1, go_on);
         self.open[node as usize] = cost;
         with.min(without)
     }
 
-    /// Lets readers pay more and more, in turn, until no copy could be paid for any more.
-    fn ascend(&mut self) -> f64 {
+    /// Counts the work, and asks now and then whether to go on.
+    fn stops_after(&mut self, work: usize, go_on: &dyn Fn() -> bool) -> bool {
+        self.work += work;
+        if self.work >= WORK_PER_QUESTION && !self.stopped {
+            self.work = 0;
+            self.stopped = !go_on();
+        }
+        self.stopped
+    }
+
+    /// Lets readers pay more and more, in turn, until no copy could be paid for any more. What they pay is a bound at every
+    /// moment.
+    fn ascend(&mut self, go_on: &dyn Fn() -> bool) -> f64 {
         let nodes = self.nodes;
         let readers = self.read.len() / nodes;
         self.slack.clear();
@@ -147,14 +168,14 @@ impl Facility {
                     moved = true;
                 }
             }
-            if !moved {
+            if !moved || self.stops_after(readers * nodes, go_on) {
                 return self.pays.iter().sum();
             }
         }
     }
 
     /// Copies that are paid for, without those that nobody needs.
-    fn close_tight(&self) -> Vec<u32> {
+    fn close_tight(&mut self, go_on: &dyn Fn() -> bool) -> Vec<u32> {
         let nodes = self.nodes;
         let scale = self.open.iter().copied().filter(|cost| cost.is_finite()).fold(0.0, f64::max);
         let mut chosen: Vec<u32> =
@@ -167,7 +188,7 @@ impl Facility {
         let mut by_cost = chosen.clone();
         by_cost.sort_by(|&x, &y| self.open[y as usize].total_cmp(&self.open[x as usize]).then(x.cmp(&y)));
         for node in by_cost {
-            if chosen.len() == 1 {
+            if chosen.len() == 1 || self.stops_after(self.pays.len() * chosen.len(), go_on) {
                 break;
             }
             let more: f64 = self
@@ -188,7 +209,9 @@ impl Facility {
 
 #[cfg(test)]
 mod tests {
-    use super::Facility;
+    use std::cell::Cell;
+
+    use super::{Facility, MOST_DEPTH, MOST_STEPS};
     use crate::search::random::Random;
 
     #[test]
@@ -209,9 +232,44 @@ mod tests {
                 })
                 .fold(f64::INFINITY, f64::min);
             let mut facility = Facility::default();
-            let (cost, bound, _) = facility.solve(&open, &read).unwrap();
+            let (cost, bound, _) = facility.solve(&open, &read, &|| true).unwrap();
             assert_eq!(cost, least, "{open:?} {read:?}");
             assert!(bound <= least && bound >= least * (1.0 - 1e-9), "{bound} {least}");
         }
+    }
+
+    /// Three nodes and three readers at a time, each of which reads from two of the three for nothing. Two copies are
+    /// needed, and the ascent proves one: nothing is proved before nearly everything was looked at.
+    fn triangles(count: usize) -> (Vec<f64>, Vec<f64>) {
+        let nodes = 3 * count;
+        let far = |reader: usize, node: usize| reader / 3 != node / 3 || reader == node;
+        let read = (0..nodes * nodes).map(|entry| if far(entry / nodes, entry % nodes) { 10.0 } else { 0.0 });
+        (vec![1.0; nodes], read.collect())
+    }
+
+    #[test]
+    fn a_search_that_shall_not_go_on_gives_its_bound() {
+        let (open, read) = triangles(20);
+        let (asked, mut facility) = (Cell::new(0), Facility::default());
+        let go_on = || asked.replace(asked.get() + 1) == 0;
+        let (cost, bound, _) = facility.solve(&open, &read, &go_on).unwrap();
+        assert!(bound <= cost && bound >= 19.9, "{bound} {cost}");
+        assert_eq!(asked.get(), 2);
+        assert!(facility.steps < MOST_STEPS / 10, "{}", facility.steps);
+        // What comes then is only glanced at.
+        let (cost, bound, _) = facility.solve(&open, &read, &go_on).unwrap();
+        assert!(bound <= cost, "{bound} {cost}");
+        assert_eq!((asked.get(), facility.steps), (2, 1));
+    }
+
+    #[test]
+    fn a_search_goes_only_so_deep() {
+        let (open, read) = triangles(2);
+        let mut facility = Facility::default();
+        assert_eq!(facility.solve(&open, &read, &|| true).unwrap().0, 4.0);
+        assert!(facility.steps > 1);
+        (facility.steps, facility.best) = (0, f64::INFINITY);
+        assert_eq!(facility.explore(0.0, MOST_DEPTH, &|| true), 2.0);
+        assert_eq!(facility.steps, 1);
     }
 }

@@ -203,9 +203,10 @@ pub fn are_separable(instance: &Instance<'_>) -> bool {
     instance.objective == Objective::Sum && !instance.limits_segments()
 }
 
-/// The best placement with processes on these nodes, where segments do not hinder each other, and a bound on its cost.
-pub fn separate(instance: &Instance<'_>, node: &[u32]) -> (Placement, f64) {
-    let (homes, _, bound) = separable::homes(instance, node);
+/// The best placement with processes on these nodes, where segments do not hinder each other, and a bound on its cost. When
+/// `go_on` says no, it may not be the best.
+pub fn separate(instance: &Instance<'_>, node: &[u32], go_on: &mut dyn FnMut() -> bool) -> (Placement, f64) {
+    let (homes, _, bound) = separable::homes(instance, node, go_on);
     let posts = instance
         .posts
         .iter()

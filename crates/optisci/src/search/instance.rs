@@ -124,7 +124,8 @@ impl<'a> Instance<'a> {
         let order = Rows::collect(model.segments.len(), model.accesses.iter().map(|access| access.segment).zip(0..));
         let mut use_start = vec![0u32; model.segments.len() + 1];
         for (segment, entry) in model.segments.iter().enumerate() {
-            let start = uses.len();
+            // Thousands of processes may access one segment.
+            let mut known: HashMap<(u32, Op, u32), usize> = HashMap::with_capacity(order.row(segment).len());
             for &number in order.row(segment) {
                 let access = &model.accesses[number as usize];
                 let weight = costs.weight(access.count);
@@ -135,22 +136,18 @@ impl<'a> Instance<'a> {
                 let bytes = weight * access.size as f64;
                 let (process, op) = (access.process, access.op);
                 // What always goes the same way is one; reads of different sizes may take different copies.
-                let same = uses[start..].iter_mut().find(|other| {
-                    other.process == process
-                        && other.op == op
-                        && other.tables[0] == first.0
-                        && (op == Op::Write || !entry.replicable || other.factors[1] == 0.0 && second.1 == 0.0)
-                });
-                match same {
-                    Some(other) => {
-                        other.factors[0] += first.1;
-                        other.factors[1] += second.1;
-                        other.bytes += bytes;
-                    }
-                    None => {
-                        let (tables, factors) = ([first.0, second.0], [first.1, second.1]);
-                        uses.push(Use { process, segment: access.segment, op, access: number, tables, factors, bytes });
-                    }
+                let next = uses.len();
+                let at = match op == Op::Write || !entry.replicable || second.1 == 0.0 {
+                    true => *known.entry((process, op, first.0)).or_insert(next),
+                    false => next,
+                };
+                if at < next {
+                    uses[at].factors[0] += first.1;
+                    uses[at].factors[1] += second.1;
+                    uses[at].bytes += bytes;
+                } else {
+                    let (tables, factors) = ([first.0, second.0], [first.1, second.1]);
+                    uses.push(Use { process, segment: access.segment, op, access: number, tables, factors, bytes });
                 }
             }
             use_start[segment + 1] = uses.len() as u32;

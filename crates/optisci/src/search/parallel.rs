@@ -4,11 +4,16 @@
 
 use std::ops::Range;
 
-/// Cuts `0..count` into ranges of about `piece` and gives each one's result in order.
-pub fn pieces<T: Send>(count: usize, piece: usize, work: impl Fn(Range<usize>) -> T + Sync) -> Vec<T> {
+/// Cuts `0..count` into ranges of about `piece` and gives each one's result in order, as [`each`] does.
+pub fn pieces<T: Send>(
+    count: usize,
+    piece: usize,
+    go_on: &mut dyn FnMut() -> bool,
+    work: impl Fn(Range<usize>, &dyn Fn() -> bool) -> T + Sync,
+) -> Vec<T> {
     let parts = count.div_ceil(piece.max(1)).max(1);
     let range = |index: usize| index * count / parts..(index + 1) * count / parts;
-    each(parts, &mut || true, |index, _| work(range(index)))
+    each(parts, go_on, |index, go_on| work(range(index), go_on))
 }
 
 /// The results of `work(0)`, `work(1)`, ... in order. Each piece asks the function that it is given whether to go on, which

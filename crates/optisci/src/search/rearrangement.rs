@@ -404,7 +404,7 @@ mod tests {
             let model = model(&mut random, nodes, processes, slots);
             let instance = Instance::new(&model, Objective::Sum);
             assert!(suits(&instance));
-            let cost = |node: &[u32]| instance.evaluate(&homes::separate(&instance, node).0);
+            let cost = |node: &[u32]| instance.evaluate(&homes::separate(&instance, node, &mut || true).0);
             let node = |number: usize| -> Vec<u32> {
                 (0..processes).map(|process| (number / nodes.pow(process as u32) % nodes) as u32).collect()
             };
@@ -438,7 +438,7 @@ mod tests {
             let instance = Instance::new(&model, Objective::Sum);
             assert!(suits(&instance));
             let all = (0..256u32).map(|number| [0, 2, 4, 6].map(|bits| number >> bits & 3));
-            let cost = |node: &[u32]| instance.evaluate(&homes::separate(&instance, node).0);
+            let cost = |node: &[u32]| instance.evaluate(&homes::separate(&instance, node, &mut || true).0);
             let least =
                 all.map(|node| cost(&node)).filter(|cost| cost.1).map(|cost| cost.0).fold(f64::INFINITY, f64::min);
             let symmetry = Symmetry::of(&instance);

@@ -57,8 +57,9 @@ impl<'a> Separable<'a> {
         }
     }
 
-    /// The best home of a segment with processes on these nodes; what it costs; no home costs less than the third.
-    pub fn home(&mut self, segment: usize, node: &[u32]) -> (Home, f64, f64) {
+    /// The best home of a segment with processes on these nodes; what it costs; no home costs less than the third. When
+    /// `go_on` says no, it may not be the best.
+    pub fn home(&mut self, segment: usize, node: &[u32], go_on: &dyn Fn() -> bool) -> (Home, f64, f64) {
         let instance = self.instance;
         let uses = instance.uses_of(segment);
         if let Some(pin) = instance.segment_pin(segment) {
@@ -67,7 +68,7 @@ impl<'a> Separable<'a> {
             return (Home::One(pin as u32), cost, cost);
         }
         if instance.may_have_copies(segment) && uses.iter().filter(|entry| entry.op == Op::Read).count() > 1 {
-            return self.copies(uses, node);
+            return self.copies(uses, node, go_on);
         }
         let (at, cost) = self.least(uses, node);
         (Home::One(at as u32), cost, cost)
@@ -157,7 +158,7 @@ impl<'a> Separable<'a> {
         (best.1, best.0)
     }
 
-    fn copies(&mut self, uses: &[Use], node: &[u32]) -> (Home, f64, f64) {
+    fn copies(&mut self, uses: &[Use], node: &[u32], go_on: &dyn Fn() -> bool) -> (Home, f64, f64) {
         let nodes = self.instance.nodes;
         self.sums.fill(0.0);
         self.reads.clear();
@@ -172,30 +173,30 @@ impl<'a> Separable<'a> {
                 }
             }
         }
-        match self.facility.solve(&self.sums, &self.reads) {
+        match self.facility.solve(&self.sums, &self.reads, go_on) {
             Some((cost, bound, copies)) => (Home::of(copies.to_vec()), cost, bound),
             None => (Home::One(0), 0.0, 0.0),
         }
     }
 }
 
-/// The best homes of all segments, their cost and a bound on it.
-pub fn homes(instance: &Instance<'_>, node: &[u32]) -> (Vec<Home>, f64, f64) {
+/// The best homes of all segments, their cost and a bound on it. When `go_on` says no, they may not be the best.
+pub fn homes(instance: &Instance<'_>, node: &[u32], go_on: &mut dyn FnMut() -> bool) -> (Vec<Home>, f64, f64) {
     let segments = instance.segments();
     let blocks = Blocks::new(instance);
-    let part = |range: std::ops::Range<usize>| {
+    let part = |range: std::ops::Range<usize>, go_on: &dyn Fn() -> bool| {
         let mut separable = Separable::new(instance, &blocks);
         let mut homes = Vec::with_capacity(range.len());
         let (mut cost, mut bound) = (0.0, 0.0);
         for segment in range {
-            let (home, own, least) = separable.home(segment, node);
+            let (home, own, least) = separable.home(segment, node, go_on);
             homes.push(home);
             cost += own;
             bound += least;
         }
         (homes, cost, bound)
     };
-    super::parallel::pieces(segments, 20_000, part)
+    super::parallel::pieces(segments, 20_000, go_on, part)
         .into_iter()
         .reduce(|mut all, more| {
             all.0.extend(more.0);

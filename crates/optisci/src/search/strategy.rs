@@ -60,7 +60,7 @@ pub fn search(instance: &Instance<'_>, watch: &mut Watch<'_>, seed: u64) -> Resu
     let fixed = (0..instance.processes()).all(|process| instance.process_pin(process).is_some());
     if fixed && instance.objective == Objective::Sum {
         watch.method("separable");
-        let (placement, bound) = homes::separate(instance, &nodes);
+        let (placement, bound) = homes::separate(instance, &nodes, &mut || watch.go_on());
         watch.offer(instance, placement);
         watch.raise(instance, if bound >= watch.cost() * (1.0 - PROVED) { watch.cost() } else { bound });
         if watch.proved() {
@@ -308,7 +308,8 @@ fn free(instance: &Instance<'_>, start: &Placement, watch: &mut Watch<'_>, seed:
         let cost = watch.cost();
         let (found, open) = rearrangement::search(instance, &symmetry, cost, 40_000_000, &mut || watch.go_on());
         if let Some(nodes) = found {
-            watch.offer(instance, homes::separate(instance, &nodes).0);
+            let (placement, _) = homes::separate(instance, &nodes, &mut || watch.go_on());
+            watch.offer(instance, placement);
         }
         watch.raise(instance, open.min(watch.cost()));
         return;
@@ -433,7 +434,7 @@ fn follow(instance: &Instance<'_>, start: &Placement, watch: &mut Watch<'_>, see
                 let mut random = Random::stream(seed, round * ATTEMPTS as u64 + attempt);
                 let mut follow = Follow::new(instance, &best.processes).exchanging_nodes();
                 let (_, nodes) = follow.cool(&mut random, steps, 0.02, &mut || go_on());
-                homes::separate(instance, &nodes).0
+                homes::separate(instance, &nodes, &mut || go_on()).0
             });
         }
         return;
@@ -441,7 +442,7 @@ fn follow(instance: &Instance<'_>, start: &Placement, watch: &mut Watch<'_>, see
     attempts(instance, watch, |attempt, go_on| {
         let mut random = Random::stream(seed, round * ATTEMPTS as u64 + attempt);
         let (_, nodes) = Follow::new(instance, &start.processes).cool(&mut random, steps, 0.7, &mut || go_on());
-        homes::separate(instance, &nodes).0
+        homes::separate(instance, &nodes, &mut || go_on()).0
     });
 }
 
