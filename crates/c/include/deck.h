@@ -410,7 +410,8 @@ typedef enum {
 
 /* Joins the group `name` of `size` threads, up to 1024, and waits up to timeout_ms until all have come. `index` is 0 to
    size - 1, or -1 in every member: given in order of arrival. The caller leaves it. Names of groups and of mail boxes do not
-   collide. A name can be used again, with any size, when all members of its last group have left or died.
+   collide. A name can be used again, with any size, when all members of its last group have left or died. Once all have come there
+   is a group, which nobody ends for want of time: a member whose node cannot be met in time is told of by the first call.
    DECK_E_TIMEOUT, DECK_E_CANCELLED  deck_last_error() names the indexes that are absent
    DECK_E_INVALID  size, index or name cannot be, or another member gave another size
    DECK_E_EXISTS   the index is taken, or all members have come already

@@ -141,7 +141,8 @@ impl Group {
     /// Joins the group `name` of `size` threads, and waits until all have come. With an `index` each member has its own;
     /// with `None` indexes are given in the order of arrival. Names of groups and of mail boxes do not collide. A name can be
     /// used again, with any size and options, when all members of its last group have left or died; until then joining waits, as
-    /// soon as the first of them has. Blocks until the deadline.
+    /// soon as the first of them has. Once all have come there is a group, which nobody ends for want of time: the first call goes on
+    /// with meeting the members' nodes, and tells of one that cannot be met in its time. Blocks until the deadline.
     ///
     /// # Errors
     /// - [`ErrorKind::Timeout`] and [`ErrorKind::Cancelled`], naming the indexes that are absent;
