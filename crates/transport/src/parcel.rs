@@ -371,7 +371,11 @@ impl Parcel {
         }
         // Growing by halves keeps packing piece by piece linear; an exact fit is better for what will not grow.
         let capacity = if size > self.size { needed.max(self.capacity() + self.capacity() / 2) } else { needed };
-        let buffer = heap.allocate(capacity)?;
+        let buffer = match heap.allocate(capacity) {
+            // What would be spare is not there; what is needed may be.
+            Err(error) if error.kind() == ErrorKind::NoMemory && capacity > needed => heap.allocate(needed)?,
+            result => result?,
+        };
         let new_end = buffer.capacity();
         // SAFETY: the new buffer has room for `needed` bytes and is not shared; the old memory holds `self.size` bytes and
         // `self.runs` runs at its end; the two are different memory.
@@ -497,5 +501,16 @@ mod tests {
         assert_eq!((parcel.size(), parcel.runs()), (RUNS_MAX as usize, RUNS_MAX as usize));
         append(&mut parcel, 2, &heap).expect("no run more, but a longer one");
         assert_eq!(parcel.run(RUNS_MAX as usize - 1), Some(Run { element: 2, bytes: 2 }));
+    }
+
+    #[test]
+    fn content_grows_as_long_as_it_fits_into_what_is_left() {
+        let heap = heap(1 << 20);
+        let mut parcel = Parcel::default();
+        let size = 448 << 10;
+        parcel.resize(size, &heap).unwrap();
+        assert_eq!(parcel.capacity(), size, "full");
+        append(&mut parcel, BYTES, &heap).expect("the next size is 512 KiB: both fit into 1 MiB");
+        assert_eq!((parcel.size(), parcel.bytes()[size]), (size + 1, 7));
     }
 }
