@@ -76,6 +76,20 @@ fn only_what_has_travelled_asks_for_rest() {
     assert!(!short.wants_rest());
 }
 
+#[test]
+fn a_buffer_that_was_freed_since_its_name_was_checked_is_not_held() {
+    let heap = heap(64 << 20, |_| ());
+    let name = heap.allocate(100).unwrap().name();
+    assert_eq!(heap.hold_received(&name).unwrap_err().kind(), ErrorKind::Corrupt);
+    assert_eq!((heap.held(), heap.usage().buffers), (0, 0));
+    let other = heap.allocate(100).unwrap();
+    assert_eq!(other.name(), name, "handed out anew");
+    let elsewhere = BufferName { offset: name.offset + LINE as u64, ..name };
+    assert_eq!(heap.hold_received(&elsewhere).unwrap_err().kind(), ErrorKind::Corrupt);
+    drop(other);
+    assert_eq!((heap.held(), heap.usage().buffers), (0, 0));
+}
+
 fn with_indexes(indexes_max: usize) -> Arc<HeapMemory> {
     let heap = heap(64 << 20, |_| ());
     heap.blocks().unwrap().1.limit(indexes_max);
