@@ -228,7 +228,8 @@ int deck_msg_create(deck_msg_t **m, size_t capacity_bytes);
 /* Appends `count` elements at `data`, which are copied. count 0 packs nothing, and data may then be NULL. If others
    still hold the content (after a post), it is first copied into a fresh buffer. Never waits.
    DECK_E_INVALID    unknown type; data is NULL or lies in the content of m itself
-   DECK_E_TOO_LARGE  no memory could hold `count` elements
+   DECK_E_TOO_LARGE  no memory could hold `count` elements, or elements of another type than the last follow for the
+                     2^28th time
    DECK_E_NOMEM */
 int deck_msg_pack(deck_msg_t *m, deck_type_t type, const void *data, size_t count);
 

@@ -70,7 +70,8 @@ impl Message {
     /// Appends elements. Never waits.
     ///
     /// # Errors
-    /// [`ErrorKind::NoMemory`]; the message is as before then.
+    /// [`ErrorKind::NoMemory`]; [`ErrorKind::TooLarge`] for 2^48 bytes, or if elements of another type than the last follow
+    /// for the 2^28th time. The message is as before then.
     #[doc(alias = "deck_msg_pack")]
     pub fn pack<T: Element>(&mut self, data: &[T]) -> Result<()> {
         let bytes = size_of_val(data);
@@ -81,7 +82,7 @@ impl Message {
     /// Appends elements of type `kind` given as bytes in native order.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`] if `data` is not a whole number of elements, [`ErrorKind::NoMemory`].
+    /// [`ErrorKind::Invalid`] if `data` is not a whole number of elements; otherwise as [`Message::pack`].
     pub fn pack_raw(&mut self, kind: ElementType, data: &[u8]) -> Result<()> {
         check_whole(kind, data.len())?;
         // SAFETY: a slice is readable for its length.
@@ -167,7 +168,7 @@ impl Message {
     /// Appends the address of a mail box, so that the receiver can post to it: a reply box.
     ///
     /// # Errors
-    /// [`ErrorKind::NoMemory`].
+    /// As [`Message::pack`].
     #[doc(alias = "deck_msg_pack_mbox")]
     pub fn pack_mailbox(&mut self, address: MailboxAddress) -> Result<()> {
         let mut bytes = [0u8; ADDRESS_BYTES];

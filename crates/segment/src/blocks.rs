@@ -75,6 +75,8 @@ pub struct Blocks {
     held_buffers: usize,
     lines_allocated: usize,
     blocks: Vec<Block>,
+    /// The most indexes that there can be.
+    indexes_max: usize,
     unused_indexes: Vec<u32>,
     idle_large_bytes: usize,
     pending_large: VecDeque<u32>,
@@ -108,10 +110,17 @@ impl Blocks {
             held_buffers: 0,
             lines_allocated: 0,
             blocks: Vec::new(),
+            indexes_max: BUFFERS,
             unused_indexes: Vec::new(),
             idle_large_bytes: 0,
             pending_large: VecDeque::new(),
         }
+    }
+
+    /// Lets there be no more than `indexes_max` buffers at a time.
+    #[cfg(all(test, not(loom)))]
+    pub fn limit(&mut self, indexes_max: usize) {
+        self.indexes_max = indexes_max;
     }
 
     /// Indexes ever used.
@@ -240,6 +249,10 @@ impl Blocks {
         let (offset, part) = self.take_range(capacity, part, claim)?;
         self.held -= capacity;
         let block = Block { offset, capacity, pending: false, part, left_at: 0 };
+        if self.unused_indexes.is_empty() && self.blocks.len() >= self.indexes_max {
+            // Before giving up: the indexes of what is idle, or that somebody else has let go of meanwhile.
+            self.sweep(claim);
+        }
         if let Some(index) = self.unused_indexes.pop() {
             self.blocks[index as usize] = block;
             return Ok(index);
@@ -249,10 +262,10 @@ impl Blocks {
             blocks.parts[part].ready.give(offset, capacity);
             Err(error)
         };
-        if index >= BUFFERS {
+        if index >= self.indexes_max {
             return give_back(
                 self,
-                Error::new(ErrorKind::NoMemory, format!("this node holds {BUFFERS} messages at a time"))
+                Error::new(ErrorKind::NoMemory, format!("this node holds {} messages at a time", self.indexes_max))
                     .with_remedy("destroy or clear messages that are no longer needed"),
             );
         }

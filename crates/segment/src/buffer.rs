@@ -132,7 +132,7 @@ impl Buffer {
             self.heap.expect_content(name);
             self.gain_share();
         } else {
-            self.heap.hold_received(name);
+            self.heap.hold_received(name)?;
             self.forget_share();
             self.heap.let_go(self.index);
             (self.index, self.spare) = (name.index, AtomicU64::new(0));

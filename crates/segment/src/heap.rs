@@ -23,6 +23,8 @@ use crate::{MemoryFacts, Numa, NumaChoice, Region, Seat, Segment, Words, limits,
 
 /// Bytes of content that are fetched with a buffer: what follows is then fetched ahead by the processor.
 const EXPECTED: usize = 4 * LINE;
+/// What is wrong with the name of a buffer that its owner has freed.
+const NOT_IN_USE: &str = "that is not in use";
 
 /// A node's segment with its buffers, as its owner or another node sees it.
 pub struct HeapMemory {
@@ -313,13 +315,13 @@ impl HeapMemory {
         let first = index as usize * LINE_WORDS;
         self.lines.get(first + holder::SHARES).store(1, Ordering::Relaxed);
         self.lines.get(first + holder::GENERATION).fetch_add(1, Ordering::Relaxed);
+        self.held.add();
+        // Release: pairs with: holders/settle. It comes before the place: whoever finds the place finds a count to add to.
+        self.counts[index as usize].store(1, Ordering::Release);
         let place = &own.places[index as usize];
         place.0.store(offset as u64, Ordering::Relaxed);
         // Release: pairs with: heap/place. The offset comes first.
         place.1.store(capacity as u64 | 1, Ordering::Release);
-        // Release: pairs with: holders/settle.
-        self.counts[index as usize].store(1, Ordering::Release);
-        self.held.add();
         Ok(Buffer::counted(self.clone(), index, offset, capacity, false))
     }
 
@@ -344,17 +346,14 @@ impl HeapMemory {
     /// [`ErrorKind::Corrupt`] if the name does not fit this heap.
     pub fn receive(self: &Arc<Self>, name: &BufferName) -> Result<Buffer> {
         self.check_name(name)?;
-        self.hold_received(name);
+        self.hold_received(name)?;
         Ok(Buffer::counted(self.clone(), name.index, name.offset as usize, name.capacity as usize, true))
     }
 
     /// Fails if the name does not fit this heap.
     #[inline]
     pub(crate) fn check_name(&self, name: &BufferName) -> Result<()> {
-        let corrupt = |what: &str| {
-            Err(Error::new(ErrorKind::Corrupt, format!("a hand-over names a buffer {what}: {name:?}"))
-                .with_peer(self.owner))
-        };
+        let corrupt = |what: &str| Err(self.misnamed(name, what));
         let (Ok(offset), Ok(capacity)) = (usize::try_from(name.offset), usize::try_from(name.capacity)) else {
             return corrupt("of impossible size");
         };
@@ -366,25 +365,42 @@ impl HeapMemory {
         if !inside || capacity == 0 || !capacity.is_multiple_of(LINE) {
             return corrupt("outside of the heap");
         }
-        if let Some(own) = &self.own {
-            let place = &own.places[name.index as usize];
-            // Acquire: pairs with: heap/place. In use comes before where.
-            let same =
-                place.1.load(Ordering::Acquire) == name.capacity | 1 && place.0.load(Ordering::Relaxed) == name.offset;
-            if !same {
-                return corrupt("that is not in use");
-            }
-        }
-        Ok(())
+        if self.is_in_use(name) { Ok(()) } else { corrupt(NOT_IN_USE) }
     }
 
-    /// One handle more of a buffer that was handed over. What its receiver will need next is fetched all at once, instead of one after
-    /// the other.
+    #[cold]
+    fn misnamed(&self, name: &BufferName, what: &str) -> Error {
+        Error::new(ErrorKind::Corrupt, format!("a hand-over names a buffer {what}: {name:?}")).with_peer(self.owner)
+    }
+
+    /// False if the owner knows that there is no such buffer now.
     #[inline]
-    pub(crate) fn hold_received(&self, name: &BufferName) {
+    fn is_in_use(&self, name: &BufferName) -> bool {
+        self.own.as_ref().is_none_or(|own| {
+            let place = &own.places[name.index as usize];
+            // Acquire: pairs with: heap/place. In use comes before where.
+            place.1.load(Ordering::Acquire) == name.capacity | 1 && place.0.load(Ordering::Relaxed) == name.offset
+        })
+    }
+
+    /// One handle more of a buffer that was handed over under a name that was checked. What its receiver will need next is
+    /// fetched all at once, instead of one after the other.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Corrupt`] if this node has freed it meanwhile: whoever named it did not hold it.
+    #[inline]
+    pub(crate) fn hold_received(&self, name: &BufferName) -> Result<()> {
         self.lines.prefetch_to_write(name.index as usize * LINE_WORDS);
         self.expect_content(name);
-        self.holder(name.index).hold(|| self.held.add());
+        if !self.holder(name.index).hold(|| self.held.add()) {
+            return Err(self.misnamed(name, NOT_IN_USE));
+        }
+        // It may have been freed and handed out anew since the name was checked; held, it stays what it is.
+        if !self.is_in_use(name) {
+            self.let_go(name.index);
+            return Err(self.misnamed(name, NOT_IN_USE));
+        }
+        Ok(())
     }
 
     /// A buffer was handed over: has the begin of its content fetched.
@@ -420,8 +436,6 @@ impl HeapMemory {
             return;
         }
         if self.claim_free(own, index) {
-            // Release: pairs with: holders/settle.
-            self.counts[index as usize].store(0, Ordering::Release);
             blocks.give(index);
         } else if self.counts[index as usize].load(Ordering::Relaxed) == 0 {
             // Otherwise it came back to us meanwhile, or lives anew: whoever holds it now comes here in turn.

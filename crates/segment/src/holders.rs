@@ -22,6 +22,8 @@ use crate::layout::holder;
 
 /// Set in a node's private count while one thread moves the bit; everybody else waits a few instructions.
 const MOVING: u32 = 1 << 31;
+/// The owner's private count of a buffer that it has claimed, until it hands the buffer out again.
+const FREE: u32 = u32::MAX;
 
 /// One buffer as one node sees it.
 pub struct Holder<'a> {
@@ -36,12 +38,16 @@ pub struct Holder<'a> {
 }
 
 impl Holder<'_> {
-    /// One handle more; `note` is called if it is the node's first one, before anybody can have a second. The caller holds the buffer in
-    /// another way: a handle of this node, or a credit not yet given back.
-    pub fn hold(&self, note: impl FnOnce()) {
+    /// One handle more; `note` is called if it is the node's first one, before anybody can have a second. The caller
+    /// holds the buffer in another way: a handle of this node, or a credit not yet given back. False, and no handle, if
+    /// the owner finds its buffer free: whoever named it does not hold it.
+    pub fn hold(&self, note: impl FnOnce()) -> bool {
         let mut count = self.count.load(Ordering::Relaxed);
         loop {
             if count & MOVING != 0 {
+                if count == FREE {
+                    return false;
+                }
                 pause();
                 count = self.count.load(Ordering::Relaxed);
                 continue;
@@ -50,7 +56,7 @@ impl Holder<'_> {
             // Acquire: pairs with: holders/settle.
             match self.count.compare_exchange_weak(count, next, Ordering::Acquire, Ordering::Relaxed) {
                 Ok(_) if count == 0 => break,
-                Ok(_) => return,
+                Ok(_) => return true,
                 Err(now) => count = now,
             }
         }
@@ -58,6 +64,7 @@ impl Holder<'_> {
         note();
         // Release: pairs with: holders/settle.
         self.count.store(1, Ordering::Release);
+        true
     }
 
     /// One handle less; true if it was the node's last one: then `note` is called before anybody can have one again. The content must not
@@ -132,17 +139,15 @@ pub fn nobody_else(line: &Words, first: usize) -> bool {
     false
 }
 
-/// Claims a buffer that its owner does not hold, if `nobody_else` does: then the count stays claimed (the owner stores a
-/// count when it hands the buffer out again), and nobody can begin to hold it. Otherwise nothing changes.
+/// Claims a buffer that its owner does not hold, if `nobody_else` does: then nobody can begin to hold it until the owner
+/// stores a count, as it does when it hands the buffer out again. Otherwise nothing changes.
 pub fn claim(count: &AtomicU32, nobody_else: impl FnOnce() -> bool) -> bool {
     // Acquire: pairs with: holders/settle.
     if count.compare_exchange(0, MOVING, Ordering::Acquire, Ordering::Relaxed).is_err() {
         return false;
     }
     let free = nobody_else();
-    if !free {
-        // Release: pairs with: holders/settle.
-        count.store(0, Ordering::Release);
-    }
+    // Release: pairs with: holders/settle.
+    count.store(if free { FREE } else { 0 }, Ordering::Release);
     free
 }

@@ -24,6 +24,8 @@ struct Job {
     far: AtomicU32,
     /// Given back by the receiver of the message, as by a ring.
     credit: AtomicU64,
+    /// Where the buffer is, as its owner checks a name that comes back; 0 while it is free.
+    place: AtomicU64,
     /// Read by who holds the buffer, written by the owner once it is free: loom tells if the two can meet.
     content: UnsafeCell<u64>,
 }
@@ -36,6 +38,7 @@ impl Job {
             near: AtomicU32::new(0),
             far: AtomicU32::new(0),
             credit: AtomicU64::new(0),
+            place: AtomicU64::new(0),
             content: UnsafeCell::new(0),
         })
     }
@@ -230,4 +233,72 @@ fn threads_of_one_node_share_its_bit() {
         job.far().let_go(|| ());
         assert!(job.try_reuse(), "never freed");
     });
+}
+
+/// What [`Job::place`] says of the buffer that a corrupt node names.
+const NAMED: u64 = 1;
+
+impl Job {
+    /// As `HeapMemory::allocate`.
+    fn allocate(&self, place: u64) {
+        self.owner.store(1, Ordering::Release);
+        self.place.store(place, Ordering::Release);
+    }
+
+    /// As `HeapMemory::let_go` in the owner; true if the buffer is free now.
+    fn give_back(&self) -> bool {
+        let is_free = self.owner().let_go(|| ()) && claim(&self.owner, || nobody_else(&self.line, 0));
+        if is_free {
+            self.place.store(0, Ordering::Relaxed);
+        }
+        is_free
+    }
+
+    /// As `HeapMemory::receive` in the owner; true if there is a handle more.
+    fn receive(&self) -> bool {
+        let is_in_use = || self.place.load(Ordering::Acquire) == NAMED;
+        if !is_in_use() || !self.owner().hold(|| ()) {
+            return false;
+        }
+        let is_held = is_in_use();
+        if !is_held {
+            assert!(!self.give_back(), "freed while its new owner has it");
+        }
+        is_held
+    }
+}
+
+/// A corrupt node names a buffer that it does not hold, while the owner frees it and hands it out anew: at the same place,
+/// or at another. Either the named buffer gets one handle more, which keeps it, or nothing happens to any.
+///
+/// Seen to fail: with a `hold` that raises the count of a free buffer; without the second look at the place; with an
+/// `allocate` that tells the place before it counts.
+#[test]
+fn a_free_buffer_that_a_corrupt_node_names_is_handed_out_once() {
+    for next in [NAMED, NAMED + 1] {
+        loom::model(move || {
+            let job = Job::new();
+            let receiver = thread::spawn({
+                let job = job.clone();
+                move || {
+                    job.receive() && {
+                        assert_eq!(job.place.load(Ordering::Relaxed), NAMED, "another buffer than the named one");
+                        job.give_back()
+                    }
+                }
+            });
+            job.allocate(NAMED);
+            let is_free = job.give_back();
+            if is_free {
+                job.allocate(next);
+            }
+            let is_freed_by_receiver = receiver.join().unwrap();
+            if is_free {
+                assert!(!is_freed_by_receiver && !job.try_reuse(), "freed while its new owner has it");
+                assert!(job.give_back(), "never freed");
+            } else {
+                assert!(is_freed_by_receiver || job.try_reuse(), "never freed");
+            }
+        });
+    }
 }

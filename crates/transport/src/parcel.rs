@@ -20,7 +20,7 @@ use deck_sync::atomic::{AtomicU64, Ordering};
 use deck_sync::{Error, ErrorKind, Result};
 
 use crate::segment::packed;
-use crate::segment::packet::Label;
+use crate::segment::packet::{Label, RUNS_MAX};
 
 /// The most bytes of content that need no buffer; what one line of a slot can carry.
 pub const INLINE: usize = 62;
@@ -270,7 +270,8 @@ impl Parcel {
     /// Appends `bytes` bytes of elements with code `element`.
     ///
     /// # Errors
-    /// [`ErrorKind::NoMemory`]; nothing has changed then.
+    /// [`ErrorKind::NoMemory`]; [`ErrorKind::TooLarge`] for more bytes or runs than a message may have. Nothing has changed
+    /// then.
     ///
     /// # Safety
     /// `data` points to `bytes` readable bytes, or is anything if `bytes` is 0.
@@ -286,6 +287,10 @@ impl Parcel {
             Some(last) if last.element == element => (self.runs, false),
             Some(_) => (self.runs.max(1) + 1, true),
         };
+        if runs > RUNS_MAX as usize {
+            return Err(Error::new(ErrorKind::TooLarge, format!("changing the element type {RUNS_MAX} times"))
+                .with_remedy("pack elements of one type one after the other, or send it in parts"));
+        }
         let was_empty = last.is_none();
         // Content packed onto itself moves with the content.
         let inside = (data as usize).wrapping_sub(self.data().as_ptr() as usize);
@@ -366,7 +371,11 @@ impl Parcel {
         }
         // Growing by halves keeps packing piece by piece linear; an exact fit is better for what will not grow.
         let capacity = if size > self.size { needed.max(self.capacity() + self.capacity() / 2) } else { needed };
-        let buffer = heap.allocate(capacity)?;
+        let buffer = match heap.allocate(capacity) {
+            // What would be spare is not there; what is needed may be.
+            Err(error) if error.kind() == ErrorKind::NoMemory && capacity > needed => heap.allocate(needed)?,
+            result => result?,
+        };
         let new_end = buffer.capacity();
         // SAFETY: the new buffer has room for `needed` bytes and is not shared; the old memory holds `self.size` bytes and
         // `self.runs` runs at its end; the two are different memory.
@@ -461,5 +470,47 @@ impl Parcel {
         (target.size, target.element, target.runs) = (size, label.element, runs);
         *self = target;
         Ok(())
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use deck_segment::layout::DATA;
+    use deck_segment::{HeapOptions, Seat};
+    use deck_sync::NodeId;
+
+    use super::*;
+
+    fn heap(bytes: usize) -> Arc<HeapMemory> {
+        HeapMemory::create(NodeId(0), Seat(0), &HeapOptions::of(DATA + bytes)).expect("there is memory")
+    }
+
+    fn append(parcel: &mut Parcel, element: u8, heap: &Arc<HeapMemory>) -> Result<()> {
+        // SAFETY: a readable byte.
+        unsafe { parcel.append(element, [7u8].as_ptr(), 1, heap) }
+    }
+
+    #[test]
+    fn no_message_has_more_runs_than_its_receiver_takes() {
+        let heap = heap(1 << 20);
+        let mut parcel = Parcel::default();
+        for run in 0..RUNS_MAX {
+            append(&mut parcel, 1 + (run % 2) as u8, &heap).unwrap();
+        }
+        assert_eq!(append(&mut parcel, 1, &heap).unwrap_err().kind(), ErrorKind::TooLarge);
+        assert_eq!((parcel.size(), parcel.runs()), (RUNS_MAX as usize, RUNS_MAX as usize));
+        append(&mut parcel, 2, &heap).expect("no run more, but a longer one");
+        assert_eq!(parcel.run(RUNS_MAX as usize - 1), Some(Run { element: 2, bytes: 2 }));
+    }
+
+    #[test]
+    fn content_grows_as_long_as_it_fits_into_what_is_left() {
+        let heap = heap(1 << 20);
+        let mut parcel = Parcel::default();
+        let size = 448 << 10;
+        parcel.resize(size, &heap).unwrap();
+        assert_eq!(parcel.capacity(), size, "full");
+        append(&mut parcel, BYTES, &heap).expect("the next size is 512 KiB: both fit into 1 MiB");
+        assert_eq!((parcel.size(), parcel.bytes()[size]), (size + 1, 7));
     }
 }

@@ -76,6 +76,58 @@ fn only_what_has_travelled_asks_for_rest() {
     assert!(!short.wants_rest());
 }
 
+#[test]
+fn a_buffer_that_was_freed_since_its_name_was_checked_is_not_held() {
+    let heap = heap(64 << 20, |_| ());
+    let name = heap.allocate(100).unwrap().name();
+    assert_eq!(heap.hold_received(&name).unwrap_err().kind(), ErrorKind::Corrupt);
+    assert_eq!((heap.held(), heap.usage().buffers), (0, 0));
+    let other = heap.allocate(100).unwrap();
+    assert_eq!(other.name(), name, "handed out anew");
+    let elsewhere = BufferName { offset: name.offset + LINE as u64, ..name };
+    assert_eq!(heap.hold_received(&elsewhere).unwrap_err().kind(), ErrorKind::Corrupt);
+    drop(other);
+    assert_eq!((heap.held(), heap.usage().buffers), (0, 0));
+}
+
+fn with_indexes(indexes_max: usize) -> Arc<HeapMemory> {
+    let heap = heap(64 << 20, |_| ());
+    heap.blocks().unwrap().1.limit(indexes_max);
+    heap
+}
+
+#[test]
+fn the_last_index_goes_from_an_idle_buffer_to_one_of_another_size() {
+    let heap = with_indexes(16);
+    let all: Vec<Buffer> = (0..16).map(|_| heap.allocate(64).unwrap()).collect();
+    assert_eq!(heap.allocate(64).unwrap_err().kind(), ErrorKind::NoMemory);
+    assert_eq!(heap.allocate(200).unwrap_err().kind(), ErrorKind::NoMemory);
+    assert_eq!(heap.usage().held_bytes, 16 * 64, "what failed holds nothing");
+    drop(all);
+    for size in [200, 64, 2 << 20, 5000] {
+        let all: Vec<Buffer> = (0..16).map(|_| heap.allocate(size).unwrap()).collect();
+        assert_eq!(heap.allocate(100).unwrap_err().kind(), ErrorKind::NoMemory, "16 buffers of {size} bytes");
+        drop(all);
+    }
+}
+
+#[test]
+fn an_index_that_another_node_gave_back_is_found_however_many_it_still_has() {
+    let heap = with_indexes(64);
+    let all: Vec<Buffer> = (0..64).map(|_| heap.allocate(64).unwrap()).collect();
+    let bits = |index: u32| heap.lines().get(index as usize * LINE_WORDS + holder::BITS);
+    let indexes: Vec<u32> = all.iter().map(|buffer| buffer.name().index).collect();
+    indexes.iter().for_each(|index| bits(*index).store(1, Ordering::SeqCst));
+    drop(all);
+    assert_eq!(heap.allocate(64).unwrap_err().kind(), ErrorKind::NoMemory);
+    let (given_back, kept) = (indexes[40], indexes[0]);
+    bits(given_back).store(0, Ordering::SeqCst);
+    let other = heap.allocate(64).unwrap();
+    assert_eq!(other.name().index, given_back);
+    bits(kept).store(0, Ordering::SeqCst);
+    assert_eq!(heap.allocate(200).unwrap().name().index, kept);
+}
+
 #[cfg(not(miri))]
 mod near {
     use super::*;
