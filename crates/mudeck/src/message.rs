@@ -70,8 +70,8 @@ impl Message {
     /// Appends elements. Never waits.
     ///
     /// # Errors
-    /// [`ErrorKind::NoMemory`]; [`ErrorKind::TooLarge`] for 2^48 bytes, or if elements of another type than the last follow
-    /// for the 2^28th time. The message is as before then.
+    /// [`ErrorKind::NoMemory`]; [`ErrorKind::TooLarge`] for 2^48 bytes, or if elements of another type than the last
+    /// follow for the 2^28th time. The message is as before then.
     #[doc(alias = "deck_msg_pack")]
     pub fn pack<T: Element>(&mut self, data: &[T]) -> Result<()> {
         let bytes = size_of_val(data);

@@ -316,7 +316,7 @@ impl HeapMemory {
         self.lines.get(first + holder::SHARES).store(1, Ordering::Relaxed);
         self.lines.get(first + holder::GENERATION).fetch_add(1, Ordering::Relaxed);
         self.held.add();
-        // Release: pairs with: holders/settle. It comes before the place: whoever finds the place finds a count to add to.
+        // Release: pairs with: holders/settle. Before the place: whoever finds that finds a count to add to.
         self.counts[index as usize].store(1, Ordering::Release);
         let place = &own.places[index as usize];
         place.0.store(offset as u64, Ordering::Relaxed);
@@ -383,8 +383,8 @@ impl HeapMemory {
         })
     }
 
-    /// One handle more of a buffer that was handed over under a name that was checked. What its receiver will need next is
-    /// fetched all at once, instead of one after the other.
+    /// One handle more of a buffer that was handed over under a name that was checked. What its receiver will need next
+    /// is fetched all at once, instead of one after the other.
     ///
     /// # Errors
     /// [`ErrorKind::Corrupt`] if this node has freed it meanwhile: whoever named it did not hold it.

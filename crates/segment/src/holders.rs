@@ -139,8 +139,8 @@ pub fn nobody_else(line: &Words, first: usize) -> bool {
     false
 }
 
-/// Claims a buffer that its owner does not hold, if `nobody_else` does: then nobody can begin to hold it until the owner
-/// stores a count, as it does when it hands the buffer out again. Otherwise nothing changes.
+/// Claims a buffer that its owner does not hold, if `nobody_else` does: then nobody can begin to hold it until the
+/// owner stores a count, as it does when it hands the buffer out again. Otherwise nothing changes.
 pub fn claim(count: &AtomicU32, nobody_else: impl FnOnce() -> bool) -> bool {
     // Acquire: pairs with: holders/settle.
     if count.compare_exchange(0, MOVING, Ordering::Acquire, Ordering::Relaxed).is_err() {

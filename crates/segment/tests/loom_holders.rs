@@ -268,8 +268,8 @@ impl Job {
     }
 }
 
-/// A corrupt node names a buffer that it does not hold, while the owner frees it and hands it out anew: at the same place,
-/// or at another. Either the named buffer gets one handle more, which keeps it, or nothing happens to any.
+/// A corrupt node names a buffer that it does not hold, while the owner frees it and hands it out anew: at the same
+/// place, or at another. Either the named buffer gets one handle more, which keeps it, or nothing happens to any.
 ///
 /// Seen to fail: with a `hold` that raises the count of a free buffer; without the second look at the place; with an
 /// `allocate` that tells the place before it counts.

@@ -270,8 +270,8 @@ impl Parcel {
     /// Appends `bytes` bytes of elements with code `element`.
     ///
     /// # Errors
-    /// [`ErrorKind::NoMemory`]; [`ErrorKind::TooLarge`] for more bytes or runs than a message may have. Nothing has changed
-    /// then.
+    /// [`ErrorKind::NoMemory`]; [`ErrorKind::TooLarge`] for more bytes or runs than a message may have. Nothing has
+    /// changed then.
     ///
     /// # Safety
     /// `data` points to `bytes` readable bytes, or is anything if `bytes` is 0.
