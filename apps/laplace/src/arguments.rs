@@ -74,6 +74,7 @@ pub fn parse(line: impl IntoIterator<Item = impl Into<std::ffi::OsString> + Clon
     let Common { threads, watch } = common;
     let slab = Slab::checked(size, tolerance, max_sweeps, source).map_err(|error| Refusal::Usage(error.to_string()))?;
     let out = out.or_else(|| temperatures.is_none().then(|| PathBuf::from("laplace.png")));
+    command_line::two_files(("--out", out.as_deref()), ("--temperatures", temperatures.as_deref()))?;
     Ok(Orders { slab, threads, nodes, out, temperatures, watch })
 }
 
@@ -124,6 +125,7 @@ mod tests {
             ("--source hot", "--source"),
             ("--nodes 0", "--nodes"),
             ("slab.png", "laplace --help"),
+            ("--out same --temperatures ./same", "--temperatures"),
         ] {
             match parse(line) {
                 Err(Refusal::Usage(text)) => {

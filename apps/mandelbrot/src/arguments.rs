@@ -77,6 +77,7 @@ pub fn parse(line: impl IntoIterator<Item = impl Into<std::ffi::OsString> + Clon
     let problem = Problem::checked(size, slices, max_iter, region, early_outs)
         .map_err(|error| Refusal::Usage(error.to_string()))?;
     let out = out.or_else(|| counts.is_none().then(|| PathBuf::from("mandelbrot.png")));
+    command_line::two_files(("--out", out.as_deref()), ("--counts", counts.as_deref()))?;
     Ok(Orders { problem, threads, out, counts, watch })
 }
 
@@ -155,6 +156,7 @@ mod tests {
             ("--out", "--out"),
             ("--nodes 4", "mandelbrot --help"),
             ("picture.png", "mandelbrot --help"),
+            ("--out same --counts ./same", "--counts"),
         ] {
             let text = usage(line);
             assert_eq!(text.lines().count(), 1, "{text}");

@@ -64,6 +64,7 @@ pub fn parse(line: impl IntoIterator<Item = impl Into<std::ffi::OsString> + Clon
     let Arguments { scene, size, slices, antialias, library, out, common } = command_line::parse(line)?;
     let Common { threads, watch } = common;
     let out = out.unwrap_or_else(|| PathBuf::from(scene.file_name().unwrap_or_default()).with_extension("png"));
+    command_line::two_files(("the scene", Some(&scene)), ("--out", Some(&out)))?;
     let scene =
         Scene::checked(scene, library, size, slices, antialias).map_err(|error| Refusal::Usage(error.to_string()))?;
     Ok(Orders { scene, threads, out, watch })
@@ -112,6 +113,7 @@ mod tests {
             ("a.pov --antialias -1", "--antialias"),
             ("a.pov --antialias 4", "--antialias 0.3"),
             ("a.pov b.pov", "povray-farm --help"),
+            ("a.pov --out ./a.pov", "--out"),
         ] {
             match parse(line) {
                 Err(Refusal::Usage(text)) => {

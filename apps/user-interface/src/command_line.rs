@@ -4,11 +4,14 @@
 use std::ffi::OsString;
 use std::fmt::Display;
 use std::io::{self, Write};
+use std::path::Path;
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
 use clap::{Args, Parser};
 use deck::{Error, Node};
+
+use crate::files;
 
 /// How a command line was not an order to do something.
 #[derive(Debug)]
@@ -35,6 +38,22 @@ pub fn parse<A: Parser>(line: impl IntoIterator<Item = impl Into<OsString> + Clo
             Refusal::Usage(format!("{said}; for all options type {} --help", A::command().get_name()))
         }
     })
+}
+
+/// Checks that two results do not take each other's place. Each is an option, and what was said for it or is meant otherwise.
+///
+/// # Errors
+/// A [`Refusal`] that names both options, if they are one file.
+pub fn two_files(first: (&str, Option<&Path>), second: (&str, Option<&Path>)) -> Result<(), Refusal> {
+    let ((first, Some(path)), (second, Some(other))) = (first, second) else { return Ok(()) };
+    match files::are_one(path, other) {
+        true => Err(Refusal::Usage(format!(
+            "{first} {} and {second} {} are one file: give each a name of its own",
+            path.display(),
+            other.display()
+        ))),
+        false => Ok(()),
+    }
 }
 
 /// Options of every program that calculates a picture.
