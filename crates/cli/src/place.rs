@@ -7,9 +7,10 @@ mod search;
 mod serve;
 mod table1;
 mod units;
+mod writing;
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -123,6 +124,28 @@ pub enum Command {
 
 const SOLVE_HELP: &str = "\
 Exit status: 0 if the question was answered, also by the proof that no placement obeys all limits; 1 otherwise.";
+
+impl Command {
+    /// Refuses to write over what is read.
+    pub fn check(&self) -> Result<(), String> {
+        let (output, inputs): (_, Vec<&Path>) = match self {
+            Command::Solve { model, output: Some(output), .. } => (output, vec![model]),
+            Command::Import { files, onto, output, .. } => {
+                (output, files.iter().chain(onto).map(PathBuf::as_path).collect())
+            }
+            Command::Export { model, placement, output, .. } => (output, vec![model, placement]),
+            _ => return Ok(()),
+        };
+        match inputs.into_iter().find(|input| writing::are_one(output, input)) {
+            Some(input) => Err(format!(
+                "-o {} is the file that is read as {}: give it another name",
+                output.display(),
+                input.display()
+            )),
+            None => Ok(()),
+        }
+    }
+}
 
 /// Does it.
 pub fn run(command: Command) -> ExitCode {

@@ -155,7 +155,13 @@ pub fn parse() -> Result<Command, ExitCode> {
             }
             Subcommands::Ls { job, json } => Command::See(see::Options { what: see::What::List, job, json }),
             Subcommands::Why { job, json } => Command::See(see::Options { what: see::What::Waits, job, json }),
-            Subcommands::Place(command) => Command::Place(command),
+            Subcommands::Place(command) => {
+                command.check().map_err(|why| {
+                    let (name, usage) = place::usage(std::env::args_os().skip(2));
+                    wrong(name, &why, usage)
+                })?;
+                Command::Place(command)
+            }
             Subcommands::BenchNode { benchmark, part } => Command::BenchNode { benchmark, part },
         }),
         Err(error) if !error.use_stderr() => {

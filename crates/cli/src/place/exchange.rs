@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use optisci::{export, import};
 
-use super::files;
+use super::{files, writing};
 use crate::result::remark;
 
 /// The formats that can be read.
@@ -43,7 +43,7 @@ pub fn import(format: import::Format, paths: &[PathBuf], onto: Option<&Path>, ou
             format!("placed {} processes and {} segments", placement.processes.len(), placement.segments.len()),
         ),
     };
-    files::write(output, &text)?;
+    writing::write(output, &text)?;
     remark(&output.display().to_string(), summary);
     imported.notes.iter().for_each(|note| remark("note", note));
     Ok(())
@@ -60,5 +60,5 @@ pub fn export(
     let model = files::model(model)?;
     let placement = files::placement(placement, &model)?;
     let text = export::write(format, &model, &placement, &hosts).map_err(|error| error.to_string())?;
-    files::write(output, &text)
+    writing::write(output, &text)
 }
