@@ -22,6 +22,21 @@ pub enum Refusal {
     Usage(String),
 }
 
+/// How a program that was ordered to do something did not.
+#[derive(Debug)]
+pub enum Failure {
+    /// One line that says what to type instead: that it is wrong could not be seen without the other nodes.
+    Usage(String),
+    /// What went wrong.
+    Error(Error),
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Failure {
+        Failure::Error(error)
+    }
+}
+
 /// Reads the options of a program, its name first.
 ///
 /// # Errors
@@ -88,18 +103,23 @@ pub fn remark(program: &str, text: impl Display) {
 }
 
 /// Does what was ordered and says how that ended, on stdout or stderr and as exit status.
-pub fn run<O>(program: &str, orders: Result<O, Refusal>, work: impl FnOnce(&O) -> deck::Result<()>) -> ExitCode {
+pub fn run<O, E: Into<Failure>>(
+    program: &str,
+    orders: Result<O, Refusal>,
+    work: impl FnOnce(&O) -> Result<(), E>,
+) -> ExitCode {
     let ended = match orders {
-        Ok(orders) => work(&orders),
-        Err(Refusal::Answer(text)) => say(&text),
-        Err(Refusal::Usage(text)) => {
-            remark(program, text);
-            return ExitCode::from(2);
-        }
+        Ok(orders) => work(&orders).map_err(E::into),
+        Err(Refusal::Answer(text)) => say(&text).map_err(Failure::Error),
+        Err(Refusal::Usage(text)) => Err(Failure::Usage(text)),
     };
     match ended {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
+        Err(Failure::Usage(text)) => {
+            remark(program, text);
+            ExitCode::from(2)
+        }
+        Err(Failure::Error(error)) => {
             remark(program, error);
             ExitCode::FAILURE
         }
