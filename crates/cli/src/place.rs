@@ -46,8 +46,8 @@ pub enum Command {
     /// Find the best placement, or the best that time allows
     ///
     /// Without a time limit the search ends when its placement is proved to be the best, or when everything that suits the
-    /// model was tried. Ctrl-C ends it early with the best found so far. The same seed gives the same placement, unless time
-    /// ended the search.
+    /// model was tried once. With a limit it goes on trying until then, and may find better. Ctrl-C ends it early with the best
+    /// found so far. The same seed gives the same placement, unless time ended the search.
     #[command(override_usage = SOLVE, after_help = SOLVE_HELP)]
     Solve {
         /// The model
@@ -55,7 +55,7 @@ pub enum Command {
         /// What to make small: sum, makespan or max_link [default: what the model says]
         #[arg(long, value_name = "OBJECTIVE", value_parser = objective)]
         objective: Option<Objective>,
-        /// Stop after so many seconds with the best found
+        /// Try on for so many seconds, unless the best is proved before, and take the best found
         #[arg(long, value_name = "SECONDS", value_parser = seconds, allow_negative_numbers = true)]
         time_limit: Option<Duration>,
         /// Where random choices start

@@ -37,7 +37,11 @@ pub fn run(path: &Path, options: &Options, json: bool, output: Option<&Path>) ->
             super::print(&report::outcome(&model, &outcome))?;
         }
     } else {
-        super::print(&describe(&model, &outcome, output.filter(|_| written.is_ok())))?;
+        let mut text = describe(&model, &outcome, output.filter(|_| written.is_ok()));
+        if outcome.status == Status::Feasible && options.time_limit.is_none() && !terminal.interrupted {
+            text.push_str("better ones may be found: --time-limit SECONDS lets the search try on\n");
+        }
+        super::print(&text)?;
     }
     written?;
     let reason = outcome.reason.as_deref().unwrap_or("no reason was given");
