@@ -440,6 +440,13 @@ fn what_is_read_is_not_written_over() {
     assert_eq!((folder.read("m.json"), folder.read("p.json")), (model.to_owned(), "{}".to_owned()));
 }
 
+#[test]
+fn what_has_no_end_is_not_read_to_it() {
+    let folder = Folder::new("endless");
+    std::fs::File::create(folder.0.join("endless.json")).unwrap().set_len((1 << 30) + 1).unwrap();
+    refuse(&deck(&folder.0, &["cost", "endless.json", "p.json"]), 1, &["endless.json", "more than 1 GiB"]);
+}
+
 /// Runs the `deck place` commands of a page and compares; how many there were.
 fn shown_commands(page: &str) -> usize {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");

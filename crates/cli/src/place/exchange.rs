@@ -29,6 +29,10 @@ fn names<'a>(names: impl Iterator<Item = &'a str>) -> String {
     names.collect::<Vec<&str>>().join(", ")
 }
 
+fn counted(count: usize, one: &str, many: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { many })
+}
+
 /// Makes a model, or a placement, of files.
 pub fn import(format: import::Format, paths: &[PathBuf], onto: Option<&Path>, output: &Path) -> Result<(), String> {
     let base = onto.map(files::model).transpose()?;
@@ -40,7 +44,11 @@ pub fn import(format: import::Format, paths: &[PathBuf], onto: Option<&Path>, ou
         import::Result::Model(model) => (model.to_json(), model.summary()),
         import::Result::Placement(model, placement) => (
             placement.to_json(model),
-            format!("placed {} processes and {} segments", placement.processes.len(), placement.segments.len()),
+            format!(
+                "placed {} and {}",
+                counted(placement.processes.len(), "process", "processes"),
+                counted(placement.segments.len(), "segment", "segments")
+            ),
         ),
     };
     writing::write(output, &text)?;

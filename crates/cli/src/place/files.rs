@@ -1,6 +1,7 @@
 //! Reading models and placements; every failure names the file and what to do.
 
-use std::fs;
+use std::fs::File;
+use std::io::{self, Read};
 use std::path::Path;
 
 use optisci::{Model, Placement};
@@ -33,11 +34,27 @@ fn is_model(text: &str) -> bool {
     serde_json::from_str::<Value>(text).is_ok_and(|file| file["topology"].is_object())
 }
 
+/// Most bytes of a file that is read: what is larger is the wrong file, or has no end.
+const BYTES_MAX: u64 = 1 << 30;
+
 /// A file's text.
 pub fn text(path: &Path) -> Result<String, String> {
-    let bytes = fs::read(path).map_err(|error| format!("{} cannot be read: {error}", path.display()))?;
+    let bytes = bytes(path).map_err(|error| format!("{} cannot be read: {error}", path.display()))?;
     String::from_utf8(bytes).map_err(|error| {
         let at = error.utf8_error().valid_up_to();
         format!("{} is no text: byte {at} is not UTF-8; is it the right file?", path.display())
     })
+}
+
+fn bytes(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let file = File::open(path)?;
+    // Devices have no length.
+    if file.metadata()?.len() <= BYTES_MAX {
+        file.take(BYTES_MAX + 1).read_to_end(&mut bytes)?;
+        if bytes.len() as u64 <= BYTES_MAX {
+            return Ok(bytes);
+        }
+    }
+    Err(io::Error::other("it has more than 1 GiB; is it the right file?"))
 }
