@@ -17,12 +17,12 @@ use crate::slab::{LAG, Slab, Source};
 #[command(name = "laplace", version, after_help = EXAMPLES)]
 pub struct Arguments {
     /// Points across and down, edges included
-    #[arg(long, value_name = "WxH", default_value = "600x600", value_parser = size)]
+    #[arg(long, value_name = "WxH", default_value = "600x600", value_parser = size("600x600"))]
     size: (u32, u32),
     /// Degrees: the end has come when no point changes by so much in a sweep; the heat source has 100 degrees
     #[arg(long, value_name = "DEGREES", default_value_t = 1e-3)]
     tolerance: f64,
-    /// Sweeps after which the calculation ends in any case
+    /// Sweeps after which the calculation ends in any case, at least 3
     #[arg(long, value_name = "N", default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(LAG + 1..))]
     max_sweeps: u64,
     /// How the upper edge is heated
@@ -122,7 +122,7 @@ mod tests {
             ("--tolerance 0", "--tolerance 1e-3"),
             ("--tolerance warm", "--tolerance"),
             ("--max-sweeps 2", "--max-sweeps"),
-            ("--source hot", "--source"),
+            ("--source hot", "[possible values: uniform, sine]"),
             ("--nodes 0", "--nodes"),
             ("slab.png", "laplace --help"),
             ("--out same --temperatures ./same", "--temperatures"),

@@ -20,7 +20,7 @@ pub struct Arguments {
     #[arg(value_name = "SCENE.pov")]
     scene: PathBuf,
     /// Pixels across and down
-    #[arg(long, value_name = "WxH", default_value = "640x480", value_parser = size)]
+    #[arg(long, value_name = "WxH", default_value = "640x480", value_parser = size("640x480"))]
     size: (u32, u32),
     /// Horizontal slices that the picture is handed out in; at most one for each 32 rows, which POV-Ray renders together
     #[arg(long, value_name = "N", default_value_t = 8)]
@@ -108,7 +108,8 @@ mod tests {
     fn a_bad_option_is_answered_by_one_line_that_says_what_to_type() {
         for (line, wanted) in [
             ("", "SCENE.pov"),
-            ("a.pov --size 640", "--size 600x600"),
+            ("a.pov --size 640", "--size 640x480"),
+            ("a.pov --size 0x4", "--size from 1x1"),
             ("a.pov --slices 0", "--slices"),
             ("a.pov --antialias -1", "--antialias"),
             ("a.pov --antialias 4", "--antialias 0.3"),

@@ -46,9 +46,14 @@ pub fn parse<A: Parser>(line: impl IntoIterator<Item = impl Into<OsString> + Clo
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Refusal::Answer(error.to_string()),
         kind => {
             let text = error.to_string();
-            // What is missing is named in the lines after the first.
-            let lines = if kind == ErrorKind::MissingRequiredArgument { 2 } else { 1 };
-            let said = text.lines().take(lines).map(str::trim).collect::<Vec<_>>().join(" ");
+            // What is missing, possible or meant is named in the lines after the first.
+            let is_missing = kind == ErrorKind::MissingRequiredArgument;
+            let said = text.lines().map(str::trim).enumerate().filter(|(number, line)| match number {
+                0 => true,
+                1 if is_missing => true,
+                _ => line.starts_with("[possible values") || line.starts_with("tip: a similar"),
+            });
+            let said = said.map(|(_, line)| line).collect::<Vec<_>>().join(" ");
             let said = said.strip_prefix("error: ").unwrap_or(&said);
             Refusal::Usage(format!("{said}; for all options type {} --help", A::command().get_name()))
         }
@@ -126,14 +131,13 @@ pub fn run<O, E: Into<Failure>>(
     }
 }
 
-/// Reads `600x400`.
-///
-/// # Errors
-/// What to type instead.
-pub fn size(text: &str) -> Result<(u32, u32), String> {
-    text.split_once(['x', 'X'])
-        .and_then(|(width, height)| Some((width.parse().ok()?, height.parse().ok()?)))
-        .ok_or_else(|| "use --size 600x600 (across, x, down)".to_owned())
+/// Reads sizes such as `600x400`; what cannot be read is answered with the `example`.
+pub fn size(example: &'static str) -> impl Fn(&str) -> Result<(u32, u32), String> + Clone {
+    move |text| {
+        text.split_once(['x', 'X'])
+            .and_then(|(width, height)| Some((width.parse().ok()?, height.parse().ok()?)))
+            .ok_or_else(|| format!("use --size {example} (across, x, down)"))
+    }
 }
 
 /// Computing threads of this node: as many as the user `said`, otherwise its share of the cores, when all nodes run on one
@@ -159,8 +163,10 @@ mod tests {
         /// A picture
         scene: String,
         /// Pixels
-        #[arg(long, default_value = "3x2", value_parser = size)]
+        #[arg(long, default_value = "3x2", value_parser = size("3x2"))]
         size: (u32, u32),
+        #[arg(long, value_parser = ["red", "green"])]
+        colour: Option<String>,
         #[command(flatten)]
         common: Common,
     }
@@ -169,8 +175,11 @@ mod tests {
     fn a_wrong_option_is_answered_by_one_line_that_says_what_to_type() {
         for (line, wanted) in [
             (&["idle"][..], "<SCENE>"),
-            (&["idle", "a.pov", "--size", "3"], "--size 600x600"),
+            (&["idle", "a.pov", "--size", "3"], "--size 3x2"),
             (&["idle", "a.pov", "--sice"], "idle --help"),
+            (&["idle", "a.pov", "--sice"], "--size"),
+            (&["idle", "a.pov", "--colour", "blue"], "red"),
+            (&["idle", "a.pov", "b.pov"], "unexpected"),
             (&["idle", "a.pov", "--threads", "0"], "--threads"),
             (&["idle", "a.pov", "--watch", "70000"], "--watch"),
         ] {
