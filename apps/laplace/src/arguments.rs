@@ -17,12 +17,12 @@ use crate::slab::{LAG, Slab, Source};
 #[command(name = "laplace", version, after_help = EXAMPLES)]
 pub struct Arguments {
     /// Points across and down, edges included
-    #[arg(long, value_name = "WxH", default_value = "600x600", value_parser = size)]
+    #[arg(long, value_name = "WxH", default_value = "600x600", value_parser = size("600x600"))]
     size: (u32, u32),
     /// Degrees: the end has come when no point changes by so much in a sweep; the heat source has 100 degrees
     #[arg(long, value_name = "DEGREES", default_value_t = 1e-3)]
     tolerance: f64,
-    /// Sweeps after which the calculation ends in any case
+    /// Sweeps after which the calculation ends in any case, at least 3
     #[arg(long, value_name = "N", default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(LAG + 1..))]
     max_sweeps: u64,
     /// How the upper edge is heated
@@ -74,6 +74,7 @@ pub fn parse(line: impl IntoIterator<Item = impl Into<std::ffi::OsString> + Clon
     let Common { threads, watch } = common;
     let slab = Slab::checked(size, tolerance, max_sweeps, source).map_err(|error| Refusal::Usage(error.to_string()))?;
     let out = out.or_else(|| temperatures.is_none().then(|| PathBuf::from("laplace.png")));
+    command_line::two_files(("--out", out.as_deref()), ("--temperatures", temperatures.as_deref()))?;
     Ok(Orders { slab, threads, nodes, out, temperatures, watch })
 }
 
@@ -121,9 +122,10 @@ mod tests {
             ("--tolerance 0", "--tolerance 1e-3"),
             ("--tolerance warm", "--tolerance"),
             ("--max-sweeps 2", "--max-sweeps"),
-            ("--source hot", "--source"),
+            ("--source hot", "[possible values: uniform, sine]"),
             ("--nodes 0", "--nodes"),
             ("slab.png", "laplace --help"),
+            ("--out same --temperatures ./same", "--temperatures"),
         ] {
             match parse(line) {
                 Err(Refusal::Usage(text)) => {

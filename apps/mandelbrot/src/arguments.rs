@@ -16,7 +16,7 @@ use crate::problem::{Problem, Region};
 #[command(name = "mandelbrot", version, after_help = EXAMPLES)]
 pub struct Arguments {
     /// Pixels across and down
-    #[arg(long, value_name = "WxH", default_value = "600x600", value_parser = size)]
+    #[arg(long, value_name = "WxH", default_value = "600x600", value_parser = size("600x600"))]
     size: (u32, u32),
     /// Horizontal slices that the picture is handed out in; at most one for each row
     #[arg(long, value_name = "N", default_value_t = 64)]
@@ -77,6 +77,7 @@ pub fn parse(line: impl IntoIterator<Item = impl Into<std::ffi::OsString> + Clon
     let problem = Problem::checked(size, slices, max_iter, region, early_outs)
         .map_err(|error| Refusal::Usage(error.to_string()))?;
     let out = out.or_else(|| counts.is_none().then(|| PathBuf::from("mandelbrot.png")));
+    command_line::two_files(("--out", out.as_deref()), ("--counts", counts.as_deref()))?;
     Ok(Orders { problem, threads, out, counts, watch })
 }
 
@@ -144,17 +145,19 @@ mod tests {
     fn a_bad_option_is_answered_by_one_line_that_says_what_to_type() {
         for (line, wanted) in [
             ("--size 600", "--size 600x600"),
-            ("--size 0x5", "--size 600x600"),
+            ("--size 0x5", "--size from 1x1"),
             ("--slices none", "--slices"),
             ("--slices 0", "--slices 64"),
             ("--max-iter 0", "--max-iter 17500"),
             ("--region 1,2,3", "--region -2.25,0.75,-1.5,1.5"),
-            ("--region 1,0,0,1", "--region -2.25,0.75,-1.5,1.5"),
+            ("--region 1,0,0,1", "left < right"),
+            ("--region -1e308,1e308,-1e308,1e308", "too far out"),
             ("--threads 0", "--threads"),
             ("--watch 70000", "--watch"),
             ("--out", "--out"),
             ("--nodes 4", "mandelbrot --help"),
             ("picture.png", "mandelbrot --help"),
+            ("--out same --counts ./same", "--counts"),
         ] {
             let text = usage(line);
             assert_eq!(text.lines().count(), 1, "{text}");

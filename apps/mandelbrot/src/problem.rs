@@ -38,6 +38,9 @@ impl fmt::Display for Region {
     }
 }
 
+/// How far from 0 an edge of a region may be.
+const FARTHEST_EDGE: f64 = 1e6;
+
 /// One picture to calculate. Valid by construction: only [`Problem::checked`] makes one.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Problem {
@@ -59,7 +62,14 @@ impl Problem {
             return invalid("no iterations".into(), "use --max-iter 17500 or any other number from 1 up".into());
         }
         let Region { x0, x1, y0, y1 } = region;
-        if ![x0, x1, y0, y1].iter().all(|edge| edge.is_finite() && edge.abs() <= 1e6) || x0 >= x1 || y0 >= y1 {
+        if let Some(edge) = [x0, x1, y0, y1].into_iter().find(|edge| edge.abs() > FARTHEST_EDGE) {
+            return invalid(
+                format!("region {region}: {edge:e} is too far out"),
+                format!("use --region {} or other edges from -1e6 to 1e6", Region::FULL_SET),
+            );
+        }
+        // Nor is what is no number smaller than anything.
+        if !(x0 < x1 && y0 < y1) {
             return invalid(
                 format!("region {region}"),
                 format!("use --region {} (left,right,lower,upper: left < right, lower < upper)", Region::FULL_SET),

@@ -20,7 +20,7 @@ pub struct Arguments {
     #[arg(value_name = "SCENE.pov")]
     scene: PathBuf,
     /// Pixels across and down
-    #[arg(long, value_name = "WxH", default_value = "640x480", value_parser = size)]
+    #[arg(long, value_name = "WxH", default_value = "640x480", value_parser = size("640x480"))]
     size: (u32, u32),
     /// Horizontal slices that the picture is handed out in; at most one for each 32 rows, which POV-Ray renders together
     #[arg(long, value_name = "N", default_value_t = 8)]
@@ -64,6 +64,7 @@ pub fn parse(line: impl IntoIterator<Item = impl Into<std::ffi::OsString> + Clon
     let Arguments { scene, size, slices, antialias, library, out, common } = command_line::parse(line)?;
     let Common { threads, watch } = common;
     let out = out.unwrap_or_else(|| PathBuf::from(scene.file_name().unwrap_or_default()).with_extension("png"));
+    command_line::two_files(("the scene", Some(&scene)), ("--out", Some(&out)))?;
     let scene =
         Scene::checked(scene, library, size, slices, antialias).map_err(|error| Refusal::Usage(error.to_string()))?;
     Ok(Orders { scene, threads, out, watch })
@@ -107,11 +108,13 @@ mod tests {
     fn a_bad_option_is_answered_by_one_line_that_says_what_to_type() {
         for (line, wanted) in [
             ("", "SCENE.pov"),
-            ("a.pov --size 640", "--size 600x600"),
+            ("a.pov --size 640", "--size 640x480"),
+            ("a.pov --size 0x4", "--size from 1x1"),
             ("a.pov --slices 0", "--slices"),
             ("a.pov --antialias -1", "--antialias"),
             ("a.pov --antialias 4", "--antialias 0.3"),
             ("a.pov b.pov", "povray-farm --help"),
+            ("a.pov --out ./a.pov", "--out"),
         ] {
             match parse(line) {
                 Err(Refusal::Usage(text)) => {

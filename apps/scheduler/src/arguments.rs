@@ -66,6 +66,7 @@ pub struct Orders {
 /// A [`Refusal`], when there is nothing to do.
 pub fn parse(line: impl IntoIterator<Item = impl Into<std::ffi::OsString> + Clone>) -> Result<Orders, Refusal> {
     let Arguments { place, tasks, slots, nodes, record, history } = command_line::parse(line)?;
+    command_line::two_files(("--record", Some(&record)), ("--history", history.as_deref()))?;
     Ok(Orders { place, tasks, slots, nodes, record, history })
 }
 
@@ -128,6 +129,8 @@ mod tests {
             ("--tasks 0", "--tasks 600"),
             ("--slots 0", "--slots"),
             ("--speed 3", "scheduler --help"),
+            ("--record same --history ./same", "--history"),
+            ("--history scheduler-record.json", "--record"),
         ] {
             let Err(Refusal::Usage(text)) = read(line) else { panic!("{line}") };
             assert_eq!(text.lines().count(), 1, "{text}");

@@ -27,10 +27,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use deck::{Error, ErrorKind, Mailbox, Node, NodeId, NodeState, Result, Thread, default_timeout};
-use user_interface::command_line::{self, counted};
+use user_interface::command_line::{self, Failure, counted};
 use user_interface::{Display, Progress, files};
 
 use crate::arguments::Orders;
@@ -53,20 +53,28 @@ fn main() -> ExitCode {
     command_line::run("scheduler", arguments::parse(std::env::args_os()), run)
 }
 
-fn run(orders: &Orders) -> Result<()> {
+fn run(orders: &Orders) -> Result<(), Failure> {
     let node = Node::join()?;
-    let shop = Arc::new(Shop::open(&node, orders.nodes.unwrap_or_else(|| node.count()))?);
+    let nodes = orders.nodes.unwrap_or_else(|| node.count());
+    if node.number() == FIRST
+        && let Err(failure) = check(orders, nodes)
+    {
+        // Without ever having met the others, who see a node that left and have nothing to add.
+        let _ = node.leave();
+        return Err(failure);
+    }
+    let shop = Arc::new(Shop::open(&node, nodes)?);
     match if node.number() == FIRST { lead(&shop, orders).map(Some) } else { follow(&shop).map(|()| None) } {
         Ok(summary) => {
             // The others have ended well, whether it can be printed or not.
             let left = node.leave();
             summary.map_or(Ok(()), |text| command_line::say(&text))?;
-            left
+            Ok(left?)
         }
         Err(error) => {
             // The others wait for what will not come: this node shall count as lost, not as one that left.
             std::mem::forget(shop);
-            Err(error)
+            Err(error.into())
         }
     }
 }
@@ -93,7 +101,9 @@ fn start(shop: &Arc<Shop>, run: fn(&Shop, Process) -> Result<()>) -> Result<Rece
 /// Any node but the first. One that is not needed waits for the end.
 fn follow(shop: &Arc<Shop>) -> Result<()> {
     if shop.node().number().0 < shop.nodes {
-        meet(shop)?;
+        if !meet(shop)? {
+            return Ok(());
+        }
         for result in start(shop, process::run)? {
             result?;
         }
@@ -101,20 +111,26 @@ fn follow(shop: &Arc<Shop>) -> Result<()> {
     wait_for_the_end(shop)
 }
 
-/// Waits until all nodes are there that take part; after each that comes, for as long as DECK waits by itself.
-fn meet(shop: &Shop) -> Result<()> {
+/// Waits until all nodes are there that take part; after each that comes, for as long as DECK waits by itself. `false` if the
+/// first one has left: it was ordered what cannot be done, and has said so.
+fn meet(shop: &Shop) -> Result<bool> {
     let mut there = shop.node().count();
+    let mut last_came = Instant::now();
     loop {
-        let error = match shop.meeting.wait(default_timeout()) {
+        let error = match shop.meeting.wait(LOOK.min(default_timeout())) {
             Err(error) if error.kind() == ErrorKind::Timeout => error,
-            met => return met.map(drop),
+            met => return met.map(|_| true),
         };
+        if shop.node().state(FIRST)? == NodeState::Left {
+            return Ok(false);
+        }
         let now = shop.node().count();
-        if now <= there {
+        if now > there {
+            (there, last_came) = (now, Instant::now());
+        } else if last_came.elapsed() >= default_timeout() {
             let came = format!("{now} of {} came", counted(shop.nodes.into(), "node"));
             return Err(error.context(came).with_remedy(format!("start the others, or use --nodes {now}")));
         }
-        there = now;
     }
 }
 
@@ -123,8 +139,11 @@ fn wait_for_the_end(shop: &Shop) -> Result<()> {
     loop {
         match shop.ended.wait_for(1, LOOK) {
             Err(error) if error.kind() == ErrorKind::Timeout => {
-                let is_gone = matches!(shop.node().state(FIRST)?, NodeState::Lost | NodeState::Left);
-                if is_gone && shop.ended.read()? < 1 {
+                let state = shop.node().state(FIRST)?;
+                if state == NodeState::Left {
+                    return Ok(());
+                }
+                if state == NodeState::Lost && shop.ended.read()? < 1 {
                     let error = Error::new(ErrorKind::PeerLost, "waiting for the end").with_peer(FIRST);
                     return Err(error.with_remedy("look what that node said, and start the job again"));
                 }
@@ -137,10 +156,6 @@ fn wait_for_the_end(shop: &Shop) -> Result<()> {
 /// The first node: makes the queues, collects what all processes did, checks it and writes the record. Returns what to say.
 fn lead(shop: &Arc<Shop>, orders: &Orders) -> Result<String> {
     let node = shop.node();
-    check_places(orders, shop.nodes)?;
-    for path in orders.history.iter().chain([&orders.record]) {
-        files::check_writable(path)?;
-    }
     let reports = node.mailbox(REPORTS)?;
     shop.set_tasks(orders.tasks)?;
     meet(shop)?;
@@ -160,7 +175,13 @@ fn lead(shop: &Arc<Shop>, orders: &Orders) -> Result<String> {
     Ok(summary(&collected, shop.nodes, orders))
 }
 
-/// Whether the queues can be where they are wanted.
+/// Whether everything can be where it is wanted.
+fn check(orders: &Orders, nodes: u32) -> Result<(), Failure> {
+    check_places(orders, nodes).map_err(|error| Failure::Usage(error.to_string()))?;
+    let mut files = orders.history.iter().chain([&orders.record]);
+    files.try_for_each(|path| files::check_writable(path).map_err(Failure::Error))
+}
+
 fn check_places(orders: &Orders, nodes: u32) -> Result<()> {
     match orders.place.iter().enumerate().find(|(_, home)| **home >= nodes) {
         None => Ok(()),

@@ -257,13 +257,29 @@ fn a_result_that_cannot_be_printed_is_a_failure_and_a_closed_pipe_is_none() {
 }
 
 #[test]
-fn a_bad_option_ends_with_status_2_and_an_impossible_place_with_status_1() {
+fn why_nothing_can_be_done_is_said_once() {
+    for (name, options, status, said) in
+        [("place", "--place q0=5,q1=0,q2=0", 2, "placing q0 on node 5"), ("folder", "", 1, "missing/record.json")]
+    {
+        let folder = Folder::new(&format!("scheduler-once-{name}"));
+        let missing = Folder(folder.0.join(if status == 1 { "missing" } else { "" }));
+        let outputs = run(&missing, &format!("once-{name}"), 3, options, None);
+        let mut ends: Vec<_> =
+            outputs.iter().map(|output| (output.status.code(), text(&output.stderr).lines().count())).collect();
+        ends.sort_unstable();
+        assert_eq!(ends, [(Some(0), 0), (Some(0), 0), (Some(status), 1)], "{outputs:?}");
+        assert!(outputs.iter().any(|output| text(&output.stderr).contains(said)), "{outputs:?}");
+    }
+}
+
+#[test]
+fn a_bad_option_and_an_impossible_place_end_with_status_2() {
     let folder = Folder::new("scheduler-bad");
     let usage = scheduler(&folder, "--place 0,0,3").output().unwrap();
     assert_eq!((usage.status.code(), text(&usage.stderr).lines().count()), (Some(2), 1), "{}", text(&usage.stderr));
     let place = scheduler(&folder, "--place q0=0,q1=0,q2=3").output().unwrap();
     let stderr = text(&place.stderr);
-    assert_eq!(place.status.code(), Some(1), "{stderr}");
+    assert_eq!(place.status.code(), Some(2), "{stderr}");
     assert!(
         stderr.contains("placing q2 on node 3 of a job of 1 node:") && stderr.contains("deck run -n 4"),
         "{stderr}"

@@ -42,7 +42,7 @@ impl Cut {
         if width == 0 || height == 0 || u64::from(width) * u64::from(height) > MAX_PIXELS {
             return invalid(
                 format!("a picture of {width}x{height} pixels"),
-                format!("use --size 600x600 or any other size from 1x1 to {MAX_PIXELS} pixels"),
+                format!("use a --size from 1x1 to {MAX_PIXELS} pixels"),
             );
         }
         if slices == 0 {

@@ -65,7 +65,7 @@ fn lead<W: Work>(
     }
     let master = Master::new(node, work)?;
     let crew = Crew::start::<W>(node, &master.mailbox()?, computing_threads(node, options.threads))?;
-    let display = Display::new(W::PROGRAM, "{msg}, {elapsed}, {eta} to go", watch);
+    let display = Display::new(W::PROGRAM, "{msg}, {elapsed}{to_go}", watch);
     let outcome = master.run(&display, || crew.has_ended());
     let watch = display.end();
     let crew_end = crew.join();

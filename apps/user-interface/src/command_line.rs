@@ -4,11 +4,14 @@
 use std::ffi::OsString;
 use std::fmt::Display;
 use std::io::{self, Write};
+use std::path::Path;
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
 use clap::{Args, Parser};
 use deck::{Error, Node};
+
+use crate::files;
 
 /// How a command line was not an order to do something.
 #[derive(Debug)]
@@ -17,6 +20,21 @@ pub enum Refusal {
     Answer(String),
     /// One line that says what to type instead.
     Usage(String),
+}
+
+/// How a program that was ordered to do something did not.
+#[derive(Debug)]
+pub enum Failure {
+    /// One line that says what to type instead: that it is wrong could not be seen without the other nodes.
+    Usage(String),
+    /// What went wrong.
+    Error(Error),
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Failure {
+        Failure::Error(error)
+    }
 }
 
 /// Reads the options of a program, its name first.
@@ -28,13 +46,34 @@ pub fn parse<A: Parser>(line: impl IntoIterator<Item = impl Into<OsString> + Clo
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Refusal::Answer(error.to_string()),
         kind => {
             let text = error.to_string();
-            // What is missing is named in the lines after the first.
-            let lines = if kind == ErrorKind::MissingRequiredArgument { 2 } else { 1 };
-            let said = text.lines().take(lines).map(str::trim).collect::<Vec<_>>().join(" ");
+            // What is missing, possible or meant is named in the lines after the first.
+            let is_missing = kind == ErrorKind::MissingRequiredArgument;
+            let said = text.lines().map(str::trim).enumerate().filter(|(number, line)| match number {
+                0 => true,
+                1 if is_missing => true,
+                _ => line.starts_with("[possible values") || line.starts_with("tip: a similar"),
+            });
+            let said = said.map(|(_, line)| line).collect::<Vec<_>>().join(" ");
             let said = said.strip_prefix("error: ").unwrap_or(&said);
             Refusal::Usage(format!("{said}; for all options type {} --help", A::command().get_name()))
         }
     })
+}
+
+/// Checks that two results do not take each other's place. Each is an option, and what was said for it or is meant otherwise.
+///
+/// # Errors
+/// A [`Refusal`] that names both options, if they are one file.
+pub fn two_files(first: (&str, Option<&Path>), second: (&str, Option<&Path>)) -> Result<(), Refusal> {
+    let ((first, Some(path)), (second, Some(other))) = (first, second) else { return Ok(()) };
+    match files::are_one(path, other) {
+        true => Err(Refusal::Usage(format!(
+            "{first} {} and {second} {} are one file: give each a name of its own",
+            path.display(),
+            other.display()
+        ))),
+        false => Ok(()),
+    }
 }
 
 /// Options of every program that calculates a picture.
@@ -69,32 +108,36 @@ pub fn remark(program: &str, text: impl Display) {
 }
 
 /// Does what was ordered and says how that ended, on stdout or stderr and as exit status.
-pub fn run<O>(program: &str, orders: Result<O, Refusal>, work: impl FnOnce(&O) -> deck::Result<()>) -> ExitCode {
+pub fn run<O, E: Into<Failure>>(
+    program: &str,
+    orders: Result<O, Refusal>,
+    work: impl FnOnce(&O) -> Result<(), E>,
+) -> ExitCode {
     let ended = match orders {
-        Ok(orders) => work(&orders),
-        Err(Refusal::Answer(text)) => say(&text),
-        Err(Refusal::Usage(text)) => {
-            remark(program, text);
-            return ExitCode::from(2);
-        }
+        Ok(orders) => work(&orders).map_err(E::into),
+        Err(Refusal::Answer(text)) => say(&text).map_err(Failure::Error),
+        Err(Refusal::Usage(text)) => Err(Failure::Usage(text)),
     };
     match ended {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
+        Err(Failure::Usage(text)) => {
+            remark(program, text);
+            ExitCode::from(2)
+        }
+        Err(Failure::Error(error)) => {
             remark(program, error);
             ExitCode::FAILURE
         }
     }
 }
 
-/// Reads `600x400`.
-///
-/// # Errors
-/// What to type instead.
-pub fn size(text: &str) -> Result<(u32, u32), String> {
-    text.split_once(['x', 'X'])
-        .and_then(|(width, height)| Some((width.parse().ok()?, height.parse().ok()?)))
-        .ok_or_else(|| "use --size 600x600 (across, x, down)".to_owned())
+/// Reads sizes such as `600x400`; what cannot be read is answered with the `example`.
+pub fn size(example: &'static str) -> impl Fn(&str) -> Result<(u32, u32), String> + Clone {
+    move |text| {
+        text.split_once(['x', 'X'])
+            .and_then(|(width, height)| Some((width.parse().ok()?, height.parse().ok()?)))
+            .ok_or_else(|| format!("use --size {example} (across, x, down)"))
+    }
 }
 
 /// Computing threads of this node: as many as the user `said`, otherwise its share of the cores, when all nodes run on one
@@ -120,8 +163,10 @@ mod tests {
         /// A picture
         scene: String,
         /// Pixels
-        #[arg(long, default_value = "3x2", value_parser = size)]
+        #[arg(long, default_value = "3x2", value_parser = size("3x2"))]
         size: (u32, u32),
+        #[arg(long, value_parser = ["red", "green"])]
+        colour: Option<String>,
         #[command(flatten)]
         common: Common,
     }
@@ -130,8 +175,11 @@ mod tests {
     fn a_wrong_option_is_answered_by_one_line_that_says_what_to_type() {
         for (line, wanted) in [
             (&["idle"][..], "<SCENE>"),
-            (&["idle", "a.pov", "--size", "3"], "--size 600x600"),
+            (&["idle", "a.pov", "--size", "3"], "--size 3x2"),
             (&["idle", "a.pov", "--sice"], "idle --help"),
+            (&["idle", "a.pov", "--sice"], "--size"),
+            (&["idle", "a.pov", "--colour", "blue"], "red"),
+            (&["idle", "a.pov", "b.pov"], "unexpected"),
             (&["idle", "a.pov", "--threads", "0"], "--threads"),
             (&["idle", "a.pov", "--watch", "70000"], "--watch"),
         ] {

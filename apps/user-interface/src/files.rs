@@ -1,11 +1,15 @@
 //! Result files. They appear whole or not at all: they are written beside their place under another name and then
-//! renamed. Devices and pipes are written to as they are.
+//! renamed. A file that was there before hands on its permissions. Devices, pipes and descriptors are written to as they
+//! are.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use deck::{Error, ErrorKind, Result};
+
+use crate::place::{Place, create_part, folder_of, open_stream};
 
 /// Writes rows of pixels (red, green, blue, a byte each) as a PNG file, the upper row first.
 ///
@@ -37,35 +41,23 @@ pub fn save(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -
         write(&mut file)?;
         file.flush()
     };
-    let whole = match place_of(path) {
-        Place::File(whole) => whole,
-        Place::Stream => {
-            let written = File::options().write(true).open(path).and_then(fill);
-            return written.map_err(|error| not_written(path, error));
+    let saved = Place::of(path).and_then(|place| match place {
+        Place::Stream(stream) => fill(open_stream(&stream)?),
+        Place::File { path, before } => {
+            let part = part_of(&path);
+            let written = match create_part(&part, before.as_ref()) {
+                Ok(Some(file)) => fill(file).and_then(|()| fs::rename(&part, &path)),
+                Ok(None) => {
+                    fs::remove_file(&part)?;
+                    return fill(File::options().write(true).truncate(true).open(&path)?);
+                }
+                Err(error) => Err(error),
+            };
+            // Already failing: that the rest cannot be removed either adds nothing.
+            written.inspect_err(|_| drop(fs::remove_file(&part)))
         }
-    };
-    let part = part_of(&whole);
-    File::create(&part).and_then(fill).and_then(|()| fs::rename(&part, &whole)).map_err(|error| {
-        // Already failing: that the rest cannot be removed either adds nothing.
-        let _ = fs::remove_file(&part);
-        not_written(path, error)
-    })
-}
-
-/// Where a result goes.
-enum Place {
-    /// Into a file that appears whole; links to it stay.
-    File(PathBuf),
-    /// Into a device or a pipe, which takes what is written to it.
-    Stream,
-}
-
-fn place_of(path: &Path) -> Place {
-    if fs::metadata(path).is_ok_and(|found| !found.is_file()) {
-        return Place::Stream;
-    }
-    // What is not there yet has no other name.
-    Place::File(fs::canonicalize(path).unwrap_or_else(|_| path.to_owned()))
+    });
+    saved.map_err(|error| not_written(path, error))
 }
 
 /// Finds out before a long calculation whether its result can be written to `path` afterwards.
@@ -77,9 +69,29 @@ pub fn check_writable(path: &Path) -> Result<()> {
         let error = Error::new(ErrorKind::Invalid, format!("writing {}, which is a folder", path.display()));
         return Err(error.with_remedy("name a file"));
     }
-    let Place::File(whole) = place_of(path) else { return Ok(()) };
-    let part = part_of(&whole);
-    File::create(&part).and_then(|_| fs::remove_file(&part)).map_err(|error| not_written(path, error))
+    let checked = Place::of(path).and_then(|place| match place {
+        Place::Stream(_) => Ok(()),
+        Place::File { path, .. } => {
+            let part = part_of(&path);
+            File::create(&part).and_then(|_| fs::remove_file(&part))
+        }
+    });
+    checked.map_err(|error| not_written(path, error))
+}
+
+/// Whether two paths are the same file, which may not be there yet. Devices, pipes and descriptors never are: two results
+/// may well go to one.
+pub fn are_one(first: &Path, second: &Path) -> bool {
+    match (Place::followed(first), Place::followed(second)) {
+        (Ok(Place::File { path: first, before: Some(one) }), Ok(Place::File { path: second, before: Some(other) })) => {
+            first == second || (one.dev(), one.ino()) == (other.dev(), other.ino())
+        }
+        (Ok(Place::File { path: first, before: None }), Ok(Place::File { path: second, before: None })) => {
+            first.file_name() == second.file_name()
+                && fs::canonicalize(folder_of(&first)).ok() == fs::canonicalize(folder_of(&second)).ok()
+        }
+        _ => false,
+    }
 }
 
 /// The name that a file has until it is whole; of this process, so that two runs do not write into one another's.
@@ -101,6 +113,9 @@ fn not_written(path: &Path, error: io::Error) -> Error {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::Permissions;
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     struct Folder(PathBuf);
@@ -163,6 +178,83 @@ mod tests {
         let mut read = String::new();
         io::Read::read_to_string(&mut reader, &mut read).unwrap();
         assert_eq!(read, "through");
+    }
+
+    #[test]
+    fn a_link_to_nothing_is_written_through() {
+        let folder = Folder::new("dangling");
+        let (file, link) = (folder.0.join("picture.png"), folder.0.join("latest.png"));
+        std::os::unix::fs::symlink("picture.png", &link).unwrap();
+        check_writable(&link).unwrap();
+        save(&link, |file| file.write_all(b"new")).unwrap();
+        assert_eq!(fs::read(&file).unwrap(), b"new");
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+    }
+
+    #[test]
+    fn a_file_keeps_its_permissions_and_its_owner() {
+        let folder = Folder::new("permissions");
+        let path = folder.0.join("picture.png");
+        fs::write(&path, "old").unwrap();
+        // Only root may give a file away.
+        let _ = std::os::unix::fs::chown(&path, Some(4321), Some(4321));
+        let owner = fs::metadata(&path).unwrap().uid();
+        for mode in [0o600, 0o640, 0o755] {
+            fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
+            check_writable(&path).unwrap();
+            save(&path, |file| file.write_all(b"new")).unwrap();
+            let found = fs::metadata(&path).unwrap();
+            assert_eq!((found.permissions().mode() & 0o7777, found.uid()), (mode, owner));
+        }
+        assert_eq!(fs::read_dir(&folder.0).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_file_that_may_not_be_written_to_stays() {
+        let folder = Folder::new("read-only");
+        let path = folder.0.join("picture.png");
+        fs::write(&path, "old").unwrap();
+        fs::set_permissions(&path, Permissions::from_mode(0o444)).unwrap();
+        if File::options().write(true).open(&path).is_ok() {
+            return; // Root may.
+        }
+        assert_eq!(check_writable(&path).unwrap_err().os_error(), Some(13));
+        assert_eq!(save(&path, |file| file.write_all(b"new")).unwrap_err().os_error(), Some(13));
+        assert_eq!(fs::read(&path).unwrap(), b"old");
+    }
+
+    #[test]
+    fn a_file_behind_a_descriptor_is_written_to_as_it_is() {
+        let folder = Folder::new("descriptor");
+        let path = folder.0.join("log");
+        fs::write(&path, "before, ").unwrap();
+        let log = File::options().append(true).open(&path).unwrap();
+        let inode = log.metadata().unwrap().ino();
+        let through = PathBuf::from(format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&log)));
+        check_writable(&through).unwrap();
+        save(&through, |file| file.write_all(b"after")).unwrap();
+        assert_eq!((fs::read(&path).unwrap(), fs::metadata(&path).unwrap().ino()), (b"before, after".to_vec(), inode));
+        assert_eq!(fs::read_dir(&folder.0).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn names_of_one_file_are_told_from_names_of_two() {
+        let folder = Folder::new("one");
+        let at = |name: &str| folder.0.join(name);
+        fs::write(at("file"), "").unwrap();
+        fs::write(at("other"), "").unwrap();
+        fs::hard_link(at("file"), at("twin")).unwrap();
+        std::os::unix::fs::symlink("file", at("link")).unwrap();
+        std::os::unix::fs::symlink("new", at("dangling")).unwrap();
+        for (first, second) in
+            [("file", "file"), ("file", "twin"), ("link", "file"), ("new", "./new"), ("new", "dangling")]
+        {
+            assert!(are_one(&at(first), &at(second)), "{first} {second}");
+        }
+        for (first, second) in [("file", "other"), ("file", "new"), ("new", "newer"), ("no/new", "new")] {
+            assert!(!are_one(&at(first), &at(second)), "{first} {second}");
+        }
+        assert!(!are_one(Path::new("/dev/null"), Path::new("/dev/null")));
     }
 
     #[test]

@@ -111,15 +111,16 @@ fn cut(line: &str, columns: usize) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use std::sync::Arc;
+    use std::time::{Duration, Instant};
 
     use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
     use super::*;
 
     #[derive(Clone, Debug, Default)]
-    struct Written(Arc<Mutex<Vec<u8>>>);
+    pub struct Written(Arc<Mutex<Vec<u8>>>);
 
     impl Write for Written {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
@@ -130,6 +131,20 @@ mod tests {
         fn flush(&mut self) -> io::Result<()> {
             Ok(())
         }
+    }
+
+    /// What bars are drawn on a terminal of 120 columns.
+    pub fn shown(draw: impl FnOnce(Terminal<Written>, &dyn Fn(&str))) -> Vec<String> {
+        let written = Written::default();
+        let text = || String::from_utf8(written.0.lock().unwrap().clone()).unwrap();
+        draw(Terminal::new(120, written.clone()), &|wanted| {
+            let start = Instant::now();
+            while !text().contains(wanted) {
+                assert!(start.elapsed() < Duration::from_secs(10), "{wanted:?} is not in {:?}", text());
+                std::thread::yield_now();
+            }
+        });
+        text().split_inclusive('\r').map(str::to_owned).collect()
     }
 
     #[test]

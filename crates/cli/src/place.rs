@@ -7,9 +7,10 @@ mod search;
 mod serve;
 mod table1;
 mod units;
+mod writing;
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -45,8 +46,8 @@ pub enum Command {
     /// Find the best placement, or the best that time allows
     ///
     /// Without a time limit the search ends when its placement is proved to be the best, or when everything that suits the
-    /// model was tried. Ctrl-C ends it early with the best found so far. The same seed gives the same placement, unless time
-    /// ended the search.
+    /// model was tried once. With a limit it goes on trying until then, and may find better. Ctrl-C ends it early with the best
+    /// found so far. The same seed gives the same placement, unless time ended the search.
     #[command(override_usage = SOLVE, after_help = SOLVE_HELP)]
     Solve {
         /// The model
@@ -54,7 +55,7 @@ pub enum Command {
         /// What to make small: sum, makespan or max_link [default: what the model says]
         #[arg(long, value_name = "OBJECTIVE", value_parser = objective)]
         objective: Option<Objective>,
-        /// Stop after so many seconds with the best found
+        /// Try on for so many seconds, unless the best is proved before, and take the best found
         #[arg(long, value_name = "SECONDS", value_parser = seconds, allow_negative_numbers = true)]
         time_limit: Option<Duration>,
         /// Where random choices start
@@ -123,6 +124,28 @@ pub enum Command {
 
 const SOLVE_HELP: &str = "\
 Exit status: 0 if the question was answered, also by the proof that no placement obeys all limits; 1 otherwise.";
+
+impl Command {
+    /// Refuses to write over what is read.
+    pub fn check(&self) -> Result<(), String> {
+        let (output, inputs): (_, Vec<&Path>) = match self {
+            Command::Solve { model, output: Some(output), .. } => (output, vec![model]),
+            Command::Import { files, onto, output, .. } => {
+                (output, files.iter().chain(onto).map(PathBuf::as_path).collect())
+            }
+            Command::Export { model, placement, output, .. } => (output, vec![model, placement]),
+            _ => return Ok(()),
+        };
+        match inputs.into_iter().find(|input| writing::are_one(output, input)) {
+            Some(input) => Err(format!(
+                "-o {} is the file that is read as {}: give it another name",
+                output.display(),
+                input.display()
+            )),
+            None => Ok(()),
+        }
+    }
+}
 
 /// Does it.
 pub fn run(command: Command) -> ExitCode {

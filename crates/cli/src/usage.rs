@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use deck_peers::NODES_AT_A_TIME_MAX;
 
 use crate::bench::{self, Benchmark};
@@ -144,7 +144,8 @@ pub enum Command {
 
 /// Understands this process's command line. Otherwise everything has been said, and the process ends with the status.
 pub fn parse() -> Result<Command, ExitCode> {
-    match Arguments::try_parse_from(typed(std::env::args_os())) {
+    let typed = typed(std::env::args_os())?;
+    match Arguments::try_parse_from(&typed) {
         Ok(Arguments { command }) => Ok(match command {
             Subcommands::Run { nodes, job, tag, kill_on_failure, command } => {
                 Command::Run(Options { nodes, job, tag, kill_on_failure, command })
@@ -155,7 +156,13 @@ pub fn parse() -> Result<Command, ExitCode> {
             }
             Subcommands::Ls { job, json } => Command::See(see::Options { what: see::What::List, job, json }),
             Subcommands::Why { job, json } => Command::See(see::Options { what: see::What::Waits, job, json }),
-            Subcommands::Place(command) => Command::Place(command),
+            Subcommands::Place(command) => {
+                command.check().map_err(|why| {
+                    let (name, usage) = place::usage(typed.into_iter().skip(2));
+                    wrong(name, &why, usage)
+                })?;
+                Command::Place(command)
+            }
             Subcommands::BenchNode { benchmark, part } => Command::BenchNode { benchmark, part },
         }),
         Err(error) if !error.use_stderr() => {
@@ -164,28 +171,47 @@ pub fn parse() -> Result<Command, ExitCode> {
             Err(ExitCode::FAILURE)
         }
         Err(error) => {
-            let mut arguments = std::env::args_os().skip(1);
-            let (command, usage) = match arguments.next().as_deref().and_then(|first| first.to_str()) {
-                Some("run") => ("deck run", RUN),
-                Some("ls") => ("deck ls", LS),
-                Some("why") => ("deck why", WHY),
-                Some("bench") => ("deck bench", BENCH),
-                Some("place") => place::usage(arguments),
-                _ => ("deck", "deck run -n N PROGRAM [ARG...], or deck --help"),
-            };
+            let (command, usage) = usage(typed.into_iter().skip(1));
             Err(wrong(command, &in_one_line(&error), usage))
         }
     }
 }
 
-/// What the user typed, with `deck help COMMAND` as `deck COMMAND --help`.
-fn typed(arguments: impl Iterator<Item = OsString>) -> Vec<OsString> {
-    let mut typed: Vec<OsString> = arguments.collect();
-    if typed.get(1).is_some_and(|first| first == "help") {
-        typed.remove(1);
-        typed.push("--help".into());
+/// The command that a wrong command line meant, and how it is typed.
+fn usage(mut arguments: impl Iterator<Item = OsString>) -> (&'static str, &'static str) {
+    match arguments.next().as_deref().and_then(|first| first.to_str()) {
+        Some("run") => ("deck run", RUN),
+        Some("ls") => ("deck ls", LS),
+        Some("why") => ("deck why", WHY),
+        Some("bench") => ("deck bench", BENCH),
+        Some("place") => place::usage(arguments),
+        _ => ("deck", "deck run|ls|why|bench|place, or deck --help"),
     }
-    typed
+}
+
+/// What the user typed, with `deck help COMMAND` as `deck COMMAND --help`. What there is no help about has been said.
+fn typed(arguments: impl Iterator<Item = OsString>) -> Result<Vec<OsString>, ExitCode> {
+    let mut typed: Vec<OsString> = arguments.collect();
+    if typed.get(1).is_none_or(|first| first != "help") {
+        return Ok(typed);
+    }
+    typed.remove(1);
+    typed.retain(|word| !["help", "--help", "-h"].iter().any(|help| word == help));
+    let mut about = &Arguments::command();
+    for word in typed.iter().skip(1) {
+        match about.find_subcommand(word) {
+            Some(command) => about = command,
+            // Which command is wrong there, if any, is said as without `help`.
+            None if about.has_subcommands() => return Ok(typed),
+            None => {
+                let why = format!("unexpected argument '{}'", word.to_string_lossy());
+                let (command, usage) = usage(typed.iter().skip(1).cloned());
+                return Err(wrong(command, &why, usage));
+            }
+        }
+    }
+    typed.push("--help".into());
+    Ok(typed)
 }
 
 /// Says what is wrong and what to type; the status for that.
@@ -206,8 +232,16 @@ fn in_one_line(error: &clap::Error) -> String {
         ErrorKind::MissingSubcommand | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
             "a command is missing".to_owned()
         }
-        ErrorKind::InvalidSubcommand => format!("there is no command '{}'", context(ContextKind::InvalidSubcommand)),
-        ErrorKind::UnknownArgument => format!("there is no option '{argument}' here"),
+        ErrorKind::InvalidSubcommand => {
+            let meant = meant(error, ContextKind::SuggestedSubcommand);
+            format!("there is no command '{}'{meant}", context(ContextKind::InvalidSubcommand))
+        }
+        ErrorKind::UnknownArgument if !argument.starts_with('-') || argument.parse::<f64>().is_ok() => {
+            format!("unexpected argument '{argument}'")
+        }
+        ErrorKind::UnknownArgument => {
+            format!("there is no option '{argument}' here{}", meant(error, ContextKind::SuggestedArg))
+        }
         ErrorKind::ValueValidation => {
             let reason = std::error::Error::source(error).map(ToString::to_string).unwrap_or_default();
             format!("{argument} '{value}': {reason}")
@@ -217,6 +251,15 @@ fn in_one_line(error: &clap::Error) -> String {
             let text = error.to_string();
             text.lines().next().unwrap_or("not understood").trim_start_matches("error: ").to_owned()
         }
+    }
+}
+
+/// What is spelled nearly like what was typed.
+fn meant(error: &clap::Error, kind: ContextKind) -> String {
+    match error.get(kind) {
+        Some(ContextValue::String(near)) => format!(", did you mean '{near}'?"),
+        Some(ContextValue::Strings(near)) if !near.is_empty() => format!(", did you mean '{}'?", near.join("' or '")),
+        _ => String::new(),
     }
 }
 

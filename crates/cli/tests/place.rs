@@ -400,6 +400,53 @@ fn the_readme_shows_what_is_really_printed() {
     assert!(shown_commands("README.md") >= 1);
 }
 
+#[test]
+fn a_standard_output_that_is_a_file_has_everything_in_its_order() {
+    let folder = Folder::new("standard-output");
+    folder.file("model.json", optisci::table1::SCHEDULER).file("log", "before\n");
+    for log in [
+        std::fs::File::options().append(true).open(folder.0.join("log")).unwrap(),
+        std::fs::File::create(folder.0.join("log")).unwrap(),
+    ] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_deck"));
+        command.args(["place", "solve", "model.json", "-o", "/dev/stdout"]).current_dir(&folder.0);
+        assert!(command.stdout(log).status().unwrap().success());
+        let text = folder.read("log");
+        let text = text.strip_prefix("before\n").unwrap_or(&text);
+        let (placement, report) = text.split_once("sum ").unwrap();
+        assert!(serde_json::from_str::<Value>(placement).unwrap()["processes"].is_object(), "{text}");
+        assert!(report.ends_with("the placement is in /dev/stdout\n"), "{text}");
+    }
+}
+
+#[test]
+fn what_is_read_is_not_written_over() {
+    let folder = Folder::new("over-input");
+    let model = optisci::table1::SCHEDULER;
+    folder.file("m.json", model).file("p.json", "{}").file("a.csv", "from,to,bytes\n");
+    std::os::unix::fs::symlink("m.json", folder.0.join("link.json")).unwrap();
+    std::fs::hard_link(folder.0.join("m.json"), folder.0.join("twin.json")).unwrap();
+    for (line, input) in [
+        ("solve m.json -o m.json", "m.json"),
+        ("solve m.json -o ./link.json", "m.json"),
+        ("solve link.json --output twin.json", "link.json"),
+        ("import csv a.csv --onto m.json -o a.csv", "a.csv"),
+        ("import csv a.csv --onto m.json -o m.json", "m.json"),
+        ("export rankfile m.json p.json -o p.json", "p.json"),
+    ] {
+        let ended = deck(&folder.0, &line.split_whitespace().collect::<Vec<_>>());
+        refuse(&ended, 2, &["-o", input, "another name", "type: deck place "]);
+    }
+    assert_eq!((folder.read("m.json"), folder.read("p.json")), (model.to_owned(), "{}".to_owned()));
+}
+
+#[test]
+fn what_has_no_end_is_not_read_to_it() {
+    let folder = Folder::new("endless");
+    std::fs::File::create(folder.0.join("endless.json")).unwrap().set_len((1 << 30) + 1).unwrap();
+    refuse(&deck(&folder.0, &["cost", "endless.json", "p.json"]), 1, &["endless.json", "more than 1 GiB"]);
+}
+
 /// Runs the `deck place` commands of a page and compares; how many there were.
 fn shown_commands(page: &str) -> usize {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use optisci::{export, import};
 
-use super::files;
+use super::{files, writing};
 use crate::result::remark;
 
 /// The formats that can be read.
@@ -29,6 +29,10 @@ fn names<'a>(names: impl Iterator<Item = &'a str>) -> String {
     names.collect::<Vec<&str>>().join(", ")
 }
 
+fn counted(count: usize, one: &str, many: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { many })
+}
+
 /// Makes a model, or a placement, of files.
 pub fn import(format: import::Format, paths: &[PathBuf], onto: Option<&Path>, output: &Path) -> Result<(), String> {
     let base = onto.map(files::model).transpose()?;
@@ -40,10 +44,14 @@ pub fn import(format: import::Format, paths: &[PathBuf], onto: Option<&Path>, ou
         import::Result::Model(model) => (model.to_json(), model.summary()),
         import::Result::Placement(model, placement) => (
             placement.to_json(model),
-            format!("placed {} processes and {} segments", placement.processes.len(), placement.segments.len()),
+            format!(
+                "placed {} and {}",
+                counted(placement.processes.len(), "process", "processes"),
+                counted(placement.segments.len(), "segment", "segments")
+            ),
         ),
     };
-    files::write(output, &text)?;
+    writing::write(output, &text)?;
     remark(&output.display().to_string(), summary);
     imported.notes.iter().for_each(|note| remark("note", note));
     Ok(())
@@ -60,5 +68,5 @@ pub fn export(
     let model = files::model(model)?;
     let placement = files::placement(placement, &model)?;
     let text = export::write(format, &model, &placement, &hosts).map_err(|error| error.to_string())?;
-    files::write(output, &text)
+    writing::write(output, &text)
 }

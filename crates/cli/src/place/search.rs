@@ -12,7 +12,7 @@ use optisci::search::{self, Control, Options, Outcome, Progress, Status};
 use optisci::{Model, report};
 use rustix::event::{PollFd, PollFlags};
 
-use super::{files, units};
+use super::{files, units, writing};
 use crate::output;
 
 /// So many places are shown to people; more belong into a file.
@@ -22,13 +22,13 @@ const ROWS: usize = 40;
 pub fn run(path: &Path, options: &Options, json: bool, output: Option<&Path>) -> Result<(), String> {
     let model = files::model(path)?;
     // Not after a search of an hour.
-    output.map_or(Ok(()), files::try_to_write)?;
+    output.map_or(Ok(()), writing::try_to_write)?;
     let mut terminal = Terminal::new().map_err(|error| format!("Ctrl-C cannot be watched: {error}"))?;
     let outcome = search::solve(&model, options, &mut terminal);
     terminal.bar.finish_and_clear();
 
     let written = match (&outcome.placement, output) {
-        (Some(placement), Some(output)) => files::write(output, &report::placement(&model, placement)),
+        (Some(placement), Some(output)) => writing::write(output, &report::placement(&model, placement)),
         _ => Ok(()),
     };
     if json {
@@ -37,7 +37,11 @@ pub fn run(path: &Path, options: &Options, json: bool, output: Option<&Path>) ->
             super::print(&report::outcome(&model, &outcome))?;
         }
     } else {
-        super::print(&describe(&model, &outcome, output.filter(|_| written.is_ok())))?;
+        let mut text = describe(&model, &outcome, output.filter(|_| written.is_ok()));
+        if outcome.status == Status::Feasible && options.time_limit.is_none() && !terminal.interrupted {
+            text.push_str("better ones may be found: --time-limit SECONDS lets the search try on\n");
+        }
+        super::print(&text)?;
     }
     written?;
     let reason = outcome.reason.as_deref().unwrap_or("no reason was given");

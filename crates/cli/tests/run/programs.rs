@@ -83,12 +83,26 @@ fn a_usage_error_is_one_line_that_says_what_to_type() {
         &["bench", "rate", "--at", "8,many"],
         &["bench", "rate", "--time", "0"],
         &["help", "frobnicate"],
+        &["help", "run", "extra"],
+        &["help", "place", "nosuch"],
     ];
     for line in lines {
         let ended = Job::command(line).ended();
         assert_eq!((ended.code, ended.stdout.len()), (2, 0), "{line:?}");
         assert_eq!(ended.errors().lines().count(), 1, "{line:?}: {}", ended.errors());
         assert!(ended.errors().contains("type: deck "), "{line:?}: {}", ended.errors());
+    }
+    for (line, wanted) in [
+        (&["rum"][..], &["there is no command 'rum'", "did you mean 'run'?", "run|ls|why|bench|place"][..]),
+        (&["help", "place", "nosuch"], &["'nosuch'", "deck place cost|solve"]),
+        (&["help", "place", "slove"], &["did you mean", "'solve'"]),
+        (&["help", "run", "extra"], &["unexpected argument 'extra'", "deck run -n N"]),
+        (&["ls", "a", "b"], &["unexpected argument 'b'", "deck ls"]),
+        (&["ls", "-1"], &["unexpected argument '-1'"]),
+        (&["ls", "--jsno"], &["there is no option '--jsno' here", "did you mean '--json'?"]),
+    ] {
+        let said = Job::command(line).ended().errors();
+        wanted.iter().for_each(|wanted| assert!(said.contains(wanted), "{line:?}: {said}"));
     }
     assert!(Job::command(&["bench", "no-such-benchmark"]).ended().errors().contains("pingpong"));
 }
@@ -115,7 +129,14 @@ fn a_result_that_cannot_be_written_is_a_failure() {
 fn version_and_help_are_no_errors() {
     let version = Job::command(&["--version"]).ended();
     assert_eq!((version.code, version.text()), (0, format!("deck {}\n", env!("CARGO_PKG_VERSION"))));
-    for line in [&["--help"][..], &["run", "--help"], &["bench", "--help"]] {
+    for line in [
+        &["--help"][..],
+        &["run", "--help"],
+        &["bench", "--help"],
+        &["help"],
+        &["help", "help"],
+        &["help", "place", "solve"],
+    ] {
         let help = Job::command(line).ended();
         assert!(help.code == 0 && help.text().contains("Usage: deck"), "{line:?}");
     }
