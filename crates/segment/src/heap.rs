@@ -443,11 +443,10 @@ impl HeapMemory {
         }
     }
 
-    /// One handle less, leaving the node's bit as it is: the node leaves, and the bit goes when it is reclaimed.
+    /// One handle less, leaving the node's bit as it is, also when the other handles go: the node leaves, and the bit
+    /// goes when it is reclaimed.
     pub(crate) fn abandon(&self, index: u32) {
-        // AcqRel: pairs with: holders/settle.
-        if self.counts[index as usize].fetch_sub(1, Ordering::AcqRel) == 1 {
-            self.held.remove();
+        if self.holder(index).abandon(|| self.held.remove()) {
             self.held.tell();
         }
     }

@@ -22,12 +22,17 @@ use crate::layout::holder;
 
 /// Set in a node's private count while one thread moves the bit; everybody else waits a few instructions.
 const MOVING: u32 = 1 << 31;
+/// Set in a node's private count for ever once a handle was abandoned: the bit stays, whatever handles come and go.
+const STAYS: u32 = 1 << 30;
+/// The handles in a node's private count.
+const HANDLES: u32 = STAYS - 1;
 /// The owner's private count of a buffer that it has claimed, until it hands the buffer out again.
 const FREE: u32 = u32::MAX;
 
 /// One buffer as one node sees it.
 pub struct Holder<'a> {
-    /// The node's private count of handles.
+    /// The node's private count of handles. While no thread moves the bit, it is set if and only if there is a handle,
+    /// or one was abandoned.
     pub count: &'a AtomicU32,
     /// The line of the buffer; word 0 of `line` is at `first`.
     pub line: &'a Words,
@@ -52,18 +57,21 @@ impl Holder<'_> {
                 count = self.count.load(Ordering::Relaxed);
                 continue;
             }
-            let next = if count == 0 { MOVING } else { count + 1 };
+            let is_first = count & HANDLES == 0;
+            let next = if is_first { count | MOVING } else { count + 1 };
             // Acquire: pairs with: holders/settle.
             match self.count.compare_exchange_weak(count, next, Ordering::Acquire, Ordering::Relaxed) {
-                Ok(_) if count == 0 => break,
+                Ok(_) if is_first => break,
                 Ok(_) => return true,
                 Err(now) => count = now,
             }
         }
-        self.set_bit();
+        if count & STAYS == 0 {
+            self.set_bit();
+        }
         note();
         // Release: pairs with: holders/settle.
-        self.count.store(1, Ordering::Release);
+        self.count.store(count + 1, Ordering::Release);
         true
     }
 
@@ -77,20 +85,48 @@ impl Holder<'_> {
                 count = self.count.load(Ordering::Relaxed);
                 continue;
             }
-            debug_assert!(count > 0, "let go of a buffer that is not held");
-            let next = if count == 1 { MOVING } else { count - 1 };
+            debug_assert!(count & HANDLES > 0, "let go of a buffer that is not held");
+            let is_last = count & HANDLES == 1;
+            let next = if is_last { (count - 1) | MOVING } else { count - 1 };
             // AcqRel: pairs with: holders/settle. What the other threads of this node did with the content is before the bit is cleared.
             match self.count.compare_exchange_weak(count, next, Ordering::AcqRel, Ordering::Relaxed) {
-                Ok(_) if count == 1 => break,
+                Ok(_) if is_last => break,
                 Ok(_) => return false,
                 Err(now) => count = now,
             }
         }
-        self.clear_bit();
+        if count & STAYS == 0 {
+            self.clear_bit();
+        }
         note();
         // Release: pairs with: holders/settle.
-        self.count.store(0, Ordering::Release);
+        self.count.store(count - 1, Ordering::Release);
         true
+    }
+
+    /// As [`Holder::let_go`], but a message in flight still relies on the bit: it stays from now on, whatever other
+    /// handles come and go, until the node is gone and the owner takes it away.
+    pub fn abandon(&self, note: impl FnOnce()) -> bool {
+        // Relaxed: the exchange tells if it is still so.
+        let mut count = self.count.load(Ordering::Relaxed);
+        loop {
+            // The caller has a handle, so nobody moves the bit.
+            debug_assert!(count & MOVING == 0 && count & HANDLES > 0, "abandoned a buffer that is not held");
+            let is_last = count & HANDLES == 1;
+            let left = (count - 1) | STAYS;
+            let next = if is_last { left | MOVING } else { left };
+            // AcqRel: pairs with: holders/settle. Both at once: whoever lets go of the last handle sees the flag.
+            match self.count.compare_exchange_weak(count, next, Ordering::AcqRel, Ordering::Relaxed) {
+                Ok(_) if is_last => {
+                    note();
+                    // Release: pairs with: holders/settle.
+                    self.count.store(left, Ordering::Release);
+                    return true;
+                }
+                Ok(_) => return false,
+                Err(now) => count = now,
+            }
+        }
     }
 
     fn set_bit(&self) {

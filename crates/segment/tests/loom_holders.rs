@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use deck_segment::holders::{Holder, claim, nobody_else};
+use deck_segment::holders::{Holder, claim, clear_bit, nobody_else};
 use deck_segment::layout::LINE_WORDS;
 use deck_segment::{Seat, Words};
 use deck_sync::atomic::{AtomicU32, AtomicU64, Ordering, pause};
@@ -301,4 +301,34 @@ fn a_free_buffer_that_a_corrupt_node_names_is_handed_out_once() {
             }
         });
     }
+}
+
+/// A node leaves: one thread abandons the message in flight while another lets go of its handle. The bit stays until
+/// the owner takes it away for the node that is gone.
+///
+/// Seen to fail: with an `abandon` that takes only its handle from the count.
+#[test]
+fn an_abandoned_buffer_is_not_free_until_its_node_is_forgotten() {
+    loom::model(|| {
+        let job = Job::new();
+        job.far().hold(|| ());
+        job.far().hold(|| ());
+        let leaving = thread::spawn({
+            let job = job.clone();
+            move || job.far().abandon(|| ())
+        });
+        let letting_go = thread::spawn({
+            let job = job.clone();
+            move || {
+                job.read();
+                job.far().let_go(|| ())
+            }
+        });
+        assert!(!job.try_reuse(), "freed while FAR held it");
+        let last = [leaving.join().unwrap(), letting_go.join().unwrap()];
+        assert_eq!(last.iter().filter(|is_last| **is_last).count(), 1);
+        assert!(!job.try_reuse(), "freed while a message relied on it");
+        clear_bit(&job.line, 0, FAR);
+        assert!(job.try_reuse(), "never freed");
+    });
 }

@@ -1,6 +1,7 @@
 //! Which memory a buffer gets: one that has rested, and one that is near.
 
 use std::collections::BTreeSet;
+use std::os::fd::AsFd;
 
 use super::*;
 
@@ -126,6 +127,38 @@ fn an_index_that_another_node_gave_back_is_found_however_many_it_still_has() {
     assert_eq!(other.name().index, given_back);
     bits(kept).store(0, Ordering::SeqCst);
     assert_eq!(heap.allocate(200).unwrap().name().index, kept);
+}
+
+/// `heap` as the node on `seat` sees it.
+fn seen_from(heap: &HeapMemory, seat: Seat) -> Arc<HeapMemory> {
+    let fd = heap.segment().as_fd().try_clone_to_owned().unwrap();
+    HeapMemory::adopt(fd, heap.owner(), heap.seat(), seat).unwrap()
+}
+
+#[test]
+fn what_a_node_abandons_stays_held_whatever_it_lets_go_of_until_it_is_forgotten() {
+    for is_abandoned_last in [false, true] {
+        let owner = heap(64 << 20, |_| ());
+        let view = seen_from(&owner, Seat(5));
+        let mine = owner.allocate(64 << 10).unwrap();
+        let name = mine.name();
+        let theirs = view.receive(&name).unwrap();
+        let in_flight = theirs.keep();
+        drop(mine);
+        if is_abandoned_last {
+            drop(theirs);
+            in_flight.abandon();
+        } else {
+            in_flight.abandon();
+            assert_eq!(view.held(), 1);
+            drop(theirs);
+        }
+        assert_eq!((view.held(), owner.usage().buffers), (0, 1), "a message in flight relies on it");
+        drop(view.receive(&name).unwrap());
+        assert_eq!((view.held(), owner.usage().buffers), (0, 1), "it came by once more");
+        owner.forget_seat(Seat(5));
+        assert_eq!(owner.usage().buffers, 0);
+    }
 }
 
 #[cfg(not(miri))]

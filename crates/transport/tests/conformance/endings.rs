@@ -3,7 +3,7 @@
 use deck_segment::Remote;
 use deck_sync::atomic::Ordering;
 use deck_transport::segment::sender::Ending;
-use deck_transport::{Refusal, Shape};
+use deck_transport::{Parcel, Refusal, Shape};
 
 use crate::world::{Fabric, Ring, SHAPE, assert_same, job, pattern, seat};
 
@@ -123,6 +123,32 @@ pub fn buffers_of_a_dead_sender_are_taken_over_before_it_is_forgotten<F: Fabric>
     }
     second.expect_nothing(&b);
     owner.use_memory_again(SIZE);
+    assert_eq!(owner.heap.usage().buffers, 0);
+}
+
+pub fn what_was_posted_on_by_a_node_that_left_is_held_although_it_let_go_of_the_message<F: Fabric>(seed: u64) {
+    if !F::Remote::IS_MAPPED {
+        return;
+    }
+    let [owner, leaving, b] = job();
+    let mut first = Ring::<F>::new(&owner, &leaving, seed);
+    let second = Ring::<F>::new(&leaving, &b, seed);
+    let content = pattern(1, SIZE);
+    first.must_post(&owner.parcel(1, &content));
+    let message = first.take(&leaving);
+    second.must_post(&message);
+    first.settle(&leaving);
+    let Ring { sender, mut receiver, .. } = second;
+    drop(sender);
+    drop(message);
+    owner.use_memory_again(SIZE);
+    receiver.adopt(&b, None);
+    owner.heap.forget_seat(seat(leaving.number.0));
+    owner.use_memory_again(SIZE);
+    let mut parcel = Parcel::default();
+    assert!(receiver.take(&mut parcel, &b.heap, &b).unwrap().is_some());
+    assert!(parcel.bytes() == content, "its memory was used again");
+    drop(parcel);
     assert_eq!(owner.heap.usage().buffers, 0);
 }
 
