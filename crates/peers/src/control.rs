@@ -364,6 +364,25 @@ mod tests {
         assert_eq!(nodes[0].0.table.state(nodes[1].0.number), Some(crate::NodeState::Lost));
     }
 
+    /// The second node passes the first one the heap of a third, as its last deed.
+    fn introduce_at_the_end(broker: &Broker, nodes: &[(Arc<Membership>, Control); 2]) -> Arc<Membership> {
+        let third = join(broker.invite().unwrap()).unwrap();
+        let [one, other] = [0, 1].map(|node: usize| nodes[node].0.clone());
+        let peer = other.peers.lock().unwrap()[&one.number].clone();
+        other.introduce_heap(&peer, third.heap()).unwrap();
+        third
+    }
+
+    #[test]
+    fn what_the_node_of_a_dead_broker_said_before_its_end_is_heard() {
+        let broker = Broker::start("test", 3).unwrap();
+        let mut nodes = met(&broker);
+        let third = introduce_at_the_end(&broker, &nodes);
+        end_broker_of(&mut nodes, broker);
+        assert!(nodes[0].0.heap_of(third.number).is_some());
+        assert_eq!(nodes[0].0.table.state(nodes[1].0.number), Some(crate::NodeState::Lost));
+    }
+
     #[test]
     fn a_node_that_leaves_takes_no_broker_for_dead_that_hangs_up_for_that() {
         let broker = Broker::start("test", 2).unwrap();
