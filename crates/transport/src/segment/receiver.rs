@@ -97,10 +97,12 @@ pub struct Receiver<R: Remote> {
     /// Slots found whole, one look after the other.
     in_a_row: u32,
     expected: Expected,
-    /// The heap that the last buffer lay in.
+    /// The heap that the last buffer lay in; none of an orphan.
     heap: Option<Arc<HeapMemory>>,
     /// Buffers that were taken over from a dead sender and are still to be retrieved.
     adopted: VecDeque<(Position, Buffer)>,
+    /// The sender is gone, and all that could be was taken over: nobody holds what else is named here.
+    is_orphan: bool,
     /// Buffers promised to requests, and how far requests were answered.
     promised: VecDeque<(Position, Buffer)>,
     answered: Position,
@@ -158,6 +160,7 @@ impl<R: Remote> Receiver<R> {
             expected: Expected::Line,
             heap: None,
             adopted: VecDeque::new(),
+            is_orphan: false,
             promised: VecDeque::new(),
             answered: 0,
             _region: parts.region,

@@ -1,13 +1,26 @@
 //! How rings end: closed, or with the death of either side.
 
-use deck_segment::Remote;
+use std::sync::Arc;
+
+use deck_segment::{HeapMemory, Remote};
+use deck_sync::NodeId;
 use deck_sync::atomic::Ordering;
+use deck_transport::segment::receiver::Glance;
 use deck_transport::segment::sender::Ending;
-use deck_transport::{Parcel, Refusal, Shape};
+use deck_transport::{Heaps, Parcel, Refusal, Shape};
 
 use crate::world::{Fabric, Ring, SHAPE, assert_same, job, pattern, seat};
 
 const SIZE: usize = 3000;
+
+/// Knows of none.
+struct NoHeaps;
+
+impl Heaps for NoHeaps {
+    fn heap_of(&self, _owner: NodeId) -> Option<Arc<HeapMemory>> {
+        None
+    }
+}
 
 pub fn a_closed_ring_refuses_and_gives_back_what_was_on_its_way<F: Fabric>(seed: u64) {
     let [a, b] = job();
@@ -150,6 +163,30 @@ pub fn what_was_posted_on_by_a_node_that_left_is_held_although_it_let_go_of_the_
     assert!(parcel.bytes() == content, "its memory was used again");
     drop(parcel);
     assert_eq!(owner.heap.usage().buffers, 0);
+}
+
+pub fn what_could_not_be_taken_over_from_a_dead_sender_is_passed_over<F: Fabric>(seed: u64) {
+    if !F::Remote::IS_MAPPED {
+        return;
+    }
+    let [owner, dying, b] = job();
+    let mut first = Ring::<F>::new(&owner, &dying, seed);
+    let mut second = Ring::<F>::new(&dying, &b, seed);
+    first.must_post(&owner.parcel(1, &pattern(0, SIZE)));
+    first.must_post(&owner.parcel(1, &pattern(1, SIZE)));
+    (0..2).for_each(|_| _ = second.must_post(&first.take(&dying)));
+    first.settle(&dying);
+    // The one that was retrieved has told where the heap lies.
+    second.take(&b);
+    second.receiver.adopt(&NoHeaps, None);
+    owner.heap.forget_seat(seat(dying.number.0));
+    owner.use_memory_again(SIZE);
+    // Too late, whoever asks.
+    second.receiver.adopt(&b, Some(owner.number));
+    assert_eq!(second.receiver.take_simple(&mut Parcel::default()), Glance::Unclear);
+    assert!(second.try_take(&b).unwrap().is_none(), "nobody held it");
+    second.receiver.skip_one();
+    assert!(!second.receiver.has_next());
 }
 
 pub fn a_ring_is_quiet_when_everything_that_was_reserved_has_arrived<F: Fabric>(seed: u64) {

@@ -97,6 +97,7 @@ conformance! {
         what_was_posted_before_the_sender_died_is_delivered,
         buffers_of_a_dead_sender_are_taken_over_before_it_is_forgotten,
         what_was_posted_on_by_a_node_that_left_is_held_although_it_let_go_of_the_message,
+        what_could_not_be_taken_over_from_a_dead_sender_is_passed_over,
         a_ring_is_quiet_when_everything_that_was_reserved_has_arrived,
         a_receiver_knows_when_it_has_taken_all,
         a_drained_slot_is_not_written_again_before_it_was_left,

@@ -56,6 +56,10 @@ impl<R: Remote> Receiver<R> {
         if let Some(buffer) = remove_at(&mut self.adopted, self.head) {
             return self.fitting(label, buffer);
         }
+        // Left out when everything was taken over: its memory may be another message's, though its heap is known by now.
+        if self.is_orphan {
+            return Ok(None);
+        }
         if self.heap.as_ref().is_none_or(|heap| heap.owner().0 != name.owner) {
             self.heap = heaps.heap_of(NodeId(name.owner));
         }
@@ -87,8 +91,12 @@ impl<R: Remote> Receiver<R> {
 
     /// Takes over the buffers of everything that is posted and not retrieved yet: after the sender is gone, so that its own
     /// hold of them may be forgotten; or those of one owner, whose heap is about to be forgotten. What names a heap that is
-    /// not known is left out.
+    /// not known is left out: for good, if the sender is gone.
     pub fn adopt(&mut self, heaps: &dyn Heaps, of: Option<NodeId>) {
+        if self.is_orphan {
+            return;
+        }
+        self.is_orphan = of.is_none();
         self.heap = None;
         // Thousands may have been taken over before.
         let known: HashSet<Position> = self.adopted.iter().map(|(position, _)| *position).collect();
