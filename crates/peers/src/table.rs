@@ -175,6 +175,15 @@ impl Table {
         u32::try_from(given.max(expected)).unwrap_or(NODES_MAX).min(NODES_MAX)
     }
 
+    /// More nodes are to come, for all that is told here: fewer have than are expected, or the job is joined by name and nobody tells
+    /// how many it will be. `deck run` of several nodes with a name has told: a guest may come, and is not waited for.
+    pub fn awaits_nodes(&self) -> bool {
+        // Acquire: pairs with: table/count.
+        let given = self.words.get(header::COUNT).load(Ordering::Acquire);
+        let expected = self.words.get(header::EXPECTED).load(Ordering::Relaxed);
+        given < expected || expected <= 1 && !self.job().is_empty()
+    }
+
     /// Changes whenever a node comes or goes.
     pub fn changes(&self) -> u64 {
         // Acquire: pairs with: table/changes. Whoever knows the change sees what has changed.
@@ -401,6 +410,21 @@ mod tests {
         assert_eq!(table.pid_of(zero), None);
         assert_eq!(table.live(), [NodeId(1), NodeId(2)]);
         assert_eq!((table.count(), table.state(NodeId(3))), (3, None));
+    }
+
+    #[test]
+    fn more_nodes_are_to_come_until_all_have_that_are_expected_or_for_ever_if_nobody_told_how_many() {
+        let awaits_nodes = |job, expected: u32, joined: u64| {
+            let table = Table::create(job, expected).unwrap();
+            for pid in 0..joined {
+                table.seat_node(pid, false).unwrap();
+            }
+            table.awaits_nodes()
+        };
+        assert_eq!([2, 3].map(|joined| awaits_nodes("", 3, joined)), [true, false]);
+        assert_eq!([2, 3].map(|joined| awaits_nodes("test", 3, joined)), [true, false]);
+        assert_eq!([1, 2].map(|joined| awaits_nodes("test", 1, joined)), [true, true]);
+        assert!(!awaits_nodes("", 1, 1));
     }
 
     #[test]

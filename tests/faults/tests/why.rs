@@ -122,6 +122,23 @@ fn who_selects_among_more_mail_boxes_than_are_noted_waits_for_anybody() {
     job.end();
 }
 
+/// Two of three were started by hand, and the third will be.
+#[test]
+fn who_waits_for_whoever_comes_is_in_no_cycle_where_more_nodes_may_come() {
+    let job = Job::by_name(program());
+    let [one, other] = job.nodes();
+    for (lane, what) in [("meets", "barrier meeting 3 40000"), ("waits", "wait-for sum 1 40000")] {
+        [&one, &other].into_iter().for_each(|node| node.tell(lane, what));
+    }
+    one.tell("joins", "join-group half 3 0 40000");
+    other.tell("joins", "join-group half 3 1 40000");
+    let told = waits(job.name(), 6);
+    assert_eq!(told["cycles"], Value::Array(vec![]), "{told:#}");
+    assert!(told["waits"].as_array().unwrap().iter().all(|wait| wait["on_newcomers"] == true), "{told:#}");
+    drop((one, other));
+    job.end();
+}
+
 /// Each of them waits for the one before it almost all the time, and no moment is the same in all.
 #[test]
 fn nodes_that_pass_a_token_around_are_never_told_as_a_cycle() {

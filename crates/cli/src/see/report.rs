@@ -58,6 +58,7 @@ fn wait_value(job: &JobSight, waits: &[Wait], wait: &Wait) -> Value {
         "left_seconds": wait.left_ns.map(seconds),
         "on": wait.on.iter().map(whom).collect::<Vec<_>>(),
         "needs_all": wait.needs_all,
+        "on_newcomers": wait.on_newcomers,
         "note": wait.note,
         "absent": wait.absent.iter().map(absent).collect::<Vec<_>>(),
     })
@@ -163,7 +164,8 @@ fn on(job: &JobSight, waits: &[Wait], wait: &Wait) -> String {
     };
     let is_own = |node: &deck::NodeId| if *node == wait.node { ": its other threads" } else { "" };
     let named = nodes.iter().map(|node| format!("{node}{}{}", is_own(node), state(node).unwrap_or_default()));
-    let named: Vec<_> = named.collect();
+    let newcomers = wait.on_newcomers.then(|| "a node that is still to come".to_owned());
+    let named: Vec<_> = named.chain(newcomers).collect();
     let any = if named.len() > 1 && !wait.needs_all { "any of " } else { "" };
     if named.is_empty() { "nobody that is known".to_owned() } else { format!("{any}{}", named.join(", ")) }
 }
