@@ -76,7 +76,7 @@ struct State {
     table: Table,
     members: BTreeMap<u64, Member>,
     departures: BTreeMap<NodeId, Departure>,
-    /// Who is gone, in order, and whether they were lost.
+    /// Who is gone, and whether they were lost.
     gone: Vec<(NodeId, bool)>,
     /// The number that was last given through each invitation.
     invited: Vec<Option<NodeId>>,
@@ -169,14 +169,16 @@ impl Broker {
         self.shared.lock().invited.get(invitation).copied().flatten()
     }
 
-    /// Those of `nodes` that are gone, in the order in which they went, and whether they were lost. Who died of another's death comes after that
-    /// one: a node closes its connection to the broker before those to other nodes. Waits `patience` at most for ends that the broker
-    /// has not heard of yet.
+    /// Those of `nodes` that are gone, in the order in which they went, and whether they were lost. Who died of another's death comes
+    /// after that one, in whatever order this broker heard of both. Waits `patience` at most for ends that it has not heard of yet.
     pub fn gone_of(&self, nodes: &[NodeId], patience: Duration) -> Vec<(NodeId, bool)> {
         let deadline = Deadline::after(patience);
         loop {
             let is_asked_for = |(node, _): &&(NodeId, bool)| nodes.contains(node);
-            let gone: Vec<_> = self.shared.lock().gone.iter().filter(is_asked_for).copied().collect();
+            let state = self.shared.lock();
+            let mut gone: Vec<_> = state.gone.iter().filter(is_asked_for).copied().collect();
+            gone.sort_by_key(|(node, _)| state.table.order_of_going(*node));
+            drop(state);
             if gone.len() == nodes.len() || deadline.has_passed() {
                 return gone;
             }
