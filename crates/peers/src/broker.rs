@@ -119,6 +119,29 @@ impl Broker {
         Broker::open(Table::create(job, expected)?)
     }
 
+    /// As [`Broker::start`], for a job that processes of this user may join by its name. Waits `patience` at most for a job of that name
+    /// to come to its end; until then nothing is to be seen of this one.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Exists`] if there is one; those of [`Broker::start`].
+    pub fn start_by_name(job: &str, expected: u32, patience: Duration) -> Result<Broker> {
+        let deadline = Deadline::after(patience);
+        loop {
+            if let Some(listener) = rendezvous::listen(job)? {
+                let broker = Broker::start(job, expected)?;
+                broker.take_in(NO_NODE, listener, false)?;
+                return Ok(broker);
+            }
+            if deadline.has_passed() {
+                let what = format!("opening job {job}: another job of this user has the name");
+                return Err(
+                    Error::new(ErrorKind::Exists, what).with_remedy("choose another name, or end the other job")
+                );
+            }
+            poll::pause(Duration::from_millis(20));
+        }
+    }
+
     /// Starts a broker for a job, new or not, that nobody can come to yet.
     pub(crate) fn open(table: Table) -> Result<Broker> {
         let poll = Arc::new(Poll::new()?);
@@ -183,26 +206,6 @@ impl Broker {
                 return gone;
             }
             poll::pause(Duration::from_millis(1));
-        }
-    }
-
-    /// Processes of this user may join the job by its name from now on. Waits `patience` at most for a job of that name to come to its end.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Exists`] if there is one; [`ErrorKind::System`](deck_sync::ErrorKind::System).
-    pub fn open_by_name(&self, job: &str, patience: Duration) -> Result<()> {
-        let deadline = Deadline::after(patience);
-        loop {
-            if let Some(listener) = rendezvous::listen(job)? {
-                return self.take_in(NO_NODE, listener, false);
-            }
-            if deadline.has_passed() {
-                let what = format!("opening job {job}: another job of this user has the name");
-                return Err(
-                    Error::new(ErrorKind::Exists, what).with_remedy("choose another name, or end the other job")
-                );
-            }
-            poll::pause(Duration::from_millis(20));
         }
     }
 
