@@ -34,6 +34,14 @@ fn told(command: &str, job: &str) -> Value {
     value["jobs"][0].take()
 }
 
+/// The same in words.
+#[track_caller]
+fn said(command: &str, job: &str) -> String {
+    let ended = Command::new(deck()).args([command, job]).output().expect("deck starts");
+    assert!(ended.status.success(), "deck {command} {job}: {}", ended.status);
+    String::from_utf8(ended.stdout).expect("text")
+}
+
 /// Looks until as many threads wait, which they write down as they go to sleep. The watchdog ends what never comes.
 #[track_caller]
 fn waits(job: &str, count: usize) -> Value {
@@ -136,6 +144,32 @@ fn who_waits_for_whoever_comes_is_in_no_cycle_where_more_nodes_may_come() {
     assert_eq!(told["cycles"], Value::Array(vec![]), "{told:#}");
     assert!(told["waits"].as_array().unwrap().iter().all(|wait| wait["on_newcomers"] == true), "{told:#}");
     drop((one, other));
+    job.end();
+}
+
+#[test]
+fn who_waits_for_a_node_that_is_stopped_tells_that_it_is_and_for_what() {
+    let job = Job::launched(program());
+    let here = job.node_with(&[("DECK_TIMEOUT", "40")]);
+    let stopped = job.node();
+    // They have met: what is waited for is the segment.
+    stopped.mailbox("door");
+    here.clone_mailbox("door");
+    stopped.ask_in("w", "lock held 1000").words();
+    stopped.stop();
+    here.tell("locks", "lock held 40000");
+    here.tell("makes", "segment-create there 5000 1");
+    let told = waits(job.name(), 2);
+    let texts: Vec<&str> =
+        told["waits"].as_array().unwrap().iter().map(|wait| wait["text"].as_str().unwrap()).collect();
+    assert!(texts.contains(&"to be passed segment \"there\""), "{told:#}");
+    let text = said("why", job.name());
+    let holder = "on node 1, which is frozen: one of its threads that waits for nothing in DECK";
+    assert!(text.contains(holder) && text.contains("on node 1, which is frozen\n"), "{text}");
+    stopped.go_on();
+    stopped.ask_in("w", "unlock held").words();
+    ["locks", "makes"].into_iter().for_each(|lane| drop(here.answer(lane).unwrap().words()));
+    drop((here, stopped));
     job.end();
 }
 

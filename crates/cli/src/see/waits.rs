@@ -238,7 +238,7 @@ impl Known<'_> {
             },
             Goal::Meeting => "to be connected".to_owned(),
             Goal::Ring => "to clone a mail box".to_owned(),
-            Goal::Segment if told.name.is_empty() => "for a shared segment".to_owned(),
+            Goal::Segment if told.peer.is_some() => format!("to be passed segment {name}"),
             Goal::Segment => format!("for somebody to create segment {name}"),
             Goal::Mutex => format!("to lock mutex {name}"),
             Goal::Condition => format!("for a signal of condition variable {name}"),
