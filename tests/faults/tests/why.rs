@@ -520,6 +520,13 @@ fn small_messages_that_share_a_slot_are_counted_one_by_one() {
         poster.post("box", filled, 1, if filled % 9 == 0 { 40 } else { 8 });
         assert_eq!(told("ls", job.name())["mailboxes"][0]["filled"], filled);
     }
+    let listed = told("ls", job.name());
+    let from = &listed["mailboxes"][0]["from"][0];
+    let [filled, slots_filled, slots] =
+        ["filled", "slots_filled", "slots"].map(|key| from[key].as_u64().unwrap_or_else(|| panic!("{key}: {listed}")));
+    assert!(slots_filled < filled && slots_filled <= slots, "{listed}");
+    let text = said("ls", job.name());
+    assert!(text.contains(&format!("from node 1: {filled} messages in {slots_filled} of {slots} slots, ")), "{text}");
     drop((owner, poster));
     job.end();
 }
