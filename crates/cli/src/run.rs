@@ -64,10 +64,10 @@ fn system(what: &'static str) -> impl Fn(io::Error) -> Error {
 
 fn supervise(options: &Options, requests: &Requests) -> deck::Result<u8> {
     let deaths = Signals::take(&[libc::SIGCHLD]).map_err(system("watching the nodes"))?;
-    let broker = Arc::new(Broker::start(options.job.as_deref().unwrap_or_default(), options.nodes)?);
-    if let Some(job) = &options.job {
-        broker.open_by_name(job, NAME_FREE_WITHIN)?;
-    }
+    let broker = Arc::new(match &options.job {
+        Some(job) => Broker::start_by_name(job, options.nodes, NAME_FREE_WITHIN)?,
+        None => Broker::start("", options.nodes)?,
+    });
     let (program, arguments) = options.command.split_first().expect("the command line has a program");
     let mut launch = Launch::new(program, arguments.iter().cloned(), options.nodes);
     launch.stdout = Stream::Piped;

@@ -62,11 +62,9 @@ impl Node {
         log::look_at_environment();
         let shared = NodeShared::join(door)?;
         let job: Arc<str> = shared.membership().table().job().into();
-        log::say(LogLevel::Info, || match &*job {
-            "" => format!("{} has joined a job without a name", shared.number()),
-            job => format!("{} has joined job \"{job}\"", shared.number()),
-        });
-        Ok(Node { shared, job })
+        let node = Node { shared, job };
+        log::say(LogLevel::Info, || format!("{} has joined {}", node.number(), node.job_in_words()));
+        Ok(node)
     }
 
     /// Its number, given in order of joining and never reused.
@@ -84,6 +82,13 @@ impl Node {
     /// The job's name, empty if it has none.
     pub fn job(&self) -> &str {
         &self.job
+    }
+
+    fn job_in_words(&self) -> String {
+        match self.job() {
+            "" => "a job without a name".to_owned(),
+            job => format!("job \"{job}\""),
+        }
     }
 
     /// What became of a node. Never blocks.
@@ -180,7 +185,7 @@ impl Node {
     #[doc(alias = "deck_done")]
     pub fn leave(self) -> Result<()> {
         self.shared.check()?;
-        log::say(LogLevel::Info, || format!("{} leaves job \"{}\"", self.number(), self.job));
+        log::say(LogLevel::Info, || format!("{} leaves {}", self.number(), self.job_in_words()));
         self.shared.leave();
         Ok(())
     }

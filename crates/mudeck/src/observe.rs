@@ -17,6 +17,9 @@ pub struct RingSight {
     pub filled: u32,
     /// How many fit, at least.
     pub messages: u32,
+    /// Slots with something in them, and how many can have; several small messages may lie in one.
+    pub slots_filled: u32,
+    pub slots: u32,
 }
 
 /// What lies in the ring that `poster` tells of in `notice`, to a mail box of `owner`. `None` if it cannot be read, or cannot be.
@@ -37,7 +40,10 @@ pub fn ring(poster: &NodeSight, owner: &NodeSight, notice: &Told) -> Option<Ring
     // Where the receiver is, all may have been taken that the slot holds.
     let here = messages_at(0).map_or(0, |count| count.saturating_sub(taken));
     let has_left = here > 0 || taken > 0;
-    let behind = if has_left { (1..slots).map_while(messages_at).sum() } else { 0 };
+    let counts = (1..if has_left { slots } else { 1 }).map_while(messages_at);
+    let (behind, slots_behind) = counts.fold((0, 0), |(filled, slots), count| (filled + count, slots + 1));
     let filled = here + behind;
-    Some(RingSight { posted: retired.wrapping_add(filled), filled, messages: shape.messages })
+    let slots_filled = slots_behind + u32::from(here > 0);
+    let posted = retired.wrapping_add(filled);
+    Some(RingSight { posted, filled, messages: shape.messages, slots_filled, slots: shape.limit() })
 }

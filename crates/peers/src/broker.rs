@@ -76,7 +76,7 @@ struct State {
     table: Table,
     members: BTreeMap<u64, Member>,
     departures: BTreeMap<NodeId, Departure>,
-    /// Who is gone, in order, and whether they were lost.
+    /// Who is gone, and whether they were lost.
     gone: Vec<(NodeId, bool)>,
     /// The number that was last given through each invitation.
     invited: Vec<Option<NodeId>>,
@@ -117,6 +117,29 @@ impl Broker {
     /// [`ErrorKind::NoMemory`](deck_sync::ErrorKind::NoMemory) or [`ErrorKind::System`](deck_sync::ErrorKind::System).
     pub fn start(job: &str, expected: u32) -> Result<Broker> {
         Broker::open(Table::create(job, expected)?)
+    }
+
+    /// As [`Broker::start`], for a job that processes of this user may join by its name. Waits `patience` at most for a job of that name
+    /// to come to its end; until then nothing is to be seen of this one.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Exists`] if there is one; those of [`Broker::start`].
+    pub fn start_by_name(job: &str, expected: u32, patience: Duration) -> Result<Broker> {
+        let deadline = Deadline::after(patience);
+        loop {
+            if let Some(listener) = rendezvous::listen(job)? {
+                let broker = Broker::start(job, expected)?;
+                broker.take_in(NO_NODE, listener, false)?;
+                return Ok(broker);
+            }
+            if deadline.has_passed() {
+                let what = format!("opening job {job}: another job of this user has the name");
+                return Err(
+                    Error::new(ErrorKind::Exists, what).with_remedy("choose another name, or end the other job")
+                );
+            }
+            poll::pause(Duration::from_millis(20));
+        }
     }
 
     /// Starts a broker for a job, new or not, that nobody can come to yet.
@@ -169,38 +192,20 @@ impl Broker {
         self.shared.lock().invited.get(invitation).copied().flatten()
     }
 
-    /// Those of `nodes` that are gone, in the order in which they went, and whether they were lost. Who died of another's death comes after that
-    /// one: a node closes its connection to the broker before those to other nodes. Waits `patience` at most for ends that the broker
-    /// has not heard of yet.
+    /// Those of `nodes` that are gone, in the order in which they went, and whether they were lost. Who died of another's death comes
+    /// after that one, in whatever order this broker heard of both. Waits `patience` at most for ends that it has not heard of yet.
     pub fn gone_of(&self, nodes: &[NodeId], patience: Duration) -> Vec<(NodeId, bool)> {
         let deadline = Deadline::after(patience);
         loop {
             let is_asked_for = |(node, _): &&(NodeId, bool)| nodes.contains(node);
-            let gone: Vec<_> = self.shared.lock().gone.iter().filter(is_asked_for).copied().collect();
+            let state = self.shared.lock();
+            let mut gone: Vec<_> = state.gone.iter().filter(is_asked_for).copied().collect();
+            gone.sort_by_key(|(node, _)| state.table.order_of_going(*node));
+            drop(state);
             if gone.len() == nodes.len() || deadline.has_passed() {
                 return gone;
             }
             poll::pause(Duration::from_millis(1));
-        }
-    }
-
-    /// Processes of this user may join the job by its name from now on. Waits `patience` at most for a job of that name to come to its end.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Exists`] if there is one; [`ErrorKind::System`](deck_sync::ErrorKind::System).
-    pub fn open_by_name(&self, job: &str, patience: Duration) -> Result<()> {
-        let deadline = Deadline::after(patience);
-        loop {
-            if let Some(listener) = rendezvous::listen(job)? {
-                return self.take_in(NO_NODE, listener, false);
-            }
-            if deadline.has_passed() {
-                let what = format!("opening job {job}: another job of this user has the name");
-                return Err(
-                    Error::new(ErrorKind::Exists, what).with_remedy("choose another name, or end the other job")
-                );
-            }
-            poll::pause(Duration::from_millis(20));
         }
     }
 

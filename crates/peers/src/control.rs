@@ -524,8 +524,8 @@ mod tests {
         for is_made in [true, false] {
             let (membership, object, home_number) = (one.clone(), object.clone(), home.number);
             let asking = std::thread::spawn(move || match is_made {
-                true => membership.make_segment(home_number, life, &object, 4096, soon).map(drop),
-                false => membership.fetch_segment(home_number, life, soon).map(drop),
+                true => membership.make_segment(home_number, life, &object, "s", 4096, soon).map(drop),
+                false => membership.fetch_segment(home_number, life, "s", soon).map(drop),
             });
             let (entry, generation) = (u64::from(life.object), u64::from(life.generation));
             let mut is_released = false;
@@ -566,7 +566,7 @@ mod tests {
             [(&home, &one), (&one, &home)].map(|(at, other)| at.peers.lock().unwrap()[&other.number].clone());
         let (entry, generation, bytes) = (u64::from(object.index()), 1, 4096);
         let life = crate::SegmentLife { object: object.index(), generation: 1 };
-        let _segment = home.make_segment(home.number, life, &object, bytes, Deadline::NEVER).unwrap();
+        let _segment = home.make_segment(home.number, life, &object, "s", bytes, Deadline::NEVER).unwrap();
         let made_for_it = Frame::SegmentMake { request: 0, entry, generation: 2, bytes };
         let passed_on = Frame::SegmentOpen { request: 0, entry, generation };
         for (asked, expected) in [(made_for_it, Refused::Descriptors), (passed_on, Refused::Contended)] {
@@ -626,7 +626,7 @@ mod tests {
         let object = one.objects.enter(crate::ObjectKind::Segment, "s", one.seat).unwrap();
         let _next_life = one.open_object(object.clone());
         let life = crate::SegmentLife { object: object.index(), generation: 1 };
-        let error = one.make_segment(home.number, life, &object, 4096, Deadline::NOW).unwrap_err();
+        let error = one.make_segment(home.number, life, &object, "s", 4096, Deadline::NOW).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Timeout);
         let began = Instant::now();
         let mut serve = |node: usize, other: NodeId| {

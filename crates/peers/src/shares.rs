@@ -144,7 +144,7 @@ impl Membership {
         self.shares.keep(life, object, segment, false)
     }
 
-    /// Has `home` make a segment of `bytes` zeroed bytes, and maps it. Blocks until the deadline.
+    /// Has `home` make the segment `name` of `bytes` zeroed bytes, and maps it. Blocks until the deadline.
     ///
     /// # Errors
     /// [`ErrorKind::NoMemory`] here or, naming it, at the home; [`ErrorKind::PeerLost`] naming the home,
@@ -154,6 +154,7 @@ impl Membership {
         home: NodeId,
         life: SegmentLife,
         object: &Object,
+        name: &str,
         bytes: u64,
         deadline: Deadline,
     ) -> Result<Arc<Segment>> {
@@ -163,7 +164,7 @@ impl Membership {
         let peer = self.meet(home, deadline)?;
         let (entry, generation) = (u64::from(life.object), u64::from(life.generation));
         let frame = |request| Frame::SegmentMake { request, entry, generation, bytes };
-        match self.ask(&peer, frame, "waiting for the home of a segment to make it", deadline)? {
+        match self.ask(&peer, frame, name, "waiting for the home of a segment to make it", deadline)? {
             Ok(fd) => Segment::adopt(fd).map_err(|error| error.with_peer(home)),
             Err(Refused::NoMemory) => Err(Error::new(
                 ErrorKind::NoMemory,
@@ -183,16 +184,22 @@ impl Membership {
         }
     }
 
-    /// Asks `holder` for a segment. Blocks until the deadline.
+    /// Asks `holder` for the segment `name`. Blocks until the deadline.
     ///
     /// # Errors
     /// [`ErrorKind::PeerLost`] or [`ErrorKind::Closed`] if that node is gone, [`ErrorKind::Timeout`] saying if it is frozen,
     /// [`ErrorKind::Cancelled`], [`ErrorKind::Corrupt`], [`ErrorKind::NoMemory`] here.
-    pub fn fetch_segment(self: &Arc<Self>, holder: NodeId, life: SegmentLife, deadline: Deadline) -> Result<Answered> {
+    pub fn fetch_segment(
+        self: &Arc<Self>,
+        holder: NodeId,
+        life: SegmentLife,
+        name: &str,
+        deadline: Deadline,
+    ) -> Result<Answered> {
         let peer = self.meet(holder, deadline)?;
         let (entry, generation) = (u64::from(life.object), u64::from(life.generation));
         let frame = |request| Frame::SegmentOpen { request, entry, generation };
-        match self.ask(&peer, frame, "waiting to be passed a segment", deadline)? {
+        match self.ask(&peer, frame, name, "waiting to be passed a segment", deadline)? {
             Ok(fd) => Segment::adopt(fd).map(Answered::Segment).map_err(|error| error.with_peer(holder)),
             Err(Refused::Contended) => Ok(Answered::Coming),
             Err(_) => Ok(Answered::Absent),
@@ -203,6 +210,7 @@ impl Membership {
         &self,
         peer: &Arc<Peer>,
         frame: impl FnOnce(u64) -> Frame,
+        name: &str,
         doing: &str,
         deadline: Deadline,
     ) -> Result<std::result::Result<OwnedFd, Refused>> {
@@ -217,7 +225,7 @@ impl Membership {
                 let is_over = asked.answer.get().is_some() || peer.gone().is_some() || self.has_left();
                 is_over.then_some(())
             };
-            let mut until = Until(is_over, About::new(Goal::Segment, "").on(peer.number()));
+            let mut until = Until(is_over, About::new(Goal::Segment, name).on(peer.number()));
             deck_sync::wait(&mut until, &[&asked.answered, peer.changed()], self.crowd(), deadline)
         });
         lock(&self.shares.asked).remove(&request);

@@ -16,7 +16,7 @@ use crate::wire::Refused;
 /// `DECK JOB`, first word of a job's table.
 const MAGIC: u64 = u64::from_le_bytes(*b"DECK JOB");
 /// Changes with every change of the table's layout.
-const VERSION: u64 = 5;
+const VERSION: u64 = 6;
 
 mod header {
     pub const MAGIC: usize = 0;
@@ -26,6 +26,7 @@ mod header {
     pub const CHANGES: usize = 4;
     pub const FENCES: usize = 5;
     pub const GONE: usize = 6;
+    pub const GOING: usize = 7;
     pub const CHANGED: usize = 8;
     pub const JOB: usize = 16;
 }
@@ -52,6 +53,9 @@ pub const NODES_MAX: u32 = 1 << 16;
 pub const NODES_AT_A_TIME_MAX: u32 = Seat::COUNT as u32;
 const SEATS_AT: usize = PAGE;
 const NODES_AT: usize = SEATS_AT + Seat::COUNT * SEAT_WORDS * 8;
+/// Where a node's word has its seat, and behind that how many were gone before it.
+const SEAT_SHIFT: u32 = 8;
+const GOING_SHIFT: u32 = 24;
 /// Where names begin.
 pub(crate) const NAMES_AT: usize = NODES_AT + NODES_MAX as usize * 8;
 /// Where named things other than mail boxes begin.
@@ -175,6 +179,15 @@ impl Table {
         u32::try_from(given.max(expected)).unwrap_or(NODES_MAX).min(NODES_MAX)
     }
 
+    /// More nodes are to come, for all that is told here: fewer have than are expected, or the job is joined by name and nobody tells
+    /// how many it will be. `deck run` of several nodes with a name has told: a guest may come, and is not waited for.
+    pub fn awaits_nodes(&self) -> bool {
+        // Acquire: pairs with: table/count.
+        let given = self.words.get(header::COUNT).load(Ordering::Acquire);
+        let expected = self.words.get(header::EXPECTED).load(Ordering::Relaxed);
+        given < expected || expected <= 1 && !self.job().is_empty()
+    }
+
     /// Changes whenever a node comes or goes.
     pub fn changes(&self) -> u64 {
         // Acquire: pairs with: table/changes. Whoever knows the change sees what has changed.
@@ -225,7 +238,7 @@ impl Table {
             self.words.get(header::FENCES).store(1, Ordering::SeqCst);
         }
         // Release: pairs with: table/state. Whoever sees it sees the seat.
-        self.nodes.get(number as usize).store(u64::from(place.0) << 8 | 1, Ordering::Release);
+        self.nodes.get(number as usize).store(u64::from(place.0) << SEAT_SHIFT | 1, Ordering::Release);
         // Release: pairs with: table/count. Last: the state of a number below it was told.
         self.words.get(header::COUNT).store(number + 1, Ordering::Release);
         self.note_change();
@@ -266,7 +279,7 @@ impl Table {
         self.state(node)?;
         // Acquire: pairs with: table/state.
         let word = self.nodes.get(node.0 as usize).load(Ordering::Acquire);
-        u16::try_from(word >> 8).ok().filter(|seat| usize::from(*seat) < Seat::COUNT).map(Seat)
+        Some((word >> SEAT_SHIFT) as u16).filter(|seat| usize::from(*seat) < Seat::COUNT).map(Seat)
     }
 
     /// The process of a node that was not reclaimed yet: its number in the lower half, the namespace of that number in the upper.
@@ -305,8 +318,14 @@ impl Table {
     }
 
     pub(crate) fn mark_gone(&self, node: NodeId, place: Seat, is_lost: bool) -> bool {
-        let word = u64::from(place.0) << 8;
-        let gone = word | if is_lost { 3 } else { 2 };
+        if !self.is_live(node) {
+            return false;
+        }
+        // Taken before anybody can know that this node is gone: one that goes because of it takes a later one. AcqRel: pairs with:
+        // table/going.
+        let going = self.words.get(header::GOING).fetch_add(1, Ordering::AcqRel);
+        let word = u64::from(place.0) << SEAT_SHIFT;
+        let gone = going << GOING_SHIFT | word | if is_lost { 3 } else { 2 };
         // AcqRel: pairs with: table/state. A node that leaves has done by now what others are to see of it.
         self.nodes.get(node.0 as usize).compare_exchange(word | 1, gone, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
@@ -319,6 +338,12 @@ impl Table {
         self.seat_word(place, seat::RUNNABLE).store(0, Ordering::Relaxed);
         self.seat_word(place, seat::CALLED).store(0, Ordering::Relaxed);
         self.note_change();
+    }
+
+    /// Puts gone nodes in order: who is gone because of another comes after that one.
+    pub fn order_of_going(&self, node: NodeId) -> u64 {
+        // Acquire: pairs with: table/state.
+        self.nodes.get(node.0 as usize).load(Ordering::Acquire) >> GOING_SHIFT
     }
 
     /// The node on `seat` leaves and still holds buffers of others: it is reclaimed when its process ends.
@@ -401,6 +426,21 @@ mod tests {
         assert_eq!(table.pid_of(zero), None);
         assert_eq!(table.live(), [NodeId(1), NodeId(2)]);
         assert_eq!((table.count(), table.state(NodeId(3))), (3, None));
+    }
+
+    #[test]
+    fn more_nodes_are_to_come_until_all_have_that_are_expected_or_for_ever_if_nobody_told_how_many() {
+        let awaits_nodes = |job, expected: u32, joined: u64| {
+            let table = Table::create(job, expected).unwrap();
+            for pid in 0..joined {
+                table.seat_node(pid, false).unwrap();
+            }
+            table.awaits_nodes()
+        };
+        assert_eq!([2, 3].map(|joined| awaits_nodes("", 3, joined)), [true, false]);
+        assert_eq!([2, 3].map(|joined| awaits_nodes("test", 3, joined)), [true, false]);
+        assert_eq!([1, 2].map(|joined| awaits_nodes("test", 1, joined)), [true, true]);
+        assert!(!awaits_nodes("", 1, 1));
     }
 
     #[test]

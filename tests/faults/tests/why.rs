@@ -34,6 +34,14 @@ fn told(command: &str, job: &str) -> Value {
     value["jobs"][0].take()
 }
 
+/// The same in words.
+#[track_caller]
+fn said(command: &str, job: &str) -> String {
+    let ended = Command::new(deck()).args([command, job]).output().expect("deck starts");
+    assert!(ended.status.success(), "deck {command} {job}: {}", ended.status);
+    String::from_utf8(ended.stdout).expect("text")
+}
+
 /// Looks until as many threads wait, which they write down as they go to sleep. The watchdog ends what never comes.
 #[track_caller]
 fn waits(job: &str, count: usize) -> Value {
@@ -119,6 +127,49 @@ fn who_selects_among_more_mail_boxes_than_are_noted_waits_for_anybody() {
     nodes[1].post("box-2", 0, 1, 100);
     nodes[0].answer("w").unwrap().words();
     drop(nodes);
+    job.end();
+}
+
+/// Two of three were started by hand, and the third will be.
+#[test]
+fn who_waits_for_whoever_comes_is_in_no_cycle_where_more_nodes_may_come() {
+    let job = Job::by_name(program());
+    let [one, other] = job.nodes();
+    for (lane, what) in [("meets", "barrier meeting 3 40000"), ("waits", "wait-for sum 1 40000")] {
+        [&one, &other].into_iter().for_each(|node| node.tell(lane, what));
+    }
+    one.tell("joins", "join-group half 3 0 40000");
+    other.tell("joins", "join-group half 3 1 40000");
+    let told = waits(job.name(), 6);
+    assert_eq!(told["cycles"], Value::Array(vec![]), "{told:#}");
+    assert!(told["waits"].as_array().unwrap().iter().all(|wait| wait["on_newcomers"] == true), "{told:#}");
+    drop((one, other));
+    job.end();
+}
+
+#[test]
+fn who_waits_for_a_node_that_is_stopped_tells_that_it_is_and_for_what() {
+    let job = Job::launched(program());
+    let here = job.node_with(&[("DECK_TIMEOUT", "40")]);
+    let stopped = job.node();
+    // They have met: what is waited for is the segment.
+    stopped.mailbox("door");
+    here.clone_mailbox("door");
+    stopped.ask_in("w", "lock held 1000").words();
+    stopped.stop();
+    here.tell("locks", "lock held 40000");
+    here.tell("makes", "segment-create there 5000 1");
+    let told = waits(job.name(), 2);
+    let texts: Vec<&str> =
+        told["waits"].as_array().unwrap().iter().map(|wait| wait["text"].as_str().unwrap()).collect();
+    assert!(texts.contains(&"to be passed segment \"there\""), "{told:#}");
+    let text = said("why", job.name());
+    let holder = "on node 1, which is frozen: one of its threads that waits for nothing in DECK";
+    assert!(text.contains(holder) && text.contains("on node 1, which is frozen\n"), "{text}");
+    stopped.go_on();
+    stopped.ask_in("w", "unlock held").words();
+    ["locks", "makes"].into_iter().for_each(|lane| drop(here.answer(lane).unwrap().words()));
+    drop((here, stopped));
     job.end();
 }
 
@@ -469,6 +520,13 @@ fn small_messages_that_share_a_slot_are_counted_one_by_one() {
         poster.post("box", filled, 1, if filled % 9 == 0 { 40 } else { 8 });
         assert_eq!(told("ls", job.name())["mailboxes"][0]["filled"], filled);
     }
+    let listed = told("ls", job.name());
+    let from = &listed["mailboxes"][0]["from"][0];
+    let [filled, slots_filled, slots] =
+        ["filled", "slots_filled", "slots"].map(|key| from[key].as_u64().unwrap_or_else(|| panic!("{key}: {listed}")));
+    assert!(slots_filled < filled && slots_filled <= slots, "{listed}");
+    let text = said("ls", job.name());
+    assert!(text.contains(&format!("from node 1: {filled} messages in {slots_filled} of {slots} slots, ")), "{text}");
     drop((owner, poster));
     job.end();
 }

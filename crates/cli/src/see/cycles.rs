@@ -216,6 +216,7 @@ pub mod tests {
             left_ns: None,
             on: on.iter().copied().collect(),
             needs_all,
+            on_newcomers: false,
             is_passing: false,
             runs: false,
             note: None,

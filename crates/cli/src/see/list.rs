@@ -67,8 +67,7 @@ struct Mailbox<'a> {
 
 struct Ring {
     from: NodeId,
-    filled: u32,
-    messages: u32,
+    sight: observe::RingSight,
     per_second: f64,
 }
 
@@ -86,12 +85,14 @@ pub fn job(job: &JobSight) -> (String, Value) {
             "node": mailbox.id.owner.0,
             "messages_per_node": mailbox.told.facts[1],
             "bytes_per_node": mailbox.told.facts[2],
-            "filled": mailbox.rings.iter().map(|ring| ring.filled).sum::<u32>(),
+            "filled": mailbox.rings.iter().map(|ring| ring.sight.filled).sum::<u32>(),
             "per_second": mailbox.rings.iter().map(|ring| ring.per_second).sum::<f64>(),
             "from": mailbox.rings.iter().map(|ring| json!({
                 "node": ring.from.0,
-                "filled": ring.filled,
-                "messages": ring.messages,
+                "filled": ring.sight.filled,
+                "messages": ring.sight.messages,
+                "slots_filled": ring.sight.slots_filled,
+                "slots": ring.sight.slots,
                 "per_second": ring.per_second,
             })).collect::<Vec<_>>(),
         })).collect::<Vec<_>>(),
@@ -132,7 +133,7 @@ fn mailboxes(job: &JobSight) -> Vec<Mailbox<'_>> {
     for ((node, id, told), first) in rings().zip(first) {
         let (Some(before), Some(now)) = (first, look(node, id, told)) else { continue };
         let per_second = f64::from(now.posted.wrapping_sub(before.posted)) / took;
-        let ring = Ring { from: node.number, filled: now.filled, messages: now.messages, per_second };
+        let ring = Ring { from: node.number, sight: now, per_second };
         found.entry(id.to_word()).or_default().push(ring);
     }
     let mut mailboxes: Vec<Mailbox<'_>> = Vec::new();
@@ -218,15 +219,17 @@ fn text(
         writeln!(text, "  {}{process}: {}{memory}", node.number, state_word(node.state))?;
     }
     for mailbox in mailboxes {
-        let filled: u32 = mailbox.rings.iter().map(|ring| ring.filled).sum();
+        let filled: u32 = mailbox.rings.iter().map(|ring| ring.sight.filled).sum();
         // The sum of nothing is -0.
         let rate: f64 = mailbox.rings.iter().map(|ring| ring.per_second).sum::<f64>() + 0.0;
         let name = if mailbox.told.name.is_empty() { "(anonymous)".to_owned() } else { quoted(&mailbox.told.name) };
         let holds = counted(filled as usize, "message", "messages");
         writeln!(text, "  mail box {name} of {}: {holds}, {rate:.0} a second", mailbox.id.owner)?;
         for ring in &mailbox.rings {
-            let Ring { from, filled, messages, per_second } = ring;
-            writeln!(text, "    from {from}: {filled} of {messages}, {per_second:.0} a second")?;
+            let Ring { from, sight, per_second } = ring;
+            let observe::RingSight { filled, slots_filled, slots, .. } = *sight;
+            let holds = counted(filled as usize, "message", "messages");
+            writeln!(text, "    from {from}: {holds} in {slots_filled} of {slots} slots, {per_second:.0} a second")?;
         }
     }
     for (name, members) in groups {

@@ -58,6 +58,7 @@ fn wait_value(job: &JobSight, waits: &[Wait], wait: &Wait) -> Value {
         "left_seconds": wait.left_ns.map(seconds),
         "on": wait.on.iter().map(whom).collect::<Vec<_>>(),
         "needs_all": wait.needs_all,
+        "on_newcomers": wait.on_newcomers,
         "note": wait.note,
         "absent": wait.absent.iter().map(absent).collect::<Vec<_>>(),
     })
@@ -151,19 +152,21 @@ fn on(job: &JobSight, waits: &[Wait], wait: &Wait) -> String {
         return format!("{}: {note}", if wait.on.is_empty() { "nobody" } else { "anybody" });
     }
     let nodes: BTreeSet<_> = wait.on.iter().map(|whom| whom.node()).collect();
-    if let Some(Whom::Runner(node)) = wait.on.first() {
-        return format!("{node}: one of its threads that waits for nothing in DECK");
-    }
-    if let [Whom::Thread(node, thread)] = wait.on.iter().copied().collect::<Vec<_>>()[..] {
-        return format!("{node}: {}", whereabouts(job, waits, node, Some(thread)));
-    }
     let state = |node: &deck::NodeId| {
         let sight = job.node(*node)?;
         (sight.state != deck::NodeState::Live).then(|| format!(", which is {}", state_word(sight.state)))
     };
+    let state = |node: &deck::NodeId| state(node).unwrap_or_default();
+    if let Some(Whom::Runner(node)) = wait.on.first() {
+        return format!("{node}{}: one of its threads that waits for nothing in DECK", state(node));
+    }
+    if let [Whom::Thread(node, thread)] = wait.on.iter().copied().collect::<Vec<_>>()[..] {
+        return format!("{node}: {}", whereabouts(job, waits, node, Some(thread)));
+    }
     let is_own = |node: &deck::NodeId| if *node == wait.node { ": its other threads" } else { "" };
-    let named = nodes.iter().map(|node| format!("{node}{}{}", is_own(node), state(node).unwrap_or_default()));
-    let named: Vec<_> = named.collect();
+    let named = nodes.iter().map(|node| format!("{node}{}{}", is_own(node), state(node)));
+    let newcomers = wait.on_newcomers.then(|| "a node that is still to come".to_owned());
+    let named: Vec<_> = named.chain(newcomers).collect();
     let any = if named.len() > 1 && !wait.needs_all { "any of " } else { "" };
     if named.is_empty() { "nobody that is known".to_owned() } else { format!("{any}{}", named.join(", ")) }
 }

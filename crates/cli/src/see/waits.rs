@@ -71,6 +71,8 @@ pub struct Wait {
     /// Who could end it: any of them, or only all together.
     pub on: BTreeSet<Whom>,
     pub needs_all: bool,
+    /// Any node could end it, also one that is still to come.
+    pub on_newcomers: bool,
     /// It may end without anybody's help: nothing that is known keeps it up.
     pub is_passing: bool,
     /// Its thread runs at this moment: it begins to sleep, or was woken.
@@ -136,13 +138,15 @@ impl Known<'_> {
             left_ns: (told.until_ns != u64::MAX).then(|| told.until_ns.saturating_sub(now)),
             on: BTreeSet::new(),
             needs_all: false,
+            on_newcomers: false,
             is_passing: false,
             runs: thread.runs(),
             note: None,
             absent: Vec::new(),
         };
         self.who(&mut wait, node, told);
-        wait.is_passing |= wait.on.is_empty() || node.state == NodeState::Frozen && self.may_be_over(goal, told);
+        wait.is_passing |=
+            wait.on_newcomers || wait.on.is_empty() || node.state == NodeState::Frozen && self.may_be_over(goal, told);
         Some(wait)
     }
 
@@ -164,8 +168,9 @@ impl Known<'_> {
         self.job.nodes.iter().any(|poster| poster.notices.iter().filter(is_it).any(|told| lies(poster, told)))
     }
 
-    fn live(&self) -> BTreeSet<Whom> {
-        self.job.table.live().into_iter().map(Whom::Node).collect()
+    fn wait_for_anybody(&self, wait: &mut Wait) {
+        wait.on = self.job.table.live().into_iter().map(Whom::Node).collect();
+        wait.on_newcomers = self.job.table.awaits_nodes();
     }
 
     fn posters(&self, ids: impl Iterator<Item = u64>) -> BTreeSet<Whom> {
@@ -187,7 +192,7 @@ impl Known<'_> {
                 };
                 let is_other = |thread: &ThreadSight| !thread.is_service() && thread.number != wait.thread;
                 if wait.note.is_some() {
-                    wait.on = self.live();
+                    self.wait_for_anybody(wait);
                 } else if node.threads.iter().any(is_other) && !wait.on.contains(&Whom::Node(wait.node)) {
                     wait.on.insert(Whom::Owner(wait.node));
                 }
@@ -199,11 +204,12 @@ impl Known<'_> {
             }
             Goal::Semaphore | Goal::Join => wait.on = BTreeSet::from([Whom::Node(wait.node)]),
             // Also who has not opened it yet.
-            Goal::Name | Goal::Condition | Goal::Barrier | Goal::Counter => wait.on = self.live(),
+            Goal::Name | Goal::Condition | Goal::Barrier | Goal::Counter => self.wait_for_anybody(wait),
             Goal::Meeting | Goal::Ring | Goal::Board => wait.on.extend(told.peer.map(Whom::Control)),
-            Goal::Segment => {
-                wait.on = told.peer.map_or_else(|| self.live(), |peer| BTreeSet::from([Whom::Control(peer)]));
-            }
+            Goal::Segment => match told.peer {
+                Some(home) => wait.on = BTreeSet::from([Whom::Control(home)]),
+                None => self.wait_for_anybody(wait),
+            },
             Goal::Mutex => self.wait_for_holder(wait, told),
             Goal::Group | Goal::Collective => self.wait_for_absent(wait, told),
         }
@@ -232,7 +238,7 @@ impl Known<'_> {
             },
             Goal::Meeting => "to be connected".to_owned(),
             Goal::Ring => "to clone a mail box".to_owned(),
-            Goal::Segment if told.name.is_empty() => "for a shared segment".to_owned(),
+            Goal::Segment if told.peer.is_some() => format!("to be passed segment {name}"),
             Goal::Segment => format!("for somebody to create segment {name}"),
             Goal::Mutex => format!("to lock mutex {name}"),
             Goal::Condition => format!("for a signal of condition variable {name}"),
@@ -298,7 +304,7 @@ impl Known<'_> {
         };
         wait.on = wait.absent.iter().filter_map(whom).collect();
         if wait.absent.iter().any(|absent| absent.node.is_none()) {
-            wait.on = self.live();
+            self.wait_for_anybody(wait);
             wait.needs_all = false;
         }
     }

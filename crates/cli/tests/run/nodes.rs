@@ -1,6 +1,7 @@
 //! `deck run` with real nodes. This test program is also the node: `deck run` starts it with [`AS_NODE`].
 
 use std::env;
+use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use deck::{Door, ErrorKind, Node, NodeId};
@@ -127,6 +128,29 @@ fn a_job_with_a_name_can_be_joined_by_hand_and_is_the_only_one_of_that_name() {
     // The job is the guest's now.
     guest.mailbox("mine").unwrap();
     guest.leave().unwrap();
+}
+
+#[test]
+fn a_job_whose_nodes_have_not_joined_has_its_name_and_nothing_is_seen_of_another_that_wants_it() {
+    let name = format!("slow-{}", std::process::id());
+    let mut first = Job::run(&["-n", "1", "--job", &name, "sh", "-c", "echo started; read line"]);
+    assert_eq!(first.line(), "started");
+    let second = Job::run(&["-n", "1", "--job", &name, "true"]);
+    let (ended, has_ended) = channel();
+    std::thread::scope(|scope| {
+        scope.spawn(move || ended.send(second.ended()).unwrap());
+        let second = loop {
+            let listed = Job::command(&["ls"]).ended().text();
+            assert_eq!(listed.matches(&format!("job {name:?}")).count(), 1, "{listed}");
+            if let Ok(second) = has_ended.try_recv() {
+                break second;
+            }
+        };
+        assert_eq!(second.code, 1);
+        assert!(second.errors().contains("[D0301]"), "{}", second.errors());
+    });
+    drop(first.stdin());
+    first.ended();
 }
 
 #[test]

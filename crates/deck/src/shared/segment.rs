@@ -148,7 +148,7 @@ impl Segment {
         let life = SegmentLife { object: object.index(), generation };
         // Before the home has it: nobody keeps what nobody holds.
         let hold = Hold { opened: Some(membership.open_object(object.clone())), home, life };
-        let made = membership.make_segment(home, life, &object, bytes as u64, deadline);
+        let made = membership.make_segment(home, life, &object, name, bytes as u64, deadline);
         let memory = made.and_then(|memory| is_of(memory, bytes, home)).map_err(|error| {
             registry.withdraw(node.number(), generation);
             error.context(described())
@@ -188,7 +188,7 @@ impl Segment {
             let bytes = registry.bytes();
             let mut silence = None;
             if registry.state() == state {
-                let found = fetch(node, &object, life, home, deadline).map_err(|error| opening(name, error))?;
+                let found = fetch(node, name, &object, life, home, deadline).map_err(|error| opening(name, error))?;
                 match found {
                     Found::Memory(memory) => {
                         let bytes = usize::try_from(bytes).unwrap_or(0);
@@ -330,7 +330,14 @@ enum Found {
 }
 
 /// Asks its home, then all others who have it open.
-fn fetch(node: &Node, object: &Object, life: SegmentLife, home: NodeId, deadline: Deadline) -> Result<Found> {
+fn fetch(
+    node: &Node,
+    name: &str,
+    object: &Object,
+    life: SegmentLife,
+    home: NodeId,
+    deadline: Deadline,
+) -> Result<Found> {
     let membership = node.membership();
     if let Some(memory) = membership.segment_here(life) {
         return Ok(Found::Memory(memory));
@@ -342,7 +349,7 @@ fn fetch(node: &Node, object: &Object, life: SegmentLife, home: NodeId, deadline
     for other in &asked {
         // One that is frozen shall not keep us from those who answer.
         let limit = if asked.len() == 1 { deadline } else { Deadline::after(FROZEN_AFTER).min(deadline) };
-        match membership.fetch_segment(*other, life, limit) {
+        match membership.fetch_segment(*other, life, name, limit) {
             Ok(Answered::Segment(memory)) => return Ok(Found::Memory(memory)),
             Ok(Answered::Absent | Answered::Coming) => {}
             Err(error) => match error.kind() {

@@ -139,3 +139,24 @@ fn a_listener_that_nobody_can_be_accepted_from_is_left_alone_for_a_while() {
     rustix::net::connect(&socket, &address).unwrap();
     join_as(process::own_word(), &Socket::new(socket));
 }
+
+/// Both have ended before the broker looks, and it looks first at the one that knew of the other's death.
+#[test]
+fn who_went_because_of_another_is_gone_after_that_one_whatever_the_broker_hears_first() {
+    for killed in [0, 1] {
+        let broker = Broker::start("", 2).unwrap();
+        let sockets = [(); 2].map(|()| Socket::new(broker.invite().unwrap()));
+        for socket in &sockets {
+            join_as(process::own_word(), socket);
+        }
+        {
+            let mut state = broker.shared.lock();
+            state.table.set_gone(NodeId(killed), true);
+            drop(sockets);
+            let keys = [1 - killed, killed].map(|number| key_of(&state, NodeId(number)));
+            keys.into_iter().for_each(|key| state.serve_member(key));
+        }
+        let gone = broker.gone_of(&[NodeId(0), NodeId(1)], Duration::MAX);
+        assert_eq!(gone, [(NodeId(killed), true), (NodeId(1 - killed), true)]);
+    }
+}
