@@ -56,7 +56,7 @@ impl<R: Remote> Receiver<R> {
         if let Some(buffer) = remove_at(&mut self.adopted, self.head) {
             return self.fitting(label, buffer);
         }
-        // Left out when everything was taken over: its memory may be another message's, though its heap is known by now.
+        // Left out when everything was taken over: its memory may be another's, though its heap is known by now.
         if self.is_orphan {
             return Ok(None);
         }
