@@ -410,7 +410,9 @@ impl Membership {
     /// Buffers of others that this process holds stay theirs until it ends.
     fn tell_what_is_kept(&self) {
         let heaps = read(&self.heaps);
-        if heaps.known().any(|heap| heap.owner() != self.number && heap.held() > 0) {
+        // A node that is gone uses no buffer again.
+        let is_lent = |heap: &Arc<HeapMemory>| heap.owner() != self.number && self.table.is_live(heap.owner());
+        if heaps.known().any(|heap| is_lent(heap) && heap.held() > 0) {
             self.table.set_keeps(self.seat);
         }
     }
