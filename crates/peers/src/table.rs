@@ -321,9 +321,9 @@ impl Table {
         if !self.is_live(node) {
             return false;
         }
-        // Taken before anybody can know that this node is gone: one that goes because of it takes a later one. AcqRel: pairs with:
-        // table/going.
-        let going = self.words.get(header::GOING).fetch_add(1, Ordering::AcqRel);
+        // Taken before anybody can know that this node is gone: one that goes because of it takes a later one. Relaxed: it is one word, and
+        // `table/state` is between the two.
+        let going = self.words.get(header::GOING).fetch_add(1, Ordering::Relaxed);
         let word = u64::from(place.0) << SEAT_SHIFT;
         let gone = going << GOING_SHIFT | word | if is_lost { 3 } else { 2 };
         // AcqRel: pairs with: table/state. A node that leaves has done by now what others are to see of it.
