@@ -7,14 +7,12 @@
 //! | `terminal` | the bar also through `deck run` |
 //! | `watch` | the page of `--watch` |
 //! | `files` | results that appear whole or not at all |
-//! | `place` | where a result goes: links, devices, descriptors, permissions |
 
 #![forbid(unsafe_code)]
 
 pub mod command_line;
 mod display;
 pub mod files;
-mod place;
 mod terminal;
 mod watch;
 

@@ -7,7 +7,6 @@ mod search;
 mod serve;
 mod table1;
 mod units;
-mod writing;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -136,7 +135,7 @@ impl Command {
             Command::Export { model, placement, output, .. } => (output, vec![model, placement]),
             _ => return Ok(()),
         };
-        match inputs.into_iter().find(|input| writing::are_one(output, input)) {
+        match inputs.into_iter().find(|input| deck_files::are_one(output, input)) {
             Some(input) => Err(format!(
                 "-o {} is the file that is read as {}: give it another name",
                 output.display(),

@@ -1,47 +1,33 @@
 //! Result files. They appear whole or not at all: they are written beside their place under another name and then
 //! renamed. A file that was there before hands on its permissions. Devices, pipes and descriptors are written to as they
 //! are.
+//!
+//! | file | idea |
+//! |---|---|
+//! | `lib` | writing a result, and finding out beforehand whether that will do |
+//! | `place` | where it goes: into a file, or straight into what takes whatever is written to it |
+#![forbid(unsafe_code)]
+
+mod place;
 
 use std::fs::{self, File};
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, ErrorKind, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use deck::{Error, ErrorKind, Result};
-
-use crate::place::{Place, create_part, folder_of, open_stream};
-
-/// Writes rows of pixels (red, green, blue, a byte each) as a PNG file, the upper row first.
-///
-/// # Errors
-/// [`ErrorKind::System`] with the operating system's reason; a file that was there before is as it was.
-pub fn save_png(path: &Path, (width, height): (u32, u32), rows: impl Iterator<Item = Vec<u8>>) -> Result<()> {
-    save(path, |file| {
-        let mut encoder = png::Encoder::new(file, width, height);
-        encoder.set_color(png::ColorType::Rgb);
-        encoder.set_depth(png::BitDepth::Eight);
-        let mut writer = encoder.write_header()?;
-        let mut pixels = writer.stream_writer()?;
-        for row in rows {
-            pixels.write_all(&row)?;
-        }
-        pixels.finish()?;
-        writer.finish()?;
-        Ok(())
-    })
-}
+use place::{Place, create_part, folder_of, open_stream};
 
 /// Writes a file with whatever `write` gives to it.
 ///
 /// # Errors
-/// As [`save_png`].
-pub fn save(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
+/// With the operating system's reason; a file that was there before is as it was.
+pub fn save(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
     let fill = |file: File| {
         let mut file = BufWriter::with_capacity(1 << 20, file);
         write(&mut file)?;
         file.flush()
     };
-    let saved = Place::of(path).and_then(|place| match place {
+    match Place::of(path)? {
         Place::Stream(stream) => fill(open_stream(&stream)?),
         Place::File { path, before } => {
             let part = part_of(&path);
@@ -56,27 +42,24 @@ pub fn save(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -
             // Already failing: that the rest cannot be removed either adds nothing.
             written.inspect_err(|_| drop(fs::remove_file(&part)))
         }
-    });
-    saved.map_err(|error| not_written(path, error))
+    }
 }
 
-/// Finds out before a long calculation whether its result can be written to `path` afterwards.
+/// Finds out before a long calculation whether its result can be written to `path` afterwards. Leaves everything as it was.
 ///
 /// # Errors
-/// As [`save_png`], and [`ErrorKind::Invalid`] for a folder.
-pub fn check_writable(path: &Path) -> Result<()> {
+/// As [`save`], and [`ErrorKind::IsADirectory`] for a folder, also one that is not there.
+pub fn check_writable(path: &Path) -> io::Result<()> {
     if path.is_dir() || path.as_os_str().as_encoded_bytes().ends_with(b"/") {
-        let error = Error::new(ErrorKind::Invalid, format!("writing {}, which is a folder", path.display()));
-        return Err(error.with_remedy("name a file"));
+        return Err(ErrorKind::IsADirectory.into());
     }
-    let checked = Place::of(path).and_then(|place| match place {
+    match Place::of(path)? {
         Place::Stream(_) => Ok(()),
         Place::File { path, .. } => {
             let part = part_of(&path);
             File::create(&part).and_then(|_| fs::remove_file(&part))
         }
-    });
-    checked.map_err(|error| not_written(path, error))
+    }
 }
 
 /// Whether two paths are the same file, which may not be there yet. Devices, pipes and descriptors never are: two results
@@ -102,15 +85,6 @@ fn part_of(path: &Path) -> PathBuf {
     path.with_file_name(name)
 }
 
-fn not_written(path: &Path, error: io::Error) -> Error {
-    let what = format!("writing {}", path.display());
-    let failure = match error.raw_os_error() {
-        Some(errno) => Error::new(ErrorKind::System, what).with_os(errno),
-        None => Error::new(ErrorKind::System, format!("{what}: {error}")),
-    };
-    failure.with_remedy("name a file in a folder that exists, that you may write to and that has room")
-}
-
 #[cfg(test)]
 mod tests {
     use std::fs::Permissions;
@@ -122,7 +96,7 @@ mod tests {
 
     impl Folder {
         fn new(name: &str) -> Folder {
-            let folder = std::env::temp_dir().join(format!("user-interface-{name}-{}", std::process::id()));
+            let folder = std::env::temp_dir().join(format!("deck-files-{name}-{}", std::process::id()));
             fs::create_dir_all(&folder).unwrap();
             Folder(folder)
         }
@@ -135,25 +109,12 @@ mod tests {
     }
 
     #[test]
-    fn a_png_file_reads_back_as_its_rows() {
-        let folder = Folder::new("png");
-        let path = folder.0.join("picture.png");
-        let rows: Vec<Vec<u8>> = (0..40u8).map(|row| (0..180).map(|byte| byte ^ row).collect()).collect();
-        save_png(&path, (60, 40), rows.clone().into_iter()).unwrap();
-        let mut reader = png::Decoder::new(io::BufReader::new(File::open(&path).unwrap())).read_info().unwrap();
-        assert_eq!((reader.info().width, reader.info().height), (60, 40));
-        let mut pixels = vec![0; reader.output_buffer_size().unwrap()];
-        reader.next_frame(&mut pixels).unwrap();
-        assert_eq!(pixels, rows.concat());
-        assert_eq!(fs::read_dir(&folder.0).unwrap().count(), 1, "nothing but the picture is left");
-    }
-
-    #[test]
     fn a_file_that_cannot_be_finished_leaves_the_old_one_and_nothing_else() {
         let folder = Folder::new("unfinished");
         let path = folder.0.join("picture.png");
         fs::write(&path, "old").unwrap();
-        assert!(save_png(&path, (60, 40), std::iter::once(vec![0; 180])).is_err());
+        let half = |file: &mut dyn Write| file.write_all(b"ne").and_then(|()| Err(ErrorKind::Other.into()));
+        assert!(save(&path, half).is_err());
         assert_eq!(fs::read(&path).unwrap(), b"old");
         assert_eq!(fs::read_dir(&folder.0).unwrap().count(), 1);
     }
@@ -218,8 +179,8 @@ mod tests {
         if File::options().write(true).open(&path).is_ok() {
             return; // Root may.
         }
-        assert_eq!(check_writable(&path).unwrap_err().os_error(), Some(13));
-        assert_eq!(save(&path, |file| file.write_all(b"new")).unwrap_err().os_error(), Some(13));
+        assert_eq!(check_writable(&path).unwrap_err().raw_os_error(), Some(13));
+        assert_eq!(save(&path, |file| file.write_all(b"new")).unwrap_err().raw_os_error(), Some(13));
         assert_eq!(fs::read(&path).unwrap(), b"old");
     }
 
@@ -261,10 +222,10 @@ mod tests {
     fn a_place_that_cannot_be_written_is_told_before_the_calculation() {
         let folder = Folder::new("refused");
         assert!(check_writable(&folder.0.join("picture.png")).is_ok());
-        assert!(check_writable(&folder.0).unwrap_err().to_string().contains("folder"));
-        assert!(check_writable(&folder.0.join("missing/")).unwrap_err().to_string().contains("folder"));
+        assert_eq!(check_writable(&folder.0).unwrap_err().kind(), ErrorKind::IsADirectory);
+        assert_eq!(check_writable(&folder.0.join("missing/")).unwrap_err().kind(), ErrorKind::IsADirectory);
         let error = check_writable(&folder.0.join("missing/picture.png")).unwrap_err();
-        assert_eq!(error.os_error(), Some(2));
+        assert_eq!(error.raw_os_error(), Some(2));
         assert_eq!(fs::read_dir(&folder.0).unwrap().count(), 0, "looking leaves nothing behind");
     }
 }

@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::Finding;
 
 /// The folders of `crates/`, the lowest layer first.
-pub const ORDER: [&str; 13] = [
+pub const ORDER: [&str; 14] = [
     "sync",
     "segment",
     "peers",
@@ -21,6 +21,7 @@ pub const ORDER: [&str; 13] = [
     "mudeck",
     "deck",
     "tile",
+    "files",
     "http",
     "optisci",
     "c",

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use optisci::{export, import};
 
-use super::{files, writing};
+use super::files;
 use crate::result::remark;
 
 /// The formats that can be read.
@@ -51,7 +51,7 @@ pub fn import(format: import::Format, paths: &[PathBuf], onto: Option<&Path>, ou
             ),
         ),
     };
-    writing::write(output, &text)?;
+    files::write(output, &text)?;
     remark(&output.display().to_string(), summary);
     imported.notes.iter().for_each(|note| remark("note", note));
     Ok(())
@@ -68,5 +68,5 @@ pub fn export(
     let model = files::model(model)?;
     let placement = files::placement(placement, &model)?;
     let text = export::write(format, &model, &placement, &hosts).map_err(|error| error.to_string())?;
-    writing::write(output, &text)
+    files::write(output, &text)
 }

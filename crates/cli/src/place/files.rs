@@ -1,7 +1,7 @@
-//! Reading models and placements; every failure names the file and what to do.
+//! Reading models and placements, and writing results; every failure names the file and what to do.
 
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, ErrorKind, Read};
 use std::path::Path;
 
 use optisci::{Model, Placement};
@@ -23,6 +23,23 @@ pub fn placement(path: &Path, model: &Model) -> Result<Placement, String> {
         let hint = if is_model(&text) { " (this is a model; a placement is wanted here)" } else { "" };
         format!("{}: {error}{hint}", path.display())
     })
+}
+
+/// Writes a result: the whole of it, or the file stays as it was.
+pub fn write(path: &Path, text: &str) -> Result<(), String> {
+    deck_files::save(path, |file| file.write_all(text.as_bytes())).map_err(|error| not_written(path, &error))
+}
+
+/// Tells beforehand what [`write`] would fail with; leaves everything as it was.
+pub fn check_writable(path: &Path) -> Result<(), String> {
+    deck_files::check_writable(path).map_err(|error| not_written(path, &error))
+}
+
+fn not_written(path: &Path, error: &io::Error) -> String {
+    match error.kind() {
+        ErrorKind::IsADirectory => format!("{} cannot be written: it is a folder", path.display()),
+        _ => format!("{} cannot be written: {error}", path.display()),
+    }
 }
 
 /// Whether somebody took the one file for the other.

@@ -12,7 +12,7 @@ use optisci::search::{self, Control, Options, Outcome, Progress, Status};
 use optisci::{Model, report};
 use rustix::event::{PollFd, PollFlags};
 
-use super::{files, units, writing};
+use super::{files, units};
 use crate::output;
 
 /// So many places are shown to people; more belong into a file.
@@ -22,13 +22,13 @@ const ROWS: usize = 40;
 pub fn run(path: &Path, options: &Options, json: bool, output: Option<&Path>) -> Result<(), String> {
     let model = files::model(path)?;
     // Not after a search of an hour.
-    output.map_or(Ok(()), writing::try_to_write)?;
+    output.map_or(Ok(()), files::check_writable)?;
     let mut terminal = Terminal::new().map_err(|error| format!("Ctrl-C cannot be watched: {error}"))?;
     let outcome = search::solve(&model, options, &mut terminal);
     terminal.bar.finish_and_clear();
 
     let written = match (&outcome.placement, output) {
-        (Some(placement), Some(output)) => writing::write(output, &report::placement(&model, placement)),
+        (Some(placement), Some(output)) => files::write(output, &report::placement(&model, placement)),
         _ => Ok(()),
     };
     if json {
