@@ -176,6 +176,14 @@ impl AsFd for Socket {
     }
 }
 
+/// Waits until the other end is closed everywhere: a process that another test starts may have it, too, for a moment.
+#[cfg(test)]
+pub(crate) fn wait_for_the_end(socket: &Socket) {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    let mut ends = [PollFd::new(socket, PollFlags::empty())];
+    assert_eq!(poll(&mut ends, Some(&Timespec { tv_sec: 10, tv_nsec: 0 })), Ok(1), "it does not end");
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -192,6 +200,7 @@ mod tests {
         assert!(matches!(other.receive(), Received::Frame(Frame::Ping { count: 1 }, Some(_))));
         assert!(matches!(other.receive(), Received::Frame(Frame::Bye {}, None)));
         drop(one);
+        wait_for_the_end(&other);
         assert!(matches!(other.receive(), Received::End));
         assert_eq!(other.send(&Frame::Bye {}, None).unwrap_err().kind(), ErrorKind::PeerLost);
     }
@@ -203,6 +212,7 @@ mod tests {
         (1..=3).for_each(|count| one.send(&Frame::Ping { count }, None).unwrap());
         other.send(&Frame::Pong { count: 1 }, None).unwrap();
         drop(one);
+        wait_for_the_end(&other);
         for expected in 1..=3 {
             let received = other.receive();
             assert!(
