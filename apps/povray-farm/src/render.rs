@@ -174,11 +174,16 @@ impl Drop for Rendering {
     }
 }
 
-/// What POV-Ray complains of, without all that it says about itself. It breaks lines at 79 columns.
+/// What POV-Ray complains of, without all that it says about itself. It breaks lines at 79 columns, and where it is short of
+/// processor time it says that it is parsing after what is wrong with the scene.
 fn complaint(words: &str) -> String {
-    let after = words.rsplit("[Parsing...]").next().unwrap_or(words);
-    let lines =
-        after.lines().map(str::trim_end).filter(|line| !line.is_empty() && !line.trim_start().starts_with("===="));
+    let banner = words.rfind("[Parsing...]").map(|at| at + "[Parsing...]".len());
+    let scene = words.find("\nFile '");
+    let begin = banner.into_iter().chain(scene).min().unwrap_or(0);
+    let lines = words[begin..]
+        .lines()
+        .map(str::trim_end)
+        .filter(|line| !line.is_empty() && !line.trim_start().starts_with("===="));
     let text = lines.take_while(|line| *line != "Render failed").fold(String::new(), |text, line| {
         let is_continued = text.is_empty() || line.starts_with(' ');
         text + if is_continued { "" } else { "\n" } + line
@@ -215,6 +220,12 @@ mod tests {
             complaint(words),
             "File 'bad.pov' line 2: Parse Error: Expected 'numeric expression', } found instead\nFatal error in parser: \
              Cannot parse input."
+        );
+        let late_banner = "Persistence of Vision\n\nFile 'bad.pov' line 4: Parse Error: Cannot open\n include file.\n\
+                           ==== [Parsing...] ====\nFatal error in parser: Cannot parse input.\nRender failed\n\n";
+        assert_eq!(
+            complaint(late_banner),
+            "File 'bad.pov' line 4: Parse Error: Cannot open include file.\nFatal error in parser: Cannot parse input."
         );
         assert_eq!(complaint("\n"), "povray failed and said nothing");
     }
