@@ -140,11 +140,12 @@ fn a_node_may_die_in_the_middle_of_telling_lines() {
     let folder = Folder::new("farm-points");
     let scene = scene(&folder, "");
     let expected = whole(&scene, (64, 512), &["-A"]);
-    for point in ["post/reserved:3", "post/published:3", "retrieve/held:2"] {
-        let out = folder.0.join("points.png");
+    let dies_at = |point: &str| {
+        let name = format!("povray-farm-{}", point.replace(['/', ':'], "-"));
+        let out = folder.0.join(format!("{name}.png"));
         let (path, file, trap) = (scene.clone(), out.clone(), point.to_owned());
         let nth = std::cell::Cell::new(0);
-        let mut job = Application::new(&format!("povray-farm-{}", point.replace(['/', ':'], "-")), move || {
+        let mut job = Application::new(&name, move || {
             let mut command = farm(&path, "--size 64x512 --slices 16 --threads 1", &file);
             if nth.replace(nth.get() + 1) == 1 {
                 command.env("DECK_POINT", &trap);
@@ -157,7 +158,13 @@ fn a_node_may_die_in_the_middle_of_telling_lines() {
         let (status, _, notices) = job.end_of(0);
         assert_eq!(status, Some(0), "{point}: {notices}");
         assert!(pixels(&out) == (64, 512, expected.clone()), "{point}");
-    }
+    };
+    // POV-Ray sleeps most of the time that it takes for so little, so the jobs do not wait for each other.
+    std::thread::scope(|scope| {
+        for point in ["post/reserved:3", "post/published:3", "retrieve/held:2"] {
+            scope.spawn(move || dies_at(point));
+        }
+    });
 }
 
 /// A folder with a `povray` that notes its start in the file `started`, and goes on once somebody writes to the pipe `gate`.
