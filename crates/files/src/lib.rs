@@ -57,7 +57,7 @@ pub fn check_writable(path: &Path) -> io::Result<()> {
         Place::Stream(_) => Ok(()),
         Place::File { path, .. } => {
             let part = part_of(&path);
-            File::create(&part).and_then(|_| fs::remove_file(&part))
+            create_part(&part, None).and_then(|_| fs::remove_file(&part))
         }
     }
 }
@@ -150,6 +150,26 @@ mod tests {
         save(&link, |file| file.write_all(b"new")).unwrap();
         assert_eq!(fs::read(&file).unwrap(), b"new");
         assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+    }
+
+    #[test]
+    fn a_link_that_somebody_has_laid_where_the_file_is_until_it_is_whole_is_not_followed() {
+        let folder = Folder::new("planted");
+        let [path, other] = ["picture.png", "other"].map(|name| folder.0.join(name));
+        fs::write(&other, "secret").unwrap();
+        fs::set_permissions(&other, Permissions::from_mode(0o600)).unwrap();
+        let lay = || std::os::unix::fs::symlink(&other, part_of(&path)).unwrap();
+        for was_there in [false, true] {
+            lay();
+            check_writable(&path).unwrap();
+            lay();
+            save(&path, |file| file.write_all(b"new")).unwrap();
+            assert_eq!(fs::read(&path).unwrap(), b"new", "{was_there}");
+            assert_eq!(fs::read(&other).unwrap(), b"secret", "{was_there}");
+            assert_eq!(fs::metadata(&other).unwrap().permissions().mode() & 0o7777, 0o600, "{was_there}");
+            fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
+        }
+        assert_eq!(fs::read_dir(&folder.0).unwrap().count(), 2);
     }
 
     #[test]

@@ -73,8 +73,15 @@ pub fn open_stream(path: &Path) -> io::Result<File> {
 
 /// The file that takes the place of the one `before`, for the same users; `None` if it cannot be given to them.
 pub fn create_part(part: &Path, before: Option<&Metadata>) -> io::Result<Option<File>> {
-    let Some(before) = before else { return File::create(part).map(Some) };
-    let file = File::options().write(true).create(true).truncate(true).mode(0o600).open(part)?;
+    // In a folder of all users, somebody may have laid a link of that name to a file of ours.
+    match fs::remove_file(part) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut options = File::options();
+    options.write(true).create_new(true);
+    let Some(before) = before else { return options.open(part).map(Some) };
+    let file = options.mode(0o600).open(part)?;
     let found = file.metadata()?;
     let is_other = (found.uid(), found.gid()) != (before.uid(), before.gid());
     if is_other && fchown(&file, Some(before.uid()), Some(before.gid())).is_err() {
