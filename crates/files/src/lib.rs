@@ -70,8 +70,8 @@ pub fn are_one(first: &Path, second: &Path) -> bool {
             first == second || (one.dev(), one.ino()) == (other.dev(), other.ino())
         }
         (Ok(Place::File { path: first, before: None }), Ok(Place::File { path: second, before: None })) => {
-            first.file_name() == second.file_name()
-                && fs::canonicalize(folder_of(&first)).ok() == fs::canonicalize(folder_of(&second)).ok()
+            let folders = [&first, &second].map(|path| fs::canonicalize(folder_of(path)));
+            first.file_name() == second.file_name() && matches!(folders, [Ok(one), Ok(other)] if one == other)
         }
         _ => false,
     }
@@ -232,7 +232,9 @@ mod tests {
         {
             assert!(are_one(&at(first), &at(second)), "{first} {second}");
         }
-        for (first, second) in [("file", "other"), ("file", "new"), ("new", "newer"), ("no/new", "new")] {
+        for (first, second) in
+            [("file", "other"), ("file", "new"), ("new", "newer"), ("no/new", "new"), ("no1/new", "no2/new")]
+        {
             assert!(!are_one(&at(first), &at(second)), "{first} {second}");
         }
         assert!(!are_one(Path::new("/dev/null"), Path::new("/dev/null")));
