@@ -3,7 +3,6 @@
 use std::fs::{self, File, Metadata};
 use std::io;
 use std::os::fd::AsFd;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, fchown};
 use std::path::{Path, PathBuf};
 
 /// Where a result goes.
@@ -69,24 +68,4 @@ pub fn open_stream(path: &Path) -> io::Result<File> {
         Some("2") => io::stderr().as_fd().try_clone_to_owned().map(File::from),
         _ => File::options().append(fs::metadata(path)?.is_file()).write(true).open(path),
     }
-}
-
-/// The file that takes the place of the one `before`, for the same users; `None` if it cannot be given to them.
-pub fn create_part(part: &Path, before: Option<&Metadata>) -> io::Result<Option<File>> {
-    // In a folder of all users, somebody may have laid a link of that name to a file of ours.
-    match fs::remove_file(part) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
-    let mut options = File::options();
-    options.write(true).create_new(true);
-    let Some(before) = before else { return options.open(part).map(Some) };
-    let file = options.mode(0o600).open(part)?;
-    let found = file.metadata()?;
-    let is_other = (found.uid(), found.gid()) != (before.uid(), before.gid());
-    if is_other && fchown(&file, Some(before.uid()), Some(before.gid())).is_err() {
-        return Ok(None);
-    }
-    file.set_permissions(before.permissions())?;
-    Ok(Some(file))
 }
