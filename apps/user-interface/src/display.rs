@@ -144,7 +144,7 @@ mod tests {
             for done in 0..2 {
                 let words = format!("{done} of 4 slices");
                 display.advance(Progress { done, total: 4, words, ..Progress::default() });
-                wait_for(if done == 0 { "0 of 4 slices, 0s" } else { " to go" });
+                wait_for(if done == 0 { "0 of 4 slices, " } else { " to go" });
             }
             display.end();
         });

@@ -14,6 +14,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Subcommand;
+use optisci::import::Format;
 use optisci::model::Objective;
 
 use crate::result;
@@ -72,7 +73,7 @@ pub enum Command {
     Import {
         /// What the files are
         #[arg(value_parser = exchange::import_format)]
-        format: optisci::import::Format,
+        format: Format,
         /// The files
         #[arg(required = true, value_name = "FILE")]
         files: Vec<PathBuf>,
@@ -125,12 +126,15 @@ const SOLVE_HELP: &str = "\
 Exit status: 0 if the question was answered, also by the proof that no placement obeys all limits; 1 otherwise.";
 
 impl Command {
-    /// Refuses to write over what is read.
+    /// Refuses to write over what is read, unless a model comes of a model: that is brought up to date.
     pub fn check(&self) -> Result<(), String> {
         let (output, inputs): (_, Vec<&Path>) = match self {
             Command::Solve { model, output: Some(output), .. } => (output, vec![model]),
-            Command::Import { files, onto, output, .. } => {
-                (output, files.iter().chain(onto).map(PathBuf::as_path).collect())
+            Command::Import { format, files, onto, output } => {
+                let gives_placement = matches!(format, Format::RecordPlacement | Format::ScotchMap | Format::MetisPart);
+                let files = files.iter().filter(|_| *format != Format::Json);
+                let onto = onto.iter().filter(|_| gives_placement);
+                (output, files.chain(onto).map(PathBuf::as_path).collect())
             }
             Command::Export { model, placement, output, .. } => (output, vec![model, placement]),
             _ => return Ok(()),

@@ -431,13 +431,30 @@ fn what_is_read_is_not_written_over() {
         ("solve m.json -o ./link.json", "m.json"),
         ("solve link.json --output twin.json", "link.json"),
         ("import csv a.csv --onto m.json -o a.csv", "a.csv"),
-        ("import csv a.csv --onto m.json -o m.json", "m.json"),
+        ("import csv m.json -o m.json", "m.json"),
+        ("import scotch-map a.map --onto m.json -o m.json", "m.json"),
         ("export rankfile m.json p.json -o p.json", "p.json"),
     ] {
         let ended = deck(&folder.0, &line.split_whitespace().collect::<Vec<_>>());
         refuse(&ended, 2, &["-o", input, "another name", "type: deck place "]);
     }
     assert_eq!((folder.read("m.json"), folder.read("p.json")), (model.to_owned(), "{}".to_owned()));
+}
+
+#[test]
+fn a_model_is_brought_up_to_date_in_its_own_file() {
+    let folder = Folder::new("update");
+    folder.file("m.json", optisci::table1::SCHEDULER).file("a.csv", "messages 8,p,q\np,0,3\nq,0,0\n");
+    let processes = || serde_json::from_str::<Value>(&folder.read("m.json")).unwrap()["processes"].to_string();
+    for (line, has_new) in [("import json m.json -o m.json", false), ("import csv a.csv --onto m.json -o m.json", true)]
+    {
+        stdout(&deck(&folder.0, &line.split_whitespace().collect::<Vec<_>>()));
+        assert_eq!((processes().contains("\"p\""), processes().contains("master 0")), (has_new, !has_new), "{line}");
+    }
+    // One that cannot be read stays.
+    folder.file("m.json", "{}");
+    assert_eq!(deck(&folder.0, &["import", "json", "m.json", "-o", "m.json"]).status.code(), Some(1));
+    assert_eq!(folder.read("m.json"), "{}");
 }
 
 #[test]

@@ -1,47 +1,44 @@
 //! Result files. They appear whole or not at all: they are written beside their place under another name and then
-//! renamed. A file that was there before hands on its permissions. Devices, pipes and descriptors are written to as they
-//! are.
+//! renamed. A file that was there before hands on its permissions. If it has to stay, because it is another user's or is
+//! mounted there, the result is copied over it when it is whole. Only in a folder that takes no new file it is written over
+//! from the first. Devices, pipes and descriptors are written to as they are.
 //!
 //! | file | idea |
 //! |---|---|
 //! | `lib` | writing a result, and finding out beforehand whether that will do |
 //! | `place` | where it goes: into a file, or straight into what takes whatever is written to it |
+//! | `part` | a file until it is whole |
 #![forbid(unsafe_code)]
 
+mod part;
 mod place;
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, ErrorKind, Write};
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use place::{Place, create_part, folder_of, open_stream};
+use part::{Part, write_over};
+use place::{Place, folder_of, open_stream};
 
 /// Writes a file with whatever `write` gives to it.
 ///
 /// # Errors
-/// With the operating system's reason; a file that was there before is as it was.
+/// With the operating system's reason. A file that was there before is as it was, but for two cases: in a folder that takes
+/// no new file it has what came until then; and if copying over a file that has to stay has failed, the error names the file
+/// that has the whole result.
 pub fn save(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
-    let fill = |file: File| {
+    let fill = |file: &File| {
         let mut file = BufWriter::with_capacity(1 << 20, file);
         write(&mut file)?;
         file.flush()
     };
     match Place::of(path)? {
-        Place::Stream(stream) => fill(open_stream(&stream)?),
-        Place::File { path, before } => {
-            let part = part_of(&path);
-            let written = match create_part(&part, before.as_ref()) {
-                Ok(Some(file)) => fill(file).and_then(|()| fs::rename(&part, &path)),
-                Ok(None) => {
-                    fs::remove_file(&part)?;
-                    return fill(File::options().write(true).truncate(true).open(&path)?);
-                }
-                Err(error) => Err(error),
-            };
-            // Already failing: that the rest cannot be removed either adds nothing.
-            written.inspect_err(|_| drop(fs::remove_file(&part)))
-        }
+        Place::Stream(stream) => fill(&open_stream(&stream)?),
+        Place::File { path, before } => match Part::create(&path, before)? {
+            Some(part) => fill(&part.file).and_then(|()| part.take_place()),
+            None => fill(&write_over(&path)?),
+        },
     }
 }
 
@@ -55,10 +52,7 @@ pub fn check_writable(path: &Path) -> io::Result<()> {
     }
     match Place::of(path)? {
         Place::Stream(_) => Ok(()),
-        Place::File { path, .. } => {
-            let part = part_of(&path);
-            File::create(&part).and_then(|_| fs::remove_file(&part))
-        }
+        Place::File { path, before } => Part::create(&path, before).map(drop),
     }
 }
 
@@ -70,25 +64,18 @@ pub fn are_one(first: &Path, second: &Path) -> bool {
             first == second || (one.dev(), one.ino()) == (other.dev(), other.ino())
         }
         (Ok(Place::File { path: first, before: None }), Ok(Place::File { path: second, before: None })) => {
-            first.file_name() == second.file_name()
-                && fs::canonicalize(folder_of(&first)).ok() == fs::canonicalize(folder_of(&second)).ok()
+            let folders = [&first, &second].map(|path| fs::canonicalize(folder_of(path)));
+            first.file_name() == second.file_name() && matches!(folders, [Ok(one), Ok(other)] if one == other)
         }
         _ => false,
     }
 }
 
-/// The name that a file has until it is whole; of this process, so that two runs do not write into one another's.
-fn part_of(path: &Path) -> PathBuf {
-    let mut name = std::ffi::OsString::from(".");
-    name.push(path.file_name().unwrap_or_default());
-    name.push(format!(".{}.part", std::process::id()));
-    path.with_file_name(name)
-}
-
 #[cfg(test)]
 mod tests {
     use std::fs::Permissions;
-    use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::fs::{PermissionsExt, symlink};
+    use std::path::PathBuf;
 
     use super::*;
 
@@ -124,7 +111,7 @@ mod tests {
         let folder = Folder::new("links");
         let (file, link) = (folder.0.join("picture.png"), folder.0.join("latest.png"));
         fs::write(&file, "old").unwrap();
-        std::os::unix::fs::symlink("picture.png", &link).unwrap();
+        symlink("picture.png", &link).unwrap();
         check_writable(&link).unwrap();
         save(&link, |file| file.write_all(b"new")).unwrap();
         assert_eq!(fs::read(&file).unwrap(), b"new");
@@ -145,11 +132,31 @@ mod tests {
     fn a_link_to_nothing_is_written_through() {
         let folder = Folder::new("dangling");
         let (file, link) = (folder.0.join("picture.png"), folder.0.join("latest.png"));
-        std::os::unix::fs::symlink("picture.png", &link).unwrap();
+        symlink("picture.png", &link).unwrap();
         check_writable(&link).unwrap();
         save(&link, |file| file.write_all(b"new")).unwrap();
         assert_eq!(fs::read(&file).unwrap(), b"new");
         assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+    }
+
+    #[test]
+    fn a_link_that_somebody_has_laid_where_the_file_is_until_it_is_whole_is_not_followed() {
+        let folder = Folder::new("planted");
+        let [path, other] = ["picture.png", "other"].map(|name| folder.0.join(name));
+        fs::write(&other, "secret").unwrap();
+        fs::set_permissions(&other, Permissions::from_mode(0o600)).unwrap();
+        let lay = || symlink(&other, part::name_beside(&path)).unwrap();
+        for was_there in [false, true] {
+            lay();
+            check_writable(&path).unwrap();
+            lay();
+            save(&path, |file| file.write_all(b"new")).unwrap();
+            assert_eq!(fs::read(&path).unwrap(), b"new", "{was_there}");
+            assert_eq!(fs::read(&other).unwrap(), b"secret", "{was_there}");
+            assert_eq!(fs::metadata(&other).unwrap().permissions().mode() & 0o7777, 0o600, "{was_there}");
+            fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
+        }
+        assert_eq!(fs::read_dir(&folder.0).unwrap().count(), 2);
     }
 
     #[test]
@@ -205,14 +212,16 @@ mod tests {
         fs::write(at("file"), "").unwrap();
         fs::write(at("other"), "").unwrap();
         fs::hard_link(at("file"), at("twin")).unwrap();
-        std::os::unix::fs::symlink("file", at("link")).unwrap();
-        std::os::unix::fs::symlink("new", at("dangling")).unwrap();
+        symlink("file", at("link")).unwrap();
+        symlink("new", at("dangling")).unwrap();
         for (first, second) in
             [("file", "file"), ("file", "twin"), ("link", "file"), ("new", "./new"), ("new", "dangling")]
         {
             assert!(are_one(&at(first), &at(second)), "{first} {second}");
         }
-        for (first, second) in [("file", "other"), ("file", "new"), ("new", "newer"), ("no/new", "new")] {
+        for (first, second) in
+            [("file", "other"), ("file", "new"), ("new", "newer"), ("no/new", "new"), ("no1/new", "no2/new")]
+        {
             assert!(!are_one(&at(first), &at(second)), "{first} {second}");
         }
         assert!(!are_one(Path::new("/dev/null"), Path::new("/dev/null")));

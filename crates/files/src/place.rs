@@ -3,7 +3,6 @@
 use std::fs::{self, File, Metadata};
 use std::io;
 use std::os::fd::AsFd;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, fchown};
 use std::path::{Path, PathBuf};
 
 /// Where a result goes.
@@ -69,17 +68,4 @@ pub fn open_stream(path: &Path) -> io::Result<File> {
         Some("2") => io::stderr().as_fd().try_clone_to_owned().map(File::from),
         _ => File::options().append(fs::metadata(path)?.is_file()).write(true).open(path),
     }
-}
-
-/// The file that takes the place of the one `before`, for the same users; `None` if it cannot be given to them.
-pub fn create_part(part: &Path, before: Option<&Metadata>) -> io::Result<Option<File>> {
-    let Some(before) = before else { return File::create(part).map(Some) };
-    let file = File::options().write(true).create(true).truncate(true).mode(0o600).open(part)?;
-    let found = file.metadata()?;
-    let is_other = (found.uid(), found.gid()) != (before.uid(), before.gid());
-    if is_other && fchown(&file, Some(before.uid()), Some(before.gid())).is_err() {
-        return Ok(None);
-    }
-    file.set_permissions(before.permissions())?;
-    Ok(Some(file))
 }

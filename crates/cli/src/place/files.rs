@@ -25,7 +25,7 @@ pub fn placement(path: &Path, model: &Model) -> Result<Placement, String> {
     })
 }
 
-/// Writes a result: the whole of it, or the file stays as it was.
+/// Writes a result: the whole of it, or the file stays as it was, as far as its folder allows ([`deck_files::save`]).
 pub fn write(path: &Path, text: &str) -> Result<(), String> {
     deck_files::save(path, |file| file.write_all(text.as_bytes())).map_err(|error| not_written(path, &error))
 }

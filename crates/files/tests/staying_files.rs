@@ -1,0 +1,116 @@
+//! Files that have to stay, so that the result is written over them: mounted ones, other users', and those in folders that
+//! take no new file.
+//!
+//! Only root can arrange that. Each test starts itself again in a mount namespace of its own; where that is not permitted,
+//! it says that it was skipped.
+
+use std::io::{ErrorKind, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::process::Command;
+use std::{env, fs, io};
+
+use deck_files::{check_writable, save};
+
+/// Set in the process that has the mounts.
+const ARRANGED: &str = "FILES_ARE_ARRANGED";
+
+/// Starts the test again on a small file system of its own that `script` fills; `script` may end with a command that is to
+/// start it. False outside, where all is done then.
+fn is_arranged(test: &str, script: &str) -> bool {
+    if env::var_os(ARRANGED).is_some() {
+        return true;
+    }
+    let folder = env::temp_dir().join(format!("deck-{test}-{}", std::process::id()));
+    fs::create_dir_all(&folder).unwrap();
+    let sh = |script: &str| {
+        let mut command = Command::new("unshare");
+        command.args(["--mount", "sh", "-ec", &format!("mount -t tmpfs -o size=64k none .; cd \"$PWD\"; {script}")]);
+        command.arg(env::current_exe().unwrap()).env(ARRANGED, "").current_dir(&folder).output()
+    };
+    let (probe, again) = (sh("setpriv --bounding-set=-all true"), sh(&format!("{script} \"$0\" --exact {test}")));
+    fs::remove_dir(&folder).unwrap();
+    match probe {
+        Ok(probe) if probe.status.success() => {
+            let again = again.unwrap();
+            let said = [again.stdout, again.stderr].concat();
+            assert!(again.status.success(), "{}", String::from_utf8_lossy(&said));
+        }
+        Ok(probe) => println!("skipped: mounting is refused here: {}", String::from_utf8_lossy(&probe.stderr).trim()),
+        Err(error) => println!("skipped: no unshare: {error}"),
+    }
+    false
+}
+
+fn is_written_over(path: &Path) {
+    let before = fs::metadata(path).unwrap();
+    check_writable(path).unwrap();
+    save(path, |file| file.write_all(b"new")).unwrap();
+    let after = fs::metadata(path).unwrap();
+    assert_eq!(fs::read(path).unwrap(), b"new");
+    assert_eq!((after.ino(), after.uid(), after.mode()), (before.ino(), before.uid(), before.mode()));
+    nothing_is_left_beside(path);
+}
+
+fn stays_if_the_result_cannot_be_finished(path: &Path) {
+    let before = fs::read(path).unwrap();
+    let half = |file: &mut dyn Write| file.write_all(b"ne").and_then(|()| Err(io::Error::other("no more")));
+    assert_eq!(save(path, half).unwrap_err().to_string(), "no more");
+    assert_eq!(fs::read(path).unwrap(), before);
+    nothing_is_left_beside(path);
+}
+
+fn nothing_is_left_beside(path: &Path) {
+    let names = fs::read_dir(".").unwrap().map(|entry| entry.unwrap().file_name());
+    let names: Vec<_> = names.filter(|name| name != "host" && *name != *path).collect();
+    assert!(names.is_empty(), "{names:?}");
+}
+
+#[test]
+fn a_mounted_file_is_written_over_with_a_whole_result() {
+    let mount = "echo old >host; touch out.png; mount --bind host out.png;";
+    if is_arranged("a_mounted_file_is_written_over_with_a_whole_result", mount) {
+        stays_if_the_result_cannot_be_finished(Path::new("out.png"));
+        is_written_over(Path::new("out.png"));
+        assert_eq!(fs::read("host").unwrap(), b"new");
+    }
+}
+
+#[test]
+fn a_file_of_another_user_is_written_over_with_a_whole_result() {
+    let give = "echo old >out.png; chown 4321 out.png; chmod 666 out.png; setpriv --bounding-set=-chown";
+    if is_arranged("a_file_of_another_user_is_written_over_with_a_whole_result", give) {
+        stays_if_the_result_cannot_be_finished(Path::new("out.png"));
+        is_written_over(Path::new("out.png"));
+    }
+}
+
+#[test]
+fn a_file_in_a_folder_that_takes_no_other_is_written_over() {
+    let close = "echo old >out.png; chmod 555 .; setpriv --bounding-set=-dac_override";
+    if is_arranged("a_file_in_a_folder_that_takes_no_other_is_written_over", close) {
+        is_written_over(Path::new("out.png"));
+        assert_eq!(check_writable(Path::new("new.png")).unwrap_err().kind(), ErrorKind::PermissionDenied);
+    }
+}
+
+#[test]
+fn a_mounted_file_in_a_folder_that_is_read_only_is_written_over() {
+    let close = "echo old >host; touch out.png; mount --bind host out.png; mount -o remount,bind,ro .;";
+    if is_arranged("a_mounted_file_in_a_folder_that_is_read_only_is_written_over", close) {
+        is_written_over(Path::new("out.png"));
+        assert_eq!(check_writable(Path::new("new.png")).unwrap_err().kind(), ErrorKind::ReadOnlyFilesystem);
+    }
+}
+
+#[test]
+fn a_result_for_which_a_mounted_file_has_no_room_is_left_beside_it() {
+    let mount = "mkdir host; mount -t tmpfs -o size=4k none host; echo old >host/file; touch out.png; \
+                 mount --bind host/file out.png;";
+    if is_arranged("a_result_for_which_a_mounted_file_has_no_room_is_left_beside_it", mount) {
+        let error = save(Path::new("out.png"), |file| file.write_all(&[1; 1 << 14])).unwrap_err();
+        let part = format!(".out.png.{}.part", std::process::id());
+        assert_eq!((error.kind(), error.to_string().ends_with(&part)), (ErrorKind::StorageFull, true), "{error}");
+        assert!(fs::read(part).unwrap() == [1; 1 << 14]);
+    }
+}
