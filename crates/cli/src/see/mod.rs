@@ -93,8 +93,3 @@ fn state_word(state: NodeState) -> &'static str {
         NodeState::Lost => "lost",
     }
 }
-
-/// `1 thing`, `2 things`.
-fn counted(count: usize, one: &str, many: &str) -> String {
-    format!("{count} {}", if count == 1 { one } else { many })
-}
