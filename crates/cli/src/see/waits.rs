@@ -341,13 +341,34 @@ pub fn whereabouts(job: &JobSight, waits: &[Wait], node: NodeId, thread: Option<
     }
     match sight.threads.iter().find(|thread| thread.number == number) {
         None => format!("thread {number}, which was the member, has ended"),
-        Some(thread) => {
-            let does = match thread.state {
-                'R' => "runs",
-                'T' | 't' => "does not wait in DECK",
-                _ => "sleeps outside of DECK",
-            };
-            format!("thread {number} {} {does}{frozen}", quoted(&thread.name))
+        Some(thread) => format!("thread {number} {} {}{frozen}", quoted(&thread.name), does(thread)),
+    }
+}
+
+/// What a thread does that waits for nothing in DECK.
+fn does(thread: &ThreadSight) -> &'static str {
+    match thread.state {
+        _ if thread.runs() => "runs",
+        'T' | 't' => "does not wait in DECK",
+        _ => "sleeps outside of DECK",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_that_counts_as_running_is_told_as_running() {
+        for (state, doing) in [
+            ('R', "runs"),
+            ('D', "runs"),
+            ('S', "sleeps outside of DECK"),
+            ('T', "does not wait in DECK"),
+            ('t', "does not wait in DECK"),
+        ] {
+            let thread = ThreadSight { number: 1, name: String::new(), state };
+            assert_eq!((does(&thread), thread.runs()), (doing, doing == "runs"), "{state}");
         }
     }
 }
