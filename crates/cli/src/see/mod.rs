@@ -1,5 +1,6 @@
 //! `deck ls` and `deck why`: jobs as they are seen from outside.
 
+mod components;
 mod cycles;
 mod list;
 mod look;
