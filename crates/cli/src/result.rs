@@ -22,6 +22,11 @@ pub fn remark(who: &str, what: impl Display) {
     let _ = writeln!(std::io::stderr(), "{who}: {what}");
 }
 
+/// `1 thing`, `2 things`.
+pub fn counted(count: usize, one: &str, many: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { many })
+}
+
 fn printed(ended: std::io::Result<()>) -> deck::Result<()> {
     match ended {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {

@@ -34,7 +34,7 @@ const INSISTENCE: Duration = Duration::from_millis(200);
 pub struct Options {
     /// How many nodes.
     pub nodes: u32,
-    /// The job's name, which other commands show.
+    /// The job's name: others may join by it, and commands find the job.
     pub job: Option<String>,
     /// Whether each line of output begins with its node's number.
     pub tag: bool,

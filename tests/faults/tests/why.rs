@@ -251,6 +251,27 @@ fn who_was_stopped_before_it_could_take_its_message_is_in_no_cycle() {
 }
 
 #[test]
+fn who_was_stopped_before_it_could_take_the_message_of_a_node_that_left_is_in_no_cycle() {
+    let job = Job::launched(program());
+    let [stopped, other, leaving] = job.nodes();
+    stopped.mailbox("a");
+    other.mailbox("b");
+    stopped.clone_mailbox("b");
+    [&other, &leaving].into_iter().for_each(|node| node.clone_mailbox("a"));
+    stopped.tell_and_see_waiting("w", "retrieve a 40000");
+    other.tell_and_see_waiting("w", "retrieve b 40000");
+    assert_eq!(cycle(&waits(job.name(), 2), 0), [(0, "retrieve".to_owned()), (1, "retrieve".to_owned())]);
+    stopped.stop();
+    leaving.post("a", 0, 1, 100);
+    leaving.done("leave");
+    assert_eq!(waits(job.name(), 2)["cycles"], Value::Array(vec![]));
+    stopped.go_on();
+    stopped.answer("w").unwrap().words();
+    drop((stopped, other, leaving));
+    job.end();
+}
+
+#[test]
 fn a_mutex_that_is_free_is_told_as_free() {
     let job = Job::launched(program());
     let [stopped, other] = job.nodes();

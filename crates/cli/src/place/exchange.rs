@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use optisci::{export, import};
 
 use super::files;
-use crate::result::remark;
+use crate::result::{counted, remark};
 
 /// The formats that can be read.
 pub const IMPORT_HELP: &str = import::HELP;
@@ -27,10 +27,6 @@ pub fn export_format(text: &str) -> Result<export::Format, String> {
 
 fn names<'a>(names: impl Iterator<Item = &'a str>) -> String {
     names.collect::<Vec<&str>>().join(", ")
-}
-
-fn counted(count: usize, one: &str, many: &str) -> String {
-    format!("{count} {}", if count == 1 { one } else { many })
 }
 
 /// Makes a model, or a placement, of files.

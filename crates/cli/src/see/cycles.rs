@@ -11,6 +11,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use deck::{NodeId, NodeState};
 use deck_peers::observe::{Goal, JobSight};
 
+use super::components;
 use super::waits::{Wait, Whom};
 
 /// Waits that end in themselves.
@@ -107,89 +108,146 @@ fn is_of(wait: &Wait, whom: Whom, from: &Wait) -> bool {
     }
 }
 
+/// Some of the waits of a job, found by their nodes.
+struct Among<'a> {
+    waits: &'a [Wait],
+    of_nodes: BTreeMap<NodeId, Vec<usize>>,
+}
+
+impl<'a> Among<'a> {
+    fn new(waits: &'a [Wait], which: &BTreeSet<usize>) -> Among<'a> {
+        let mut among = Among { waits, of_nodes: BTreeMap::new() };
+        which.iter().for_each(|index| among.add(*index));
+        among
+    }
+
+    fn add(&mut self, index: usize) {
+        self.of_nodes.entry(self.waits[index].node).or_default().push(index);
+    }
+
+    /// Those of the threads that `whom` means, seen from `from`.
+    fn of(&self, whom: Whom, from: &Wait) -> impl Iterator<Item = usize> {
+        let of_node = self.of_nodes.get(&whom.node()).into_iter().flatten().copied();
+        of_node.filter(move |index| is_of(&self.waits[*index], whom, from))
+    }
+
+    /// Those of all who could end wait `from`; the same one more than once if several mean it.
+    fn next(&self, from: usize) -> impl Iterator<Item = usize> {
+        let from = &self.waits[from];
+        from.on.iter().flat_map(move |whom| self.of(*whom, from))
+    }
+
+    /// The same for a cycle: two threads that retrieve from a mail box of their node do not wait for one another
+    /// because each could post to it.
+    fn next_in_a_cycle(&self, from: usize) -> impl Iterator<Item = usize> {
+        let from = &self.waits[from];
+        let others = from.on.iter().filter(|whom| !matches!(whom, Whom::Owner(_)));
+        others.flat_map(move |whom| self.of(*whom, from))
+    }
+}
+
 /// The waits that nobody ends who is not among them.
 fn reduce(waits: &[Wait], others: &Others) -> BTreeSet<usize> {
-    let mut left: BTreeSet<usize> = (0..waits.len()).filter(|index| !waits[*index].is_passing).collect();
+    let (passing, mut left): (BTreeSet<usize>, BTreeSet<usize>) =
+        (0..waits.len()).partition(|index| waits[*index].is_passing);
+    let mut ended = Among::new(waits, &passing);
     loop {
-        let has_ended = |from: &Wait, whom: Whom| {
-            waits.iter().enumerate().any(|(index, wait)| !left.contains(&index) && is_of(wait, whom, from))
-        };
-        let can_end = |from: &Wait, whom: Whom| others.run(whom) || has_ended(from, whom);
-        let ends = |index: &usize| {
+        let count = left.len();
+        left.retain(|index| {
             let wait = &waits[*index];
-            let mut on = wait.on.iter();
-            if wait.needs_all { on.all(|whom| can_end(wait, *whom)) } else { on.any(|whom| can_end(wait, *whom)) }
-        };
-        let Some(ended) = left.iter().copied().find(ends) else { return left };
-        left.remove(&ended);
-    }
-}
-
-/// The waits of those who could end wait `from`, among `left`.
-fn next<'a>(waits: &'a [Wait], left: &'a BTreeSet<usize>, from: usize) -> impl Iterator<Item = usize> + 'a {
-    let is_next = move |to: &usize| waits[from].on.iter().any(|whom| is_of(&waits[*to], *whom, &waits[from]));
-    left.iter().copied().filter(is_next)
-}
-
-/// Two threads that retrieve from a mail box of their node do not wait for one another because each could post to it.
-fn is_only_the_owners(waits: &[Wait], from: usize, to: usize) -> bool {
-    let mut others = waits[from].on.iter().filter(|whom| !matches!(whom, Whom::Owner(_)));
-    !others.any(|whom| is_of(&waits[to], *whom, &waits[from]))
-}
-
-/// The shortest way from `first` back to itself.
-fn way_back(waits: &[Wait], left: &BTreeSet<usize>, first: usize) -> Option<Vec<usize>> {
-    let mut before: BTreeMap<usize, usize> = BTreeMap::new();
-    let mut queue = VecDeque::from([first]);
-    while let Some(at) = queue.pop_front() {
-        for to in next(waits, left, at).filter(|to| !is_only_the_owners(waits, at, *to)) {
-            if to == first {
-                let mut way = vec![at];
-                while way.last() != Some(&first) {
-                    way.push(before[way.last().expect("it has an end")]);
-                }
-                way.reverse();
-                return Some(way);
+            let can_end = |whom: &Whom| others.run(*whom) || ended.of(*whom, wait).next().is_some();
+            let ends = if wait.needs_all { wait.on.iter().all(can_end) } else { wait.on.iter().any(can_end) };
+            if ends {
+                ended.add(*index);
             }
-            before.entry(to).or_insert_with(|| {
-                queue.push_back(to);
-                at
-            });
+            !ends
+        });
+        if left.len() == count {
+            return left;
         }
     }
-    None
 }
 
-/// Threads that sleep outside of DECK and are meant by the waits of a way, or by waits that those depend on in turn.
-fn bystanders(waits: &[Wait], left: &BTreeSet<usize>, others: &Others, way: &[usize]) -> Vec<(NodeId, u32)> {
-    let mut reached: BTreeSet<usize> = BTreeSet::new();
-    let mut open = way.to_vec();
-    while let Some(at) = open.pop() {
-        if reached.insert(at) {
-            open.extend(next(waits, left, at));
-        }
+/// The waits that are left, and which of them come back to one another.
+struct Left<'a> {
+    indexes: BTreeSet<usize>,
+    among: Among<'a>,
+    components: Vec<usize>,
+}
+
+impl<'a> Left<'a> {
+    fn of(waits: &'a [Wait], others: &Others) -> Left<'a> {
+        let indexes = reduce(waits, others);
+        let among = Among::new(waits, &indexes);
+        let components = components::of(waits.len(), |from| among.next_in_a_cycle(from));
+        Left { indexes, among, components }
     }
-    let meant = reached.iter().flat_map(|index| waits[*index].on.iter()).flat_map(|whom| others.asleep(*whom));
-    meant.collect::<BTreeSet<_>>().into_iter().collect()
+
+    /// The shortest way from `first` back to itself.
+    fn way_back(&self, first: usize) -> Option<Vec<usize>> {
+        let comes_back = |to: &usize| self.components[*to] == self.components[first];
+        let mut before: BTreeMap<usize, usize> = BTreeMap::new();
+        let mut queue = VecDeque::from([first]);
+        while let Some(at) = queue.pop_front() {
+            for to in self.among.next_in_a_cycle(at).filter(comes_back) {
+                if to == first {
+                    let mut way = vec![at];
+                    while way.last() != Some(&first) {
+                        way.push(before[way.last().expect("it has an end")]);
+                    }
+                    way.reverse();
+                    return Some(way);
+                }
+                before.entry(to).or_insert_with(|| {
+                    queue.push_back(to);
+                    at
+                });
+            }
+        }
+        None
+    }
+
+    /// Threads that sleep outside of DECK and are meant by wait `first`, or by waits that it depends on in turn.
+    fn bystanders(&self, others: &Others, first: usize) -> Vec<(NodeId, u32)> {
+        let mut reached: BTreeSet<usize> = BTreeSet::from([first]);
+        let mut open = vec![first];
+        while let Some(at) = open.pop() {
+            open.extend(self.among.next(at).filter(|to| reached.insert(*to)));
+        }
+        let on: BTreeSet<Whom> = reached.iter().flat_map(|index| &self.among.waits[*index].on).copied().collect();
+        on.into_iter().flat_map(|whom| others.asleep(whom)).collect::<BTreeSet<_>>().into_iter().collect()
+    }
+}
+
+/// True if there is any cycle.
+pub fn are_any(waits: &[Wait], others: &Others) -> bool {
+    let left = Left::of(waits, others);
+    left.indexes.iter().any(|first| left.way_back(*first).is_some())
 }
 
 /// The cycles: one for each wait that is in any, and none twice.
 pub fn of(waits: &[Wait], others: &Others) -> Vec<Cycle> {
-    let left = reduce(waits, others);
-    if left.is_empty() {
+    let left = Left::of(waits, others);
+    if left.indexes.is_empty() {
         return vec![];
     }
     let left_by_all = reduce(waits, &others.awake());
     let mut told = BTreeSet::new();
     let mut cycles = Vec::new();
-    for first in left.iter().copied() {
+    // Those of a component's cycles are the same.
+    let mut known: BTreeMap<usize, Vec<(NodeId, u32)>> = BTreeMap::new();
+    for first in left.indexes.iter().copied() {
         if told.contains(&first) {
             continue;
         }
-        let Some(way) = way_back(waits, &left, first) else { continue };
+        let Some(way) = left.way_back(first) else { continue };
         told.extend(way.iter().copied());
         let is_hopeless = way.iter().all(|index| left_by_all.contains(index));
-        let bystanders = if is_hopeless { vec![] } else { bystanders(waits, &left, others, &way) };
+        let bystanders = if is_hopeless {
+            vec![]
+        } else {
+            known.entry(left.components[first]).or_insert_with(|| left.bystanders(others, first)).clone()
+        };
         cycles.push(Cycle { waits: way, bystanders });
     }
     cycles
@@ -197,9 +255,16 @@ pub fn of(waits: &[Wait], others: &Others) -> Vec<Cycle> {
 
 #[cfg(test)]
 pub mod tests {
+    use std::sync::mpsc::channel;
+    use std::thread;
+    use std::time::Duration;
+
     use deck_peers::observe::FACTS;
 
     use super::*;
+
+    /// Many times as long as it takes.
+    const WATCHDOG: Duration = Duration::from_secs(60);
 
     /// A thread that waits, and for whom.
     pub fn wait(node: u32, thread: u32, on: &[Whom], needs_all: bool) -> Wait {
@@ -307,6 +372,32 @@ pub mod tests {
         let pool = [wait(0, 1, &on, false), wait(0, 2, &on, false)];
         let client_asleep = Others { asleep: BTreeMap::from([(NodeId(1), vec![3])]), ..Others::default() };
         assert!(ways(&pool, &client_asleep).is_empty());
+    }
+
+    /// So large that no wait may be compared with every other one for each node that it waits for.
+    #[test]
+    fn a_large_job_that_idles_is_looked_through_before_anybody_loses_patience() {
+        const NODES: u32 = 256;
+        let all: Vec<Whom> = (0..NODES).map(node).collect();
+        let servers = &all[..128];
+        let each = |on: &[Whom]| -> Vec<Wait> {
+            (0..NODES).flat_map(|node| [1, 2, 3, 4].map(|thread| wait(node, thread, on, false))).collect()
+        };
+        let jobs = [(each(&all), 256), (each(servers), 128)];
+        let (done, is_done) = channel();
+        thread::spawn(move || {
+            let asleep = (0..NODES).map(|node| (NodeId(node), vec![9])).collect();
+            let others = Others { asleep, ..Others::default() };
+            for (waits, meant) in jobs {
+                let cycles = of(&waits, &others);
+                let is_such = |cycle: &Cycle| (cycle.waits.len(), cycle.bystanders.len()) == (2, meant);
+                let told: BTreeSet<usize> = cycles.iter().flat_map(|cycle| &cycle.waits).copied().collect();
+                done.send(are_any(&waits, &others) && told.len() == 4 * meant && cycles.iter().all(is_such)).unwrap();
+            }
+        });
+        for _ in 0..2 {
+            assert_eq!(is_done.recv_timeout(WATCHDOG), Ok(true));
+        }
     }
 
     #[test]

@@ -9,7 +9,8 @@ use deck_peers::observe::{JobSight, MemoryFacts, NodeSight, Told};
 use deck_peers::{MailboxId, Names, ObjectKind, Objects, Subject};
 use serde_json::{Value, json};
 
-use super::{called, counted, quoted, state_word};
+use super::{called, quoted, state_word};
+use crate::result::counted;
 
 /// Rates are counted over so long.
 const INTERVAL: Duration = Duration::from_millis(200);

@@ -29,7 +29,7 @@ impl Look {
     }
 
     fn shows_a_cycle(&self) -> bool {
-        !cycles::of(&self.waits, &self.others).is_empty()
+        cycles::are_any(&self.waits, &self.others)
     }
 
     /// The cycles that there were between this look and a later one.

@@ -1,5 +1,6 @@
 //! `deck ls` and `deck why`: jobs as they are seen from outside.
 
+mod components;
 mod cycles;
 mod list;
 mod look;
@@ -92,9 +93,4 @@ fn state_word(state: NodeState) -> &'static str {
         NodeState::Left => "left",
         NodeState::Lost => "lost",
     }
-}
-
-/// `1 thing`, `2 things`.
-fn counted(count: usize, one: &str, many: &str) -> String {
-    format!("{count} {}", if count == 1 { one } else { many })
 }

@@ -9,7 +9,8 @@ use serde_json::{Value, json};
 use super::cycles::Cycle;
 use super::look::{self, Look};
 use super::waits::{Absent, Wait, Whom, whereabouts};
-use super::{called, counted, quoted, state_word};
+use super::{called, quoted, state_word};
+use crate::result::counted;
 
 /// The report of a job.
 pub fn job(job: JobSight) -> (String, Value) {

@@ -153,7 +153,13 @@ impl Known<'_> {
     /// Whether a wait may have what it waits for, in a process that is stopped: it would not be seen to run.
     fn may_be_over(&self, goal: Goal, told: &Told) -> bool {
         match goal {
-            Goal::Message | Goal::Messages => mailboxes(told).any(|id| self.has_messages(id)),
+            // Nobody tells any more what a node had posted that is gone since.
+            Goal::Message | Goal::Messages => {
+                let is_gone = |node: &NodeSight| node.process.is_none();
+                !are_all_noted(told)
+                    || self.job.nodes.iter().any(is_gone)
+                    || mailboxes(told).any(|id| self.has_messages(id))
+            }
             // Who holds the one, and who is absent from the others, is known.
             Goal::Mutex | Goal::Group | Goal::Collective => false,
             _ => true,
@@ -182,8 +188,8 @@ impl Known<'_> {
         match wait.goal {
             Goal::Message | Goal::Messages => {
                 wait.on = self.posters(mailboxes(told));
-                wait.note = if !told.facts.contains(&0) {
-                    // It may have had no room for more, and any node may post to those.
+                wait.note = if !are_all_noted(told) {
+                    // Any node may post to those that are not.
                     Some(format!("{} of its mail boxes are known, and there may be more", told.facts.len()))
                 } else if wait.on.is_empty() {
                     Some("no node has cloned it".to_owned())
@@ -322,6 +328,11 @@ fn mailboxes(told: &Told) -> impl Iterator<Item = u64> {
     told.facts.into_iter().filter(|id| *id != 0)
 }
 
+/// There was room left: these are all mail boxes that the thread retrieves from.
+fn are_all_noted(told: &Told) -> bool {
+    told.facts.contains(&0)
+}
+
 /// Does this wait of a group end when the last group of that name has? There is no member of such an index.
 fn is_for_the_end(told: &Told) -> bool {
     let [_, _, size, phase, index, ..] = told.facts;
@@ -341,13 +352,34 @@ pub fn whereabouts(job: &JobSight, waits: &[Wait], node: NodeId, thread: Option<
     }
     match sight.threads.iter().find(|thread| thread.number == number) {
         None => format!("thread {number}, which was the member, has ended"),
-        Some(thread) => {
-            let does = match thread.state {
-                'R' => "runs",
-                'T' | 't' => "does not wait in DECK",
-                _ => "sleeps outside of DECK",
-            };
-            format!("thread {number} {} {does}{frozen}", quoted(&thread.name))
+        Some(thread) => format!("thread {number} {} {}{frozen}", quoted(&thread.name), does(thread)),
+    }
+}
+
+/// What a thread does that waits for nothing in DECK.
+fn does(thread: &ThreadSight) -> &'static str {
+    match thread.state {
+        _ if thread.runs() => "runs",
+        'T' | 't' => "does not wait in DECK",
+        _ => "sleeps outside of DECK",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_that_counts_as_running_is_told_as_running() {
+        for (state, doing) in [
+            ('R', "runs"),
+            ('D', "runs"),
+            ('S', "sleeps outside of DECK"),
+            ('T', "does not wait in DECK"),
+            ('t', "does not wait in DECK"),
+        ] {
+            let thread = ThreadSight { number: 1, name: String::new(), state };
+            assert_eq!((does(&thread), thread.runs()), (doing, doing == "runs"), "{state}");
         }
     }
 }
