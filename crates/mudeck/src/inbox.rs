@@ -13,6 +13,7 @@ use deck_sync::{Error, ErrorKind, Event, NodeId, Result, Spot, barrier};
 use deck_transport::{Glance, Heaps, Parcel, Protocol, Receiver, Traffic};
 
 use crate::doubts::Doubts;
+use crate::turns::{NOBODY, Turns};
 
 /// Rings of a mail box at a time: one for each node that may post to it, and lanes.
 pub(crate) const RINGS_MAX: usize = 256;
@@ -38,6 +39,8 @@ pub(crate) struct Ring {
     pub id: u64,
     pub receiver: Receiver<Host>,
     pub ended: Option<Ended>,
+    /// Messages that lie in heaps which cannot be had any more.
+    unreadable: u32,
     /// Looks that found nothing since this many messages had been taken.
     silent: u32,
     seen: u32,
@@ -84,45 +87,23 @@ pub(crate) enum Arrival {
     Trouble(Error, Option<Box<Ring>>),
 }
 
-/// Indexes of the rings that are polled, in turn.
-struct Turns {
-    rings: Vec<usize>,
-    /// Whose turn it is, as a place among them.
-    place: usize,
-    /// Its index, at hand; `NOBODY` if none is polled.
-    now: usize,
-}
-
-const NOBODY: usize = usize::MAX;
-
-impl Turns {
-    const NONE: Turns = Turns { rings: Vec::new(), place: 0, now: NOBODY };
-
-    fn add(&mut self, index: usize) {
-        if !self.rings.contains(&index) {
-            self.rings.push(index);
-            self.now = self.rings[self.place];
-        }
-    }
-
-    fn remove(&mut self, index: usize) {
-        if let Some(place) = self.rings.iter().position(|other| *other == index) {
-            self.rings.remove(place);
-            self.place -= usize::from(place < self.place);
-            self.go_to(self.place);
-        }
-    }
-
-    #[inline]
-    fn next(&mut self) {
-        self.go_to(self.place + 1);
-    }
-
-    #[inline]
-    fn go_to(&mut self, place: usize) {
-        self.place = if place < self.rings.len() { place } else { 0 };
-        self.now = self.rings.get(self.place).copied().unwrap_or(NOBODY);
-    }
+/// What is told of a node that has cloned a mail box and is gone.
+#[cold]
+fn loss(from: NodeId, ended: Ended, unreadable: u32) -> Option<Error> {
+    let how = match ended {
+        Ended::Left if unreadable == 0 => return None,
+        Ended::Left => "left",
+        Ended::Lost => "died",
+    };
+    let what = format!("a node that had cloned this mail box {how}");
+    let (what, remedy) = match unreadable {
+        0 => (what, "all that it had posted was delivered; go on retrieving from the others"),
+        count => (
+            format!("{what}; messages that are lost with it, as their memory cannot be reached any more: {count}"),
+            "all else that it had posted was delivered; go on retrieving from the others",
+        ),
+    };
+    Some(Error::new(ErrorKind::PeerLost, what).with_peer(from).with_remedy(remedy))
 }
 
 pub(crate) struct Inbox {
@@ -199,7 +180,7 @@ impl Inbox {
 
     /// Adds a ring at a free place. Its bell may have rung already.
     pub fn add(&mut self, index: usize, id: u64, receiver: Receiver<Host>) {
-        self.rings[index] = Some(Ring { id, receiver, ended: None, silent: 0, seen: 0 });
+        self.rings[index] = Some(Ring { id, receiver, ended: None, unreadable: 0, silent: 0, seen: 0 });
     }
 
     /// All rings, for the end of the mail box.
@@ -283,8 +264,8 @@ impl Inbox {
     pub fn has_work(&mut self) -> bool {
         self.hear_bells();
         let has_work = |ring: &Ring| {
-            // A node that left in order tells nothing.
-            ring.receiver.has_next() || ring.ended == Some(Ended::Lost)
+            // A node that left in order tells nothing, but what is lost.
+            ring.receiver.has_next() || ring.ended == Some(Ended::Lost) || ring.unreadable > 0
         };
         self.hot.rings.iter().any(|index| self.rings[*index].as_ref().is_some_and(has_work)) || self.doubt()
     }
@@ -418,20 +399,19 @@ impl Inbox {
                     return Ok(None);
                 }
                 // It is there, but names a heap that cannot be had any more: lost with its sender.
-                Some(_) if ring.receiver.has_next() => ring.receiver.skip_one(),
+                Some(_) if ring.receiver.has_next() => {
+                    ring.receiver.skip_one();
+                    ring.unreadable += 1;
+                }
                 Some(ended) => {
+                    let unreadable = ring.unreadable;
                     self.remove(index);
-                    // A node that gave up a clone that came late, and cloned again, has more rings than one.
-                    let is_last = self.rings.iter().flatten().all(|ring| ring.receiver.from() != from);
-                    return Ok((ended == Ended::Lost && is_last).then(|| {
-                        let error = Error::new(ErrorKind::PeerLost, "a node that had cloned this mail box died");
-                        Arrival::Trouble(
-                            error
-                                .with_peer(from)
-                                .with_remedy("all that it had posted was delivered; go on retrieving from the others"),
-                            None,
-                        )
-                    }));
+                    // One for each thread that posts, if they have rings of their own.
+                    if let Some(other) = self.rings.iter_mut().flatten().find(|ring| ring.receiver.from() == from) {
+                        other.unreadable += unreadable;
+                        return Ok(None);
+                    }
+                    return Ok(loss(from, ended, unreadable).map(|error| Arrival::Trouble(error, None)));
                 }
             }
         }

@@ -27,6 +27,7 @@ mod shared;
 #[cfg(test)]
 mod testing;
 mod thread;
+mod turns;
 mod watcher;
 
 pub use clone::{MailboxAddress, MailboxClone, Refused};

@@ -119,7 +119,8 @@ impl Mailbox {
     /// # Errors
     /// - [`ErrorKind::Timeout`], [`ErrorKind::Cancelled`];
     /// - [`ErrorKind::PeerLost`] once for each node that had cloned the mail box and died, after everything that it had
-    ///   posted; the mail box goes on;
+    ///   posted; also for one that left, if messages are lost that it had posted on and whose memory cannot be reached any more, which
+    ///   are counted; the mail box goes on;
     /// - [`ErrorKind::Closed`] when the mail box is closed meanwhile;
     /// - [`ErrorKind::Corrupt`] naming a node that wrote nonsense, whose ring is given up;
     /// - [`ErrorKind::NoMemory`] if there is none for a copy; the message stays in the mail box.

@@ -103,7 +103,7 @@ impl Core {
         self.event().notify();
     }
 
-    /// The poster will not use this ring: a clone that was given up.
+    /// The poster will not use this ring: a lane that came too late.
     pub fn end_ring(&self, from: NodeId, ring: u64, tail: u32) {
         self.inbox.lock_as_guest().end_ring(from, ring, tail);
     }
@@ -232,14 +232,13 @@ mod tests {
     use std::time::Duration;
 
     use deck_peers::Door;
+    use deck_segment::HeapMemory;
 
     use super::*;
     use crate::mailbox::select;
     use crate::message::Message;
     use crate::node::Node;
-
-    /// Longer than a bell that is not heard costs.
-    const SOON: Duration = Duration::from_secs(20);
+    use crate::testing::SOON;
 
     fn message(node: &Node) -> Message {
         let mut message = node.message();
@@ -319,6 +318,40 @@ mod tests {
         mailbox.core.inbox.lock().set_bells(0);
         while select(&[&mailbox], Duration::ZERO).is_err() {
             assert!(since.elapsed() < SOON, "it is never found");
+        }
+    }
+
+    struct NoHeaps;
+
+    impl Heaps for NoHeaps {
+        fn heap_of(&self, _: NodeId) -> Option<Arc<HeapMemory>> {
+            None
+        }
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "sockets")]
+    fn messages_whose_memory_cannot_be_reached_any_more_are_counted_when_their_sender_is_gone() {
+        for (ended, how) in [(Ended::Left, "left"), (Ended::Lost, "died")] {
+            let join = || Node::join_by(Door::Named(format!("unreadable-{how}-{}", std::process::id()))).unwrap();
+            let (node, gone) = (join(), join());
+            let mailbox = node.mailbox("box").unwrap();
+            let to_box = gone.clone_mailbox("box", SOON).unwrap();
+            for bytes in [1 << 20, 8, 1 << 20] {
+                let mut message = gone.message();
+                message.resize(bytes).unwrap();
+                to_box.post(message, SOON).unwrap();
+            }
+            let mut inbox = mailbox.core.inbox.lock();
+            inbox.sender_gone(gone.number(), ended, &NoHeaps);
+            let mut parcel = Parcel::default();
+            let mut take = || inbox.take(&mut parcel, mailbox.node.heap(), &NoHeaps).unwrap();
+            let small = take();
+            assert!(matches!(small, Some(Arrival::Message(from, _)) if from == gone.number()));
+            let Some(Arrival::Trouble(error, None)) = take() else { panic!("nothing is told") };
+            assert_eq!((error.kind(), error.peer()), (ErrorKind::PeerLost, Some(gone.number())));
+            assert!(error.to_string().contains(how) && error.to_string().contains(": 2"), "{error}");
+            assert!(take().is_none());
         }
     }
 }
