@@ -163,6 +163,9 @@ impl NodeShared {
         for (_, (asked, _)) in lock(&self.asked).extract_if(|_, (asked, _)| is_over(asked)) {
             self.membership().forget(&asked);
         }
+        for (asked, _) in lock(&self.abandoned).extract_if(.., |(asked, _)| is_over(asked)) {
+            self.membership().forget(&asked);
+        }
     }
 
     /// Memory for the credits of a ring to another node.
@@ -197,10 +200,9 @@ impl NodeShared {
         Ok(lane)
     }
 
-    /// A ring that was asked for is not wanted any more: its owner may still make it and write to the credit line.
+    /// A lane that was asked for is not wanted any more: its owner may still make it and write to the credit line.
     pub fn forget_lane(&self, question: Asked, credit: Region) {
-        self.membership().forget(&question);
-        lock(&self.abandoned).push(credit);
+        lock(&self.abandoned).push((question, credit));
     }
 
     /// Ends a poster that has just become known, if its mail box is closed, its owner is gone or this node has left: whoever told

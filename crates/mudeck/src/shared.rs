@@ -35,8 +35,8 @@ pub(crate) struct NodeShared {
     pub lanes: Mutex<Vec<Arc<Poster>>>,
     /// Rings of closed mail boxes whose memory somebody may still write.
     dying: Mutex<Vec<Dying>>,
-    /// Credit lines of clones that were given up before the owner answered.
-    pub abandoned: Mutex<Vec<Region>>,
+    /// Lanes that were asked for beside rings that have ended, and where their credits would lie.
+    pub abandoned: Mutex<Vec<(Asked, Region)>>,
     /// Rings that were asked for, also by those that gave up waiting, and where their credits lie.
     pub asked: Mutex<HashMap<MailboxId, (Arc<Asked>, Region)>>,
     pub next_ring: AtomicU64,
@@ -290,6 +290,9 @@ impl NodeShared {
         }
         lock(&self.lanes).clear();
         lock(&self.dying).clear();
+        // Each keeps the connection to its owner.
+        lock(&self.asked).clear();
+        lock(&self.abandoned).clear();
     }
 }
 
