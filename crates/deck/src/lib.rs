@@ -75,7 +75,6 @@
 #[path = "group/ahead.rs"]
 pub mod ahead;
 #[cfg(not(loom))]
-mod cancellation;
 #[cfg(loom)]
 #[path = "group/flow.rs"]
 pub mod flow;

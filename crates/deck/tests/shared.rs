@@ -455,6 +455,31 @@ fn whoever_is_cancelled_while_it_gets_the_mutex_back_still_gets_it() {
 }
 
 #[test]
+fn whoever_is_cancelled_again_and_again_waits_for_the_mutex_no_longer_for_that() {
+    let (_broker, [a, b]) = job();
+    let (told, when) = channel();
+    let waiter = Thread::spawn(move || {
+        let (mutex, condition) = (Mutex::open(&a, "m").unwrap(), Condition::open(&a, "c").unwrap());
+        let guard = mutex.lock(SOON).unwrap();
+        told.send(()).unwrap();
+        let error = condition.wait(guard, A_MOMENT).map(drop).unwrap_err();
+        assert_eq!((error.kind(), error.is_locked()), (ErrorKind::NotLocked, false));
+        told.send(()).unwrap();
+    })
+    .unwrap();
+    when.recv().unwrap();
+    let mutex = Mutex::open(&b, "m").unwrap();
+    let guard = mutex.lock(SOON).unwrap();
+    let since = Instant::now();
+    while when.recv_timeout(A_MOMENT).is_err() {
+        assert!(since.elapsed() < SOON, "it waits on");
+        waiter.cancel();
+    }
+    drop(guard);
+    waiter.join().unwrap();
+}
+
+#[test]
 fn a_cancellation_that_a_wait_does_not_tell_is_told_by_the_next() {
     let (_broker, [a, b]) = job();
     let (told, when) = channel();

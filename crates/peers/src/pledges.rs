@@ -6,7 +6,8 @@
 use std::time::Duration;
 
 use deck_sync::atomic::{AtomicU32, Ordering};
-use deck_sync::{About, Canceller, Deadline, Event, Goal, Interrupted, barrier};
+use deck_sync::cancellation::postponed_while;
+use deck_sync::{About, Deadline, Event, Goal, barrier};
 
 use crate::membership::{Membership, Until};
 
@@ -46,22 +47,16 @@ impl Membership {
         // Light: pairs with: wait/sleep.
         barrier::light();
         self.table.changed().notify();
-        let mut deadline = Deadline::after(KEPT_WITHIN);
-        let (mut is_last, mut is_cancelled) = (false, false);
-        let is_in_time = loop {
-            let mut until = Until(|| is_redeemed().then_some(()), About::new(Goal::Join, ""));
-            match deck_sync::wait(&mut until, &[&self.pledges.fewer], self.crowd(), deadline) {
-                Ok(()) => break true,
-                Err(Interrupted::Deadline) if is_last => break false,
-                Err(Interrupted::Deadline) => (is_last, deadline) = (true, Deadline::after(ONCE_MORE)),
-                Err(Interrupted::Cancelled) => is_cancelled = true,
-            }
+        let wait = |within| {
+            let deadline = Deadline::after(within);
+            let attempt = || {
+                let mut until = Until(|| is_redeemed().then_some(()), About::new(Goal::Join, ""));
+                deck_sync::wait(&mut until, &[&self.pledges.fewer], self.crowd(), deadline)
+            };
+            // Leaving cannot be cancelled.
+            postponed_while(attempt, |interrupted| interrupted.kind()).is_ok()
         };
-        if is_cancelled {
-            // Leaving cannot be cancelled: it was meant for what comes next.
-            Canceller::of_this_thread().cancel();
-        }
-        is_in_time
+        wait(KEPT_WITHIN) || wait(ONCE_MORE)
     }
 }
 

@@ -12,6 +12,7 @@ mod about;
 pub mod atomic;
 pub mod barrier;
 mod biased;
+pub mod cancellation;
 mod cell;
 pub mod control_groups;
 mod cores;

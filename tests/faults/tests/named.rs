@@ -125,6 +125,28 @@ fn a_stopped_holder_keeps_its_mutex_and_the_others_are_told_that_it_is_frozen() 
 }
 
 #[test]
+fn waits_for_what_a_stopped_node_was_to_do_end_and_say_that_it_is_frozen() {
+    let job = Job::launched(PROGRAM);
+    let [victim, waiter] = job.nodes();
+    victim.tell_and_see_waiting("wait", "barrier b 3 20000");
+    victim.done("add c 1");
+    victim.done("signal v");
+    waiter.done("lock m 0");
+    victim.stop();
+    for wait in ["barrier b 3 500", "wait-for c 5 500", "await v m 500"] {
+        waiter.ask(wait).failure().expect_frozen(&victim);
+    }
+    victim.go_on();
+    waiter.tell_and_see_waiting("third", "barrier b 3 20000");
+    waiter.done("barrier b 3 20000");
+    for (node, lane) in [(&victim, "wait"), (&waiter, "third")] {
+        node.answer(lane).unwrap().words();
+    }
+    drop((victim, waiter));
+    job.end();
+}
+
+#[test]
 fn one_that_dies_or_stops_in_the_row_for_a_mutex_holds_up_nobody() {
     for is_killed in [true, false] {
         let job = Job::launched(PROGRAM);

@@ -5,11 +5,10 @@ use std::time::Duration;
 
 use deck_mudeck::{Error, ErrorKind, Node, NodeId, Result};
 use deck_peers::{ObjectKind, OpenObject};
-use deck_sync::{Deadline, Waiting};
+use deck_sync::{Deadline, Waiting, cancellation};
 
 use super::arrivals::{Arrivals, Round};
 use super::named::Named;
-use crate::cancellation;
 
 /// A barrier for a fixed number of threads of any nodes, who share it by its name. It can be passed again and again.
 ///
@@ -88,7 +87,7 @@ impl Barrier {
     /// before it came is visible to all afterwards. After a failure the caller does not count as having come.
     ///
     /// # Errors
-    /// [`ErrorKind::Timeout`] saying how many had come, [`ErrorKind::Cancelled`]; [`ErrorKind::PeerLost`], naming the node, if
+    /// [`ErrorKind::Timeout`] saying how many had come, and naming a node that is frozen; [`ErrorKind::Cancelled`]; [`ErrorKind::PeerLost`], naming the node, if
     /// one died that had the barrier open: now and in every later call, as nobody knows for whom it would have come;
     /// [`ErrorKind::NotInitialized`] after leaving and in a forked child.
     ///
@@ -135,7 +134,7 @@ impl Barrier {
             Err(stopped) => {
                 let what =
                     format!("waiting at {}: {} of {} have come", self.named.described(), arrivals.arrived(), self.size);
-                stopped.error(what, "wait longer, or check that the others still run")
+                self.named.error(stopped, timeout, &what, "wait longer, or check that the others still run")
             }
         };
         deck_sync::point("barrier/withdrawing");

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use deck_mudeck::{Error, ErrorKind, Node, Result};
 use deck_peers::ObjectKind;
+use deck_sync::cancellation::{self, postponed_while};
 use deck_sync::{Deadline, Interrupted};
 
 use super::mutex::{Guard, LockError, Mutex};
 use super::named::{Named, Stopped};
 use super::tickets::{Call, Called, Tickets};
-use crate::cancellation::{self, postponed_while};
 
 /// How long a wait that is over tries to get the mutex back, if its own deadline is nearer: the liveness bound.
 const BACK_WITHIN: Duration = Duration::from_secs(1);
@@ -49,15 +49,16 @@ impl Condition {
     /// unlocked is missed. Getting the mutex back may take up to a second longer than `timeout`, if others hold it.
     ///
     /// # Errors
-    /// With a guard ([`LockError::into_guard`]): [`ErrorKind::Timeout`], [`ErrorKind::Cancelled`], and
+    /// With a guard ([`LockError::into_guard`]): [`ErrorKind::Timeout`], naming a node that is frozen; [`ErrorKind::Cancelled`]; and
     /// [`ErrorKind::OwnerDied`] if whoever had locked the mutex meanwhile ended inside. Without one:
     /// [`ErrorKind::NotLocked`] if the mutex was not to be had again in time, [`ErrorKind::NotInitialized`] if this node has
     /// left meanwhile.
     pub fn wait<'a>(&self, guard: Guard<'a>, timeout: Duration) -> Result<Guard<'a>, LockError<'a>> {
         let mutex = guard.mutex();
         let deadline = Deadline::after(timeout);
-        let ended = self.wait_unlocked(deadline, || drop(guard)).map_err(LockError::without_guard)?;
-        let again = postponed_while(|| mutex.lock_until(back_until(deadline)), |refused| refused.kind());
+        let ended = self.wait_unlocked(timeout, deadline, || drop(guard)).map_err(LockError::without_guard)?;
+        let back = back_until(deadline);
+        let again = postponed_while(|| mutex.lock_until(back), |refused| refused.kind());
         if again.is_err() {
             keep_for_the_next(&ended);
         }
@@ -81,8 +82,9 @@ impl Condition {
             return Err(Error::new(ErrorKind::Invalid, what).with_remedy("lock the mutex first"));
         }
         let deadline = Deadline::after(timeout);
-        let ended = self.wait_unlocked(deadline, || drop(mutex.unlock()))?;
-        let again = postponed_while(|| mutex.lock_unguarded_until(back_until(deadline)), Error::kind);
+        let ended = self.wait_unlocked(timeout, deadline, || drop(mutex.unlock()))?;
+        let back = back_until(deadline);
+        let again = postponed_while(|| mutex.lock_unguarded_until(back), Error::kind);
         if again.is_err() {
             keep_for_the_next(&ended);
         }
@@ -94,7 +96,7 @@ impl Condition {
     }
 
     /// Waits, after `unlock`. The outer error: this node has left, and the mutex is nobody's here.
-    fn wait_unlocked(&self, deadline: Deadline, unlock: impl FnOnce()) -> Result<Result<()>> {
+    fn wait_unlocked(&self, timeout: Duration, deadline: Deadline, unlock: impl FnOnce()) -> Result<Result<()>> {
         self.named.check()?;
         let tickets = self.tickets();
         let departures = self.named.departures();
@@ -114,7 +116,7 @@ impl Condition {
         let was_called = tickets.give_up(ticket);
         let error = || {
             let remedy = "wait longer, or check that whoever is to signal still runs";
-            stopped.error(format!("waiting in {}", self.named.described()), remedy)
+            self.named.error(stopped, timeout, &format!("waiting in {}", self.named.described()), remedy)
         };
         match stopped {
             Stopped::Left => Err(error()),

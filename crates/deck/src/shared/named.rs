@@ -1,7 +1,9 @@
 //! What all things with a name have in common: finding them, and waiting in them.
 
+use std::time::Duration;
+
 use deck_mudeck::{Error, ErrorKind, Node, NodeId, NodeState, Result};
-use deck_peers::{ObjectKind, OpenObject, Pledge, fork};
+use deck_peers::{FROZEN_AFTER, ObjectKind, OpenObject, Pledge, fork};
 use deck_segment::Words;
 use deck_sync::atomic::{AtomicBool, Ordering};
 use deck_sync::{About, Deadline, Event, Goal, Interrupted, Waiting, barrier};
@@ -186,6 +188,22 @@ impl Named {
         let about = Some(About::new(goal, &self.name));
         let waiting = WhileOpen { waiting, node: &self.node, is_closed: Some(&self.is_closed), about };
         waiting.wait(&[event, membership.table().changed()], deadline)
+    }
+
+    /// The error of a wait of up to `timeout` for what somebody else was to do: names a node that may have kept it waiting
+    /// because it is frozen.
+    #[cold]
+    pub fn error(&self, stopped: Stopped, timeout: Duration, doing: &str, remedy: &'static str) -> Error {
+        // Whoever only looks, again and again, is not kept busy with looking at the others.
+        let has_waited = stopped == Stopped::Interrupted(Interrupted::Deadline) && timeout >= FROZEN_AFTER;
+        let others = if has_waited { self.opened.holding() } else { Vec::new() };
+        match others.into_iter().find(|other| matches!(self.node.state(*other), Ok(NodeState::Frozen))) {
+            Some(frozen) => {
+                let what = format!("{doing}; {frozen}, which has it open, is frozen");
+                stopped.error(what, "let the frozen node continue (kill -CONT), or end it").with_peer(frozen)
+            }
+            None => stopped.error(doing, remedy),
+        }
     }
 
     /// Ends every wait through this handle, now and later.

@@ -8,9 +8,9 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use deck_sync::atomic::{AtomicU64, Ordering};
 use deck_sync::locks::lock;
-use deck_sync::{About, Deadline, Error, ErrorKind, Event, Goal, NodeId, Result};
+use deck_sync::{About, Deadline, Error, ErrorKind, Event, Goal, Interrupted, NodeId, Result, cancellation};
 
-use super::{Membership, Until, left};
+use super::{Membership, Until};
 use crate::names::MailboxId;
 use crate::peer::Peer;
 use crate::wire::Frame;
@@ -133,14 +133,18 @@ impl Membership {
             let _depending = self.depend(peer);
             let answer = || {
                 let is_gone = peer.gone().is_some() || self.has_left.load(Ordering::Relaxed);
-                let gone = || Err(if self.has_left() { left() } else { self.gone(peer.number()) });
+                let gone = || Err(self.gone(peer.number()));
                 request.answer.get().cloned().or_else(|| is_gone.then(gone))
             };
             let about = About::new(Goal::Ring, "").on(peer.number()).with([mailbox.to_word()]);
             let mut until = Until(answer, about);
             deck_sync::wait(&mut until, &[&request.answered, peer.changed()], &self.crowd, deadline)
         };
-        match request.answer.get().cloned().map_or(waited, Ok) {
+        let answer = request.answer.get().cloned();
+        if answer.is_some() && matches!(waited, Err(Interrupted::Cancelled)) {
+            cancellation::postpone();
+        }
+        match answer.map_or(waited, Ok) {
             Ok(answer) => {
                 self.forget(asked);
                 answer.map_err(|error| error.with_peer(peer.number()))

@@ -1,19 +1,16 @@
 //! A cancellation ends a wait. One that comes when the thread has what it waited for, or does what has to be done in any case, is for its next
 //! wait.
 
-use deck_sync::{Canceller, ErrorKind};
+use crate::{Canceller, ErrorKind};
 
 /// The wait that was cancelled has turned out to be over: the next one ends with that.
 #[cold]
-pub(crate) fn postpone() {
+pub fn postpone() {
     Canceller::of_this_thread().cancel();
 }
 
 /// Tries until it is not a cancellation that ends the attempt; `kind` is that of an error.
-pub(crate) fn postponed_while<T, E>(
-    attempt: impl Fn() -> Result<T, E>,
-    kind: impl Fn(&E) -> ErrorKind,
-) -> Result<T, E> {
+pub fn postponed_while<T, E>(attempt: impl Fn() -> Result<T, E>, kind: impl Fn(&E) -> ErrorKind) -> Result<T, E> {
     let mut was_cancelled = false;
     let done = loop {
         match attempt() {
@@ -32,9 +29,8 @@ mod tests {
     use std::cell::Cell;
     use std::time::Duration;
 
-    use deck_sync::{Alone, Deadline, Error, Event, Interrupted, Waiting};
-
     use super::*;
+    use crate::{Alone, Deadline, Error, Event, Interrupted, Waiting};
 
     struct Never;
 
@@ -53,7 +49,7 @@ mod tests {
             if tries.get() < 3 { Err(Error::new(ErrorKind::Cancelled, "locking")) } else { Ok(tries.get()) }
         };
         assert_eq!(postponed_while(lock, Error::kind).unwrap(), 3);
-        let wait = |within| deck_sync::wait(&mut Never, &[&Event::new()], &Alone::shared(), Deadline::after(within));
+        let wait = |within| crate::wait(&mut Never, &[&Event::new()], &Alone::shared(), Deadline::after(within));
         assert_eq!(wait(Duration::from_secs(20)), Err(Interrupted::Cancelled));
         assert_eq!(wait(Duration::from_millis(1)), Err(Interrupted::Deadline), "once");
     }
