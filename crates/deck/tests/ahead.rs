@@ -300,6 +300,20 @@ fn a_call_that_was_started_and_tells_that_an_earlier_one_differed_has_its_result
 }
 
 #[test]
+fn that_a_call_differed_is_not_told_to_a_request_that_was_dropped_but_by_the_next_call() {
+    let (_broker, nodes) = job(1);
+    let told = together_with(OWN, "dropped", &nodes, &[0, 0], |group, _| {
+        let _ = group.bcast(0, &mut vec![9u8; 1 + group.index() as usize], SOON);
+        drop(group.start_allreduce(&[group.index()], Operation::Sum).unwrap());
+        let told = group.barrier(SOON).err();
+        group.barrier(SOON).unwrap();
+        told
+    });
+    let Some(late) = &told[0] else { panic!("{told:?}") };
+    assert!(late.kind() == ErrorKind::Invalid && late.to_string().contains("an earlier call differed"), "{late}");
+}
+
+#[test]
 fn members_that_disagree_about_the_completion_are_all_told() {
     let (_broker, nodes) = job(2);
     let join = |node: &deck::Node, completion, timeout| {

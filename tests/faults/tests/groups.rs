@@ -168,6 +168,35 @@ fn a_stopped_member_is_called_frozen_and_loses_nothing() {
     job.end();
 }
 
+/// It knows where its own content lies before it has met the node of any member, even its own.
+#[test]
+fn a_call_can_be_started_by_a_member_that_has_met_nobody_yet() {
+    for options in ["", "own"] {
+        let job = Job::launched(PROGRAM);
+        let members: [Process; 3] = job.nodes();
+        let [one, last, stopped] = &members;
+        one.mailbox("box");
+        stopped.clone_mailbox("box");
+        one.tell_and_see_waiting("g", &format!("join-group g 3 2 20000 {options}"));
+        stopped.tell_and_see_waiting("g", &format!("join-group g 3 0 20000 {options}"));
+        stopped.stop();
+        last.ask_in("g", &format!("join-group g 3 1 300 {options}")).result.expect("all have come");
+        last.ask_in("g", "collective g start-allreduce 4096 1 300").result.unwrap_err().expect_frozen(stopped);
+        stopped.go_on();
+        for member in [one, stopped] {
+            member.answer("g").unwrap().result.expect("it joins");
+            member.tell("g", "collective g allreduce 4096 1 20000");
+            member.tell("g", "collective g barrier 0 1 20000");
+        }
+        last.ask_in("g", "collective g barrier 0 1 20000").result.unwrap();
+        for _ in ["allreduce", "barrier"] {
+            assert!([one, stopped].iter().all(|member| member.answer("g").unwrap().result.is_ok()));
+        }
+        drop(members);
+        job.end();
+    }
+}
+
 /// Once all have come there is a group, and nobody ends it for want of time.
 #[test]
 fn whoever_comes_last_and_cannot_meet_a_stopped_member_in_time_is_in_the_group() {

@@ -78,6 +78,12 @@ impl Groups {
                     let expected = size * (size + 1) / 2 + size * u64::from(round);
                     group.allreduce(&own, &mut sum, Operation::Sum, time).map(|()| (sum, vec![expected; count]))
                 }
+                "start-allreduce" => {
+                    let expected = size * (size + 1) / 2 + size * u64::from(round);
+                    let started = group.start_allreduce(&own, Operation::Sum);
+                    let ended = started.and_then(|mut pending| pending.wait(&mut group, time));
+                    ended.map(|sum| (sum, vec![expected; count]))
+                }
                 // As C has it with one array for both: what a call takes as its input is what the one before it has left there.
                 "allreduce-in-place" => {
                     let mut kept = lock(&self.array);

@@ -15,13 +15,13 @@ use std::time::Duration;
 use deck_mudeck::{Error, ErrorKind, Node, NodeId, Result};
 use deck_peers::{MailboxId, Membership, NAME_BYTES_MAX};
 use deck_segment::{Region, Segment};
+use deck_sync::cancellation::{self, postponed_while};
 use deck_sync::{About, Deadline, Goal, Interrupted, Waiting, now_ns, point};
 
 use super::absent::{self, Absent};
-use super::board::{Board, MEMBERS_MAX, Place, State};
+use super::board::{Board, Locked, MEMBERS_MAX, Place, State};
 use super::options::GroupOptions;
 use super::retired;
-use crate::cancellation::{self, postponed_while};
 
 /// Names of groups and of mail boxes are kept in one table: this keeps them apart.
 pub(super) const PREFIX: &str = "\u{1}group:";
@@ -165,7 +165,14 @@ impl Joining<'_> {
         let id = entry(self.node.number(), region.offset());
         let board = Board::at(membership.heap().segment(), self.node.number(), region.offset(), self.size, ahead)?;
         // Until the name is claimed, or is somebody else's: who knows the place from the last group that was here is kept off.
-        let locked = board.lock(membership, self.name, Deadline::after(PATIENCE))?;
+        let locked = match board.lock(membership, self.name, Deadline::after(PATIENCE)) {
+            Ok(locked) => locked,
+            Err(error) => {
+                // Somebody who comes late is still at the board that was here.
+                retired::keep_region(membership, Some(region));
+                return Err(error);
+            }
+        };
         board.reset(hash(self.name), self.size);
         match membership.claim_name(&table_name(self.name), id) {
             Ok(()) => {
@@ -297,16 +304,17 @@ impl Joining<'_> {
                 Ok(false) => None,
                 Err(interrupted) => Some(interrupted),
             };
-            let lock = || board.lock(membership, self.name, Deadline::after(PATIENCE));
-            let locked = postponed_while(lock, Error::kind);
+            let locked = lock_in_any_case(membership, self.name, board);
             if board.state() == State::Formed {
                 if interrupted == Some(Interrupted::Cancelled) {
                     cancellation::postpone();
                 }
                 return Ok(true);
             }
-            let is_here = self.node.state(self.node.number());
-            if is_here.is_ok() && !membership.table().is_live(board.owner) {
+            self.node.state(self.node.number())?;
+            // Others free the place of a node that has left, and may have given it to somebody else.
+            let Some(_pledge) = membership.pledge() else { continue };
+            if !membership.table().is_live(board.owner) {
                 // Nobody forms the group here from now on.
                 board.set_place(index, Place::Free);
                 return Ok(false);
@@ -315,7 +323,7 @@ impl Joining<'_> {
                 free_places_of_the_dead(membership, board, self.size);
             }
             let disagreed = board.disagreed();
-            if interrupted.is_none() && is_here.is_ok() && disagreed.is_none() {
+            if interrupted.is_none() && disagreed.is_none() {
                 continue;
             }
             let absent: Vec<Absent> = (0..self.size)
@@ -327,7 +335,6 @@ impl Joining<'_> {
                 end(membership, self.name, board);
             }
             drop(locked);
-            is_here?;
             if let Some(node) = disagreed {
                 let what = format!("{}: a thread of {node} wants to join it with another completion", self.what());
                 let error = Error::new(ErrorKind::Invalid, what).with_peer(node);
@@ -404,9 +411,15 @@ fn end(membership: &Membership, name: &str, board: &Board) {
     board.set_state(State::Over);
 }
 
+/// The lock for what is done in any case: a cancellation is for the next wait.
+fn lock_in_any_case<'a>(membership: &'a Membership, name: &'a str, board: &'a Board) -> Result<Locked<'a>> {
+    let deadline = Deadline::after(PATIENCE);
+    postponed_while(|| board.lock(membership, name, deadline), Error::kind)
+}
+
 /// Member `index` leaves; the last one frees the name.
 pub fn leave(membership: &Membership, name: &str, board: &Board, index: u32) {
-    let locked = postponed_while(|| board.lock(membership, name, Deadline::after(PATIENCE)), Error::kind);
+    let locked = lock_in_any_case(membership, name, board);
     point("group/leaving");
     board.set_place(index, Place::Left(membership.number()));
     point("group/left");

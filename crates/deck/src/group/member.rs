@@ -197,7 +197,7 @@ impl Member {
     pub fn room(&mut self, bytes: usize) -> Result<Contribution> {
         let (phase, members) = (self.phase + 1, self.nodes.len());
         let offset = self.room.take(self.node.membership().heap(), phase, bytes, members)?;
-        Ok(Contribution { segment: self.segments[self.index as usize].clone(), offset })
+        Ok(self.contribution(offset))
     }
 
     /// Says something with at most [`INLINE`] bytes of content and arrives at the next phase.
@@ -280,9 +280,19 @@ impl Member {
         is_enough
     }
 
+    /// Also before this node has met itself.
+    fn own_segment(&self) -> &Arc<Segment> {
+        self.membership().heap().segment()
+    }
+
+    /// What lies at byte `offset` of this node's segment.
+    fn contribution(&self, offset: usize) -> Contribution {
+        Contribution { segment: self.own_segment().clone(), offset }
+    }
+
     /// Where `content` lies in this node's segment, if it does: there others can read it.
     pub fn offset_of(&self, content: &[u8]) -> Option<usize> {
-        self.segments[self.index as usize].offset_of(content)
+        self.own_segment().offset_of(content)
     }
 
     /// Says something whose content lies at byte `offset` of this node's segment, and arrives at the next phase.
@@ -405,7 +415,8 @@ impl Member {
         }
         let membership = self.node.membership().clone();
         retired::keep(&membership, &self.board, self.room.leave());
-        if !membership.has_left() {
+        // The board of a node that has left may be another group's by now.
+        if let Some(_pledge) = membership.pledge() {
             join::leave(&membership, &self.name, &self.board, self.index);
         }
         retired::keep_region(&membership, self.region.take());

@@ -21,7 +21,7 @@ impl Member {
     pub fn window(&mut self, layout: Layout) -> Result<Contribution> {
         let bytes = layout.slots as usize * layout.slot;
         let offset = self.room.window(self.node.membership().heap(), self.phase + 1, bytes)?;
-        Ok(Contribution { segment: self.segments[self.index as usize].clone(), offset })
+        Ok(self.contribution(offset))
     }
 
     /// How many pieces this member has given and taken.

@@ -1,8 +1,8 @@
 //! One member's side where members may be ahead of others: when it may say something, and what it compares later.
 
 use deck_mudeck::{ErrorKind, Result};
-use deck_sync::Deadline;
 use deck_sync::atomic::Ordering;
+use deck_sync::{Deadline, cancellation};
 
 use super::super::ahead::{self, Awaited};
 use super::super::board::Said;
@@ -10,7 +10,6 @@ use super::super::call::{Call, Kind};
 use super::super::difference::{difference, length_of};
 use super::super::flow::Course;
 use super::{Contribution, Member};
-use crate::cancellation;
 
 /// The phase in which members that may be ahead of others say nothing but that they have met the nodes of all.
 const MET: u64 = 1;
@@ -119,7 +118,7 @@ impl Member {
     /// `NoMemory`.
     pub fn room_ahead(&mut self, bytes: usize) -> Result<Contribution> {
         let offset = self.room.take_ahead(self.node.membership().heap(), self.phase + 1, bytes)?;
-        Ok(Contribution { segment: self.segments[self.index as usize].clone(), offset })
+        Ok(self.contribution(offset))
     }
 
     /// Only those from whom this member takes are awaited in the present phase.
