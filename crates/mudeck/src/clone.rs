@@ -101,6 +101,8 @@ impl Poster {
     fn try_post(&self, node: &NodeShared, parcel: &Parcel) -> Result<Protocol, Refusal> {
         let foreign = parcel.buffer().filter(|buffer| buffer.heap().owner() != node.number());
         match (foreign, &self.peer) {
+            // Nothing comes to it any more.
+            (Some(_), Some(_)) if self.sender.ended().is_some() => {}
             (Some(buffer), Some(peer)) => {
                 node.membership().introduce_heap(peer, buffer.heap()).map_err(Refusal::Failed)?;
             }

@@ -25,6 +25,20 @@ fn a_post_to_a_mail_box_of_a_node_that_left_says_closed_and_names_the_node() {
 }
 
 #[test]
+fn one_that_left_in_order_is_not_lost_for_whoever_posts_on_what_a_third_node_made() {
+    let (_broker, [here, leaving, third]) = job_of();
+    let number = leaving.number();
+    let (mailbox, _left) = (here.mailbox("here").unwrap(), leaving.mailbox("left").unwrap());
+    let clone = here.clone_mailbox("left", SOON).unwrap();
+    third.clone_mailbox("here", SOON).unwrap().post(filled(&third, 100_000, 1), SOON).unwrap();
+    let passing = mailbox.retrieve(SOON).unwrap();
+    leave_seen_by(leaving, &here);
+    let refused = clone.post(passing, SOON).unwrap_err();
+    assert_eq!((refused.error.kind(), refused.error.peer()), (ErrorKind::Closed, Some(number)));
+    expect_filled(&refused.message, 100_000, 1);
+}
+
+#[test]
 fn a_name_that_another_node_claims_after_its_owner_left_leads_to_the_new_mail_box() {
     let (_broker, [here, leaving, heir]) = job_of();
     let number = leaving.number();

@@ -281,6 +281,17 @@ fn a_cancelled_wait_ends_and_the_next_one_works() {
 }
 
 #[test]
+fn meeting_a_node_can_be_cancelled_when_nobody_is_left_who_could_introduce_it() {
+    let (broker, nodes) = job(2);
+    let _mailbox = nodes[0].mailbox("far").unwrap();
+    drop(broker);
+    let inside = nodes[1].clone();
+    let thread = Thread::spawn(move || inside.clone_mailbox("far", SOON).err().map(|error| error.kind())).unwrap();
+    thread.cancel();
+    assert_eq!(thread.join().unwrap(), Some(ErrorKind::Cancelled));
+}
+
+#[test]
 fn select_finds_the_mail_box_that_has_something() {
     let (_broker, nodes) = job(2);
     let boxes: Vec<_> = (0..10).map(|number| nodes[0].mailbox(&format!("select {number}")).unwrap()).collect();

@@ -415,7 +415,11 @@ impl State {
         let broker = self.node;
         // Whoever came before through the same invitation may have ended unnoticed, or be told of after this.
         let came_before = self.members.get(&key).filter(|member| member.node.is_some() && member.word != process);
-        if came_before.is_some_and(|member| process::word_has_ended(member.word)) {
+        let has_ended = |member: &Member| match &member.process {
+            Some(process) => process.has_ended(),
+            None => process::word_has_ended(member.word),
+        };
+        if came_before.is_some_and(has_ended) {
             self.process_ended(key);
         }
         let refusal = match self.members.get(&key) {
@@ -439,13 +443,18 @@ impl State {
                 }
                 let has_ended = member.watch(process, &self.poll, key);
                 let (number, seat) = (u64::from(number.0), u64::from(seat.0));
-                pass_listener(self.listener.as_ref(), &member.socket);
+                let sent = pass_listener(self.listener.as_ref(), &member.socket);
                 point("broker/seated");
                 if has_ended {
                     // Others may hold its connection.
-                    self.process_ended(key);
-                } else {
-                    let _ = member.socket.send(&Frame::Welcome { number, seat, broker }, Some(self.table.as_fd()));
+                    return self.process_ended(key);
+                }
+                let welcome = Frame::Welcome { number, seat, broker };
+                let sent = sent.and_then(|()| member.socket.send(&welcome, Some(self.table.as_fd())));
+                if sent.is_err_and(|error| error.kind() != ErrorKind::PeerLost) {
+                    // They have to wait, and there is no descriptor for that.
+                    let _ = member.socket.send(&Frame::Refuse { reason: Refused::Descriptors as u64 }, None);
+                    self.leave(key, process);
                 }
             }
         }
@@ -461,6 +470,14 @@ impl State {
         if self.members.values().any(|other| is_known(other) && other.attempt >= attempt) {
             return;
         }
+        let Some(member) = self.members.get(&key) else { return };
+        if pass_listener(self.listener.as_ref(), &member.socket).is_err_and(|error| error.kind() != ErrorKind::PeerLost)
+        {
+            // It has to wait, and there is no descriptor for that: the node comes again.
+            let _ = member.socket.send(&Frame::Refuse { reason: Refused::Descriptors as u64 }, None);
+            self.members.remove(&key);
+            return;
+        }
         // It may have come before, through a connection that was not taken up in time.
         let others = self.members.iter_mut();
         let before: Vec<u64> =
@@ -471,7 +488,6 @@ impl State {
         member.node = Some((number, seat));
         member.attempt = attempt;
         let has_ended = member.watch(process, &self.poll, key);
-        pass_listener(self.listener.as_ref(), &member.socket);
         let _ = member.socket.send(&Frame::Rejoined {}, None);
         self.tell_departures(key);
         if has_ended {
@@ -580,8 +596,6 @@ fn turn_away(fd: OwnedFd, reason: Refused) {
 
 /// Before the welcome: who is in the job can listen for it. One who could not, and is the lowest, would keep the others
 /// waiting for it for ever.
-fn pass_listener(listener: Option<&ParentOnly>, socket: &Socket) {
-    if let Some(listener) = listener {
-        let _ = socket.send(&Frame::Listener {}, Some(listener.as_fd()));
-    }
+fn pass_listener(listener: Option<&ParentOnly>, socket: &Socket) -> Result<()> {
+    listener.map_or(Ok(()), |listener| socket.send(&Frame::Listener {}, Some(listener.as_fd())))
 }

@@ -29,8 +29,9 @@ impl Membership {
             let seat = self.table.seat_of(node).filter(|_| self.table.is_live(node));
             let Some(seat) = seat else { return Err(self.gone(node)) };
             let peer = lock(&self.peers).entry(node).or_insert_with(|| Peer::new(node, seat)).clone();
-            if !peer.is_connected() {
-                peer.ask_for_it(|| self.broker().send(&Frame::Connect { to: u64::from(node.0) }, None));
+            if !peer.is_connected() && peer.begin_asking() {
+                // If the broker has just died, the next one is asked by the control thread.
+                let _ = self.broker().send(&Frame::Connect { to: u64::from(node.0) }, None);
             }
             let _depending = self.depend(&peer);
             // Whoever has met a node hears of its end; of one that was not met the table tells.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, OnceLock, RwLock, Weak};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use deck_segment::{HeapMemory, HeapOptions, Seat, Unheld};
 use deck_sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -26,7 +27,7 @@ use crate::socket::Socket;
 use crate::strangers::Wanted;
 use crate::table::{NodeState, Table};
 use crate::wire::{Frame, Refused};
-use crate::{fork, stat, wakeup};
+use crate::{fork, poll, stat, wakeup};
 
 mod entering;
 mod ring_requests;
@@ -36,6 +37,10 @@ pub use ring_requests::{Asked, Granted};
 
 use entering::{Entered, Welcomed, enter, leave_by};
 use ring_requests::RingRequests;
+
+/// What a peer has to know before this node has left waits so long, while it does not read or the system has no room for it.
+const SENT_WITHIN: Duration = Duration::from_secs(1);
+const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(5);
 
 /// What the layer above makes of requests and deaths. Called on the control thread: must not block.
 pub trait Handler: Send + Sync {
@@ -238,13 +243,18 @@ impl Membership {
     /// Makes sure that `peer` can find the buffers of `heap`, which will be named in a message to it. Never blocks.
     ///
     /// # Errors
-    /// [`ErrorKind::PeerLost`] or [`ErrorKind::Timeout`] naming the peer.
+    /// [`ErrorKind::System`] naming the peer: it does not read now, and there is no descriptor for the heap to wait with. That it is gone
+    /// is told by the ring.
     pub fn introduce_heap(&self, peer: &Peer, heap: &Arc<HeapMemory>) -> Result<()> {
         if peer.number() == self.number || [self.number, peer.number()].contains(&heap.owner()) {
             return Ok(());
         }
+        let is_new = match peer.introduce(heap) {
+            Err(error) if error.kind() == ErrorKind::PeerLost => return Ok(()),
+            introduced => introduced?,
+        };
         // Whom the owner's end was told of before is looked at by nobody when the heap is needed no more.
-        if peer.introduce(heap)? && (peer.is_backed_up() || !self.table.is_live(heap.owner())) {
+        if is_new && (peer.is_backed_up() || !self.table.is_live(heap.owner())) {
             self.poke();
         }
         Ok(())
@@ -322,6 +332,7 @@ impl Membership {
         let peer = lock(&self.peers).get(&node).cloned();
         if let Some(peer) = &peer {
             peer.ask();
+            self.see_it_sent(peer);
         }
         let is_silent = peer.is_some_and(|peer| peer.frozen_for().is_some());
         let is_stopped = self.table.pid_here(node).is_some_and(is_stopped);
@@ -342,9 +353,9 @@ impl Membership {
     }
 
     /// For how long `peer` has been frozen, if it is.
-    pub fn frozen_for(&self, peer: &Peer) -> Option<std::time::Duration> {
+    pub fn frozen_for(&self, peer: &Peer) -> Option<Duration> {
         peer.frozen_for()
-            .or_else(|| self.table.pid_here(peer.number()).is_some_and(is_stopped).then_some(std::time::Duration::ZERO))
+            .or_else(|| self.table.pid_here(peer.number()).is_some_and(is_stopped).then_some(Duration::ZERO))
     }
 
     /// The owner of a mail box tells a poster to post no more. False if the poster is gone: of one that goes later the
@@ -362,6 +373,7 @@ impl Membership {
         let peer = lock(&self.peers).get(&owner).cloned();
         if let Some(peer) = peer {
             let _ = peer.send(&Frame::RoomWanted { ring });
+            self.see_it_sent(&peer);
         }
     }
 
@@ -371,8 +383,9 @@ impl Membership {
         !fork::is_child() && !self.has_left.swap(true, Ordering::SeqCst)
     }
 
-    /// Leaves the job in order: tells everybody, waits for nobody but the control thread and threads that have to take something
-    /// back ([`Membership::pledge`]), for these a second at most. What was posted is still delivered.
+    /// Leaves the job in order: tells everybody, waits for nobody but the control thread, threads that have to take something
+    /// back ([`Membership::pledge`]), and peers that have not read yet where a message lies that was posted on to them; for these a
+    /// second at most. What was posted is still delivered.
     pub fn leave(&self) {
         // SeqCst: pairs with: pledges/leaving. For the control thread: pairs with: membership/leaving.
         self.has_left.store(true, Ordering::SeqCst);
@@ -383,6 +396,10 @@ impl Membership {
         self.opened.wait_for_those_inside();
         let is_in_order = self.redeem_pledges();
         let peers: Vec<Arc<Peer>> = lock(&self.peers).values().cloned().collect();
+        let deadline = Deadline::after(SENT_WITHIN);
+        while peers.iter().any(|peer| peer.owes_heaps()) && !deadline.has_passed() {
+            poll::pause(LOOK_AGAIN_AFTER);
+        }
         for peer in &peers {
             let _ = peer.send(&Frame::Bye {});
         }

@@ -68,12 +68,10 @@ impl Peer {
         self.number
     }
 
-    /// Asks for an introduction with `ask`, unless that was done: each one costs the broker two descriptors until both nodes have read it, and
-    /// one of them may be stopped. Relaxed: of two that are asked for at once both nodes keep the first.
-    pub(crate) fn ask_for_it(&self, ask: impl FnOnce() -> Result<()>) {
-        if !self.is_asked_for.swap(true, Ordering::Relaxed) && ask().is_err() {
-            self.was_not_introduced();
-        }
+    /// True for the one who is to ask for an introduction: each costs the broker two descriptors until both nodes have read it, and one of
+    /// them may be stopped. Relaxed: of two that are asked for at once both nodes keep the first.
+    pub(crate) fn begin_asking(&self) -> bool {
+        !self.is_asked_for.swap(true, Ordering::Relaxed)
     }
 
     /// It could not be introduced: whoever wants to meet it asks again.
@@ -168,18 +166,25 @@ impl Peer {
 
     /// Sends a frame to its control thread. Never blocks.
     pub(crate) fn send(&self, frame: &Frame) -> Result<()> {
-        match self.socket() {
-            Some(socket) => socket.send(frame, None).map_err(|error| error.with_peer(self.number)),
-            None => Err(Error::new(ErrorKind::PeerLost, "it was never met").with_peer(self.number)),
-        }
+        self.say(frame, None)
     }
 
     /// Sends a frame with a descriptor. Never blocks.
     pub(crate) fn pass(&self, frame: &Frame, passed: BorrowedFd<'_>) -> Result<()> {
-        match self.socket() {
-            Some(socket) => socket.send(frame, Some(passed)).map_err(|error| error.with_peer(self.number)),
-            None => Err(Error::new(ErrorKind::PeerLost, "it was never met").with_peer(self.number)),
-        }
+        self.say(frame, Some(passed))
+    }
+
+    fn say(&self, frame: &Frame, passed: Option<BorrowedFd<'_>>) -> Result<()> {
+        let never_met = || Error::new(ErrorKind::PeerLost, "it was never met");
+        let sent = self.socket().ok_or_else(never_met).and_then(|socket| socket.send(frame, passed));
+        sent.map_err(|error| error.with_peer(self.number))
+    }
+
+    /// Sends what waits; true while heaps of messages that were posted still do.
+    pub(crate) fn owes_heaps(&self) -> bool {
+        let is_heap = |frame: &Frame| matches!(frame, Frame::Heap { .. });
+        let owes = |socket: &Socket| socket.send_waiting() && socket.has_waiting(is_heap);
+        self.gone().is_none() && self.socket().is_some_and(owes)
     }
 
     /// True if frames wait to be sent to it.
@@ -319,11 +324,13 @@ mod tests {
             let late = heap(3);
             let held = late.allocate(100).unwrap();
             peer.introduce(&late).unwrap();
+            assert!(peer.owes_heaps());
             peer.release_heaps(|owner| owner == late.owner(), &nobody);
             assert!(!peer.introduce(&late).unwrap(), "it is held");
             drop(held);
             peer.release_heaps(|owner| owner == late.owner(), &nobody);
         }
+        assert!(!peer.owes_heaps(), "they were taken back");
         peer.release_heaps(|_| true, &nobody);
         let mut told = Vec::new();
         while let Received::Frame(frame, passed) = theirs.receive() {

@@ -63,7 +63,8 @@ impl Socket {
     /// Sends a frame, at once or as soon as the other side has room. Never blocks.
     ///
     /// # Errors
-    /// [`ErrorKind::PeerLost`] if the other end is closed, [`ErrorKind::Timeout`] for a question if it has not read for very long.
+    /// [`ErrorKind::PeerLost`] if the other end is closed, [`ErrorKind::Timeout`] for a question if it has not read for very long; if
+    /// what is passed has to wait, and there is no descriptor for that, [`ErrorKind::System`].
     pub fn send(&self, frame: &Frame, passed: Option<BorrowedFd<'_>>) -> Result<()> {
         let bytes = frame.encode();
         let mut outbox = lock(&self.outbox);
@@ -94,6 +95,11 @@ impl Socket {
     /// Takes back such frames as still have to wait, with what was to be passed.
     pub fn take_back(&self, is_it: impl Fn(&Frame) -> bool) {
         lock(&self.outbox).retain(|(bytes, _)| !Frame::decode(bytes).is_some_and(|frame| is_it(&frame)));
+    }
+
+    /// True if such a frame waits to be sent.
+    pub fn has_waiting(&self, is_it: impl Fn(&Frame) -> bool) -> bool {
+        lock(&self.outbox).iter().any(|(bytes, _)| Frame::decode(bytes).is_some_and(|frame| is_it(&frame)))
     }
 
     /// Sends what had to wait; true if some of it still has to.

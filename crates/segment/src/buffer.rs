@@ -211,7 +211,8 @@ impl Kept {
     }
 
     /// This node leaves its job while the message is in flight: its bit stays until everybody has taken over what the node
-    /// had posted, and is then taken away by the owner.
+    /// had posted, and is then taken away by the owner. Where another node of this process has the same view, it stays as long as that
+    /// node does.
     pub fn abandon(mut self) {
         self.is_abandoned = true;
     }

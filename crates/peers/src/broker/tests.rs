@@ -91,6 +91,32 @@ fn who_asks_to_meet_somebody_is_told_if_there_is_no_descriptor_to_keep_its_end()
 }
 
 #[test]
+fn who_cannot_be_welcomed_for_want_of_descriptors_is_told_and_is_no_node() {
+    if !alone::is_alone("broker::tests::who_cannot_be_welcomed_for_want_of_descriptors_is_told_and_is_no_node") {
+        return;
+    }
+    let broker = Broker::start("test", 1).unwrap();
+    let joining = Socket::new(broker.invite().unwrap());
+    let mut state = broker.shared.lock();
+    let (key, socket) = state.members.iter().map(|(key, member)| (*key, member.socket.clone())).next().unwrap();
+    while !socket.is_backed_up() {
+        socket.send(&Frame::Rejoined {}, None).unwrap();
+    }
+    let files: Vec<_> = std::iter::from_fn(|| crate::wakeup::new().ok()).collect();
+    state.join(key, process::own_word(), namespace::network(), false);
+    drop(files);
+    assert_eq!(state.table.live(), []);
+    let mut last = None;
+    while let Received::Frame(frame, _) = joining.receive() {
+        last = Some(frame);
+        socket.send_waiting();
+    }
+    assert_eq!(last, Some(Frame::Refuse { reason: Refused::Descriptors as u64 }));
+    drop(state);
+    join_as(process::own_word(), &joining);
+}
+
+#[test]
 fn who_speaks_another_version_is_answered_before_the_connection_ends() {
     let broker = Broker::start("test", 1).unwrap();
     let socket = broker.invite().unwrap();
