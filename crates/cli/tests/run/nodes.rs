@@ -116,7 +116,7 @@ fn a_job_with_a_name_can_be_joined_by_hand_and_is_the_only_one_of_that_name() {
     let program = env::current_exe().unwrap();
     let text = format!("{PART}=host exec {DECK} run -n 1 --job {name} '{}' {AS_NODE}", program.display());
     let mut job = Job::start(script(&text, &[]));
-    while job.line() != "told: open" {}
+    job.up_to("told: open\n");
     let second = Job::run(&["-n", "1", "--job", &name, "true"]).ended();
     assert_eq!(second.code, 1);
     assert!(second.errors().contains("[D0301]"), "{}", second.errors());
