@@ -154,6 +154,19 @@ fn a_job_whose_nodes_have_not_joined_has_its_name_and_nothing_is_seen_of_another
 }
 
 #[test]
+fn a_signal_ends_a_job_that_waits_for_its_name() {
+    let name = format!("taken-{}", std::process::id());
+    let mut first = Job::run(&["-n", "1", "--job", &name, "sh", "-c", "echo started; read line"]);
+    assert_eq!(first.line(), "started");
+    // The signal is there before `deck run` is, which hears it when it takes signals.
+    let second = format!("kill -INT $$; exec {DECK} run -n 1 --job {name} true");
+    let second = Job::start(script("exec env --block-signal=INT sh -c \"$0\"", &[&second])).ended();
+    assert_eq!((second.code, second.errors().as_str()), (130, ""));
+    drop(first.stdin());
+    first.ended();
+}
+
+#[test]
 fn a_killed_node_is_told_to_the_others_and_is_the_exit_status() {
     let ended = nodes("-n 2 --tag", "lose");
     assert_eq!(ended.code, 137, "{}", ended.errors());
