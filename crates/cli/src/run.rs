@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use deck::{Error, NodeId};
+use deck::{Error, ErrorKind, NodeId};
 use deck_launch::signals::{self, Signals};
 use deck_launch::{Launch, Started, Stream};
 use deck_peers::Broker;
@@ -25,6 +25,8 @@ use crate::result::remark;
 const GRACE: Duration = Duration::from_secs(2);
 /// A job of the same name that is being ended is gone by then.
 const NAME_FREE_WITHIN: Duration = Duration::from_secs(2);
+/// How often its name is tried until then.
+const TRY_NAME_EVERY: Duration = Duration::from_millis(20);
 /// The broker hears of the end of a process as soon as its thread runs.
 const HEARD_OF_WITHIN: Duration = Duration::from_secs(1);
 /// A request that comes again so soon is the same one.
@@ -65,7 +67,10 @@ fn system(what: &'static str) -> impl Fn(io::Error) -> Error {
 fn supervise(options: &Options, requests: &Requests) -> deck::Result<u8> {
     let deaths = Signals::take(&[libc::SIGCHLD]).map_err(system("watching the nodes"))?;
     let broker = Arc::new(match &options.job {
-        Some(job) => Broker::start_by_name(job, options.nodes, NAME_FREE_WITHIN)?,
+        Some(job) => match named(job, options.nodes, requests)? {
+            Ok(broker) => broker,
+            Err(request) => return Ok(code_of(request)),
+        },
         None => Broker::start("", options.nodes)?,
     });
     let (program, arguments) = options.command.split_first().expect("the command line has a program");
@@ -79,6 +84,31 @@ fn supervise(options: &Options, requests: &Requests) -> deck::Result<u8> {
     let names = Arc::new(Names::new(&started, broker));
     let (mut job, output) = Job::new(options, started, names).map_err(system("passing output through"))?;
     job.look_after(requests, &deaths).and_then(|()| job.say_the_rest(output, requests)).map_err(system("waiting"))
+}
+
+/// The broker of the job of this name, as soon as no other has the name; or the request that came before.
+fn named(job: &str, nodes: u32, requests: &Requests) -> deck::Result<Result<Broker, Request>> {
+    let until = Instant::now() + NAME_FREE_WITHIN;
+    loop {
+        match Broker::start_by_name(job, nodes, Duration::ZERO) {
+            Err(error) if error.kind() == ErrorKind::Exists && Instant::now() < until => {}
+            result => return result.map(Ok),
+        }
+        let mut events = [PollFd::new(requests, PollFlags::IN)];
+        wait(&mut events, Some(TRY_NAME_EVERY)).map_err(system("waiting for the job's name"))?;
+        if !events[0].revents().is_empty() {
+            return Ok(Err(requests.read()));
+        }
+    }
+}
+
+/// The exit status of a job that ends because of this.
+fn code_of(request: Request) -> u8 {
+    let signal = match request {
+        Request::Signal(signal) => signal,
+        Request::Orphaned => libc::SIGKILL,
+    };
+    128 + signal as u8
 }
 
 /// The width of the terminal that shows our standard error, if one does that can overwrite what it shows.
@@ -220,11 +250,11 @@ impl Job {
     fn obey(&mut self, request: Request) {
         match request {
             Request::Orphaned => {
-                self.interrupted = Some(128 + libc::SIGKILL as u8);
+                self.interrupted = Some(code_of(request));
                 self.phase = Phase::Killing;
             }
-            Request::Signal(signal) => {
-                self.interrupted.get_or_insert(128 + signal as u8);
+            Request::Signal(_) => {
+                self.interrupted.get_or_insert(code_of(request));
                 match self.phase {
                     Phase::Running => self.end(),
                     // `timeout` and a terminal that closes say it twice: to this process, and to all of its group.
@@ -310,10 +340,7 @@ impl Job {
                 return Ok(code);
             }
             if !events[1].revents().is_empty() {
-                interrupted = match requests.read() {
-                    Request::Signal(signal) => Some(128 + signal as u8),
-                    Request::Orphaned => Some(128 + libc::SIGKILL as u8),
-                };
+                interrupted = Some(code_of(requests.read()));
             }
         }
         let lost = match output.join() {

@@ -4,13 +4,16 @@
 //! a whole one. Member 0 tells how many come next and keeps the time of these alone. Sizes are those of one block: what one
 //! member gives to one other, or to all. Short calls with a root, in which a member need not wait for all, are measured again in a
 //! group where they end when the member's own part is done: *own part*.
+//!
+//! With many members, long blocks for each of them would not fit into the memory of a small machine: these are left out.
 
 use std::time::{Duration, Instant};
 
 use deck::group::{Call, Kind};
 use deck::{Completion, Element, ElementType, Error, ErrorKind, FOREVER, Group, GroupOptions, Message, Node, Thread};
+use indicatif::ProgressBar;
 
-use super::nodes::{LOST, Part, Placement};
+use super::nodes::{LOST, Nodes, Part, Placement};
 use super::pingpong::in_bytes;
 use super::{Benchmark, figure};
 
@@ -25,7 +28,7 @@ pub const BENCHMARK: Benchmark = Benchmark {
     repetitions: 3,
     time: Duration::from_secs(15),
     part,
-    report: figure::report,
+    report,
 };
 
 const BLOCKS: [usize; 3] = [8, 4 << 10, 1 << 20];
@@ -44,6 +47,45 @@ const OWN_KINDS: [Kind; 4] = [Kind::Bcast, Kind::Reduce, Kind::Gather, Kind::Sca
 const OWN_BLOCKS: [usize; 2] = [8, 4 << 10];
 /// Rounds between two looks at the clock: of short blocks, and of long ones.
 const ROUNDS: (u64, u64) = (64, 16);
+/// Bytes that all members together may have for one measure.
+const MOST_BYTES: usize = 1 << 30;
+
+/// The figures, and what is not among them.
+fn report(nodes: &Nodes, points: &[usize], json: bool, bar: &ProgressBar) -> deck::Result<String> {
+    let mut text = figure::report(nodes, points, json, bar)?;
+    if !json {
+        text.extend(points.iter().flat_map(|&members| BLOCKS.map(|bytes| left_out(bytes, members))));
+    }
+    Ok(text)
+}
+
+/// A line about what is not measured with these blocks and members, if there is anything.
+fn left_out(bytes: usize, members: usize) -> String {
+    let kinds = KINDS.iter().filter(|&&kind| !fits(kind, bytes, members));
+    let names: Vec<_> = kinds.map(|kind| kind.name()).collect();
+    if names.is_empty() {
+        return String::new();
+    }
+    let (names, bytes, most) = (names.join(", "), in_bytes(bytes), in_bytes(MOST_BYTES));
+    format!("\nleft out at {members} (more than {most} of memory): {names} of {bytes}")
+}
+
+/// Whether members may measure this: all have their blocks twice, in arrays and in messages.
+fn fits(kind: Kind, bytes: usize, members: usize) -> bool {
+    let (inputs, outputs) = blocks(kind, members);
+    2 * members * (inputs + outputs) * bytes <= MOST_BYTES
+}
+
+/// How many blocks each member gives, and gets.
+fn blocks(kind: Kind, members: usize) -> (usize, usize) {
+    match kind {
+        Kind::Bcast => (0, 1),
+        Kind::Reduce | Kind::Allreduce | Kind::Scan => (1, 1),
+        Kind::Gather | Kind::Allgather => (1, members),
+        Kind::Scatter => (members, 1),
+        _ => (members, members),
+    }
+}
 
 fn part(part: &Part) -> deck::Result<()> {
     let node = Node::join()?;
@@ -94,7 +136,7 @@ fn measure_all(
     let barrier = mean_ns(group, times, ROUNDS.0, |group, _| group.barrier(LOST))?;
     tell("barrier", barrier)?;
     for kind in KINDS {
-        for bytes in BLOCKS {
+        for bytes in BLOCKS.into_iter().filter(|&bytes| fits(kind, bytes, part.nodes as usize)) {
             let is_long = bytes >= 64 << 10;
             let rounds = if is_long { ROUNDS.1 } else { ROUNDS.0 };
             let what = format!("{}, {}", kind.name(), in_bytes(bytes));
@@ -164,13 +206,7 @@ impl Buffers {
     /// Member i gives elements of i + 1.
     fn new(kind: Kind, bytes: usize, group: &Group) -> Buffers {
         let (block, size) = (bytes / size_of::<f64>(), group.size() as usize);
-        let (inputs, outputs) = match kind {
-            Kind::Bcast => (0, 1),
-            Kind::Reduce | Kind::Allreduce | Kind::Scan => (1, 1),
-            Kind::Gather | Kind::Allgather => (1, size),
-            Kind::Scatter => (size, 1),
-            _ => (size, size),
-        };
+        let (inputs, outputs) = blocks(kind, size);
         let value = f64::from(group.index() + 1);
         Buffers { kind, block, input: vec![value; inputs * block], output: vec![value; outputs * block] }
     }
@@ -226,5 +262,19 @@ impl Buffers {
                 Err(Error::new(ErrorKind::Corrupt, what).with_remedy("report this: results must be right"))
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_needs_too_much_memory_is_left_out_and_told() {
+        let told = |members| BLOCKS.map(|bytes| left_out(bytes, members)).concat();
+        assert_eq!((2..=16).map(told).collect::<String>(), "");
+        assert_eq!(told(17), "\nleft out at 17 (more than 1024 MiB of memory): alltoall of 1 MiB");
+        let kinds = "gather, scatter, allgather, alltoall";
+        assert_eq!(told(32), format!("\nleft out at 32 (more than 1024 MiB of memory): {kinds} of 1 MiB"));
     }
 }

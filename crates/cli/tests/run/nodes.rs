@@ -116,7 +116,7 @@ fn a_job_with_a_name_can_be_joined_by_hand_and_is_the_only_one_of_that_name() {
     let program = env::current_exe().unwrap();
     let text = format!("{PART}=host exec {DECK} run -n 1 --job {name} '{}' {AS_NODE}", program.display());
     let mut job = Job::start(script(&text, &[]));
-    while job.line() != "told: open" {}
+    job.up_to("told: open\n");
     let second = Job::run(&["-n", "1", "--job", &name, "true"]).ended();
     assert_eq!(second.code, 1);
     assert!(second.errors().contains("[D0301]"), "{}", second.errors());
@@ -149,6 +149,19 @@ fn a_job_whose_nodes_have_not_joined_has_its_name_and_nothing_is_seen_of_another
         assert_eq!(second.code, 1);
         assert!(second.errors().contains("[D0301]"), "{}", second.errors());
     });
+    drop(first.stdin());
+    first.ended();
+}
+
+#[test]
+fn a_signal_ends_a_job_that_waits_for_its_name() {
+    let name = format!("taken-{}", std::process::id());
+    let mut first = Job::run(&["-n", "1", "--job", &name, "sh", "-c", "echo started; read line"]);
+    assert_eq!(first.line(), "started");
+    // The signal is there before `deck run` is, which hears it when it takes signals.
+    let second = format!("kill -INT $$; exec {DECK} run -n 1 --job {name} true");
+    let second = Job::start(script("exec env --block-signal=INT sh -c \"$0\"", &[&second])).ended();
+    assert_eq!((second.code, second.errors().as_str()), (130, ""));
     drop(first.stdin());
     first.ended();
 }

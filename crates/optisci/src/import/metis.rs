@@ -13,9 +13,6 @@ use crate::model::file::LARGEST_WHOLE;
 use crate::program::Program;
 use crate::topology::MOST_NODES;
 
-/// Lines of vertices without neighbours that may be left out at the end: as many as there may be nodes for them.
-const MOST_MISSING: usize = MOST_NODES;
-
 pub(super) fn program(text: &str) -> Result<Found, Error> {
     let lines = text.lines().enumerate().map(|(index, line)| (index + 1, line));
     let mut lines = lines.filter(|(_, line)| !line.trim_start().starts_with('%'));
@@ -23,7 +20,8 @@ pub(super) fn program(text: &str) -> Result<Found, Error> {
     let (header_line, header) = header.ok_or_else(|| Error::at_line(1, "the text is empty: expected a METIS graph"))?;
     let Header { vertices, edges, sizes, weights, edge_weights } = Header::read(header, header_line)?;
     let present = text.lines().count();
-    if vertices > (present + MOST_MISSING) as u64 {
+    // Lines of vertices without neighbours may be left out at the end: as many as there may be nodes for them.
+    if vertices > (present + MOST_NODES) as u64 {
         let message = format!("says {vertices} vertices, but the text has {present} lines");
         return Err(Error::at_line(header_line, message));
     }

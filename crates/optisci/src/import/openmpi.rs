@@ -17,9 +17,6 @@ use crate::topology::MOST_NODES;
 /// More ranks than any machine of Open MPI had.
 const MOST_RANKS: u64 = 1 << 24;
 
-/// Ranks that no line tells of: as many as there may be nodes for them.
-const MOST_SILENT: usize = MOST_NODES;
-
 struct Line {
     from: u32,
     to: u32,
@@ -43,8 +40,8 @@ pub(super) fn program(inputs: &[Input<'_>]) -> Result<Found, Error> {
         return Err(Error::whole("no data: expected lines such as \"E 0 1 108 bytes 27 msgs sent\""));
     }
     let ranks = lines.iter().map(|line| line.from.max(line.to) + 1).max().unwrap_or(0) as usize;
-    // A line tells of two ranks.
-    if ranks > 2 * lines.len() + MOST_SILENT {
+    // A line tells of two ranks, and no line of as many as there may be nodes for them.
+    if ranks > 2 * lines.len() + MOST_NODES {
         let message = format!("rank {} is named, but there are {} lines of data", ranks - 1, lines.len());
         return Err(Error::whole(message));
     }

@@ -120,13 +120,13 @@ impl<'a, B: Below> BranchAndBound<'a, B> {
             }
             if depth + 1 == self.levels.len() {
                 self.levels.push(self.levels[depth].clone());
+            } else {
+                let (upper, lower) = self.levels.split_at_mut(depth + 1);
+                lower[0].copy_from(&upper[depth]);
             }
-            let (upper, lower) = self.levels.split_at_mut(depth + 1);
-            let child = &mut lower[0];
-            child.copy_from(&upper[depth]);
+            let child = &mut self.levels[depth + 1];
             child.place(self.shape, process, node);
             let rounds = if depth + 1 == self.free { 1 } else { self.rounds };
-            let child = &mut self.levels[depth + 1];
             let always = &mut || true;
             if self.ascent.raise(self.shape, child, self.enough, (rounds, 0.05), always) && child.bound < self.enough {
                 open = open.min(self.explore(depth + 1));
