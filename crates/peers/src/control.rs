@@ -65,8 +65,6 @@ pub struct Control {
     /// Who has passed whose heap that this process had no room for, and when they are asked to pass it again.
     missing: BTreeSet<(NodeId, NodeId)>,
     ask_at: Deadline,
-    /// Nodes that are gone, for which the broker awaits this one's answer.
-    unanswered: BTreeSet<NodeId>,
     /// What peers have asked for whose own heap is missing.
     put_off: Vec<(NodeId, Frame)>,
     /// Nodes whose end the handler was told of.
@@ -89,7 +87,6 @@ impl Control {
             strangers: Strangers::default(),
             missing: BTreeSet::new(),
             ask_at: Deadline::NEVER,
-            unanswered: BTreeSet::new(),
             put_off: Vec::new(),
             told_gone: BTreeSet::new(),
         };
@@ -257,8 +254,7 @@ impl Control {
                 self.peer_gone(membership, NodeId(number), lost != 0);
                 membership.shares.sweep();
                 if seat != u64::MAX {
-                    self.unanswered.insert(NodeId(number));
-                    self.answer_for_the_gone(membership);
+                    let _ = broker.send(&Frame::Adopted { number: u64::from(number) }, None);
                 }
             }
             Frame::Reclaim { number, seat } => {

@@ -30,8 +30,6 @@ impl Control {
                 }
                 None => false,
             });
-            drop(peers);
-            self.answer_for_the_gone(membership);
             self.ask_at = if self.missing.is_empty() { Deadline::NEVER } else { Deadline::after(ASK_EVERY) };
         }
         self.ask_at.remaining()
@@ -53,7 +51,6 @@ impl Control {
         match passed.map(|fd| write(&membership.heaps).enter(owner, seat, fd, membership.seat)) {
             Some(Ok(heap)) => {
                 self.missing.remove(&missing);
-                self.answer_for_the_gone(membership);
                 Ok(Some(heap))
             }
             Some(Err(error)) if error.kind() == ErrorKind::Corrupt => Err(error),
@@ -91,9 +88,7 @@ impl Control {
     /// `peer` posts nothing more that lies in the heap of `owner`, and all that it had posted is retrieved or taken over.
     pub(super) fn heap_released(&mut self, membership: &Membership, peer: NodeId, owner: NodeId) {
         write(&membership.heaps).note_released(owner, peer);
-        if self.missing.remove(&(peer, owner)) {
-            self.answer_for_the_gone(membership);
-        }
+        self.missing.remove(&(peer, owner));
         // What it has posted itself is taken over when this node knows of its end.
         let has_posted = |peer: &Arc<Peer>| peer.heap().is_some() && peer.gone().is_none();
         if !membership.table.is_live(owner) && !lock(&membership.peers).get(&owner).is_some_and(has_posted) {
@@ -116,20 +111,6 @@ impl Control {
             handler.heap_forgotten(owner);
         }
         write(&membership.heaps).forget(owner);
-    }
-
-    /// Tells the broker that this node has taken over what it was to, of nodes that are gone. Not while something is posted here that lies in
-    /// a heap which is missing: whoever has passed that would forget it.
-    pub(super) fn answer_for_the_gone(&mut self, membership: &Membership) {
-        let broker = membership.broker();
-        let missing = &self.missing;
-        self.unanswered.retain(|gone| {
-            let is_missing = missing.iter().any(|(_, owner)| owner == gone);
-            if !is_missing {
-                let _ = broker.send(&Frame::Adopted { number: u64::from(gone.0) }, None);
-            }
-            is_missing
-        });
     }
 }
 

@@ -325,6 +325,40 @@ fn a_heap_that_was_not_passed_in_time_is_asked_for_no_more_when_it_is_needed_no_
 }
 
 #[test]
+fn a_node_is_reclaimed_although_its_heap_is_missing_somewhere_and_what_lies_there_is_passed_later() {
+    let broker = Broker::start("test", 3).unwrap();
+    let mut nodes = met(&broker);
+    let third = introduce_without_its_descriptor(&broker, &nodes);
+    let [one, other] = [0, 1].map(|node: usize| nodes[node].0.clone());
+    let buffer = third.heap().allocate(100).unwrap();
+    // In flight: whoever has posted it has a handle.
+    let posted = one.heap_of(third.number).unwrap().receive(&buffer.name()).unwrap();
+    nodes[1].1.serve_peer(&other, PEERS + u64::from(one.number.0));
+    assert!(!nodes[1].1.missing.is_empty());
+    drop(buffer);
+    third.leave();
+    let began = Instant::now();
+    while one.table.node_on(third.seat).is_some() {
+        assert!(began.elapsed() < Duration::from_secs(10), "it is not reclaimed");
+        nodes.iter_mut().for_each(|(membership, control)| control.serve_broker(membership));
+    }
+    let mut serve_until = |is_so: &dyn Fn() -> bool| {
+        while !is_so() {
+            assert!(began.elapsed() < Duration::from_secs(10), "it does not come");
+            for (node, from) in [(0, other.number), (1, one.number)] {
+                let (membership, control) = &mut nodes[node];
+                control.serve_peer(membership, PEERS + u64::from(from.0));
+                control.duties(membership, false);
+            }
+        }
+    };
+    serve_until(&|| other.heap_of(third.number).is_some());
+    drop(posted);
+    one.release_heaps();
+    serve_until(&|| other.heap_of(third.number).is_none());
+}
+
+#[test]
 fn what_a_home_made_for_one_that_gave_up_goes_although_somebody_has_the_name_by_now() {
     let broker = Broker::start("test", 2).unwrap();
     let mut nodes = met(&broker);
