@@ -22,13 +22,9 @@ impl Control {
     pub(super) fn ask_for_the_missing(&mut self, membership: &Membership) -> Option<Duration> {
         if self.ask_at.has_passed() {
             let peers = lock(&membership.peers);
-            self.missing.retain(|(peer, owner)| match peers.get(peer).filter(|peer| peer.gone().is_none()) {
-                Some(peer) => {
-                    let asked = peer.send(&Frame::HeapWanted { number: u64::from(owner.0) });
-                    // One that does not read now may do so later.
-                    !asked.is_err_and(|error| error.kind() == ErrorKind::PeerLost)
-                }
-                None => false,
+            self.missing.retain(|(peer, owner)| {
+                let wanted = Frame::HeapWanted { number: u64::from(owner.0) };
+                peers.get(peer).is_some_and(|peer| peer.gone().is_none() && peer.send(&wanted).is_ok())
             });
             self.ask_at = if self.missing.is_empty() { Deadline::NEVER } else { Deadline::after(ASK_EVERY) };
         }
