@@ -112,11 +112,10 @@ impl Control {
 
 /// Passes the heap of `owner` to `peer`: this node's own with a hello.
 pub(super) fn pass_heap(membership: &Membership, peer: &Peer, owner: NodeId) {
-    let Some(heap) = membership.heap_of(owner) else { return };
     if owner != membership.number {
-        return peer.introduce_again(&heap);
+        return peer.introduce_again(owner);
     }
-    let (number, seat) = (u64::from(owner.0), u64::from(heap.seat().0));
+    let (number, seat) = (u64::from(owner.0), u64::from(membership.seat.0));
     let hello = Frame::Hello { number, seat, process: process::own_word() };
-    let _ = peer.pass(&hello, heap.segment().as_fd());
+    let _ = peer.pass(&hello, membership.heap().segment().as_fd());
 }

@@ -3,7 +3,7 @@
 use std::os::fd::AsFd;
 use std::time::Instant;
 
-use deck_segment::HeapOptions;
+use deck_segment::{HeapMemory, HeapOptions};
 use deck_sync::ErrorKind;
 use deck_sync::locks::{read, write};
 
@@ -38,6 +38,20 @@ fn met(broker: &Broker) -> [(Arc<Membership>, Control); 2] {
         }
     }
     nodes
+}
+
+/// Does the work of both until it is so.
+#[track_caller]
+fn serve_until(nodes: &mut [(Arc<Membership>, Control); 2], is_so: impl Fn() -> bool) {
+    let (began, others) = (Instant::now(), [nodes[1].0.number, nodes[0].0.number]);
+    while !is_so() {
+        assert!(began.elapsed() < Duration::from_secs(10), "it does not come to that");
+        for ((membership, control), other) in nodes.iter_mut().zip(others) {
+            control.serve_broker(membership);
+            control.serve_peer(membership, PEERS + u64::from(other.0));
+            control.duties(membership, false);
+        }
+    }
 }
 
 #[test]
@@ -124,18 +138,24 @@ fn who_is_refused_a_place_that_is_taken_drives_nobody_out() {
 /// The first of them introduces the heap of a third node, of which the descriptor does not arrive.
 fn introduce_without_its_descriptor(broker: &Broker, nodes: &[(Arc<Membership>, Control); 2]) -> Arc<Membership> {
     let third = join(broker.invite().unwrap()).unwrap();
-    let [one, other] = [0, 1].map(|node: usize| nodes[node].0.clone());
+    let one = &nodes[0].0;
     let heap = third.heap().segment().as_fd().try_clone_to_owned().unwrap();
     let heap = write(&one.heaps).enter(third.number, third.seat, heap, one.seat).unwrap();
+    pass_without_its_descriptor(nodes, &heap);
+    third
+}
+
+/// The first of them introduces a heap, of which the descriptor does not arrive.
+fn pass_without_its_descriptor(nodes: &[(Arc<Membership>, Control); 2], heap: &Arc<HeapMemory>) {
+    let [one, other] = [0, 1].map(|node: usize| nodes[node].0.clone());
     let peer = one.peers.lock().unwrap()[&other.number].clone();
-    one.introduce_heap(&peer, &heap).unwrap();
+    one.introduce_heap(&peer, heap).unwrap();
     let Some(Received::Frame(frame, Some(_))) =
         other.peers.lock().unwrap()[&one.number].socket().map(|socket| socket.receive())
     else {
         panic!("it is not introduced");
     };
     peer.send(&frame).unwrap();
-    third
 }
 
 #[test]
@@ -144,16 +164,19 @@ fn a_heap_that_comes_without_its_descriptor_is_asked_for_again_and_nobody_is_dea
     let mut nodes = met(&broker);
     let third = introduce_without_its_descriptor(&broker, &nodes);
     let [one, other] = [0, 1].map(|node: usize| nodes[node].0.clone());
-    let began = Instant::now();
-    while other.heap_of(third.number).is_none() {
-        assert!(began.elapsed() < Duration::from_secs(10), "it does not come");
-        for (node, from) in [(0, other.number), (1, one.number)] {
-            let (membership, control) = &mut nodes[node];
-            control.serve_peer(membership, PEERS + u64::from(from.0));
-            control.duties(membership, false);
-        }
-    }
+    serve_until(&mut nodes, || other.heap_of(third.number).is_some());
     assert!(nodes[1].1.missing.is_empty() && other.table.is_live(one.number));
+}
+
+#[test]
+fn a_heap_that_another_node_of_the_process_has_is_passed_again_by_one_that_never_met_its_owner() {
+    let broker = Broker::start("test", 3).unwrap();
+    let mut nodes = met(&broker);
+    let third = join(broker.invite().unwrap()).unwrap();
+    pass_without_its_descriptor(&nodes, third.heap());
+    let [one, other] = [0, 1].map(|node: usize| nodes[node].0.clone());
+    serve_until(&mut nodes, || other.heap_of(third.number).is_some());
+    assert!(one.heap_of(third.number).is_none());
 }
 
 #[test]
@@ -342,20 +365,10 @@ fn a_node_is_reclaimed_although_its_heap_is_missing_somewhere_and_what_lies_ther
         assert!(began.elapsed() < Duration::from_secs(10), "it is not reclaimed");
         nodes.iter_mut().for_each(|(membership, control)| control.serve_broker(membership));
     }
-    let mut serve_until = |is_so: &dyn Fn() -> bool| {
-        while !is_so() {
-            assert!(began.elapsed() < Duration::from_secs(10), "it does not come");
-            for (node, from) in [(0, other.number), (1, one.number)] {
-                let (membership, control) = &mut nodes[node];
-                control.serve_peer(membership, PEERS + u64::from(from.0));
-                control.duties(membership, false);
-            }
-        }
-    };
-    serve_until(&|| other.heap_of(third.number).is_some());
+    serve_until(&mut nodes, || other.heap_of(third.number).is_some());
     drop(posted);
     one.release_heaps();
-    serve_until(&|| other.heap_of(third.number).is_none());
+    serve_until(&mut nodes, || other.heap_of(third.number).is_none());
 }
 
 #[test]
