@@ -140,12 +140,8 @@ impl Control {
         let peers: Vec<Arc<Peer>> = lock(&membership.peers).values().cloned().collect();
         // An answer wakes this thread too, which is no reason to ask again at once.
         let is_time_to_ask = self.ask_peers_at.has_passed();
-        for peer in peers {
-            let Some(socket) = peer.socket() else { continue };
-            if socket.is_backed_up() && socket.send_waiting() {
-                at_latest(TICK_FIRST);
-            }
-            if peer.is_depended_on() && peer.gone().is_none() {
+        for peer in &peers {
+            if peer.is_depended_on() && peer.gone().is_none() && peer.socket().is_some() {
                 if is_time_to_ask {
                     peer.ask();
                     self.ask_peers_at = Deadline::after(ASK_EVERY);
@@ -169,10 +165,6 @@ impl Control {
                 at_latest(left.max(Duration::from_millis(1)));
             }
         }
-        let broker = membership.broker();
-        if broker.is_backed_up() && broker.send_waiting() {
-            at_latest(TICK_FIRST);
-        }
         if let Some(left) = self.ask_for_the_missing(membership) {
             at_latest(left);
         }
@@ -194,6 +186,12 @@ impl Control {
             } else {
                 at_latest(LOOK_FOR_BROKER);
             }
+        }
+        // Last, and all of them: what was said just now may have to wait, too, and nobody tells when there is room for it.
+        let broker = membership.broker();
+        let sockets = peers.iter().filter_map(|peer| peer.socket()).chain([&*broker]);
+        if sockets.filter(|socket| socket.send_waiting()).count() > 0 {
+            at_latest(TICK_FIRST);
         }
         next
     }

@@ -201,6 +201,25 @@ fn an_answer_is_no_reason_to_ask_again_at_once() {
 }
 
 #[test]
+fn what_a_duty_has_to_say_and_finds_no_room_for_is_tried_again_soon() {
+    let broker = Broker::start("test", 3).unwrap();
+    let [(one, mut control), (other, _)] = met(&broker);
+    let third = join(broker.invite().unwrap()).unwrap();
+    let peer = one.peers.lock().unwrap()[&other.number].clone();
+    one.introduce_heap(&peer, third.heap()).unwrap();
+    third.leave();
+    while !peer.is_backed_up() {
+        peer.send(&Frame::Pong { count: 0 }).unwrap();
+    }
+    // Nothing waits, but there is no room for more.
+    peer.socket().unwrap().take_back(|_| true);
+    control.tick = Some((TICK_FIRST, Deadline::NOW));
+    let again = control.duties(&one, false);
+    assert!(peer.is_backed_up(), "the heap is not released");
+    assert_eq!(again, Some(TICK_FIRST));
+}
+
+#[test]
 fn an_introduction_that_the_other_one_has_no_descriptor_for_is_asked_for_again_after_a_while() {
     let broker = Broker::start("test", 2).unwrap();
     let [one, other] = [(); 2].map(|()| join(broker.invite().unwrap()).unwrap());
