@@ -47,6 +47,7 @@ impl Control {
                     if !peer.is_connected() {
                         // The other end was never taken up: its broker died in between. Whoever needs it asks again.
                         lock(&membership.peers).remove(&peer.number());
+                        self.put_off.retain(|(from, _)| *from != peer.number());
                         peer.set_gone(true);
                         return;
                     }

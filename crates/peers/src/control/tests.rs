@@ -245,6 +245,27 @@ fn an_introduction_that_the_other_one_has_no_descriptor_for_is_asked_for_again_a
 }
 
 #[test]
+fn what_was_asked_by_one_that_ends_before_its_heap_could_be_mapped_is_forgotten() {
+    let broker = Broker::start("test", 2).unwrap();
+    let [one, other] = [(); 2].map(|()| join(broker.invite().unwrap()).unwrap());
+    let mut control = Control::new(&one).unwrap();
+    let (ours, theirs) = pair().unwrap();
+    control.introduced(&one, other.number, other.seat, ours);
+    let asking = Socket::new(theirs);
+    let (number, seat) = (u64::from(other.number.0), u64::from(other.seat.0));
+    // As if the descriptor had been left behind on the way.
+    asking.send(&Frame::Hello { number, seat, process: 0 }, None).unwrap();
+    asking.send(&Frame::RingRequest { request: 0, mailbox: 0, generation: 0, credit: 0 }, None).unwrap();
+    control.serve_peer(&one, PEERS + number);
+    assert_eq!(control.put_off.len(), 1);
+    drop(asking);
+    let peer = one.peers.lock().unwrap()[&other.number].clone();
+    wait_for_the_end(peer.socket().unwrap());
+    control.serve_peer(&one, PEERS + number);
+    assert!(control.put_off.is_empty() && one.peers.lock().unwrap().is_empty());
+}
+
+#[test]
 fn a_heap_that_a_thread_could_not_pass_at_once_wakes_the_control_thread_which_tries_again() {
     let broker = Broker::start("test", 3).unwrap();
     let nodes = met(&broker);
