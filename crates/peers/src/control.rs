@@ -29,11 +29,10 @@ use heaps::pass_heap;
 
 const WAKE: u64 = 0;
 const BROKER: u64 = 1;
-const PEERS: u64 = 16;
-/// Added to a peer's key for the descriptor of its process.
-const PROCESS: u64 = 1 << 40;
-/// Added to a node's number for the descriptor of the process of one that was not met.
-const STRANGER: u64 = 1 << 41;
+/// Added to a node's number: the connection to it, its process, and that of one that was not met.
+const PEER: u64 = 1 << 32;
+const PROCESS: u64 = 1 << 33;
+const STRANGER: u64 = 1 << 34;
 
 /// How often a peer on which waits depend is asked for a sign of life.
 const ASK_EVERY: Duration = Duration::from_millis(100);
@@ -110,6 +109,7 @@ impl Control {
             }
             let mut is_poked = false;
             for key in &keys {
+                let node = NodeId(*key as u32);
                 match *key {
                     WAKE => {
                         wakeup::hush(&membership.wake);
@@ -117,12 +117,11 @@ impl Control {
                     }
                     BROKER => self.serve_broker(&membership),
                     key if key & STRANGER != 0 => {
-                        let node = NodeId((key & !STRANGER) as u32);
                         self.strangers.forget(node, &self.poll);
                         self.stranger_ended(&membership, node);
                     }
-                    key if key & PROCESS != 0 => self.process_ended(&membership, key & !PROCESS),
-                    key => self.serve_peer(&membership, key),
+                    key if key & PROCESS != 0 => self.process_ended(&membership, node),
+                    _ => self.serve_peer(&membership, node),
                 }
             }
             // SeqCst: pairs with: membership/leaving. Once more: the poke of leaving may be the one that was just hushed.
@@ -248,7 +247,7 @@ impl Control {
                     return;
                 }
                 // What it said to us before comes first: the heaps of what it had posted, and its bye.
-                self.serve_peer(membership, PEERS + u64::from(number));
+                self.serve_peer(membership, NodeId(number));
                 self.peer_gone(membership, NodeId(number), lost != 0);
                 membership.shares.sweep();
                 if seat != u64::MAX {
@@ -280,7 +279,7 @@ impl Control {
             return;
         }
         let Some(socket) = peer.socket() else { return };
-        let _ = self.poll.watch(socket, PEERS + u64::from(number.0));
+        let _ = self.poll.watch(socket, PEER | u64::from(number.0));
         pass_heap(membership, &peer, membership.number);
     }
 }

@@ -11,7 +11,7 @@ use deck_sync::locks::lock;
 use deck_sync::{Error, ErrorKind, NodeId, Result, barrier, point};
 
 use super::heaps::pass_heap;
-use super::{Control, PEERS, PROCESS};
+use super::{Control, PROCESS};
 use crate::membership::{Granted, Membership};
 use crate::peer::Peer;
 use crate::process;
@@ -23,13 +23,8 @@ use crate::wire::{Frame, Refused};
 const PUT_OFF_MAX: usize = 4096;
 
 impl Control {
-    fn peer(&self, membership: &Membership, key: u64) -> Option<Arc<Peer>> {
-        let number = NodeId(u32::try_from(key - PEERS).ok()?);
-        lock(&membership.peers).get(&number).cloned()
-    }
-
-    pub(super) fn serve_peer(&mut self, membership: &Arc<Membership>, key: u64) {
-        let Some(peer) = self.peer(membership, key) else { return };
+    pub(super) fn serve_peer(&mut self, membership: &Arc<Membership>, node: NodeId) {
+        let Some(peer) = known_peer(membership, node) else { return };
         let Some(socket) = peer.socket() else { return };
         while peer.gone().is_none() {
             match socket.receive() {
@@ -58,18 +53,17 @@ impl Control {
         }
     }
 
-    pub(super) fn process_ended(&mut self, membership: &Arc<Membership>, key: u64) {
-        let Some(peer) = self.peer(membership, key) else { return };
+    pub(super) fn process_ended(&mut self, membership: &Arc<Membership>, node: NodeId) {
+        let Some(peer) = known_peer(membership, node) else { return };
         // What it said before it ended comes first.
-        self.serve_peer(membership, key);
+        self.serve_peer(membership, node);
         self.connection_ended(membership, &peer);
     }
 
     /// The process of a node has ended that was not met, or not when its process was first watched.
     pub(super) fn stranger_ended(&mut self, membership: &Arc<Membership>, node: NodeId) {
-        let key = PEERS + u64::from(node.0);
-        if self.peer(membership, key).is_some() {
-            self.process_ended(membership, key);
+        if known_peer(membership, node).is_some() {
+            self.process_ended(membership, node);
         } else {
             membership.table.set_gone(node, true);
             self.tell_gone(membership, node, true);
@@ -156,12 +150,12 @@ impl Control {
         if let Some(process) = process::open_here(word)
             && let Some(process) = peer.set_process(process)
         {
-            let _ = self.poll.watch(process, (PEERS + u64::from(peer.number().0)) | PROCESS);
+            let _ = self.poll.watch(process, PROCESS | u64::from(peer.number().0));
         }
     }
 
     pub(super) fn peer_gone(&mut self, membership: &Arc<Membership>, number: NodeId, is_lost: bool) {
-        let peer = lock(&membership.peers).get(&number).cloned();
+        let peer = known_peer(membership, number);
         let peer = peer.filter(|peer| peer.set_gone(is_lost));
         if peer.is_some() || !membership.table.is_live(number) {
             self.tell_gone(membership, number, is_lost);
@@ -191,6 +185,10 @@ impl Control {
             handler.node_gone(number, is_lost && membership.table.state(number) != Some(NodeState::Left));
         }
     }
+}
+
+fn known_peer(membership: &Membership, node: NodeId) -> Option<Arc<Peer>> {
+    lock(&membership.peers).get(&node).cloned()
 }
 
 /// A frame about rings has come from `peer`.

@@ -7,7 +7,7 @@ use deck_sync::atomic::Ordering;
 use deck_sync::locks::lock;
 use deck_sync::{Deadline, Error, ErrorKind, NodeId, Result};
 
-use super::{BROKER, Control, PEERS, TAKE_STOCK_AFTER};
+use super::{BROKER, Control, TAKE_STOCK_AFTER};
 use crate::broker::Broker;
 use crate::membership::Membership;
 use crate::socket::Socket;
@@ -19,7 +19,7 @@ impl Control {
         let node = membership.broker_node.load(Ordering::Relaxed);
         if let Ok(node) = u32::try_from(node) {
             // What it said to us before comes first: the heaps of what it had posted, and its bye.
-            self.serve_peer(membership, PEERS + u64::from(node));
+            self.serve_peer(membership, NodeId(node));
             membership.table.set_gone(NodeId(node), true);
             self.peer_gone(
                 membership,
@@ -41,7 +41,7 @@ impl Control {
             // It may have ended before it took our connection up, and then nobody would tell us.
             if membership.table.pid_here(lowest).is_some_and(process::pid_has_ended) {
                 // As above.
-                self.serve_peer(membership, PEERS + u64::from(lowest.0));
+                self.serve_peer(membership, lowest);
                 membership.table.set_gone(lowest, true);
                 self.peer_gone(membership, lowest, true);
             }
