@@ -29,10 +29,9 @@ use heaps::pass_heap;
 
 const WAKE: u64 = 0;
 const BROKER: u64 = 1;
-/// Added to a node's number: the connection to it, its process, and that of one that was not met.
+/// Added to a node's number: the connection to it, and its process, whether it was met or not.
 const PEER: u64 = 1 << 32;
 const PROCESS: u64 = 1 << 33;
-const STRANGER: u64 = 1 << 34;
 
 /// How often a peer on which waits depend is asked for a sign of life.
 const ASK_EVERY: Duration = Duration::from_millis(100);
@@ -116,12 +115,11 @@ impl Control {
                         is_poked = true;
                     }
                     BROKER => self.serve_broker(&membership),
-                    key if key & STRANGER != 0 => {
+                    key if key & PEER != 0 => self.serve_peer(&membership, node),
+                    _ => {
                         self.strangers.forget(node, &self.poll);
-                        self.stranger_ended(&membership, node);
+                        self.ended(&membership, node);
                     }
-                    key if key & PROCESS != 0 => self.process_ended(&membership, node),
-                    _ => self.serve_peer(&membership, node),
                 }
             }
             // SeqCst: pairs with: membership/leaving. Once more: the poke of leaving may be the one that was just hushed.
@@ -167,8 +165,8 @@ impl Control {
         if let Some(left) = self.ask_for_the_missing(membership) {
             at_latest(left);
         }
-        for node in self.strangers.look(membership, &self.poll, STRANGER) {
-            self.stranger_ended(membership, node);
+        for node in self.strangers.look(membership, &self.poll, PROCESS) {
+            self.ended(membership, node);
         }
         if self.is_orphan && self.ask_broker_at.has_passed() {
             self.find_broker(membership);
@@ -239,7 +237,7 @@ impl Control {
             }
             Frame::Refuse { .. } => self.is_refused = self.is_orphan,
             Frame::Rejoined {} => (self.is_orphan, self.asked_broker) = (false, None),
-            Frame::Gone { number, seat, lost } => {
+            Frame::Gone { number, seat, .. } => {
                 let Ok(number) = u32::try_from(number) else { return };
                 if membership.table.is_live(NodeId(number)) {
                     // The broker's process has no descriptors for it now.
@@ -248,8 +246,7 @@ impl Control {
                 }
                 // What it said to us before comes first: the heaps of what it had posted, and its bye.
                 self.serve_peer(membership, NodeId(number));
-                self.peer_gone(membership, NodeId(number), lost != 0);
-                membership.shares.sweep();
+                self.peer_gone(membership, NodeId(number));
                 if seat != u64::MAX {
                     let _ = broker.send(&Frame::Adopted { number: u64::from(number) }, None);
                 }

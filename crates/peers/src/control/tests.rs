@@ -65,6 +65,20 @@ fn a_connection_that_ends_is_a_death() {
     assert_eq!(one.table.state(other.number), Some(crate::NodeState::Lost));
 }
 
+#[test]
+fn a_node_that_has_ended_is_dead_although_it_never_took_the_connection_up() {
+    let broker = Broker::start("test", 2).unwrap();
+    let [one, other] = [(); 2].map(|()| join(broker.invite().unwrap()).unwrap());
+    let mut control = Control::new(&one).unwrap();
+    let (ours, theirs) = pair().unwrap();
+    control.introduced(&one, other.number, other.seat, ours);
+    drop(theirs);
+    let peer = one.peers.lock().unwrap()[&other.number].clone();
+    wait_for_the_end(peer.socket().unwrap());
+    control.ended(&one, other.number);
+    assert_eq!(one.table.state(other.number), Some(crate::NodeState::Lost));
+}
+
 /// Has the broker of the first node, which is said to live in the second, hang up.
 fn end_broker_of(nodes: &mut [(Arc<Membership>, Control); 2], broker: Broker) {
     let [(one, control), (other, _)] = nodes;
