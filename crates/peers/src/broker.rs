@@ -507,7 +507,7 @@ impl State {
             });
             Some((found, ends.ok()?))
         });
-        let nobody = Frame::Gone { number: to, seat: u64::MAX, lost: 1 };
+        let nobody = Frame::NotIntroduced { peer: to };
         let Some(((other, seat), (ours, theirs))) = ends else {
             let _ = member.socket.send(&nobody, None);
             return;

@@ -237,19 +237,17 @@ impl Control {
             }
             Frame::Refuse { .. } => self.is_refused = self.is_orphan,
             Frame::Rejoined {} => (self.is_orphan, self.asked_broker) = (false, None),
-            Frame::Gone { number, seat, .. } => {
-                let Ok(number) = u32::try_from(number) else { return };
-                if membership.table.is_live(NodeId(number)) {
-                    // The broker's process has no descriptors for it now.
-                    was_not_introduced(membership, NodeId(number));
-                    return;
+            Frame::NotIntroduced { peer } => {
+                if let Ok(peer) = u32::try_from(peer) {
+                    was_not_introduced(membership, NodeId(peer));
                 }
-                // What it said to us before comes first: the heaps of what it had posted, and its bye.
-                self.serve_peer(membership, NodeId(number));
-                self.peer_gone(membership, NodeId(number));
-                if seat != u64::MAX {
-                    let _ = broker.send(&Frame::Adopted { number: u64::from(number) }, None);
-                }
+            }
+            Frame::Gone { number } => {
+                let Ok(node) = u32::try_from(number).map(NodeId) else { return };
+                // What it said to us before comes first.
+                self.serve_peer(membership, node);
+                self.peer_gone(membership, node);
+                let _ = broker.send(&Frame::Adopted { number }, None);
             }
             Frame::Reclaim { number, seat } => {
                 if let (Ok(number), Ok(seat)) = (u32::try_from(number), u16::try_from(seat))
