@@ -1,7 +1,8 @@
 //! The heaps of the job's nodes, as this node maps them.
 //!
-//! A heap is known as long as messages may come that lie in it: of its owner, until that is gone and everybody has taken over what it had
-//! posted; of a peer that has passed it because it posts on, until the peer has said that all is retrieved (*HeapRelease*), or is gone.
+//! A heap is known once its owner has passed it, or a peer that posts on what lies there, and stays known while the owner lives. It is
+//! forgotten when the owner is gone, what that had posted here is taken over, and each peer that had passed the heap has said that all is
+//! retrieved (*HeapRelease*), or is gone too. Whether it is so is looked at when a peer releases it or goes, and at *Reclaim*.
 //!
 //! A node has one view of a heap, as it keeps one count for each buffer. So a view that was forgotten is still found as long as a buffer of
 //! it is in use here: it may be posted on to a mail box of this node, or a peer that posts it on may pass the heap once more.
