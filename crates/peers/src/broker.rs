@@ -1,8 +1,8 @@
 //! The broker of a job: gives numbers and seats, introduces nodes to one another, tells deaths, and sees a dead node's
 //! holds forgotten.
 //!
-//! Under `deck run` it lives in the launcher; in a job that is joined by name it lives in one of the nodes, which listens
-//! on an abstract socket of the user. It has a thread of its own, asleep unless a node comes, goes, or wants to meet
+//! Under `deck run` it lives in the launcher, otherwise in one of the nodes. If the job is joined by name it listens on
+//! an abstract socket of the user. It has a thread of its own, asleep unless a node comes, goes, or wants to meet
 //! another. Messages never pass through it.
 
 use std::collections::BTreeMap;
@@ -523,7 +523,7 @@ impl State {
             });
             Some((found, ends.ok()?))
         });
-        let nobody = Frame::Gone { number: to, seat: u64::MAX, lost: 1 };
+        let nobody = Frame::NotIntroduced { peer: to };
         let Some(((other, seat), (ours, theirs))) = ends else {
             let _ = member.socket.send(&nobody, None);
             return;

@@ -29,11 +29,9 @@ use heaps::pass_heap;
 
 const WAKE: u64 = 0;
 const BROKER: u64 = 1;
-const PEERS: u64 = 16;
-/// Added to a peer's key for the descriptor of its process.
-const PROCESS: u64 = 1 << 40;
-/// Added to a node's number for the descriptor of the process of one that was not met.
-const STRANGER: u64 = 1 << 41;
+/// Added to a node's number: the connection to it, and its process, whether it was met or not.
+const PEER: u64 = 1 << 32;
+const PROCESS: u64 = 1 << 33;
 
 /// How often a peer on which waits depend is asked for a sign of life.
 const ASK_EVERY: Duration = Duration::from_millis(100);
@@ -65,8 +63,6 @@ pub struct Control {
     /// Who has passed whose heap that this process had no room for, and when they are asked to pass it again.
     missing: BTreeSet<(NodeId, NodeId)>,
     ask_at: Deadline,
-    /// Nodes that are gone, for which the broker awaits this one's answer.
-    unanswered: BTreeSet<NodeId>,
     /// What peers have asked for whose own heap is missing.
     put_off: Vec<(NodeId, Frame)>,
     /// Nodes whose end the handler was told of.
@@ -89,7 +85,6 @@ impl Control {
             strangers: Strangers::default(),
             missing: BTreeSet::new(),
             ask_at: Deadline::NEVER,
-            unanswered: BTreeSet::new(),
             put_off: Vec::new(),
             told_gone: BTreeSet::new(),
         };
@@ -113,19 +108,18 @@ impl Control {
             }
             let mut is_poked = false;
             for key in &keys {
+                let node = NodeId(*key as u32);
                 match *key {
                     WAKE => {
                         wakeup::hush(&membership.wake);
                         is_poked = true;
                     }
                     BROKER => self.serve_broker(&membership),
-                    key if key & STRANGER != 0 => {
-                        let node = NodeId((key & !STRANGER) as u32);
+                    key if key & PEER != 0 => self.serve_peer(&membership, node),
+                    _ => {
                         self.strangers.forget(node, &self.poll);
-                        self.stranger_ended(&membership, node);
+                        self.ended(&membership, node);
                     }
-                    key if key & PROCESS != 0 => self.process_ended(&membership, key & !PROCESS),
-                    key => self.serve_peer(&membership, key),
                 }
             }
             // SeqCst: pairs with: membership/leaving. Once more: the poke of leaving may be the one that was just hushed.
@@ -143,12 +137,8 @@ impl Control {
         let peers: Vec<Arc<Peer>> = lock(&membership.peers).values().cloned().collect();
         // An answer wakes this thread too, which is no reason to ask again at once.
         let is_time_to_ask = self.ask_peers_at.has_passed();
-        for peer in peers {
-            let Some(socket) = peer.socket() else { continue };
-            if socket.is_backed_up() && socket.send_waiting() {
-                at_latest(TICK_FIRST);
-            }
-            if peer.is_depended_on() && peer.gone().is_none() {
+        for peer in &peers {
+            if peer.is_depended_on() && peer.gone().is_none() && peer.socket().is_some() {
                 if is_time_to_ask {
                     peer.ask();
                     self.ask_peers_at = Deadline::after(ASK_EVERY);
@@ -172,15 +162,11 @@ impl Control {
                 at_latest(left.max(Duration::from_millis(1)));
             }
         }
-        let broker = membership.broker();
-        if broker.is_backed_up() && broker.send_waiting() {
-            at_latest(TICK_FIRST);
-        }
         if let Some(left) = self.ask_for_the_missing(membership) {
             at_latest(left);
         }
-        for node in self.strangers.look(membership, &self.poll, STRANGER) {
-            self.stranger_ended(membership, node);
+        for node in self.strangers.look(membership, &self.poll, PROCESS) {
+            self.ended(membership, node);
         }
         if self.is_orphan && self.ask_broker_at.has_passed() {
             self.find_broker(membership);
@@ -197,6 +183,12 @@ impl Control {
             } else {
                 at_latest(LOOK_FOR_BROKER);
             }
+        }
+        // Last, and all of them: what was said just now may have to wait, too, and nobody tells when there is room for it.
+        let broker = membership.broker();
+        let sockets = peers.iter().filter_map(|peer| peer.socket()).chain([&*broker]);
+        if sockets.filter(|socket| socket.send_waiting()).count() > 0 {
+            at_latest(TICK_FIRST);
         }
         next
     }
@@ -245,21 +237,17 @@ impl Control {
             }
             Frame::Refuse { .. } => self.is_refused = self.is_orphan,
             Frame::Rejoined {} => (self.is_orphan, self.asked_broker) = (false, None),
-            Frame::Gone { number, seat, lost } => {
-                let Ok(number) = u32::try_from(number) else { return };
-                if membership.table.is_live(NodeId(number)) {
-                    // The broker's process has no descriptors for it now.
-                    was_not_introduced(membership, NodeId(number));
-                    return;
+            Frame::NotIntroduced { peer } => {
+                if let Ok(peer) = u32::try_from(peer) {
+                    was_not_introduced(membership, NodeId(peer));
                 }
-                // What it said to us before comes first: the heaps of what it had posted, and its bye.
-                self.serve_peer(membership, PEERS + u64::from(number));
-                self.peer_gone(membership, NodeId(number), lost != 0);
-                membership.shares.sweep();
-                if seat != u64::MAX {
-                    self.unanswered.insert(NodeId(number));
-                    self.answer_for_the_gone(membership);
-                }
+            }
+            Frame::Gone { number } => {
+                let Ok(node) = u32::try_from(number).map(NodeId) else { return };
+                // What it said to us before comes first.
+                self.serve_peer(membership, node);
+                self.peer_gone(membership, node);
+                let _ = broker.send(&Frame::Adopted { number }, None);
             }
             Frame::Reclaim { number, seat } => {
                 if let (Ok(number), Ok(seat)) = (u32::try_from(number), u16::try_from(seat))
@@ -286,7 +274,7 @@ impl Control {
             return;
         }
         let Some(socket) = peer.socket() else { return };
-        let _ = self.poll.watch(socket, PEERS + u64::from(number.0));
+        let _ = self.poll.watch(socket, PEER | u64::from(number.0));
         pass_heap(membership, &peer, membership.number);
     }
 }

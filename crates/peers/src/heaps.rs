@@ -1,12 +1,13 @@
 //! The heaps of the job's nodes, as this node maps them.
 //!
-//! A heap is known as long as messages may come that lie in it: of its owner, until that is gone and everybody has taken over what it had
-//! posted; of a peer that has passed it because it posts on, until the peer has said that all is retrieved (*HeapRelease*), or is gone.
+//! A heap is known once its owner has passed it, or a peer that posts on what lies there, and stays known while the owner lives. It is
+//! forgotten when the owner is gone, what that had posted here is taken over, and each peer that had passed the heap has said that all is
+//! retrieved (*HeapRelease*), or is gone too. Whether it is so is looked at when a peer releases it or goes, and at *Reclaim*.
 //!
 //! A node has one view of a heap, as it keeps one count for each buffer. So a view that was forgotten is still found as long as a buffer of
 //! it is in use here: it may be posted on to a mail box of this node, or a peer that posts it on may pass the heap once more.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap};
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Weak};
 
@@ -17,8 +18,8 @@ use deck_sync::{Error, ErrorKind, NodeId, Result};
 #[derive(Default)]
 pub(crate) struct Heaps {
     known: HashMap<NodeId, Arc<HeapMemory>>,
-    /// Peers that have passed a third node's heap and post its buffers on.
-    passed_by: HashMap<NodeId, HashSet<NodeId>>,
+    /// Owners of heaps whose buffers others post on, each with who has passed the heap for that.
+    passed: BTreeSet<(NodeId, NodeId)>,
     /// There while a buffer of it is.
     lent: HashMap<NodeId, Weak<HeapMemory>>,
 }
@@ -58,27 +59,22 @@ impl Heaps {
 
     /// `peer` posts on what lies in the heap of `owner`.
     pub fn note_passed(&mut self, owner: NodeId, peer: NodeId) {
-        self.passed_by.entry(owner).or_default().insert(peer);
+        self.passed.insert((owner, peer));
     }
 
     /// It does so no more.
     pub fn note_released(&mut self, owner: NodeId, peer: NodeId) {
-        if let Some(peers) = self.passed_by.get_mut(&owner) {
-            peers.remove(&peer);
-            if peers.is_empty() {
-                self.passed_by.remove(&owner);
-            }
-        }
+        self.passed.remove(&(owner, peer));
     }
 
     /// Whose heaps `peer` has passed.
     pub fn passed_by(&self, peer: NodeId) -> Vec<NodeId> {
-        self.passed_by.iter().filter(|(_, peers)| peers.contains(&peer)).map(|(owner, _)| *owner).collect()
+        self.passed.iter().filter(|(_, other)| *other == peer).map(|(owner, _)| *owner).collect()
     }
 
     /// Whether any peer posts on what lies in the heap of `owner`.
     pub fn is_passed(&self, owner: NodeId) -> bool {
-        self.passed_by.contains_key(&owner)
+        self.passed.iter().any(|(other, _)| *other == owner)
     }
 
     /// Forgets a heap, but not while buffers of it are in use here.

@@ -207,12 +207,11 @@ impl Peer {
         Ok(true)
     }
 
-    /// The peer had no room for `heap` and asks for it again: not for one that is not introduced any more, as it would keep that.
-    pub(crate) fn introduce_again(&self, heap: &Arc<HeapMemory>) {
+    /// The peer had no room for the heap of `owner` and asks for it again: not for one that is not introduced any more, as it would keep that.
+    pub(crate) fn introduce_again(&self, owner: NodeId) {
         let introduced = lock(&self.introduced);
-        if introduced.contains_key(&heap.owner()) {
-            let _ = self.pass_third(heap);
-        }
+        let heap = introduced.get(&owner).and_then(|views| views.iter().find_map(Weak::upgrade));
+        let _ = heap.map(|heap| self.pass_third(&heap));
     }
 
     fn pass_third(&self, heap: &Arc<HeapMemory>) -> Result<()> {

@@ -53,7 +53,7 @@ pub const NODES_MAX: u32 = 1 << 16;
 pub const NODES_AT_A_TIME_MAX: u32 = Seat::COUNT as u32;
 const SEATS_AT: usize = PAGE;
 const NODES_AT: usize = SEATS_AT + Seat::COUNT * SEAT_WORDS * 8;
-/// Where a node's word has its seat, and behind that how many were gone before it.
+/// Where a node's word has its seat, and behind that how many marks were begun before its own: of two that mark one node as gone each counts.
 const SEAT_SHIFT: u32 = 8;
 const GOING_SHIFT: u32 = 24;
 /// Where names begin.

@@ -11,7 +11,7 @@ use crate::table::NODES_MAX;
 /// First word of every frame: magic number and version of this protocol.
 const PREFIX: u64 = u64::from_le_bytes(*b"DECKwire") ^ VERSION;
 /// Changes with every change of a frame.
-const VERSION: u64 = 6;
+const VERSION: u64 = 7;
 /// The most words a frame has, prefix and code included.
 const WORDS_MAX: usize = 16;
 
@@ -53,8 +53,10 @@ frames! {
     Connect = 5 { to };
     /// Broker to both, each with its end of a socket.
     Introduce = 6 { peer, seat };
-    /// Broker to all: a node is gone; `lost` is 1 if it died.
-    Gone = 7 { number, seat, lost };
+    /// Broker to a node that wants to talk to another: not now, for want of descriptors, or not any more, as that one is gone.
+    NotIntroduced = 14 { peer };
+    /// Broker to all: a node is gone. The job's table tells how.
+    Gone = 7 { number };
     /// Node to broker: everything the gone node had posted here has been taken over.
     Adopted = 8 { number };
     /// Broker to all: every node has taken over; forget what the gone node held.

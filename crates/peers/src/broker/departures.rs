@@ -10,7 +10,7 @@ use super::State;
 use super::absent::Absent;
 use crate::names::Names;
 use crate::objects::Objects;
-use crate::table::{NodeState, Table};
+use crate::table::NodeState;
 use crate::wire::Frame;
 
 /// A gone node on its way out.
@@ -25,13 +25,11 @@ pub(super) struct Departure {
 
 impl Departure {
     /// The present step, as the members are told of it.
-    fn frame(&self, number: NodeId, table: &Table) -> Frame {
-        let seat = u64::from(self.seat.0);
-        let lost = u64::from(table.state(number) == Some(NodeState::Lost));
+    fn frame(&self, number: NodeId) -> Frame {
         let number = u64::from(number.0);
         match self.is_second_step {
-            false => Frame::Gone { number, seat, lost },
-            true => Frame::Reclaim { number, seat },
+            false => Frame::Gone { number },
+            true => Frame::Reclaim { number, seat: u64::from(self.seat.0) },
         }
     }
 }
@@ -59,7 +57,7 @@ impl State {
     }
 
     fn begin_step(&mut self, number: NodeId, departure: Departure) {
-        self.tell(&departure.awaited, &departure.frame(number, &self.table));
+        self.tell(&departure.awaited, &departure.frame(number));
         self.departures.insert(number, departure);
     }
 
@@ -67,7 +65,7 @@ impl State {
     pub(super) fn tell_departures(&mut self, key: u64) {
         let Some(member) = self.members.get(&key) else { return };
         for (number, departure) in &mut self.departures {
-            let _ = member.socket.send(&departure.frame(*number, &self.table), None);
+            let _ = member.socket.send(&departure.frame(*number), None);
             departure.awaited.push(key);
         }
     }

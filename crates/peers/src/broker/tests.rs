@@ -87,7 +87,7 @@ fn who_asks_to_meet_somebody_is_told_if_there_is_no_descriptor_to_keep_its_end()
         last = Some(frame);
         socket.send_waiting();
     }
-    assert_eq!(last, Some(Frame::Gone { number: u64::from(other.0), seat: u64::MAX, lost: 1 }));
+    assert_eq!(last, Some(Frame::NotIntroduced { peer: u64::from(other.0) }));
 }
 
 #[test]

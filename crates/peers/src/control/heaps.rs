@@ -22,16 +22,10 @@ impl Control {
     pub(super) fn ask_for_the_missing(&mut self, membership: &Membership) -> Option<Duration> {
         if self.ask_at.has_passed() {
             let peers = lock(&membership.peers);
-            self.missing.retain(|(peer, owner)| match peers.get(peer).filter(|peer| peer.gone().is_none()) {
-                Some(peer) => {
-                    let asked = peer.send(&Frame::HeapWanted { number: u64::from(owner.0) });
-                    // One that does not read now may do so later.
-                    !asked.is_err_and(|error| error.kind() == ErrorKind::PeerLost)
-                }
-                None => false,
+            self.missing.retain(|(peer, owner)| {
+                let wanted = Frame::HeapWanted { number: u64::from(owner.0) };
+                peers.get(peer).is_some_and(|peer| peer.gone().is_none() && peer.send(&wanted).is_ok())
             });
-            drop(peers);
-            self.answer_for_the_gone(membership);
             self.ask_at = if self.missing.is_empty() { Deadline::NEVER } else { Deadline::after(ASK_EVERY) };
         }
         self.ask_at.remaining()
@@ -53,7 +47,6 @@ impl Control {
         match passed.map(|fd| write(&membership.heaps).enter(owner, seat, fd, membership.seat)) {
             Some(Ok(heap)) => {
                 self.missing.remove(&missing);
-                self.answer_for_the_gone(membership);
                 Ok(Some(heap))
             }
             Some(Err(error)) if error.kind() == ErrorKind::Corrupt => Err(error),
@@ -91,9 +84,7 @@ impl Control {
     /// `peer` posts nothing more that lies in the heap of `owner`, and all that it had posted is retrieved or taken over.
     pub(super) fn heap_released(&mut self, membership: &Membership, peer: NodeId, owner: NodeId) {
         write(&membership.heaps).note_released(owner, peer);
-        if self.missing.remove(&(peer, owner)) {
-            self.answer_for_the_gone(membership);
-        }
+        self.missing.remove(&(peer, owner));
         // What it has posted itself is taken over when this node knows of its end.
         let has_posted = |peer: &Arc<Peer>| peer.heap().is_some() && peer.gone().is_none();
         if !membership.table.is_live(owner) && !lock(&membership.peers).get(&owner).is_some_and(has_posted) {
@@ -117,29 +108,14 @@ impl Control {
         }
         write(&membership.heaps).forget(owner);
     }
-
-    /// Tells the broker that this node has taken over what it was to, of nodes that are gone. Not while something is posted here that lies in
-    /// a heap which is missing: whoever has passed that would forget it.
-    pub(super) fn answer_for_the_gone(&mut self, membership: &Membership) {
-        let broker = membership.broker();
-        let missing = &self.missing;
-        self.unanswered.retain(|gone| {
-            let is_missing = missing.iter().any(|(_, owner)| owner == gone);
-            if !is_missing {
-                let _ = broker.send(&Frame::Adopted { number: u64::from(gone.0) }, None);
-            }
-            is_missing
-        });
-    }
 }
 
 /// Passes the heap of `owner` to `peer`: this node's own with a hello.
 pub(super) fn pass_heap(membership: &Membership, peer: &Peer, owner: NodeId) {
-    let Some(heap) = membership.heap_of(owner) else { return };
     if owner != membership.number {
-        return peer.introduce_again(&heap);
+        return peer.introduce_again(owner);
     }
-    let (number, seat) = (u64::from(owner.0), u64::from(heap.seat().0));
+    let (number, seat) = (u64::from(owner.0), u64::from(membership.seat.0));
     let hello = Frame::Hello { number, seat, process: process::own_word() };
-    let _ = peer.pass(&hello, heap.segment().as_fd());
+    let _ = peer.pass(&hello, membership.heap().segment().as_fd());
 }

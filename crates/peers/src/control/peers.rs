@@ -11,7 +11,7 @@ use deck_sync::locks::lock;
 use deck_sync::{Error, ErrorKind, NodeId, Result, barrier, point};
 
 use super::heaps::pass_heap;
-use super::{Control, PEERS, PROCESS};
+use super::{Control, PROCESS};
 use crate::membership::{Granted, Membership};
 use crate::peer::Peer;
 use crate::process;
@@ -23,13 +23,8 @@ use crate::wire::{Frame, Refused};
 const PUT_OFF_MAX: usize = 4096;
 
 impl Control {
-    fn peer(&self, membership: &Membership, key: u64) -> Option<Arc<Peer>> {
-        let number = NodeId(u32::try_from(key - PEERS).ok()?);
-        lock(&membership.peers).get(&number).cloned()
-    }
-
-    pub(super) fn serve_peer(&mut self, membership: &Arc<Membership>, key: u64) {
-        let Some(peer) = self.peer(membership, key) else { return };
+    pub(super) fn serve_peer(&mut self, membership: &Arc<Membership>, node: NodeId) {
+        let Some(peer) = known_peer(membership, node) else { return };
         let Some(socket) = peer.socket() else { return };
         while peer.gone().is_none() {
             match socket.receive() {
@@ -38,7 +33,7 @@ impl Control {
                     if self.handle_peer(membership, &peer, frame, passed).is_err() {
                         // It does not speak our language: as good as gone for us, whatever it is for others.
                         self.poll.forget(socket);
-                        self.peer_gone(membership, peer.number(), true);
+                        self.peer_gone(membership, node);
                         return;
                     }
                 }
@@ -46,44 +41,32 @@ impl Control {
                     self.poll.forget(socket);
                     if !peer.is_connected() {
                         // The other end was never taken up: its broker died in between. Whoever needs it asks again.
-                        lock(&membership.peers).remove(&peer.number());
+                        lock(&membership.peers).remove(&node);
+                        self.put_off.retain(|(from, _)| *from != node);
                         peer.set_gone(true);
                         return;
                     }
-                    self.connection_ended(membership, &peer);
+                    self.note_end(membership, node);
                     return;
                 }
             }
         }
     }
 
-    pub(super) fn process_ended(&mut self, membership: &Arc<Membership>, key: u64) {
-        let Some(peer) = self.peer(membership, key) else { return };
-        // What it said before it ended comes first.
-        self.serve_peer(membership, key);
-        self.connection_ended(membership, &peer);
+    /// A node, met or not, has ended. What it said to us before comes first: the heaps of what it had posted, and its bye.
+    pub(super) fn ended(&mut self, membership: &Arc<Membership>, node: NodeId) {
+        self.serve_peer(membership, node);
+        self.note_end(membership, node);
     }
 
-    /// The process of a node has ended that was not met, or not when its process was first watched.
-    pub(super) fn stranger_ended(&mut self, membership: &Arc<Membership>, node: NodeId) {
-        let key = PEERS + u64::from(node.0);
-        if self.peer(membership, key).is_some() {
-            self.process_ended(membership, key);
-        } else {
-            membership.table.set_gone(node, true);
-            self.tell_gone(membership, node, true);
-            membership.shares.sweep();
-        }
-    }
-
-    /// A peer that will not be heard of any more: it has left, if it said so to us or in the table, or died. Except when it is
+    /// A node that will not be heard of any more: it has left, if it said so to us or in the table, or died. Except when it is
     /// this node that leaves: the others close their ends because of that, and are not gone.
-    fn connection_ended(&mut self, membership: &Arc<Membership>, peer: &Peer) {
+    fn note_end(&mut self, membership: &Arc<Membership>, node: NodeId) {
         // SeqCst: pairs with: membership/leaving, which sets it before it says so to anybody.
-        if peer.gone().is_none() && !membership.has_left.load(Ordering::SeqCst) {
-            membership.table.set_gone(peer.number(), !peer.has_said_bye());
-            let is_lost = membership.table.state(peer.number()) != Some(NodeState::Left);
-            self.peer_gone(membership, peer.number(), is_lost);
+        if !membership.has_left.load(Ordering::SeqCst) {
+            let has_said_bye = known_peer(membership, node).is_some_and(|peer| peer.has_said_bye());
+            membership.table.set_gone(node, !has_said_bye);
+            self.peer_gone(membership, node);
         }
     }
 
@@ -155,16 +138,22 @@ impl Control {
         if let Some(process) = process::open_here(word)
             && let Some(process) = peer.set_process(process)
         {
-            let _ = self.poll.watch(process, (PEERS + u64::from(peer.number().0)) | PROCESS);
+            let _ = self.poll.watch(process, PROCESS | u64::from(peer.number().0));
         }
     }
 
-    pub(super) fn peer_gone(&mut self, membership: &Arc<Membership>, number: NodeId, is_lost: bool) {
-        let peer = lock(&membership.peers).get(&number).cloned();
-        let peer = peer.filter(|peer| peer.set_gone(is_lost));
-        if peer.is_some() || !membership.table.is_live(number) {
-            self.tell_gone(membership, number, is_lost);
+    /// A node, met or not, is gone for all or for this node. The table knows how.
+    pub(super) fn peer_gone(&mut self, membership: &Arc<Membership>, number: NodeId) {
+        let state = membership.table.state(number);
+        let is_lost = state != Some(NodeState::Left);
+        let peer = known_peer(membership, number).filter(|peer| peer.set_gone(is_lost));
+        if (peer.is_some() || state != Some(NodeState::Live))
+            && let Some(handler) = membership.handler()
+            && self.told_gone.insert(number)
+        {
+            handler.node_gone(number, is_lost);
         }
+        membership.shares.sweep();
         let Some(peer) = peer else { return };
         self.put_off.retain(|(from, _)| *from != number);
         // Both stay readable for ever; the descriptors live as long as anybody has a clone of its mail boxes.
@@ -174,22 +163,16 @@ impl Control {
         if let Some(process) = peer.process() {
             self.poll.forget(process);
         }
-        membership.shares.sweep();
         membership.shares.wake_those_who_asked(number);
         let Some(handler) = membership.handler() else { return };
         handler.peer_gone(number, is_lost);
         membership.ring_requests.wake_those_who_asked(number);
         self.heaps_released(membership, number);
     }
+}
 
-    /// Tells the handler, once, of a node that is gone for all or for this node. The table knows best how.
-    fn tell_gone(&mut self, membership: &Membership, number: NodeId, is_lost: bool) {
-        if let Some(handler) = membership.handler()
-            && self.told_gone.insert(number)
-        {
-            handler.node_gone(number, is_lost && membership.table.state(number) != Some(NodeState::Left));
-        }
-    }
+fn known_peer(membership: &Membership, node: NodeId) -> Option<Arc<Peer>> {
+    lock(&membership.peers).get(&node).cloned()
 }
 
 /// A frame about rings has come from `peer`.

@@ -7,7 +7,7 @@ use deck_sync::atomic::Ordering;
 use deck_sync::locks::lock;
 use deck_sync::{Deadline, Error, ErrorKind, NodeId, Result};
 
-use super::{BROKER, Control, PEERS, TAKE_STOCK_AFTER};
+use super::{BROKER, Control, TAKE_STOCK_AFTER};
 use crate::broker::Broker;
 use crate::membership::Membership;
 use crate::socket::Socket;
@@ -16,16 +16,8 @@ use crate::{process, rendezvous};
 
 impl Control {
     pub(super) fn broker_gone(&mut self, membership: &Arc<Membership>) {
-        let node = membership.broker_node.load(Ordering::Relaxed);
-        if let Ok(node) = u32::try_from(node) {
-            // What it said to us before comes first: the heaps of what it had posted, and its bye.
-            self.serve_peer(membership, PEERS + u64::from(node));
-            membership.table.set_gone(NodeId(node), true);
-            self.peer_gone(
-                membership,
-                NodeId(node),
-                membership.table.state(NodeId(node)) == Some(crate::NodeState::Lost),
-            );
+        if let Ok(node) = u32::try_from(membership.broker_node.load(Ordering::Relaxed)) {
+            self.ended(membership, NodeId(node));
         }
         // A job that was launched ends with its launcher; one that is joined by name finds a new broker.
         self.is_orphan = membership.job.is_some();
@@ -40,10 +32,7 @@ impl Control {
         if self.asked_broker == Some(lowest) {
             // It may have ended before it took our connection up, and then nobody would tell us.
             if membership.table.pid_here(lowest).is_some_and(process::pid_has_ended) {
-                // As above.
-                self.serve_peer(membership, PEERS + u64::from(lowest.0));
-                membership.table.set_gone(lowest, true);
-                self.peer_gone(membership, lowest, true);
+                self.ended(membership, lowest);
             }
             return;
         }

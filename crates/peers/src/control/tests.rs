@@ -3,7 +3,7 @@
 use std::os::fd::AsFd;
 use std::time::Instant;
 
-use deck_segment::HeapOptions;
+use deck_segment::{HeapMemory, HeapOptions};
 use deck_sync::ErrorKind;
 use deck_sync::locks::{read, write};
 
@@ -34,10 +34,24 @@ fn met(broker: &Broker) -> [(Arc<Membership>, Control); 2] {
         assert!(began.elapsed() < Duration::from_secs(10), "they do not meet");
         for ((membership, control), other) in nodes.iter_mut().zip([numbers[1], numbers[0]]) {
             control.serve_broker(membership);
-            control.serve_peer(membership, PEERS + u64::from(other.0));
+            control.serve_peer(membership, other);
         }
     }
     nodes
+}
+
+/// Does the work of both until it is so.
+#[track_caller]
+fn serve_until(nodes: &mut [(Arc<Membership>, Control); 2], is_so: impl Fn() -> bool) {
+    let (began, others) = (Instant::now(), [nodes[1].0.number, nodes[0].0.number]);
+    while !is_so() {
+        assert!(began.elapsed() < Duration::from_secs(10), "it does not come to that");
+        for ((membership, control), other) in nodes.iter_mut().zip(others) {
+            control.serve_broker(membership);
+            control.serve_peer(membership, other);
+            control.duties(membership, false);
+        }
+    }
 }
 
 #[test]
@@ -47,7 +61,21 @@ fn a_connection_that_ends_is_a_death() {
     let peer = one.peers.lock().unwrap()[&other.number].clone();
     other.peers.lock().unwrap().clear();
     wait_for_the_end(peer.socket().unwrap());
-    control.serve_peer(&one, PEERS + u64::from(other.number.0));
+    control.serve_peer(&one, other.number);
+    assert_eq!(one.table.state(other.number), Some(crate::NodeState::Lost));
+}
+
+#[test]
+fn a_node_that_has_ended_is_dead_although_it_never_took_the_connection_up() {
+    let broker = Broker::start("test", 2).unwrap();
+    let [one, other] = [(); 2].map(|()| join(broker.invite().unwrap()).unwrap());
+    let mut control = Control::new(&one).unwrap();
+    let (ours, theirs) = pair().unwrap();
+    control.introduced(&one, other.number, other.seat, ours);
+    drop(theirs);
+    let peer = one.peers.lock().unwrap()[&other.number].clone();
+    wait_for_the_end(peer.socket().unwrap());
+    control.ended(&one, other.number);
     assert_eq!(one.table.state(other.number), Some(crate::NodeState::Lost));
 }
 
@@ -106,7 +134,7 @@ fn a_node_that_leaves_takes_nobody_for_dead_who_closes_the_connection_for_that()
     let peer = leaving.peers.lock().unwrap()[&staying.number].clone();
     staying.peers.lock().unwrap().clear();
     wait_for_the_end(peer.socket().unwrap());
-    control.serve_peer(&leaving, PEERS + u64::from(staying.number.0));
+    control.serve_peer(&leaving, staying.number);
     assert!(leaving.table.is_live(staying.number));
 }
 
@@ -124,18 +152,24 @@ fn who_is_refused_a_place_that_is_taken_drives_nobody_out() {
 /// The first of them introduces the heap of a third node, of which the descriptor does not arrive.
 fn introduce_without_its_descriptor(broker: &Broker, nodes: &[(Arc<Membership>, Control); 2]) -> Arc<Membership> {
     let third = join(broker.invite().unwrap()).unwrap();
-    let [one, other] = [0, 1].map(|node: usize| nodes[node].0.clone());
+    let one = &nodes[0].0;
     let heap = third.heap().segment().as_fd().try_clone_to_owned().unwrap();
     let heap = write(&one.heaps).enter(third.number, third.seat, heap, one.seat).unwrap();
+    pass_without_its_descriptor(nodes, &heap);
+    third
+}
+
+/// The first of them introduces a heap, of which the descriptor does not arrive.
+fn pass_without_its_descriptor(nodes: &[(Arc<Membership>, Control); 2], heap: &Arc<HeapMemory>) {
+    let [one, other] = [0, 1].map(|node: usize| nodes[node].0.clone());
     let peer = one.peers.lock().unwrap()[&other.number].clone();
-    one.introduce_heap(&peer, &heap).unwrap();
+    one.introduce_heap(&peer, heap).unwrap();
     let Some(Received::Frame(frame, Some(_))) =
         other.peers.lock().unwrap()[&one.number].socket().map(|socket| socket.receive())
     else {
         panic!("it is not introduced");
     };
     peer.send(&frame).unwrap();
-    third
 }
 
 #[test]
@@ -144,16 +178,19 @@ fn a_heap_that_comes_without_its_descriptor_is_asked_for_again_and_nobody_is_dea
     let mut nodes = met(&broker);
     let third = introduce_without_its_descriptor(&broker, &nodes);
     let [one, other] = [0, 1].map(|node: usize| nodes[node].0.clone());
-    let began = Instant::now();
-    while other.heap_of(third.number).is_none() {
-        assert!(began.elapsed() < Duration::from_secs(10), "it does not come");
-        for (node, from) in [(0, other.number), (1, one.number)] {
-            let (membership, control) = &mut nodes[node];
-            control.serve_peer(membership, PEERS + u64::from(from.0));
-            control.duties(membership, false);
-        }
-    }
+    serve_until(&mut nodes, || other.heap_of(third.number).is_some());
     assert!(nodes[1].1.missing.is_empty() && other.table.is_live(one.number));
+}
+
+#[test]
+fn a_heap_that_another_node_of_the_process_has_is_passed_again_by_one_that_never_met_its_owner() {
+    let broker = Broker::start("test", 3).unwrap();
+    let mut nodes = met(&broker);
+    let third = join(broker.invite().unwrap()).unwrap();
+    pass_without_its_descriptor(&nodes, third.heap());
+    let [one, other] = [0, 1].map(|node: usize| nodes[node].0.clone());
+    serve_until(&mut nodes, || other.heap_of(third.number).is_some());
+    assert!(one.heap_of(third.number).is_none());
 }
 
 #[test]
@@ -169,12 +206,31 @@ fn an_answer_is_no_reason_to_ask_again_at_once() {
             asked += 1;
         }
         while peer.has_open_question() {
-            answering.serve_peer(&other, PEERS + u64::from(one.number.0));
-            asking.serve_peer(&one, PEERS + u64::from(other.number.0));
+            answering.serve_peer(&other, one.number);
+            asking.serve_peer(&one, other.number);
         }
     }
     let at_most = 1 + began.elapsed().as_millis() / ASK_EVERY.as_millis();
     assert!((1..=at_most).contains(&asked), "{asked} in {:?}", began.elapsed());
+}
+
+#[test]
+fn what_a_duty_has_to_say_and_finds_no_room_for_is_tried_again_soon() {
+    let broker = Broker::start("test", 3).unwrap();
+    let [(one, mut control), (other, _)] = met(&broker);
+    let third = join(broker.invite().unwrap()).unwrap();
+    let peer = one.peers.lock().unwrap()[&other.number].clone();
+    one.introduce_heap(&peer, third.heap()).unwrap();
+    third.leave();
+    while !peer.is_backed_up() {
+        peer.send(&Frame::Pong { count: 0 }).unwrap();
+    }
+    // Nothing waits, but there is no room for more.
+    peer.socket().unwrap().take_back(|_| true);
+    control.tick = Some((TICK_FIRST, Deadline::NOW));
+    let again = control.duties(&one, false);
+    assert!(peer.is_backed_up(), "the heap is not released");
+    assert_eq!(again, Some(TICK_FIRST));
 }
 
 #[test]
@@ -196,10 +252,31 @@ fn an_introduction_that_the_other_one_has_no_descriptor_for_is_asked_for_again_a
             introducing.send(&Frame::Introduce { peer: u64::from(number.0), seat }, Some(end.as_fd())).unwrap();
         }
         control.serve_broker(&one);
-        control.serve_peer(&one, PEERS + u64::from(number.0));
+        control.serve_peer(&one, number);
     }
     assert_eq!(meeting.join().unwrap().unwrap_err().kind(), ErrorKind::Timeout);
     assert!(asked <= 4, "asked {asked} times");
+}
+
+#[test]
+fn what_was_asked_by_one_that_ends_before_its_heap_could_be_mapped_is_forgotten() {
+    let broker = Broker::start("test", 2).unwrap();
+    let [one, other] = [(); 2].map(|()| join(broker.invite().unwrap()).unwrap());
+    let mut control = Control::new(&one).unwrap();
+    let (ours, theirs) = pair().unwrap();
+    control.introduced(&one, other.number, other.seat, ours);
+    let asking = Socket::new(theirs);
+    let (number, seat) = (u64::from(other.number.0), u64::from(other.seat.0));
+    // As if the descriptor had been left behind on the way.
+    asking.send(&Frame::Hello { number, seat, process: 0 }, None).unwrap();
+    asking.send(&Frame::RingRequest { request: 0, mailbox: 0, generation: 0, credit: 0 }, None).unwrap();
+    control.serve_peer(&one, other.number);
+    assert_eq!(control.put_off.len(), 1);
+    drop(asking);
+    let peer = one.peers.lock().unwrap()[&other.number].clone();
+    wait_for_the_end(peer.socket().unwrap());
+    control.serve_peer(&one, other.number);
+    assert!(control.put_off.is_empty() && one.peers.lock().unwrap().is_empty());
 }
 
 #[test]
@@ -250,7 +327,7 @@ fn a_segment_that_comes_without_its_descriptor_is_a_lack_here_and_what_its_home_
                 }
                 _ => {}
             }
-            nodes[0].1.serve_peer(&one, PEERS + u64::from(home.number.0));
+            nodes[0].1.serve_peer(&one, home.number);
         }
         let error = asking.join().unwrap().unwrap_err();
         assert_eq!((error.kind(), error.peer()), (ErrorKind::NoMemory, None), "{error}");
@@ -309,19 +386,43 @@ fn a_heap_that_was_not_passed_in_time_is_asked_for_no_more_when_it_is_needed_no_
     let mut nodes = met(&broker);
     let third = introduce_without_its_descriptor(&broker, &nodes);
     let [one, other] = [0, 1].map(|node: usize| nodes[node].0.clone());
-    let (other_control, key) = (&mut nodes[1].1, PEERS + u64::from(one.number.0));
-    other_control.serve_peer(&other, key);
+    let other_control = &mut nodes[1].1;
+    other_control.serve_peer(&other, one.number);
     assert!(!other_control.missing.is_empty() && read(&other.heaps).is_passed(third.number));
     other_control.ask_at = Deadline::NOW;
     other_control.duties(&other, false);
     third.leave();
     one.release_heaps();
     // The question meets the release on its way: to answer it would have the heap kept for ever.
-    nodes[0].1.serve_peer(&one, PEERS + u64::from(other.number.0));
+    nodes[0].1.serve_peer(&one, other.number);
     let other_control = &mut nodes[1].1;
-    other_control.serve_peer(&other, key);
+    other_control.serve_peer(&other, one.number);
     assert!(other_control.missing.is_empty() && !read(&other.heaps).is_passed(third.number));
     assert!(other.heap_of(third.number).is_none());
+}
+
+#[test]
+fn a_node_is_reclaimed_although_its_heap_is_missing_somewhere_and_what_lies_there_is_passed_later() {
+    let broker = Broker::start("test", 3).unwrap();
+    let mut nodes = met(&broker);
+    let third = introduce_without_its_descriptor(&broker, &nodes);
+    let [one, other] = [0, 1].map(|node: usize| nodes[node].0.clone());
+    let buffer = third.heap().allocate(100).unwrap();
+    // In flight: whoever has posted it has a handle.
+    let posted = one.heap_of(third.number).unwrap().receive(&buffer.name()).unwrap();
+    nodes[1].1.serve_peer(&other, one.number);
+    assert!(!nodes[1].1.missing.is_empty());
+    drop(buffer);
+    third.leave();
+    let began = Instant::now();
+    while one.table.node_on(third.seat).is_some() {
+        assert!(began.elapsed() < Duration::from_secs(10), "it is not reclaimed");
+        nodes.iter_mut().for_each(|(membership, control)| control.serve_broker(membership));
+    }
+    serve_until(&mut nodes, || other.heap_of(third.number).is_some());
+    drop(posted);
+    one.release_heaps();
+    serve_until(&mut nodes, || other.heap_of(third.number).is_none());
 }
 
 #[test]
@@ -338,7 +439,7 @@ fn what_a_home_made_for_one_that_gave_up_goes_although_somebody_has_the_name_by_
     let mut serve = |node: usize, other: NodeId| {
         assert!(began.elapsed() < Duration::from_secs(10), "it does not come");
         let (membership, control) = &mut nodes[node];
-        control.serve_peer(membership, PEERS + u64::from(other.0));
+        control.serve_peer(membership, other);
     };
     // It is kept before it is passed.
     while home.segment_here(life).is_none() {
