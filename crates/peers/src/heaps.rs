@@ -47,11 +47,12 @@ impl Heaps {
     /// mapped.
     pub fn enter(&mut self, owner: NodeId, seat: Seat, fd: OwnedFd, own: Seat) -> Result<Arc<HeapMemory>> {
         let heap = match self.find(owner) {
-            Some(heap) if heap.segment().is_same(&fd) => heap,
-            Some(_) => {
+            Some(heap) if !heap.segment().is_same(&fd) => {
                 return Err(Error::new(ErrorKind::Corrupt, "two segments are said to be its own").with_peer(owner));
             }
-            None => HeapMemory::adopt(fd, owner, seat, own)?,
+            Some(heap) if heap.is_seen_from(own) => heap,
+            // That of another node of this process, which may leave and have its seat given to somebody else.
+            _ => HeapMemory::adopt(fd, owner, seat, own)?,
         };
         self.known.insert(owner, heap.clone());
         Ok(heap)
@@ -119,6 +120,21 @@ mod tests {
         heaps.forget(other.owner());
         drop((view, found));
         assert!(heaps.find(other.owner()).is_none());
+    }
+
+    #[test]
+    fn a_heap_that_another_node_of_the_process_has_lent_is_seen_by_each_with_its_own_eyes() {
+        let (own, other) = (heap(1), heap(2));
+        let mut heaps = Heaps::with(&own);
+        let pass = || other.segment().as_fd().try_clone_to_owned().unwrap();
+        let lent = HeapMemory::adopt(pass(), other.owner(), other.seat(), Seat(3)).unwrap();
+        heaps.lend(&lent);
+        let entered = heaps.enter(other.owner(), other.seat(), pass(), own.seat()).unwrap();
+        assert!(entered.is_seen_from(own.seat()) && lent.is_seen_from(Seat(3)));
+        assert!(Arc::ptr_eq(&heaps.find(other.owner()).unwrap(), &entered));
+        // Of its own heap a node has one view, whoever passes it.
+        let back = own.segment().as_fd().try_clone_to_owned().unwrap();
+        assert!(Arc::ptr_eq(&heaps.enter(own.owner(), own.seat(), back, own.seat()).unwrap(), &own));
     }
 
     #[test]

@@ -221,6 +221,11 @@ impl HeapMemory {
         self.seat
     }
 
+    /// Whether this is the view of the node on this seat: what it holds counts as held by that node.
+    pub fn is_seen_from(&self, seat: Seat) -> bool {
+        self.my_seat.unwrap_or(self.seat) == seat
+    }
+
     /// The memory.
     pub fn segment(&self) -> &Arc<Segment> {
         &self.segment
