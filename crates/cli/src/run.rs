@@ -90,7 +90,7 @@ fn supervise(options: &Options, requests: &Requests) -> deck::Result<u8> {
 fn named(job: &str, nodes: u32, requests: &Requests) -> deck::Result<Result<Broker, Request>> {
     let until = Instant::now() + NAME_FREE_WITHIN;
     loop {
-        match Broker::start_by_name(job, nodes, Duration::ZERO) {
+        match Broker::start_by_name(job, nodes) {
             Err(error) if error.kind() == ErrorKind::Exists && Instant::now() < until => {}
             result => return result.map(Ok),
         }

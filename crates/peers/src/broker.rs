@@ -119,27 +119,19 @@ impl Broker {
         Broker::open(Table::create(job, expected)?)
     }
 
-    /// As [`Broker::start`], for a job that processes of this user may join by its name. Waits `patience` at most for a job of that name
-    /// to come to its end; until then nothing is to be seen of this one.
+    /// As [`Broker::start`], for a job that processes of this user may join by its name. Never blocks.
     ///
     /// # Errors
-    /// [`ErrorKind::Exists`] if there is one; those of [`Broker::start`].
-    pub fn start_by_name(job: &str, expected: u32, patience: Duration) -> Result<Broker> {
-        let deadline = Deadline::after(patience);
-        loop {
-            if let Some(listener) = rendezvous::listen(job)? {
-                let broker = Broker::start(job, expected)?;
-                broker.take_in(NO_NODE, listener, false)?;
-                return Ok(broker);
-            }
-            if deadline.has_passed() {
-                let what = format!("opening job {job}: another job of this user has the name");
-                return Err(
-                    Error::new(ErrorKind::Exists, what).with_remedy("choose another name, or end the other job")
-                );
-            }
-            poll::pause(Duration::from_millis(20));
-        }
+    /// [`ErrorKind::Exists`] if there is another job of that name: then nothing is to be seen of this one; those of [`Broker::start`].
+    pub fn start_by_name(job: &str, expected: u32) -> Result<Broker> {
+        let taken = || {
+            let what = format!("opening job {job}: another job of this user has the name");
+            Error::new(ErrorKind::Exists, what).with_remedy("choose another name, or end the other job")
+        };
+        let listener = rendezvous::listen(job)?.ok_or_else(taken)?;
+        let broker = Broker::start(job, expected)?;
+        broker.take_in(NO_NODE, listener, false)?;
+        Ok(broker)
     }
 
     /// Starts a broker for a job, new or not, that nobody can come to yet.
