@@ -117,5 +117,8 @@ pub(super) fn pass_heap(membership: &Membership, peer: &Peer, owner: NodeId) {
     }
     let (number, seat) = (u64::from(owner.0), u64::from(membership.seat.0));
     let hello = Frame::Hello { number, seat, process: process::own_word() };
-    let _ = peer.pass(&hello, membership.heap().segment().as_fd());
+    if peer.pass(&hello, membership.heap().segment().as_fd()).is_err() {
+        // It has to wait, and there is no descriptor for that. One that gets a hello alone asks for the heap.
+        let _ = peer.send(&hello);
+    }
 }
