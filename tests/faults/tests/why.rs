@@ -135,6 +135,9 @@ fn who_selects_among_more_mail_boxes_than_are_noted_waits_for_anybody() {
 fn who_waits_for_whoever_comes_is_in_no_cycle_where_more_nodes_may_come() {
     let job = Job::by_name(program());
     let [one, other] = job.nodes();
+    // They have met: the group is all that joining it waits for.
+    one.mailbox("door");
+    other.clone_mailbox("door");
     for (lane, what) in [("meets", "barrier meeting 3 40000"), ("waits", "wait-for sum 1 40000")] {
         [&one, &other].into_iter().for_each(|node| node.tell(lane, what));
     }
