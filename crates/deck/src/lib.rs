@@ -74,7 +74,6 @@
 #[cfg(loom)]
 #[path = "group/ahead.rs"]
 pub mod ahead;
-#[cfg(not(loom))]
 #[cfg(loom)]
 #[path = "group/flow.rs"]
 pub mod flow;
