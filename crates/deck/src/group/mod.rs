@@ -52,7 +52,6 @@ mod stream;
 mod ways;
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 use std::time::Duration;
 
 use deck_mudeck::{Error, ErrorKind, Node, NodeId, Result};
@@ -308,17 +307,12 @@ impl Group {
             }
         }
         while let Some(started) = self.queue.front_mut() {
-            let Started { progress, input, output, slot } = started;
+            let Started { progress, input, output, .. } = started;
             let outcome = match progress.advance(&mut self.member, input, output) {
                 Ok(Step::Waiting) => {
                     return self.member.look(progress.call.kind);
                 }
-                // Nobody would hear it from a request that was dropped: the next call tells it.
-                Ok(Step::Done) if Arc::strong_count(slot) == 1 => Outcome::Done(Ok(std::mem::take(output))),
-                Ok(Step::Done) => match self.member.tell_late() {
-                    Ok(()) => Outcome::Done(Ok(std::mem::take(output))),
-                    Err(late) => Outcome::Late(late, std::mem::take(output)),
-                },
+                Ok(Step::Done) => Outcome::Done(Ok(std::mem::take(output))),
                 Err(error) if error.kind() == ErrorKind::NoMemory => return Err(error),
                 Err(error) => Outcome::Done(Err(error)),
             };

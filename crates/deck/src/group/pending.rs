@@ -25,8 +25,6 @@ pub(super) type Slot = Arc<Mutex<Outcome>>;
 pub(super) enum Outcome {
     UnderWay,
     Done(Result<Vec<u8>>),
-    /// It was carried out, and tells first that an earlier call differed.
-    Late(Error, Vec<u8>),
     Taken,
 }
 
@@ -94,7 +92,7 @@ impl<T: Element> Pending<T> {
         if matches!(*lock(&self.slot), Outcome::UnderWay) {
             group.go_on()?;
         }
-        self.take()
+        self.take(group)
     }
 
     /// Its result. Blocks until the deadline; after a timeout or a cancellation it can be waited for again.
@@ -106,27 +104,26 @@ impl<T: Element> Pending<T> {
         let slot = self.slot.clone();
         group.go_on_until(Deadline::after(timeout), |_| !matches!(*lock(&slot), Outcome::UnderWay))?;
         let kind = self.kind.name();
-        self.take()?.ok_or_else(|| {
+        self.take(group)?.ok_or_else(|| {
             Error::new(ErrorKind::Invalid, format!("waiting for a {kind} that was started in another group"))
                 .with_remedy("give the group that started it")
         })
     }
 
-    fn take(&mut self) -> Result<Option<Vec<T>>> {
+    fn take(&mut self, group: &mut Group) -> Result<Option<Vec<T>>> {
         let mut outcome = lock(&self.slot);
+        if matches!(*outcome, Outcome::Done(Ok(_))) {
+            group.member.tell_late()?;
+        }
         let mut elements = match &*outcome {
             Outcome::UnderWay => return Ok(None),
             // Before it is taken: where there is no memory, it can be asked for again.
             Outcome::Done(Ok(bytes)) => vectors::defaults(bytes.len() / size_of::<T>(), MEMORY)?,
-            Outcome::Done(Err(_)) | Outcome::Late(..) | Outcome::Taken => Vec::new(),
+            Outcome::Done(Err(_)) | Outcome::Taken => Vec::new(),
         };
         match std::mem::replace(&mut *outcome, Outcome::Taken) {
             Outcome::Done(Err(error)) => {
                 *outcome = Outcome::Done(Err(error.clone()));
-                Err(error)
-            }
-            Outcome::Late(error, bytes) => {
-                *outcome = Outcome::Done(Ok(bytes));
                 Err(error)
             }
             Outcome::Done(Ok(bytes)) => {
