@@ -362,7 +362,7 @@ impl State {
                 received @ (Received::End | Received::Nonsense) => {
                     if matches!(received, Received::Nonsense) {
                         // One that speaks another version cannot read this either, and knows by that what is wrong.
-                        let _ = member.socket.send(&Frame::Refuse { reason: Refused::Nonsense as u64 }, None);
+                        refuse(&member.socket, Refused::Nonsense);
                     }
                     self.connection_ended(key);
                     self.members.remove(&key);
@@ -426,7 +426,7 @@ impl State {
         let Some(member) = self.members.get_mut(&key) else { return };
         match seated {
             Err(reason) => {
-                let _ = member.socket.send(&Frame::Refuse { reason: reason as u64 }, None);
+                refuse(&member.socket, reason);
             }
             Ok((number, seat)) => {
                 member.node = Some((number, seat));
@@ -445,7 +445,7 @@ impl State {
                 let sent = sent.and_then(|()| member.socket.send(&welcome, Some(self.table.as_fd())));
                 if sent.is_err_and(|error| error.kind() != ErrorKind::PeerLost) {
                     // They have to wait, and there is no descriptor for that.
-                    let _ = member.socket.send(&Frame::Refuse { reason: Refused::Descriptors as u64 }, None);
+                    refuse(&member.socket, Refused::Descriptors);
                     self.leave(key, process);
                 }
             }
@@ -466,7 +466,7 @@ impl State {
         if pass_listener(self.listener.as_ref(), &member.socket).is_err_and(|error| error.kind() != ErrorKind::PeerLost)
         {
             // It has to wait, and there is no descriptor for that: the node comes again.
-            let _ = member.socket.send(&Frame::Refuse { reason: Refused::Descriptors as u64 }, None);
+            refuse(&member.socket, Refused::Descriptors);
             self.members.remove(&key);
             return;
         }
@@ -581,9 +581,13 @@ impl State {
     }
 }
 
+fn refuse(socket: &Socket, reason: Refused) {
+    let _ = socket.send(&Frame::Refuse { reason: reason as u64 }, None);
+}
+
 /// Whoever is turned away without a word takes the broker for dead.
 fn turn_away(fd: OwnedFd, reason: Refused) {
-    let _ = Socket::new(fd).send(&Frame::Refuse { reason: reason as u64 }, None);
+    refuse(&Socket::new(fd), reason);
 }
 
 /// Before the welcome: who is in the job can listen for it. One who could not, and is the lowest, would keep the others
