@@ -308,16 +308,15 @@ impl Group {
         }
         while let Some(started) = self.queue.front_mut() {
             let Started { progress, input, output, .. } = started;
-            let outcome = match progress.advance(&mut self.member, input, output) {
+            let result = match progress.advance(&mut self.member, input, output) {
                 Ok(Step::Waiting) => {
                     return self.member.look(progress.call.kind);
                 }
-                Ok(Step::Done) => Outcome::Done(Ok(std::mem::take(output))),
                 Err(error) if error.kind() == ErrorKind::NoMemory => return Err(error),
-                Err(error) => Outcome::Done(Err(error)),
+                ended => ended.map(|_| std::mem::take(output)),
             };
             if let Some(started) = self.queue.pop_front() {
-                *lock(&started.slot) = outcome;
+                *lock(&started.slot) = Outcome::Done(result);
             }
         }
         Ok(())
