@@ -168,19 +168,28 @@ fn a_stopped_member_is_called_frozen_and_loses_nothing() {
     job.end();
 }
 
+/// Three members of a group: the first, at whose node its board is, the one that came last, as index 1, and one that was stopped before
+/// the last could meet it.
+fn joined_beside_a_stopped_member(first_index: u32, stopped_index: u32, options: &str) -> (Job, [Process; 3]) {
+    let job = Job::launched(PROGRAM);
+    let members = job.nodes();
+    let [one, last, stopped] = &members;
+    // These two have met, so that joining is all that they wait for.
+    one.mailbox("box");
+    stopped.clone_mailbox("box");
+    one.tell_and_see_waiting("g", &format!("join-group g 3 {first_index} 20000 {options}"));
+    stopped.tell_and_see_waiting("g", &format!("join-group g 3 {stopped_index} 20000 {options}"));
+    stopped.stop();
+    last.ask_in("g", &format!("join-group g 3 1 300 {options}")).result.expect("all have come");
+    (job, members)
+}
+
 /// It knows where its own content lies before it has met the node of any member, even its own.
 #[test]
 fn a_call_can_be_started_by_a_member_that_has_met_nobody_yet() {
     for options in ["", "own"] {
-        let job = Job::launched(PROGRAM);
-        let members: [Process; 3] = job.nodes();
+        let (job, members) = joined_beside_a_stopped_member(2, 0, options);
         let [one, last, stopped] = &members;
-        one.mailbox("box");
-        stopped.clone_mailbox("box");
-        one.tell_and_see_waiting("g", &format!("join-group g 3 2 20000 {options}"));
-        stopped.tell_and_see_waiting("g", &format!("join-group g 3 0 20000 {options}"));
-        stopped.stop();
-        last.ask_in("g", &format!("join-group g 3 1 300 {options}")).result.expect("all have come");
         last.ask_in("g", "collective g start-allreduce 4096 1 300").result.unwrap_err().expect_frozen(stopped);
         stopped.go_on();
         for member in [one, stopped] {
@@ -201,16 +210,8 @@ fn a_call_can_be_started_by_a_member_that_has_met_nobody_yet() {
 #[test]
 fn whoever_comes_last_and_cannot_meet_a_stopped_member_in_time_is_in_the_group() {
     for options in ["", "own"] {
-        let job = Job::launched(PROGRAM);
-        let members: [Process; 3] = job.nodes();
+        let (job, members) = joined_beside_a_stopped_member(0, 2, options);
         let [one, last, stopped] = &members;
-        // These two have met, so that joining is all that they wait for.
-        one.mailbox("box");
-        stopped.clone_mailbox("box");
-        one.tell_and_see_waiting("g", &format!("join-group g 3 0 20000 {options}"));
-        stopped.tell_and_see_waiting("g", &format!("join-group g 3 2 20000 {options}"));
-        stopped.stop();
-        last.ask_in("g", &format!("join-group g 3 1 300 {options}")).result.expect("all have come");
         let failure = last.ask_in("g", "collective g allreduce 3 1 300").result.unwrap_err();
         failure.expect_frozen(stopped);
         stopped.go_on();
