@@ -12,6 +12,8 @@ pub struct Facility {
     read: Vec<f64>,
     /// What all readers pay together for one copy, on each node.
     alone: Vec<f64>,
+    /// Where each reader reads for least.
+    nearest: Vec<u32>,
     order: Vec<u32>,
     slack: Vec<f64>,
     pays: Vec<f64>,
@@ -44,11 +46,16 @@ impl Facility {
         self.steps = 0;
         self.alone.clear();
         self.alone.resize(nodes, 0.0);
-        // Wherever copies are, a reader pays for the nearest node at least.
+        // Wherever copies are, a reader pays for the nearest node at least, and there is one copy.
         let mut least = 0.0;
+        self.nearest.clear();
         for row in read.chunks_exact(nodes) {
             self.alone.iter_mut().zip(row).for_each(|(sum, cost)| *sum += cost);
-            least += row.iter().copied().fold(f64::INFINITY, f64::min);
+            let costs =
+                || row.iter().zip(open).map(|(read, open)| if open.is_finite() { *read } else { f64::INFINITY });
+            let cheapest = costs().fold(f64::INFINITY, f64::min);
+            least += cheapest;
+            self.nearest.extend(costs().position(|cost| cost == cheapest).map(|node| node as u32));
         }
         self.best = f64::INFINITY;
         self.copies.clear();
@@ -65,10 +72,19 @@ impl Facility {
         if readers < 2 {
             return Some((self.best, self.best, &self.copies));
         }
+        self.nearest.sort_unstable();
+        self.nearest.dedup();
+        let cost = least + self.nearest.iter().map(|&node| open[node as usize]).sum::<f64>();
+        if cost < self.best {
+            self.best = cost;
+            self.copies.clone_from(&self.nearest);
+        }
         self.order.clear();
         for row in read.chunks_exact(nodes) {
             if self.stops_after(nodes * nodes.ilog2() as usize, go_on) {
-                return Some((self.best, least, &self.copies));
+                let one_copy = open.iter().copied().fold(f64::INFINITY, f64::min);
+                let bound = (least + one_copy).min(self.best);
+                return Some((self.best, bound, &self.copies));
             }
             let start = self.order.len();
             self.order.extend(0..nodes as u32);
@@ -282,8 +298,21 @@ mod tests {
         let (asked, mut facility) = (Cell::new(0), Facility::default());
         let go_on = || asked.replace(asked.get() + 1) > 0;
         let glance = facility.solve(&open, &read, &go_on).unwrap();
-        assert_eq!(glance, (1.0 + 1.0 + 3.0 * 1023.0, 1024.0, &[7][..]));
+        assert_eq!(glance, (1.0 + 1.0 + 3.0 * 1023.0, 1025.0, &[7][..]));
         assert_eq!((asked.get(), facility.steps), (1, 0));
+    }
+
+    #[test]
+    fn a_glance_gives_each_reader_its_nearest_copy_where_one_for_all_is_dear() {
+        let nodes = 5;
+        let far = |entry: usize| if entry / nodes == entry % nodes { 0.0 } else { 1000.0 };
+        let read: Vec<f64> = (0..4 * nodes).map(far).chain([5.0, 7.0, 6.0, 9.0, 0.0]).collect();
+        let mut facility = Facility { stopped: true, ..Facility::default() };
+        // The last reader's nearest node takes no copy.
+        let open = [1.0, 2.0, 3.0, 4.0, f64::INFINITY];
+        assert_eq!(facility.solve(&open, &read, &|| true).unwrap(), (15.0, 6.0, &[0, 1, 2, 3][..]));
+        let dear = [1.0, 2.0, 3.0, 4000.0, f64::INFINITY];
+        assert_eq!(facility.solve(&dear, &read, &|| true).unwrap(), (3006.0, 6.0, &[0][..]));
     }
 
     #[test]
