@@ -50,9 +50,8 @@ impl Part {
     }
 
     fn copy_over(mut self) -> io::Result<()> {
-        self.file.rewind()?;
-        let mut place = write_over(&self.place)?;
-        io::copy(&mut self.file, &mut place).map(drop).map_err(|error| {
+        let copied = self.file.rewind().and_then(|()| io::copy(&mut self.file, &mut write_over(&self.place)?));
+        copied.map(drop).map_err(|error| {
             self.stays = true;
             io::Error::new(error.kind(), format!("{error}; all of it is in {}", self.name.display()))
         })

@@ -1,11 +1,11 @@
 //! Files that have to stay, so that the result is written over them: mounted ones, other users', and those in folders that
 //! take no new file.
 //!
-//! Only root can arrange that. Each test starts itself again in a mount namespace of its own; where that is not permitted,
-//! it says that it was skipped.
+//! Only root can arrange most of that. Each such test starts itself again in a mount namespace of its own; where that is not
+//! permitted, it says that it was skipped.
 
 use std::io::{ErrorKind, Write};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::process::Command;
 use std::{env, fs, io};
@@ -61,8 +61,9 @@ fn stays_if_the_result_cannot_be_finished(path: &Path) {
 }
 
 fn nothing_is_left_beside(path: &Path) {
-    let names = fs::read_dir(".").unwrap().map(|entry| entry.unwrap().file_name());
-    let names: Vec<_> = names.filter(|name| name != "host" && *name != *path).collect();
+    let folder = path.parent().filter(|folder| *folder != "").unwrap_or(Path::new("."));
+    let names = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name());
+    let names: Vec<_> = names.filter(|name| name != "host" && Some(&**name) != path.file_name()).collect();
     assert!(names.is_empty(), "{names:?}");
 }
 
@@ -109,8 +110,31 @@ fn a_result_for_which_a_mounted_file_has_no_room_is_left_beside_it() {
                  mount --bind host/file out.png;";
     if is_arranged("a_result_for_which_a_mounted_file_has_no_room_is_left_beside_it", mount) {
         let error = save(Path::new("out.png"), |file| file.write_all(&[1; 1 << 14])).unwrap_err();
-        let part = format!(".out.png.{}.part", std::process::id());
-        assert_eq!((error.kind(), error.to_string().ends_with(&part)), (ErrorKind::StorageFull, true), "{error}");
-        assert!(fs::read(part).unwrap() == [1; 1 << 14]);
+        assert_eq!(error.kind(), ErrorKind::StorageFull, "{error}");
+        assert!(fs::read(named_in(&error)).unwrap() == [1; 1 << 14]);
     }
+}
+
+#[test]
+fn a_result_is_left_beside_a_file_whose_owner_has_closed_it_meanwhile() {
+    let give = "echo old >out.png; chown 4321 out.png; chmod 666 out.png; \
+                setpriv --bounding-set=-chown,-dac_override";
+    if is_arranged("a_result_is_left_beside_a_file_whose_owner_has_closed_it_meanwhile", give) {
+        let path = Path::new("out.png");
+        let write = |file: &mut dyn Write| {
+            fs::set_permissions(path, fs::Permissions::from_mode(0o444))?;
+            file.write_all(b"new")
+        };
+        let error = save(path, write).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::PermissionDenied, "{error}");
+        assert_eq!(fs::read(named_in(&error)).unwrap(), b"new");
+        assert_eq!(fs::read(path).unwrap(), b"old\n");
+    }
+}
+
+/// The file that has the whole result.
+fn named_in(error: &io::Error) -> String {
+    let text = error.to_string();
+    let (_, name) = text.rsplit_once("all of it is in ").expect(&text);
+    name.to_owned()
 }
