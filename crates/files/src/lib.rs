@@ -1,7 +1,8 @@
 //! Result files. They appear whole or not at all: they are written beside their place under another name and then
 //! renamed. A file that was there before hands on its permissions. If it has to stay, because it is another user's or is
 //! mounted there, the result is copied over it when it is whole. Only in a folder that takes no new file it is written over
-//! from the first. Devices, pipes and descriptors are written to as they are.
+//! from the first. Devices, pipes and descriptors are written to as they are. A run that is killed leaves what it had beside
+//! the place of `NAME`, as `.NAME.*.part`: nobody else can tell it from a result that is still written, or is to be kept.
 //!
 //! | file | idea |
 //! |---|---|
@@ -140,23 +141,19 @@ mod tests {
     }
 
     #[test]
-    fn a_link_that_somebody_has_laid_where_the_file_is_until_it_is_whole_is_not_followed() {
-        let folder = Folder::new("planted");
-        let [path, other] = ["picture.png", "other"].map(|name| folder.0.join(name));
-        fs::write(&other, "secret").unwrap();
-        fs::set_permissions(&other, Permissions::from_mode(0o600)).unwrap();
-        let lay = || symlink(&other, part::name_beside(&path)).unwrap();
-        for was_there in [false, true] {
-            lay();
-            check_writable(&path).unwrap();
-            lay();
-            save(&path, |file| file.write_all(b"new")).unwrap();
-            assert_eq!(fs::read(&path).unwrap(), b"new", "{was_there}");
-            assert_eq!(fs::read(&other).unwrap(), b"secret", "{was_there}");
-            assert_eq!(fs::metadata(&other).unwrap().permissions().mode() & 0o7777, 0o600, "{was_there}");
-            fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
-        }
-        assert_eq!(fs::read_dir(&folder.0).unwrap().count(), 2);
+    fn two_runs_of_one_process_number_write_whole_files_each() {
+        let folder = Folder::new("two");
+        let path = folder.0.join("picture.png");
+        let first = |file: &mut dyn Write| {
+            file.write_all(b"fir")?;
+            check_writable(&path)?;
+            save(&path, |file| file.write_all(b"second"))?;
+            assert_eq!(fs::read(&path)?, b"second");
+            file.write_all(b"st")
+        };
+        save(&path, first).unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"first");
+        assert_eq!(fs::read_dir(&folder.0).unwrap().count(), 1);
     }
 
     #[test]

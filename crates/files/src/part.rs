@@ -1,6 +1,7 @@
 //! A file until it is whole: it stands beside its place, under another name.
 
 use std::fs::{self, File, Metadata};
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{self, ErrorKind, Seek};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, fchown};
 use std::path::{Path, PathBuf};
@@ -22,12 +23,7 @@ impl Part {
         let name = name_beside(place);
         // Nobody else may read it before it has the permissions of the one before.
         let mode = if before.is_some() { 0o600 } else { 0o666 };
-        // In a folder of all users, somebody may have laid a link of that name to a file of ours.
-        let created = match fs::remove_file(&name) {
-            Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
-            _ => File::options().read(true).write(true).create_new(true).mode(mode).open(&name),
-        };
-        match created {
+        match File::options().read(true).write(true).create_new(true).mode(mode).open(&name) {
             Ok(file) => Ok(Some(Part { file, name, place: place.to_owned(), before, stays: false })),
             Err(error) if before.is_some() && takes_no_file(&error) => Ok(None),
             Err(error) => Err(error),
@@ -72,11 +68,11 @@ pub fn write_over(place: &Path) -> io::Result<File> {
     File::options().write(true).truncate(true).open(place)
 }
 
-/// Of this process, so that two runs do not write into one another's.
-pub fn name_beside(place: &Path) -> PathBuf {
+/// A name that no other run has: two processes of one number, in two containers, may share the folder.
+fn name_beside(place: &Path) -> PathBuf {
     let mut name = std::ffi::OsString::from(".");
     name.push(place.file_name().unwrap_or_default());
-    name.push(format!(".{}.part", std::process::id()));
+    name.push(format!(".{:x}.part", RandomState::new().build_hasher().finish()));
     place.with_file_name(name)
 }
 
