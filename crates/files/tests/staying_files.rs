@@ -96,6 +96,21 @@ fn a_file_in_a_folder_that_takes_no_other_is_written_over() {
 }
 
 #[test]
+fn a_file_in_a_folder_that_takes_no_other_is_written_over_without_root_too() {
+    let folder = env::temp_dir().join(format!("deck-closed-{}", std::process::id()));
+    fs::create_dir(&folder).unwrap();
+    let [old, new] = ["out.png", "new.png"].map(|name| folder.join(name));
+    fs::write(&old, "old").unwrap();
+    fs::set_permissions(&folder, fs::Permissions::from_mode(0o555)).unwrap();
+    if fs::write(&new, "").is_err() {
+        is_written_over(&old);
+        assert_eq!(check_writable(&new).unwrap_err().kind(), ErrorKind::PermissionDenied);
+        fs::set_permissions(&folder, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
 fn a_mounted_file_in_a_folder_that_is_read_only_is_written_over() {
     let close = "echo old >host; touch out.png; mount --bind host out.png; mount -o remount,bind,ro .;";
     if is_arranged("a_mounted_file_in_a_folder_that_is_read_only_is_written_over", close) {
