@@ -374,7 +374,7 @@ impl Board {
     }
 
     /// The node that holds the lock.
-    fn holder(&self) -> Option<NodeId> {
+    pub(super) fn holder(&self) -> Option<NodeId> {
         self.words.get(head::LOCK).load(Ordering::Relaxed).checked_sub(1).map(|number| NodeId(number as u32))
     }
 

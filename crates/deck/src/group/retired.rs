@@ -59,7 +59,8 @@ pub fn sweep() {
     lock(&BOARDS).retain(|(membership, _)| here(membership).is_some());
 }
 
-/// Memory for a board of `bytes`: that of a group that is over, or new.
+/// Memory for a board of `bytes`: that of a group that is over, or new. A node that came late to that group, and stopped with its lock,
+/// would hold up everybody at the next one.
 ///
 /// # Errors
 /// `NoMemory`.
@@ -69,12 +70,41 @@ pub fn region(membership: &Arc<Membership>, bytes: usize) -> Result<Region> {
         let is_idle = || {
             let segment = membership.heap().segment();
             let board = Board::head(segment, membership.number(), region.offset());
-            board.is_ok_and(|board| board.state() == State::Over)
+            let is_held = |board: &Board| board.holder().is_some_and(|holder| membership.table().is_live(holder));
+            board.is_ok_and(|board| board.state() == State::Over && !is_held(&board))
         };
         std::ptr::eq(owner.as_ptr(), Arc::as_ptr(membership)) && region.bytes() == bytes && is_idle()
     });
     match found {
         Some(index) => Ok(boards.swap_remove(index).1),
         None => membership.heap().region(bytes),
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use deck_mudeck::{Door, Node};
+    use deck_peers::Broker;
+    use deck_sync::Deadline;
+
+    use super::super::ahead::Ahead;
+    use super::*;
+
+    #[test]
+    fn a_board_whose_lock_somebody_holds_who_came_late_is_not_used_for_another_group() {
+        let broker = Broker::start("test", 2).unwrap();
+        let [late, other] = [(); 2].map(|()| Node::join_by(Door::Invited(broker.invite().unwrap())).unwrap());
+        let (here, bytes) = (other.membership(), Board::bytes(1, Ahead::NONE));
+        let memory = region(here, bytes).unwrap();
+        let place = memory.offset();
+        let board = Board::at(here.heap().segment(), other.number(), place, 1, Ahead::NONE).unwrap();
+        board.set_state(State::Over);
+        let locked = board.lock(late.membership(), "x", Deadline::NOW).unwrap();
+        keep_region(here, Some(memory));
+        assert_ne!(region(here, bytes).unwrap().offset(), place);
+        // The lock of a node that has left is taken over.
+        late.leave().unwrap();
+        assert_eq!(region(here, bytes).unwrap().offset(), place);
+        drop(locked);
     }
 }
