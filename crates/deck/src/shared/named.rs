@@ -190,20 +190,19 @@ impl Named {
         waiting.wait(&[event, membership.table().changed()], deadline)
     }
 
-    /// The error of a wait of up to `timeout` for what somebody else was to do: names a node that may have kept it waiting
-    /// because it is frozen.
+    /// The error of a wait of up to `timeout` for what somebody else was to do. Which node that is nobody knows: those that are frozen
+    /// are told, and none is the error's peer. It may have done its part, and its end would break a barrier for good.
     #[cold]
     pub fn error(&self, stopped: Stopped, timeout: Duration, doing: &str, remedy: &'static str) -> Error {
         // Whoever only looks, again and again, is not kept busy with looking at the others.
         let has_waited = stopped == Stopped::Interrupted(Interrupted::Deadline) && timeout >= FROZEN_AFTER;
         let others = if has_waited { self.opened.holding() } else { Vec::new() };
-        match others.into_iter().find(|other| matches!(self.node.state(*other), Ok(NodeState::Frozen))) {
-            Some(frozen) => {
-                let what = format!("{doing}; {frozen}, which has it open, is frozen");
-                stopped.error(what, "let the frozen node continue (kill -CONT), or end it").with_peer(frozen)
-            }
-            None => stopped.error(doing, remedy),
+        let is_frozen = |other: &NodeId| matches!(self.node.state(*other), Ok(NodeState::Frozen));
+        let frozen: Vec<String> = others.iter().filter(|other| is_frozen(other)).map(NodeId::to_string).collect();
+        if frozen.is_empty() {
+            return stopped.error(doing, remedy);
         }
+        stopped.error(format!("{doing}; frozen, and perhaps what it waits for: {}", frozen.join(", ")), remedy)
     }
 
     /// Ends every wait through this handle, now and later.
