@@ -87,7 +87,7 @@ impl Barrier {
     /// before it came is visible to all afterwards. After a failure the caller does not count as having come.
     ///
     /// # Errors
-    /// [`ErrorKind::Timeout`] saying how many had come, and naming a node that is frozen; [`ErrorKind::Cancelled`]; [`ErrorKind::PeerLost`], naming the node, if
+    /// [`ErrorKind::Timeout`] saying how many had come and, after 300 ms or more, who has it open and is frozen; [`ErrorKind::Cancelled`]; [`ErrorKind::PeerLost`], naming the node, if
     /// one died that had the barrier open: now and in every later call, as nobody knows for whom it would have come;
     /// [`ErrorKind::NotInitialized`] after leaving and in a forked child.
     ///

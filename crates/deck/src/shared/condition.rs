@@ -49,7 +49,8 @@ impl Condition {
     /// unlocked is missed. Getting the mutex back may take up to a second longer than `timeout`, if others hold it.
     ///
     /// # Errors
-    /// With a guard ([`LockError::into_guard`]): [`ErrorKind::Timeout`], naming a node that is frozen; [`ErrorKind::Cancelled`]; and
+    /// With a guard ([`LockError::into_guard`]): [`ErrorKind::Timeout`], saying after 300 ms or more who has it open and is frozen;
+    /// [`ErrorKind::Cancelled`]; and
     /// [`ErrorKind::OwnerDied`] if whoever had locked the mutex meanwhile ended inside. Without one:
     /// [`ErrorKind::NotLocked`] if the mutex was not to be had again in time, [`ErrorKind::NotInitialized`] if this node has
     /// left meanwhile.

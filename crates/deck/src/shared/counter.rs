@@ -191,7 +191,7 @@ impl Counter {
     /// not block; a value that stands for a moment only may be missed.
     ///
     /// # Errors
-    /// [`ErrorKind::Timeout`] saying the value, and naming a node that is frozen; [`ErrorKind::Cancelled`]; [`ErrorKind::PeerLost`], naming the node, if one
+    /// [`ErrorKind::Timeout`] saying the value and, after 300 ms or more, who has it open and is frozen; [`ErrorKind::Cancelled`]; [`ErrorKind::PeerLost`], naming the node, if one
     /// died that had the counter open: it may have been the one to add. Whoever can go on without it waits again: a death
     /// is told once through each handle, to the waits that it falls into or else to the next one that has to wait.
     /// [`ErrorKind::NotInitialized`] after leaving and in a forked child.
