@@ -397,7 +397,9 @@ impl Membership {
         let is_in_order = self.redeem_pledges();
         let peers: Vec<Arc<Peer>> = lock(&self.peers).values().cloned().collect();
         let deadline = Deadline::after(SENT_WITHIN);
-        while peers.iter().any(|peer| peer.owes_heaps()) && !deadline.has_passed() {
+        // Each of them every time: what waits for one is sent by asking, whoever else does not read.
+        let owes_heaps = || peers.iter().filter(|peer| peer.owes_heaps()).count() > 0;
+        while owes_heaps() && !deadline.has_passed() {
             poll::pause(LOOK_AGAIN_AFTER);
         }
         for peer in &peers {

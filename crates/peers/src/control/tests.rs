@@ -450,3 +450,28 @@ fn what_a_home_made_for_one_that_gave_up_goes_although_somebody_has_the_name_by_
         serve(1, one.number);
     }
 }
+
+#[test]
+fn a_node_that_leaves_still_tells_who_reads_again_where_messages_lie_though_another_does_not_read() {
+    let broker = Broker::start("test", 4).unwrap();
+    let [leaving, stopped, reading, third] = [(); 4].map(|()| join(broker.invite().unwrap()).unwrap());
+    let control = Control::new(&leaving).unwrap();
+    let [_unread, read] = [&stopped, &reading].map(|other| {
+        let (ours, theirs) = pair().unwrap();
+        control.introduced(&leaving, other.number, other.seat, ours);
+        let peer = leaving.peers.lock().unwrap()[&other.number].clone();
+        while !peer.is_backed_up() {
+            peer.send(&Frame::Pong { count: 0 }).unwrap();
+        }
+        leaving.introduce_heap(&peer, third.heap()).unwrap();
+        Socket::new(theirs)
+    });
+    while let Received::Frame(..) = read.receive() {}
+    leaving.leave();
+    let received = std::iter::from_fn(|| match read.receive() {
+        Received::Frame(frame, passed) => Some((frame, passed.is_some())),
+        _ => None,
+    });
+    let heap = Frame::Heap { number: u64::from(third.number.0), seat: u64::from(third.seat.0) };
+    assert!(received.collect::<Vec<_>>().contains(&(heap, true)));
+}
