@@ -233,9 +233,10 @@ impl Membership {
     }
 
     /// Makes sure that this node itself can find the buffers of `heap`, which will be named in a message to one of its own mail boxes: another
-    /// node of this process may have made it that was never met.
+    /// node of this process may have made it that was never met, or received it. In this very view, which is in use until the message is
+    /// retrieved: one that is found now may end before.
     pub fn introduce_here(&self, heap: &Arc<HeapMemory>) {
-        if read(&self.heaps).find(heap.owner()).is_none() {
+        if !read(&self.heaps).has(heap) {
             write(&self.heaps).lend(heap);
         }
     }

@@ -475,3 +475,17 @@ fn a_node_that_leaves_still_tells_who_reads_again_where_messages_lie_though_anot
     let heap = Frame::Heap { number: u64::from(third.number.0), seat: u64::from(third.seat.0) };
     assert!(received.collect::<Vec<_>>().contains(&(heap, true)));
 }
+
+#[test]
+fn what_another_node_of_the_process_received_is_found_here_when_what_this_one_received_is_gone() {
+    let broker = Broker::start("test", 3).unwrap();
+    let [one, other, third] = [(); 3].map(|()| join(broker.invite().unwrap()).unwrap());
+    let [view, others_view] = [&one, &other].map(|node| {
+        let passed = third.heap().segment().as_fd().try_clone_to_owned().unwrap();
+        write(&node.heaps).enter(third.number, third.seat, passed, node.seat).unwrap()
+    });
+    write(&one.heaps).forget(third.number);
+    one.introduce_here(&others_view);
+    drop(view);
+    assert!(Arc::ptr_eq(&one.heap_of(third.number).unwrap(), &others_view));
+}
