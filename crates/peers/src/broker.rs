@@ -470,6 +470,9 @@ impl State {
             // It has to wait, and there is no descriptor for that: the node comes again.
             refuse(&member.socket, Refused::Descriptors);
             self.members.remove(&key);
+            if let Some(absent) = self.absent.get_mut(&number) {
+                absent.put_off();
+            }
             return;
         }
         // It may have come before, through a connection that was not taken up in time.

@@ -151,6 +151,26 @@ fn who_comes_by_name_and_cannot_be_welcomed_for_want_of_descriptors_is_told_befo
 }
 
 #[test]
+fn who_comes_again_and_cannot_be_let_in_for_want_of_descriptors_is_not_given_up() {
+    if !alone::is_alone("broker::tests::who_comes_again_and_cannot_be_let_in_for_want_of_descriptors_is_not_given_up") {
+        return;
+    }
+    let broker = Broker::start_by_name(&format!("again-{}", std::process::id()), 1).unwrap();
+    let mut state = broker.shared.lock();
+    // In another namespace, so that nothing is known of it but that it comes.
+    let process = process::own_word() ^ 1 << 32;
+    let Ok((node, seat)) = state.table.seat_node(process, false) else { panic!("it is not seated") };
+    let absent = state.absent(node, Deadline::NOW).unwrap();
+    state.absent.insert(node, absent);
+    let (_coming, key, _crowd) = come_while_no_descriptor_can_be_sent(&mut state);
+    let _files: Vec<_> = std::iter::from_fn(|| crate::wakeup::new().ok()).collect();
+    state.rejoin(key, [u64::from(node.0), u64::from(seat.0), process], 1);
+    assert!(!state.members.contains_key(&key), "it is let in");
+    state.look_after_the_absent();
+    assert!(state.table.is_live(node));
+}
+
+#[test]
 fn who_speaks_another_version_is_answered_before_the_connection_ends() {
     let broker = Broker::start("test", 1).unwrap();
     let socket = broker.invite().unwrap();
