@@ -24,8 +24,9 @@
  *            been used again. Such mistakes never crash, and never reach another object.
  * Waiting    timeout_ms is DECK_FOREVER (-1), 0 (try: never wait), or milliseconds; below -1 it is DECK_E_INVALID.
  *            Calls without a timeout end within DECK_TIMEOUT (environment, in seconds; 10 without it), except
- *            deck_thread_join. Every wait ends early with DECK_E_CANCELLED after deck_cancel, with DECK_E_CLOSED
- *            when what it waits in is destroyed, and with DECK_E_PEER_LOST when a node that it needs dies.
+ *            deck_thread_join and deck_done. Every wait ends early with DECK_E_CANCELLED after deck_cancel, with
+ *            DECK_E_CLOSED when what it waits in is destroyed, and with DECK_E_PEER_LOST when a node that it needs
+ *            dies.
  * Threads    Every call may be made from any thread, also from one that DECK did not start. Mail boxes, semaphores and
  *            threads may be used by several threads at once. A message is used by one thread at a time; a second
  *            one gets DECK_E_INVALID.
@@ -128,10 +129,12 @@ void deck_set_log(void (*write)(int level, const char *line, void *ctx), void *c
    May be called again after deck_done: the process then joins anew and gets a new number. */
 int deck_init(int *argc, char ***argv);
 
-/* Leaves the job in good order. What this node posted is still delivered and no other node is told of a loss; on
-   one host it does not wait for receivers. This node's mail boxes and semaphores close: threads that wait in them
-   get DECK_E_CLOSED or DECK_E_NOT_INITIALIZED. DECK's threads go on; join them before or after.
-   Memory from deck_msg_data stays mapped until its message is destroyed. Blocks no longer than DECK_TIMEOUT. */
+/* Leaves the job in good order. What this node posted is still delivered and no other node is told of a loss, but for
+   messages of others that this node posted on, if their memory cannot be reached any more (deck_mbox_retrv). It waits
+   for a receiver only if that has such messages and does not read (it is stopped, say): for a second at most. This
+   node's mail boxes and semaphores close: threads that wait in them get DECK_E_CLOSED or DECK_E_NOT_INITIALIZED.
+   DECK's threads go on; join them before or after. Memory from deck_msg_data stays mapped until its message is
+   destroyed. Blocks for three seconds at most, whatever DECK_TIMEOUT is. */
 int deck_done(void);
 
 /* This node's number, from 0 in order of joining, never reused; or a negative code. Never waits. */
@@ -333,8 +336,9 @@ int deck_mbox_post(deck_mbox_t *b, deck_msg_t *m, int timeout_ms);
    DECK_E_TIMEOUT    nothing came in that time
    DECK_E_INVALID    b is a clone of another node's mail box: only the owner's threads retrieve
    DECK_E_CLOSED     the mail box was destroyed
-   DECK_E_PEER_LOST  a node that had cloned the mail box died; told once for each, after all that it had posted.
-                     Retrieve again. */
+   DECK_E_PEER_LOST  a node that had cloned the mail box died; told once for each, after all that it had posted. Also
+                     of one that left, if messages are lost that it had posted on and whose memory cannot be reached
+                     any more; deck_last_error() counts them. Retrieve again. */
 int deck_mbox_retrv(deck_mbox_t *b, deck_msg_t *m, int timeout_ms);
 
 /* Waits up to timeout_ms until one of n mail boxes of this node has something to retrieve (a message, or a loss to

@@ -163,6 +163,11 @@ impl NodeShared {
         for (_, (asked, _)) in lock(&self.asked).extract_if(|_, (asked, _)| is_over(asked)) {
             self.membership().forget(&asked);
         }
+        for poster in self.posters() {
+            if let Some(lanes) = poster.lanes.get() {
+                lanes.forget_questions(self, &is_over);
+            }
+        }
         for (asked, _) in lock(&self.abandoned).extract_if(.., |(asked, _)| is_over(asked)) {
             self.membership().forget(&asked);
         }
@@ -202,6 +207,7 @@ impl NodeShared {
 
     /// A lane that was asked for is not wanted any more: its owner may still make it and write to the credit line.
     pub fn forget_lane(&self, question: Asked, credit: Region) {
+        self.membership().decline(&question);
         lock(&self.abandoned).push((question, credit));
     }
 

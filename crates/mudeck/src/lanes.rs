@@ -234,6 +234,15 @@ impl Lanes {
         }
     }
 
+    /// The owner has refused lanes, or closed them, before any thread looked: nobody is to ask again.
+    pub fn forget_questions(&self, node: &NodeShared, is_over: impl Fn(&Asked) -> bool) {
+        let mut asked = lock(&self.asked);
+        for (question, _) in asked.iter_mut().filter_map(|asked| asked.take_if(|(question, _)| is_over(question))) {
+            self.is_refused.store(true, Ordering::Relaxed);
+            node.membership().forget(&question);
+        }
+    }
+
     /// The common ring has ended: whatever was asked for and not answered is not wanted any more.
     pub fn end(&self, node: &NodeShared) {
         self.is_refused.store(true, Ordering::Relaxed);
@@ -266,5 +275,111 @@ impl NodeShared {
         let granted = answer?;
         let sender = self.sender_at_owner(question.peer(), common.id, &granted, credit)?;
         self.lane(common, sender, granted.ring).map(Lane::Made)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use deck_peers::{Broker, Door, Handler, Refused};
+    use deck_sync::Deadline;
+
+    use super::*;
+    use crate::mailbox::{Core, MailboxOptions};
+    use crate::testing::{SOON, wait_until};
+
+    /// A mail box, the node that it is at, and another one that has cloned it.
+    struct Job {
+        owner: Arc<NodeShared>,
+        core: Arc<Core>,
+        poster: Arc<NodeShared>,
+        common: Arc<Poster>,
+        _broker: Broker,
+    }
+
+    impl Job {
+        fn start() -> Job {
+            let broker = Broker::start("test", 2).unwrap();
+            let [owner, poster] = [(); 2].map(|()| NodeShared::join(Door::Invited(broker.invite().unwrap())).unwrap());
+            let core = owner.open(Some("box"), &MailboxOptions::default()).unwrap();
+            poster.clone_by_id(core.id, Some("box"), Deadline::after(SOON)).unwrap();
+            let common = poster.poster_to(core.id).unwrap();
+            Job { owner, core, poster, common, _broker: broker }
+        }
+
+        fn ask_for_lane(&self) -> &Lanes {
+            let lanes = self.common.lanes.get_or_init(Lanes::default);
+            lanes.make(&self.poster, &self.common, 0);
+            lanes
+        }
+
+        fn wait_for_answer(&self, lanes: &Lanes) {
+            let said = || lock(&lanes.asked)[0].as_ref().unwrap().0.said().is_some();
+            wait_until("the owner answers", said);
+        }
+
+        /// As if the owner had closed the common ring.
+        fn end_common(&self) {
+            self.poster.ring_closed(self.owner.number(), self.common.ring);
+        }
+
+        /// Waits until the mail box has no ring but the common one.
+        fn wait_until_declined(&self) {
+            wait_until("the lane is declined", || {
+                let mut free = None;
+                let _ = self.core.add_ring(|inbox| {
+                    free = inbox.free_place(self.poster.number());
+                    Err(Refused::Full)
+                });
+                free == Some(1)
+            });
+        }
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "sockets")]
+    fn a_lane_that_was_granted_when_the_common_ring_ends_is_declined() {
+        let job = Job::start();
+        job.wait_for_answer(job.ask_for_lane());
+        job.end_common();
+        job.wait_until_declined();
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "sockets")]
+    fn a_lane_that_is_granted_after_the_common_ring_has_ended_is_declined() {
+        let job = Job::start();
+        // The owner answers when this is over.
+        let _ = job.core.add_ring(|_| {
+            job.ask_for_lane();
+            job.end_common();
+            Err(Refused::Full)
+        });
+        wait_until("the owner answers", || lock(&job.poster.abandoned)[0].0.said().is_some());
+        job.wait_until_declined();
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "sockets")]
+    fn a_lane_that_is_refused_is_not_asked_for_again_and_leaves_no_question() {
+        let job = Job::start();
+        job.core.close();
+        let lanes = job.ask_for_lane();
+        wait_until("the answer is forgotten", || lock(&lanes.asked)[0].is_none());
+        job.ask_for_lane();
+        assert!(lock(&lanes.asked)[0].is_none());
+        job.end_common();
+        assert!(lock(&job.poster.abandoned).is_empty());
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "sockets")]
+    fn a_lane_that_is_closed_before_the_common_ring_leaves_no_question() {
+        let job = Job::start();
+        let lanes = job.ask_for_lane();
+        job.wait_for_answer(lanes);
+        let granted = lock(&lanes.asked)[0].as_ref().unwrap().0.said().unwrap().as_ref().unwrap().ring;
+        job.poster.ring_closed(job.owner.number(), granted);
+        job.end_common();
+        assert!(lock(&job.poster.abandoned).is_empty());
     }
 }

@@ -178,7 +178,8 @@ impl Node {
     }
 
     /// Leaves the job in order. What was posted is still delivered; mail boxes of this node are closed; waits of its
-    /// threads end. Waits for no other node. Further calls through any handle of this node fail.
+    /// threads end. Waits for no other node, except for one that does not read (it is stopped, say) and is still to be told where a
+    /// message lies that was posted on to it: for a second at most. Further calls through any handle of this node fail.
     ///
     /// # Errors
     /// [`ErrorKind::NotInitialized`] if it has left already, or in a forked child.

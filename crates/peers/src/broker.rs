@@ -444,7 +444,9 @@ impl State {
                 let welcome = Frame::Welcome { number, seat, broker };
                 let sent = sent.and_then(|()| member.socket.send(&welcome, Some(self.table.as_fd())));
                 if sent.is_err_and(|error| error.kind() != ErrorKind::PeerLost) {
-                    // They have to wait, and there is no descriptor for that.
+                    // They have to wait, and there is no descriptor for that. Behind what waits already the refusal would wait, too, and the
+                    // connection of one that came by name ends here: it would ask again and again, at the cost of a number each time.
+                    member.socket.take_back(|_| true);
                     refuse(&member.socket, Refused::Descriptors);
                     self.leave(key, process);
                 }
@@ -468,6 +470,9 @@ impl State {
             // It has to wait, and there is no descriptor for that: the node comes again.
             refuse(&member.socket, Refused::Descriptors);
             self.members.remove(&key);
+            if let Some(absent) = self.absent.get_mut(&number) {
+                absent.put_off();
+            }
             return;
         }
         // It may have come before, through a connection that was not taken up in time.

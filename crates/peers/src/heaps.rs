@@ -5,7 +5,8 @@
 //! retrieved (*HeapRelease*), or is gone too. Whether it is so is looked at when a peer releases it or goes, and at *Reclaim*.
 //!
 //! A node has one view of a heap, as it keeps one count for each buffer. So a view that was forgotten is still found as long as a buffer of
-//! it is in use here: it may be posted on to a mail box of this node, or a peer that posts it on may pass the heap once more.
+//! it is in use here: it may be posted on to a mail box of this node, or a peer that posts it on may pass the heap once more. Views of other
+//! nodes of this process are found the same way, once buffers of them were posted here, each for itself: none ends with another.
 
 use std::collections::{BTreeSet, HashMap};
 use std::os::fd::OwnedFd;
@@ -20,8 +21,8 @@ pub(crate) struct Heaps {
     known: HashMap<NodeId, Arc<HeapMemory>>,
     /// Owners of heaps whose buffers others post on, each with who has passed the heap for that.
     passed: BTreeSet<(NodeId, NodeId)>,
-    /// There while a buffer of it is.
-    lent: HashMap<NodeId, Weak<HeapMemory>>,
+    /// Views that are there while a buffer of them is.
+    lent: HashMap<NodeId, Vec<Weak<HeapMemory>>>,
 }
 
 impl Heaps {
@@ -32,7 +33,17 @@ impl Heaps {
 
     /// The heap of `owner`, if it is known or in use.
     pub fn find(&self, owner: NodeId) -> Option<Arc<HeapMemory>> {
-        self.known.get(&owner).cloned().or_else(|| self.lent.get(&owner)?.upgrade())
+        self.views(owner).next()
+    }
+
+    /// Whether this very view is found as long as it is in use.
+    pub fn has(&self, view: &Arc<HeapMemory>) -> bool {
+        self.views(view.owner()).any(|other| Arc::ptr_eq(&other, view))
+    }
+
+    fn views(&self, owner: NodeId) -> impl Iterator<Item = Arc<HeapMemory>> {
+        let lent = self.lent.get(&owner).into_iter().flatten().filter_map(Weak::upgrade);
+        self.known.get(&owner).cloned().into_iter().chain(lent)
     }
 
     /// All that are known.
@@ -46,13 +57,13 @@ impl Heaps {
     /// [`ErrorKind::Corrupt`] if it is no heap or another one than before; [`ErrorKind::NoMemory`] and [`ErrorKind::System`] if it cannot be
     /// mapped.
     pub fn enter(&mut self, owner: NodeId, seat: Seat, fd: OwnedFd, own: Seat) -> Result<Arc<HeapMemory>> {
-        let heap = match self.find(owner) {
-            Some(heap) if !heap.segment().is_same(&fd) => {
-                return Err(Error::new(ErrorKind::Corrupt, "two segments are said to be its own").with_peer(owner));
-            }
-            Some(heap) if heap.is_seen_from(own) => heap,
-            // That of another node of this process, which may leave and have its seat given to somebody else.
-            _ => HeapMemory::adopt(fd, owner, seat, own)?,
+        if self.find(owner).is_some_and(|heap| !heap.segment().is_same(&fd)) {
+            return Err(Error::new(ErrorKind::Corrupt, "two segments are said to be its own").with_peer(owner));
+        }
+        // Another node of this process may leave and have its seat given to somebody else.
+        let heap = match self.views(owner).find(|heap| heap.is_seen_from(own)) {
+            Some(heap) => heap,
+            None => HeapMemory::adopt(fd, owner, seat, own)?,
         };
         self.known.insert(owner, heap.clone());
         Ok(heap)
@@ -85,10 +96,15 @@ impl Heaps {
         }
     }
 
-    /// Has a heap found while it is in use here.
-    pub fn lend(&mut self, heap: &Arc<HeapMemory>) {
-        self.lent.retain(|_, heap| heap.strong_count() > 0);
-        self.lent.insert(heap.owner(), Arc::downgrade(heap));
+    /// Has a view found while it is in use here.
+    pub fn lend(&mut self, view: &Arc<HeapMemory>) {
+        self.lent.retain(|_, views| {
+            views.retain(|view| view.strong_count() > 0);
+            !views.is_empty()
+        });
+        if !self.has(view) {
+            self.lent.entry(view.owner()).or_default().push(Arc::downgrade(view));
+        }
     }
 }
 
@@ -132,9 +148,32 @@ mod tests {
         let entered = heaps.enter(other.owner(), other.seat(), pass(), own.seat()).unwrap();
         assert!(entered.is_seen_from(own.seat()) && lent.is_seen_from(Seat(3)));
         assert!(Arc::ptr_eq(&heaps.find(other.owner()).unwrap(), &entered));
+        // Forgotten and passed again it is still the same, whichever is found first.
+        heaps.forget(other.owner());
+        assert!(Arc::ptr_eq(&heaps.find(other.owner()).unwrap(), &lent));
+        assert!(Arc::ptr_eq(&heaps.enter(other.owner(), other.seat(), pass(), own.seat()).unwrap(), &entered));
         // Of its own heap a node has one view, whoever passes it.
         let back = own.segment().as_fd().try_clone_to_owned().unwrap();
         assert!(Arc::ptr_eq(&heaps.enter(own.owner(), own.seat(), back, own.seat()).unwrap(), &own));
+    }
+
+    #[test]
+    fn each_view_that_was_lent_is_found_until_it_ends_whichever_ends_first() {
+        let (own, other) = (heap(1), heap(2));
+        for first_to_end in [0, 1] {
+            let mut heaps = Heaps::with(&own);
+            let mut views = [own.seat(), Seat(3)].map(|seat| {
+                let passed = other.segment().as_fd().try_clone_to_owned().unwrap();
+                let view = HeapMemory::adopt(passed, other.owner(), other.seat(), seat).unwrap();
+                (0..2).for_each(|_| heaps.lend(&view));
+                Some(view)
+            });
+            views[first_to_end] = None;
+            let found = heaps.find(other.owner()).expect("the other one is in use");
+            assert!(heaps.has(&found) && heaps.has(views[1 - first_to_end].as_ref().unwrap()));
+            drop((views, found));
+            assert!(heaps.find(other.owner()).is_none());
+        }
     }
 
     #[test]

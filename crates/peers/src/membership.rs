@@ -233,9 +233,10 @@ impl Membership {
     }
 
     /// Makes sure that this node itself can find the buffers of `heap`, which will be named in a message to one of its own mail boxes: another
-    /// node of this process may have made it that was never met.
+    /// node of this process may have made it that was never met, or received it. In this very view, which is in use until the message is
+    /// retrieved: one that is found now may end before.
     pub fn introduce_here(&self, heap: &Arc<HeapMemory>) {
-        if read(&self.heaps).find(heap.owner()).is_none() {
+        if !read(&self.heaps).has(heap) {
             write(&self.heaps).lend(heap);
         }
     }
@@ -397,7 +398,9 @@ impl Membership {
         let is_in_order = self.redeem_pledges();
         let peers: Vec<Arc<Peer>> = lock(&self.peers).values().cloned().collect();
         let deadline = Deadline::after(SENT_WITHIN);
-        while peers.iter().any(|peer| peer.owes_heaps()) && !deadline.has_passed() {
+        // Each of them every time: what waits for one is sent by asking, whoever else does not read.
+        let owes_heaps = || peers.iter().filter(|peer| peer.owes_heaps()).count() > 0;
+        while owes_heaps() && !deadline.has_passed() {
             poll::pause(LOOK_AGAIN_AFTER);
         }
         for peer in &peers {

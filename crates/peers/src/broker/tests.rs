@@ -116,6 +116,62 @@ fn who_cannot_be_welcomed_for_want_of_descriptors_is_told_and_is_no_node() {
     join_as(process::own_word(), &joining);
 }
 
+/// Somebody's connection to the broker, by its name, and the broker's key for it; the last one keeps so many descriptors on their way
+/// that this user may send no more.
+fn come_while_no_descriptor_can_be_sent(state: &mut State) -> (Socket, u64, Socket) {
+    let (crowding, unread) = pair().unwrap();
+    let (crowding, passed) = (Socket::new(crowding), crate::wakeup::new().unwrap());
+    // Far too many: some of other processes may be among those that are counted now.
+    alone::limit_descriptors(4 * alone::DESCRIPTORS_MAX);
+    (0..2 * alone::DESCRIPTORS_MAX).for_each(|_| crowding.send(&Frame::Rejoined {}, Some(passed.as_fd())).unwrap());
+    assert!(!crowding.is_backed_up());
+    alone::limit_descriptors(alone::DESCRIPTORS_MAX);
+    let (ours, theirs) = pair().unwrap();
+    let key = state.next;
+    state.add(ours, None).map_err(|(_, error)| error).unwrap();
+    (Socket::new(theirs), key, Socket::new(unread))
+}
+
+#[test]
+fn who_comes_by_name_and_cannot_be_welcomed_for_want_of_descriptors_is_told_before_the_connection_ends() {
+    if !alone::is_alone(
+        "broker::tests::who_comes_by_name_and_cannot_be_welcomed_for_want_of_descriptors_is_told_before_the_connection_ends",
+    ) {
+        return;
+    }
+    let broker = Broker::start_by_name(&format!("crowded-{}", std::process::id()), 1).unwrap();
+    let mut state = broker.shared.lock();
+    let (joining, key, _crowd) = come_while_no_descriptor_can_be_sent(&mut state);
+    let mut files: Vec<_> = std::iter::from_fn(|| crate::wakeup::new().ok()).collect();
+    // For the handle of the process, and for the listener to wait with.
+    files.truncate(files.len() - 2);
+    state.join(key, process::own_word(), namespace::network(), false);
+    let received = joining.receive();
+    let expected = Frame::Refuse { reason: Refused::Descriptors as u64 };
+    assert!(matches!(received, Received::Frame(frame, None) if frame == expected), "{received:?}");
+    assert!(state.table.live().is_empty());
+}
+
+#[test]
+fn who_comes_again_and_cannot_be_let_in_for_want_of_descriptors_is_not_given_up() {
+    if !alone::is_alone("broker::tests::who_comes_again_and_cannot_be_let_in_for_want_of_descriptors_is_not_given_up") {
+        return;
+    }
+    let broker = Broker::start_by_name(&format!("again-{}", std::process::id()), 1).unwrap();
+    let mut state = broker.shared.lock();
+    // In another namespace, so that nothing is known of it but that it comes.
+    let process = process::own_word() ^ 1 << 32;
+    let Ok((node, seat)) = state.table.seat_node(process, false) else { panic!("it is not seated") };
+    let absent = state.absent(node, Deadline::NOW).unwrap();
+    state.absent.insert(node, absent);
+    let (_coming, key, _crowd) = come_while_no_descriptor_can_be_sent(&mut state);
+    let _files: Vec<_> = std::iter::from_fn(|| crate::wakeup::new().ok()).collect();
+    state.rejoin(key, [u64::from(node.0), u64::from(seat.0), process], 1);
+    assert!(!state.members.contains_key(&key), "it is let in");
+    state.look_after_the_absent();
+    assert!(state.table.is_live(node));
+}
+
 #[test]
 fn who_speaks_another_version_is_answered_before_the_connection_ends() {
     let broker = Broker::start("test", 1).unwrap();

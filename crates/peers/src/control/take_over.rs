@@ -46,7 +46,8 @@ impl Control {
         let (number, seat) = (u64::from(membership.number.0), u64::from(membership.seat.0));
         self.attempts += 1;
         let rejoin = Frame::Rejoin { number, seat, process: process::own_word(), attempt: self.attempts };
-        if socket.send(&rejoin, None).is_err() || self.poll.watch(&socket, BROKER).is_err() {
+        // Watched first: a broker that has heard of this node takes the end of the connection for its death.
+        if self.poll.watch(&socket, BROKER).is_err() || socket.send(&rejoin, None).is_err() {
             return;
         }
         *lock(&membership.broker) = socket.clone();
@@ -69,6 +70,10 @@ impl Control {
     /// This node is the broker from now on. It listens on the socket that the last one listened on, so those who come
     /// meanwhile wait in its queue.
     fn take_over(&mut self, membership: &Arc<Membership>, job: &str) -> Result<OwnedFd> {
+        if let Some(broker) = &*lock(&membership.hosted) {
+            // It had no room for this node. Another one in its place would be the death of this node for those who have come.
+            return broker.invite();
+        }
         let inherited = lock(&membership.listener).as_ref().map(|fd| fd.as_fd().try_clone_to_owned());
         let listener = match inherited {
             Some(Ok(listener)) => Some(listener),
@@ -88,5 +93,59 @@ impl Control {
         let Some(broker) = &*hosted else { return true };
         let here = broker.nodes();
         membership.table.live().iter().all(|node| here.contains(node))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use deck_segment::HeapOptions;
+
+    use super::*;
+    use crate::membership::Door;
+    use crate::poll;
+    use crate::socket::{Received, pair, wait_for_the_end};
+    use crate::wire::Refused;
+
+    #[test]
+    fn a_new_broker_that_has_no_room_for_its_own_node_at_first_stays_for_the_others() {
+        let job = format!("no-room-{}", std::process::id());
+        let [founder, one, other] = [(); 3].map(|()| {
+            let heap = HeapOptions::of(deck_segment::default_bytes());
+            Membership::join(Door::Named(job.clone()), &heap, Deadline::after(Duration::from_secs(10))).unwrap()
+        });
+        let mut control = Control::new(&one).unwrap();
+        founder.leave();
+        wait_for_the_end(&one.broker());
+        control.serve_broker(&one);
+        control.find_broker(&one);
+        let took_over = one.broker();
+        let coming = Socket::new(rendezvous::connect(&job).unwrap().unwrap());
+        let (number, seat) = (u64::from(other.number.0), u64::from(other.seat.0));
+        coming.send(&Frame::Rejoin { number, seat, process: process::own_word(), attempt: 1 }, None).unwrap();
+        let has_come = || matches!(coming.receive(), Received::Frame(Frame::Rejoined {}, _));
+        while !has_come() {
+            assert!(poll::is_readable_within(&coming, Some(Duration::from_secs(10))), "it is not let in");
+        }
+        // As if there had been no descriptor for its answer.
+        let (ours, theirs) = pair().unwrap();
+        *one.broker.lock().unwrap() = Arc::new(Socket::new(ours));
+        Socket::new(theirs).send(&Frame::Refuse { reason: Refused::Descriptors as u64 }, None).unwrap();
+        wait_for_the_end(&one.broker());
+        control.serve_broker(&one);
+        control.find_broker(&one);
+        while control.is_orphan {
+            assert!(poll::is_readable_within(&*one.broker(), Some(Duration::from_secs(10))), "it is not let in");
+            control.serve_broker(&one);
+        }
+        loop {
+            match coming.receive() {
+                Received::Frame(..) => {}
+                Received::Nothing => break,
+                received => panic!("{received:?}"),
+            }
+        }
+        drop(took_over);
     }
 }

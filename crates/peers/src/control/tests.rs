@@ -35,6 +35,8 @@ fn met(broker: &Broker) -> [(Arc<Membership>, Control); 2] {
         for ((membership, control), other) in nodes.iter_mut().zip([numbers[1], numbers[0]]) {
             control.serve_broker(membership);
             control.serve_peer(membership, other);
+            // Another test may have so many descriptors on their way that these have to wait.
+            control.duties(membership, false);
         }
     }
     nodes
@@ -449,4 +451,43 @@ fn what_a_home_made_for_one_that_gave_up_goes_although_somebody_has_the_name_by_
         serve(0, home.number);
         serve(1, one.number);
     }
+}
+
+#[test]
+fn a_node_that_leaves_still_tells_who_reads_again_where_messages_lie_though_another_does_not_read() {
+    let broker = Broker::start("test", 4).unwrap();
+    let [leaving, stopped, reading, third] = [(); 4].map(|()| join(broker.invite().unwrap()).unwrap());
+    let control = Control::new(&leaving).unwrap();
+    let [_unread, read] = [&stopped, &reading].map(|other| {
+        let (ours, theirs) = pair().unwrap();
+        control.introduced(&leaving, other.number, other.seat, ours);
+        let peer = leaving.peers.lock().unwrap()[&other.number].clone();
+        while !peer.is_backed_up() {
+            peer.send(&Frame::Pong { count: 0 }).unwrap();
+        }
+        leaving.introduce_heap(&peer, third.heap()).unwrap();
+        Socket::new(theirs)
+    });
+    while let Received::Frame(..) = read.receive() {}
+    leaving.leave();
+    let received = std::iter::from_fn(|| match read.receive() {
+        Received::Frame(frame, passed) => Some((frame, passed.is_some())),
+        _ => None,
+    });
+    let heap = Frame::Heap { number: u64::from(third.number.0), seat: u64::from(third.seat.0) };
+    assert!(received.collect::<Vec<_>>().contains(&(heap, true)));
+}
+
+#[test]
+fn what_another_node_of_the_process_received_is_found_here_when_what_this_one_received_is_gone() {
+    let broker = Broker::start("test", 3).unwrap();
+    let [one, other, third] = [(); 3].map(|()| join(broker.invite().unwrap()).unwrap());
+    let [view, others_view] = [&one, &other].map(|node| {
+        let passed = third.heap().segment().as_fd().try_clone_to_owned().unwrap();
+        write(&node.heaps).enter(third.number, third.seat, passed, node.seat).unwrap()
+    });
+    write(&one.heaps).forget(third.number);
+    one.introduce_here(&others_view);
+    drop(view);
+    assert!(Arc::ptr_eq(&one.heap_of(third.number).unwrap(), &others_view));
 }

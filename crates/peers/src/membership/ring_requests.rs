@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock};
 
-use deck_sync::atomic::{AtomicU64, Ordering};
+use deck_sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use deck_sync::locks::lock;
 use deck_sync::{About, Deadline, Error, ErrorKind, Event, Goal, Interrupted, NodeId, Result, cancellation};
 
@@ -39,6 +39,8 @@ struct Request {
     peer: NodeId,
     answer: OnceLock<Result<Granted>>,
     answered: Event,
+    /// Changed and looked at under the lock of all questions.
+    is_declined: AtomicBool,
 }
 
 /// The questions of a node whose answers are wanted.
@@ -49,13 +51,14 @@ pub(crate) struct RingRequests {
 }
 
 impl RingRequests {
-    /// `peer` has answered. False if nobody waits for this answer any more.
+    /// `peer` has answered. False if nobody waits for this answer any more, or it is a ring that nobody wants.
     pub fn answered(&self, peer: NodeId, request: u64, answer: Result<Granted>) -> bool {
         let open = lock(&self.open);
         let Some(request) = open.get(&request).filter(|request| request.peer == peer) else { return false };
+        let is_wanted = answer.is_err() || !request.is_declined.load(Ordering::Relaxed);
         let _ = request.answer.set(answer);
         request.answered.notify();
-        true
+        is_wanted
     }
 
     /// Everybody who waits for an answer looks again whether the one who is asked is still there.
@@ -89,7 +92,12 @@ impl Membership {
     /// # Errors
     /// [`ErrorKind::PeerLost`](deck_sync::ErrorKind::PeerLost) and the like if the question cannot be sent.
     pub fn ask_for_ring(&self, peer: &Arc<Peer>, mailbox: MailboxId, credit: u64) -> Result<Asked> {
-        let request = Arc::new(Request { peer: peer.number(), answer: OnceLock::new(), answered: Event::new() });
+        let request = Arc::new(Request {
+            peer: peer.number(),
+            answer: OnceLock::new(),
+            answered: Event::new(),
+            is_declined: AtomicBool::new(false),
+        });
         let id = self.ring_requests.next.fetch_add(1, Ordering::Relaxed);
         lock(&self.ring_requests.open).insert(id, request.clone());
         let (index, generation) = (u64::from(mailbox.index), u64::from(mailbox.generation));
@@ -113,6 +121,20 @@ impl Membership {
     /// The answer is not wanted any more: a ring that is granted from now on is declined. The owner may still write to the credits.
     pub fn forget(&self, asked: &Asked) {
         lock(&self.ring_requests.open).remove(&asked.id);
+    }
+
+    /// The ring is not wanted any more: it is declined, at once if it was granted. Until the owner has refused or closed it, or is gone, it
+    /// may still write to the credits, and the question is to stay open.
+    pub fn decline(&self, asked: &Asked) {
+        let granted = {
+            let _open = lock(&self.ring_requests.open);
+            asked.request.is_declined.store(true, Ordering::Relaxed);
+            asked.said().and_then(|said| said.as_ref().ok())
+        };
+        if let Some(granted) = granted {
+            let _ = asked.peer.send(&Frame::RingEnded { ring: granted.ring, tail: 0 });
+            self.see_it_sent(&asked.peer);
+        }
     }
 
     /// The error of a clone whose ring `peer` has granted, and ended before it was used.
