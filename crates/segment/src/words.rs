@@ -5,7 +5,6 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use crate::Segment;
-#[cfg(loom)]
 use crate::layout::LINE_WORDS;
 use deck_sync::Event;
 use deck_sync::atomic::AtomicU64;
@@ -80,9 +79,22 @@ impl Words {
         &self.words.0[index]
     }
 
-    /// The line that begins with word `index`, for a model's [`crate::MappedSlots`].
-    #[cfg(loom)]
-    pub(crate) fn line(&self, index: usize) -> &[AtomicU64; LINE_WORDS] {
+    /// The words of the line that begins with word `index`.
+    ///
+    /// # Panics
+    /// If there is no such line: indexes from outside are to be checked before.
+    #[inline]
+    pub fn line(&self, index: usize) -> &[AtomicU64; LINE_WORDS] {
+        #[cfg(not(loom))]
+        {
+            if self.count < LINE_WORDS || index > self.count - LINE_WORDS {
+                outside(index, self.count);
+            }
+            // SAFETY: inside the run, as far as the last word, which lies in a live mapping at an address that is a multiple of 8; any
+            // bit pattern is a valid AtomicU64.
+            unsafe { self.first.add(index).cast().as_ref() }
+        }
+        #[cfg(loom)]
         self.words.0[index..index + LINE_WORDS].try_into().expect("as many as a line has")
     }
 

@@ -20,6 +20,8 @@
 //! takes over finds no half of one. The memory of a board is only ever used for boards: somebody who read its place from
 //! the job's table a moment too late locks a board, and nothing else.
 
+mod said;
+
 use std::sync::Arc;
 
 use deck_mudeck::{Error, ErrorKind, NodeId, Result};
@@ -31,11 +33,10 @@ use deck_sync::{About, Deadline, Event, Goal, Waiting};
 use super::ahead::Ahead;
 use super::flow::Counts;
 
+pub use said::{INLINE, Said};
+
 /// How many members a group can have.
 pub const MEMBERS_MAX: u32 = 1024;
-/// Bytes of content that a member can say in its line: shorter contributions need no memory beside it.
-pub const INLINE: usize = 32;
-
 const LINE_WORDS: usize = 8;
 const HEAD_LINES: usize = 2;
 /// Lines of a member before those in which it says something.
@@ -64,15 +65,6 @@ mod member {
     pub const AWAITED: usize = 6;
 }
 
-/// Words of what a member says in a phase.
-mod said {
-    pub const CALL: usize = 0;
-    pub const LENGTH: usize = 1;
-    pub const PHASE: usize = 2;
-    pub const PLACE: usize = 3;
-    pub const CONTENT: usize = 4;
-}
-
 /// How far a group is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
@@ -93,17 +85,6 @@ pub enum Place {
     Present(NodeId),
     /// A thread of this node was there and left.
     Left(NodeId),
-}
-
-/// What a member says in a phase.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Said {
-    /// The call it is in, packed.
-    pub call: u64,
-    /// Elements or bytes, depending on the call.
-    pub length: u64,
-    /// Byte offset of its contribution in its node's segment; 0 if that is in the line itself.
-    pub place: u64,
 }
 
 /// A board, as one member sees it.
@@ -184,12 +165,6 @@ impl Board {
     #[inline]
     fn own_line(&self, index: u32) -> usize {
         HEAD_LINES * LINE_WORDS + self.stride * index as usize
-    }
-
-    /// The line in which member `index` says something in `phase`.
-    #[inline]
-    fn line(&self, index: u32, phase: u64) -> usize {
-        self.own_line(index) + (OWN_LINES + self.ahead.line(phase)) * LINE_WORDS
     }
 
     /// Makes it the empty board of a new group. Under the lock.
@@ -316,61 +291,6 @@ impl Board {
     pub fn counts(&self, index: u32) -> Counts<'_> {
         let line = self.own_line(index);
         Counts { given: self.words.get(line + member::GIVEN), taken: self.words.get(line + member::TAKEN) }
-    }
-
-    /// The last phase of those that have one line with `phase` in which member `index` has said something: the flag of a party of
-    /// one.
-    #[inline]
-    pub fn told(&self, index: u32, phase: u64) -> &AtomicU64 {
-        self.words.get(self.line(index, phase) + said::PHASE)
-    }
-
-    /// Member `index` says `said` in `phase`, with `content` if that is short. It is read after all have arrived; that it was
-    /// said is told by [`Board::told`].
-    pub fn say(&self, index: u32, phase: u64, said: &Said, content: &[u8]) {
-        let line = self.line(index, phase);
-        // Relaxed: arriving publishes (meeting/flag, meeting/counter).
-        let set = |word: usize, value: u64| self.words.get(line + word).store(value, Ordering::Relaxed);
-        set(said::CALL, said.call);
-        set(said::LENGTH, said.length);
-        set(said::PLACE, said.place);
-        for (word, bytes) in content.chunks(8).enumerate() {
-            let mut padded = [0; 8];
-            padded[..bytes.len()].copy_from_slice(bytes);
-            set(said::CONTENT + word, u64::from_ne_bytes(padded));
-        }
-    }
-
-    /// What member `index` said in `phase`, which is complete.
-    pub fn heard(&self, index: u32, phase: u64) -> Said {
-        let line = self.line(index, phase);
-        let get = |word: usize| self.words.get(line + word).load(Ordering::Relaxed);
-        Said { call: get(said::CALL), length: get(said::LENGTH), place: get(said::PLACE) }
-    }
-
-    /// The short content that member `index` said in `phase`, from byte `from` on; `None` if there is not so much.
-    #[must_use]
-    pub fn content(&self, index: u32, phase: u64, from: usize, into: &mut [u8]) -> Option<()> {
-        let line = self.line(index, phase) + said::CONTENT;
-        let mut content = [0; INLINE];
-        for (word, bytes) in content.chunks_mut(8).enumerate() {
-            bytes.copy_from_slice(&self.words.get(line + word).load(Ordering::Relaxed).to_ne_bytes());
-        }
-        let end = from.checked_add(into.len())?;
-        into.copy_from_slice(content.get(from..end)?);
-        Some(())
-    }
-
-    /// True if member `index` has said something in `phase`.
-    pub fn has_said(&self, index: u32, phase: u64) -> bool {
-        self.told(index, phase).load(Ordering::Relaxed) >= phase
-    }
-
-    /// The last phase in which member `index` has said something.
-    pub fn last_said(&self, index: u32) -> u64 {
-        let lines = 0..self.ahead.lines() as u64;
-        // Acquire: pairs with: ahead/told.
-        lines.map(|line| self.told(index, line).load(Ordering::Acquire)).max().unwrap_or(0)
     }
 
     /// The node that holds the lock.

@@ -4,8 +4,8 @@
 //! its line of the board, in memory beside it, or it lies there already), all meet once, and each reads what it needs
 //! straight from whoever gave it, with no member in the middle.
 //!
-//! * **Direct**: one round. Whoever needs a reduction folds all contributions itself: with few bytes that
-//!   costs less than meeting twice.
+//! * **Direct**: one round, made in one go (`member/direct`). Whoever needs a reduction folds all contributions itself: with few
+//!   bytes that costs less than meeting twice.
 //! * **Flow** (what is longer than a piece): after one round pieces flow, with no meeting for each (`flow`).
 //! * **Shared work** (reductions of many bytes): two rounds for each piece. Each member folds one block of the piece over
 //!   all members (a reduce-scatter), and in the second round the blocks are collected (an allgather), as Rabenseifner (2004)
@@ -16,6 +16,8 @@
 //!   given, pieces are large; one more round keeps everybody until all have read.
 //!
 //! The order of folding is that of the indexes in all, for every element: the bits do not depend on the choice.
+
+use deck_segment::content::STREAM_FROM;
 
 use super::call::Kind;
 
@@ -106,6 +108,20 @@ pub fn may_be_ahead(kind: Kind, bytes: usize, members: usize) -> bool {
     }
 }
 
+/// Is the call one round, in which all is copied once to be given?
+#[inline]
+pub fn is_direct(kind: Kind, bytes: usize, members: usize) -> bool {
+    let blocks = if kind.gives_parts() { members } else { 1 };
+    if kind.has_counts() || bytes >= STREAM_FROM {
+        return false;
+    }
+    // Asked before each call: so little is one piece whatever else there is to choose.
+    bytes * blocks <= PIECE_MIN || {
+        let choice = choose(kind, bytes, members);
+        bytes <= choice.piece && !choice.is_shared && !choice.may_be_in_place && choice.flow.is_none()
+    }
+}
+
 /// Do the threads of a node meet among themselves first?
 pub fn counts_parties(members: usize) -> bool {
     members > ALONE_UP_TO
@@ -158,10 +174,10 @@ mod tests {
                 let choice = choose(kind, bytes, members);
                 let is_one_round =
                     !choice.is_shared && !choice.may_be_in_place && choice.flow.is_none() && bytes <= choice.piece;
-                assert!(
-                    is_one_round || !may_be_ahead(kind, bytes, members),
-                    "{kind:?} of {bytes} bytes, {members} members"
-                );
+                let what = format!("{kind:?} of {bytes} bytes, {members} members");
+                assert!(is_one_round || !may_be_ahead(kind, bytes, members), "{what}");
+                let is_short = bytes < STREAM_FROM && !kind.has_counts();
+                assert_eq!(is_direct(kind, bytes, members), is_one_round && is_short, "{what}");
             }
         }
     }

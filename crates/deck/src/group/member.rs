@@ -1,5 +1,6 @@
 //! One member's side of a group: it says what it contributes, arrives, waits, and reads what the others said.
 
+mod direct;
 mod flowing;
 mod missing;
 mod running_ahead;
@@ -9,7 +10,7 @@ use std::sync::Arc;
 
 use deck_mudeck::{Error, ErrorKind, Node, NodeId, Result};
 use deck_peers::{Membership, Notice, Subject, fork};
-use deck_segment::content::{Content, Way};
+use deck_segment::content::{Content, STREAM_FROM, Way};
 use deck_segment::{Region, Segment};
 use deck_sync::atomic::{AtomicU64, Ordering};
 use deck_sync::{About, Deadline, Goal, Meeting, Spread, Waiting, Whereabouts, current_core, now_ns, point};
@@ -24,6 +25,8 @@ use super::join::{self, Joined};
 use super::parties::Parties;
 use super::retired;
 use super::room::Room;
+
+pub use direct::Direct;
 
 /// Looks before a wait begins: a few hundred nanoseconds, in which an answer comes from a member that is on another core.
 const BRIEF_LOOKS: u32 = 100;
@@ -265,19 +268,21 @@ impl Member {
         }
     }
 
-    /// Looks for as long as an answer is on its way that comes at once, without the clock and all else that a wait begins with; true
-    /// if that was enough.
+    /// Waits until this member can go on: looks first for as long as an answer is on its way that comes at once, without the clock and all else
+    /// that a wait begins with. Blocks until the deadline.
+    ///
+    /// # Errors
+    /// As [`Member::wait`].
     #[inline]
-    pub fn looks_briefly(&mut self) -> bool {
+    pub fn await_briefly(&mut self, kind: Kind, deadline_from_now: impl FnOnce() -> Deadline) -> Result<()> {
         if self.without_look > 0 {
             self.without_look -= 1;
-            return false;
-        }
-        let is_enough = (0..BRIEF_LOOKS).any(|_| self.can_go_on());
-        if !is_enough {
+        } else if (0..BRIEF_LOOKS).any(|_| self.can_go_on()) {
+            return Ok(());
+        } else {
             self.without_look = WITHOUT_LOOK;
         }
-        is_enough
+        self.wait(kind, deadline_from_now())
     }
 
     /// Also before this node has met itself.
@@ -311,6 +316,8 @@ impl Member {
     /// `Corrupt` naming its node if it named an impossible place.
     pub fn read(&self, way: Way, index: u32, phase: u64, from: usize, into: &mut [u8]) -> Result<()> {
         let place = self.heard(index, phase).place;
+        // So little is looked at next.
+        let way = if into.len() < STREAM_FROM { Way::ThroughCaches } else { way };
         let read = match place {
             0 => self.board.content(index, phase, from, into),
             _ => self.at(index, place, from).and_then(|(segment, offset)| segment.read_by(way, offset, into)),

@@ -8,8 +8,8 @@
 //! | file | idea |
 //! |---|---|
 //! | `join` | how threads find one another under a name |
-//! | `board` | the words in shared memory at which they meet |
-//! | `member` | one member's side: say, arrive, wait, read; `member/`: where pieces flow, where it may be ahead of others, who will not come |
+//! | `board` | the words in shared memory at which they meet; `board/`: what a member says in a phase |
+//! | `member` | one member's side: say, arrive, wait, read; `member/`: calls of one round, where pieces flow, where it may be ahead of others, who will not come |
 //! | `parties` | members that meet among themselves first |
 //! | `call` | what is asked for; checked against buffers and against the other members |
 //! | `collectives` | each collective by name, waiting and started |
@@ -60,7 +60,7 @@ use deck_sync::locks::lock;
 use deck_sync::{Deadline, cancellation, now_ns};
 
 use join::Joining;
-use member::Member;
+use member::{Direct, Member};
 use pending::{Outcome, Started};
 use progress::{Progress, Step};
 use ways::{Alike, Ways};
@@ -232,20 +232,28 @@ impl Group {
         }
         // What one took that was held up in between tells nothing.
         let alike = if is_resumed { None } else { self.alike(call, input, output) };
-        let timed = alike.map(|alike| (alike, self.ways.choose(alike), now_ns()));
-        let way = timed.map_or(Way::ThroughCaches, |(_, way, _)| way);
-        let mut progress = self.stalled.take().unwrap_or_else(|| Progress::new(call, &self.member, way));
-        let result = self
-            .run(&mut progress, input, output, || deadline.unwrap_or_else(|| Deadline::after(timeout)))
-            .and_then(|()| self.member.tell_late());
-        if let Some((alike, way, began)) = timed.filter(|_| result.is_ok()) {
+        let (way, is_timed) = alike.map_or((Way::ThroughCaches, false), |alike| self.ways.choose(alike));
+        let timed = alike.filter(|_| is_timed).map(|alike| (alike, now_ns()));
+        let deadline_from_now = || deadline.unwrap_or_else(|| Deadline::after(timeout));
+        let direct = match is_resumed {
+            true => Direct::Nothing,
+            false => self.member.call_direct(call, way, input, output, deadline_from_now),
+        };
+        let result = match direct {
+            Direct::Done => Ok(()),
+            direct => {
+                let mut progress = self.stalled.take().unwrap_or_else(|| Progress::new(call, &self.member, way));
+                let mut waited = Ok(());
+                if let Direct::Said(said) = direct {
+                    (progress.has_given, waited) = (true, said);
+                }
+                self.carry(progress, waited, input, output, deadline_from_now)
+            }
+        };
+        if let Some((alike, began)) = timed.filter(|_| result.is_ok()) {
             self.ways.took(alike, way, now_ns() - began);
         }
-        let may_go_on = result.as_ref().is_err_and(is_resumable);
-        if may_go_on && progress.is_under_way() {
-            self.stalled = Some(progress);
-        }
-        result
+        result.and_then(|()| self.member.tell_late())
     }
 
     /// The calls that tell how long this one will take, if that depends on anything.
@@ -259,24 +267,29 @@ impl Group {
         Alike::new(call.kind, block, || is_in_place(input) || is_in_place(output))
     }
 
-    fn run(
+    /// Goes on with a call to its end, if it `waited` without an error. Blocks until the deadline.
+    #[inline(never)]
+    fn carry(
         &mut self,
-        progress: &mut Progress,
+        mut progress: Progress,
+        waited: Result<()>,
         input: &[u8],
         output: &mut [u8],
         deadline_from_now: impl Fn() -> Deadline,
     ) -> Result<()> {
         let mut deadline = None;
-        loop {
-            if progress.advance(&mut self.member, input, output)? == Step::Done {
-                return Ok(());
+        let run = || {
+            waited?;
+            while progress.advance(&mut self.member, input, output)? == Step::Waiting {
+                self.member.await_briefly(progress.call.kind, || *deadline.get_or_insert_with(&deadline_from_now))?;
             }
-            // Only when somebody lets this member wait is it worth a look at the clock.
-            if !self.member.looks_briefly() {
-                let deadline = *deadline.get_or_insert_with(&deadline_from_now);
-                self.member.wait(progress.call.kind, deadline)?;
-            }
+            Ok(())
+        };
+        let result = run();
+        if result.as_ref().is_err_and(is_resumable) && progress.is_under_way() {
+            self.stalled = Some(progress);
         }
+        result
     }
 
     fn check_sizes(&self, call: &Call, needed: (usize, usize), given: (usize, usize)) -> Result<()> {
