@@ -51,7 +51,7 @@ impl Waiting for Come<'_> {
     fn look(&mut self) -> Option<()> {
         let Come(shared, awaited, me) = self;
         let sources = awaited.course.sources(*me, MEMBERS);
-        awaited.have_come(sources, |index, phase| &shared.line(index, phase).phase, &mut 0).then_some(())
+        awaited.have_come(*me, sources, |index, phase| &shared.line(index, phase).phase, &mut 0).then_some(())
     }
 }
 

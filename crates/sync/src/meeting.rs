@@ -62,13 +62,15 @@ impl<'a, F: Fn(usize, u64) -> &'a AtomicU64> Meeting<'a, F> {
         }
     }
 
-    /// True once every member has arrived at `phase`: all that they wrote before is visible then. `seen` is 0 at first and
-    /// remembers how far the looks at this phase have come.
+    /// True once every member has arrived at `phase`, which the caller has: all that they wrote before is visible then. `seen` is 0 at
+    /// first and remembers how far the looks at this phase have come.
     #[inline]
     pub fn is_complete(&self, phase: u64, seen: &mut usize) -> bool {
         while *seen < self.parties {
+            // A party of one is its caller. Its flag is in the cache of whoever has read it last, and would have to be fetched from there.
+            let is_caller = *seen == self.own && self.counter.is_none();
             // Acquire: pairs with: meeting/flag.
-            if (self.flag)(*seen, phase).load(Ordering::Acquire) < phase {
+            if !is_caller && (self.flag)(*seen, phase).load(Ordering::Acquire) < phase {
                 return false;
             }
             *seen += 1;

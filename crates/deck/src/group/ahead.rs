@@ -78,18 +78,20 @@ impl Awaited {
         Awaited { phase, course: Course::Between }
     }
 
-    /// They have come: all that they wrote before is visible then. `told` is where a member tells its phases, `looked` is 0 at
-    /// first and remembers how far the looks have come.
+    /// They have come, as member `me` has: all that they wrote before is visible then. `told` is where a member tells its phases, `looked`
+    /// is 0 at first and remembers how far the looks have come.
     #[inline]
     pub fn have_come<'a>(
         &self,
+        me: u32,
         sources: Range<u32>,
         told: impl Fn(u32, u64) -> &'a AtomicU64,
         looked: &mut u64,
     ) -> bool {
         for source in sources.start.max(*looked as u32)..sources.end {
+            // Its own line is in the cache of whoever has read it last, and would have to be fetched from there.
             // Acquire: pairs with: ahead/told.
-            if told(source, self.phase).load(Ordering::Acquire) < self.phase {
+            if source != me && told(source, self.phase).load(Ordering::Acquire) < self.phase {
                 return false;
             }
             *looked = u64::from(source) + 1;

@@ -51,7 +51,7 @@ impl Member {
         let sources = self.awaited.course.sources(self.index, self.size());
         // Relaxed: this member's thread alone.
         let mut looked = self.looked.load(Ordering::Relaxed);
-        let have_come = self.awaited.have_come(sources, |index, phase| self.board.told(index, phase), &mut looked);
+        let have_come = self.awaited.have_come(self.index, sources, |index, phase| self.board.told(index, phase), &mut looked);
         self.looked.store(looked, Ordering::Relaxed);
         have_come
     }
@@ -69,7 +69,7 @@ impl Member {
                 let told = |index, phase| board.told(index, phase);
                 let sources = Course::Between.sources(*index, nodes.len() as u32);
                 let have_come =
-                    |phase| phase <= *settled || Awaited::all(phase).have_come(sources.clone(), told, &mut 0);
+                    |phase| phase <= *settled || Awaited::all(phase).have_come(*index, sources.clone(), told, &mut 0);
                 self.ahead.floor(next).max(room.choose_ahead(bytes, have_come))
             }
         };
@@ -97,7 +97,7 @@ impl Member {
         let sources = Course::Between.sources(self.index, self.size());
         while self.settled + 1 < self.phase {
             let next = Awaited::all(self.settled + 1);
-            if !next.have_come(sources.clone(), |index, phase| self.board.told(index, phase), &mut 0) {
+            if !next.have_come(self.index, sources.clone(), |index, phase| self.board.told(index, phase), &mut 0) {
                 break;
             }
             self.settled += 1;
