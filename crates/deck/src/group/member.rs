@@ -50,6 +50,8 @@ pub struct Member {
     parties: Parties,
     /// The last phase at which this member arrived.
     phase: u64,
+    /// The calls that it said, with their lengths, in its last phases: where it has said them, others have read them since.
+    said: Vec<(u64, u64)>,
     /// How far the looks at what is awaited have come.
     looked: AtomicU64,
     /// By how many phases members may be ahead of others, and if they may: what the present wait is for, ...
@@ -100,6 +102,7 @@ impl Member {
             segments: Vec::new(),
             parties,
             phase: 0,
+            said: vec![(0, 0); ahead.lines()],
             looked: AtomicU64::new(0),
             ahead,
             awaited: Awaited::all(0),
@@ -218,7 +221,7 @@ impl Member {
         self.phase += 1;
         self.notice.be_of_this_thread();
         self.begin_wait();
-        self.board.say(self.index, self.phase, said, content);
+        self.say(said, content);
         point("group/said");
         if !self.ahead.is_none() {
             self.awaited = Awaited::all(self.phase);
@@ -232,6 +235,13 @@ impl Member {
         }
         self.meeting().arrive(self.phase);
         point("group/arrived");
+    }
+
+    /// Says something in the present phase.
+    #[inline]
+    fn say(&mut self, said: &Said, content: &[u8]) {
+        self.said[self.ahead.line(self.phase)] = (said.call, said.length);
+        self.board.say(self.index, self.phase, said, content);
     }
 
     /// What the present wait is for, unless pieces flow.

@@ -21,7 +21,7 @@ impl Member {
         if self.may_be_ahead() {
             self.phase = MET;
             let said = Said { call: Call::barrier().word(), ..Said::default() };
-            self.board.say(self.index, MET, &said, &[]);
+            self.say(&said, &[]);
             ahead::tell(self.board.told(self.index, MET), MET, self.board.changed());
         }
     }
@@ -51,7 +51,8 @@ impl Member {
         let sources = self.awaited.course.sources(self.index, self.size());
         // Relaxed: this member's thread alone.
         let mut looked = self.looked.load(Ordering::Relaxed);
-        let have_come = self.awaited.have_come(self.index, sources, |index, phase| self.board.told(index, phase), &mut looked);
+        let have_come =
+            self.awaited.have_come(self.index, sources, |index, phase| self.board.told(index, phase), &mut looked);
         self.looked.store(looked, Ordering::Relaxed);
         have_come
     }
@@ -65,11 +66,14 @@ impl Member {
             None => self.phase,
             Some(0) => self.ahead.floor(next),
             Some(bytes) => {
-                let Member { board, room, settled, index, nodes, .. } = self;
+                let Member { board, room, settled, index, nodes, phase: said, .. } = self;
                 let told = |index, phase| board.told(index, phase);
                 let sources = Course::Between.sources(*index, nodes.len() as u32);
-                let have_come =
-                    |phase| phase <= *settled || Awaited::all(phase).have_come(*index, sources.clone(), told, &mut 0);
+                // Also this member, which has said nothing yet in the next phase.
+                let have_come = |phase| {
+                    phase <= *settled
+                        || phase <= *said && Awaited::all(phase).have_come(*index, sources.clone(), told, &mut 0)
+                };
                 self.ahead.floor(next).max(room.choose_ahead(bytes, have_come))
             }
         };
@@ -151,6 +155,13 @@ impl Member {
         let bit = 1 << (phase % 64);
         let is_told = self.told & bit != 0;
         self.told &= !bit;
+        let is_alike = |index| {
+            let said = self.board.heard(index, phase);
+            (said.call, said.length) == self.said[self.ahead.line(phase)]
+        };
+        if (0..self.size()).filter(|index| *index != self.index).all(is_alike) {
+            return;
+        }
         if let Some(error) = difference(self, phase, 0, 0..self.size())
             && !is_told
         {
