@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::alone;
+use crate::process;
 
 /// Comes into the job as the process that stands so in its table.
 fn join_as(process: u64, socket: &Socket) -> NodeId {
