@@ -1,5 +1,7 @@
 //! The broker as its members see it, which are played by hand.
 
+use std::os::fd::AsFd;
+
 use super::*;
 use crate::alone;
 use crate::process;
