@@ -4,8 +4,8 @@
 //! its line of the board, in memory beside it, or it lies there already), all meet once, and each reads what it needs
 //! straight from whoever gave it, with no member in the middle.
 //!
-//! * **Direct**: one round, made in one go (`member/direct`). Whoever needs a reduction folds all contributions itself: with few
-//!   bytes that costs less than meeting twice.
+//! * **Direct**: one round. Whoever needs a reduction folds all contributions itself: with few bytes that costs less than meeting
+//!   twice. Most are made in one go (`is_direct`, `member/direct`).
 //! * **Flow** (what is longer than a piece): after one round pieces flow, with no meeting for each (`flow`).
 //! * **Shared work** (reductions of many bytes): two rounds for each piece. Each member folds one block of the piece over
 //!   all members (a reduce-scatter), and in the second round the blocks are collected (an allgather), as Rabenseifner (2004)
@@ -115,8 +115,8 @@ pub fn is_direct(kind: Kind, bytes: usize, members: usize) -> bool {
     if kind.has_counts() || bytes >= STREAM_FROM {
         return false;
     }
-    // Asked before each call: so little is one piece whatever else there is to choose.
-    bytes * blocks <= PIECE_MIN || {
+    // Asked before each call: so little is one piece, which is whole lines, whatever else there is to choose.
+    bytes.next_multiple_of(SHORT) * blocks <= PIECE_MIN || {
         let choice = choose(kind, bytes, members);
         bytes <= choice.piece && !choice.is_shared && !choice.may_be_in_place && choice.flow.is_none()
     }
@@ -169,8 +169,9 @@ mod tests {
             assert_eq!(may_be_ahead(kind, bytes, members), expected, "{kind:?} of {bytes} bytes, {members} members");
         }
         for kind in Kind::ALL {
-            for (bytes, members) in (0..=20_000).step_by(500).flat_map(|bytes| [1, 2, 3, 9, 1000].map(|of| (bytes, of)))
-            {
+            let few = (0..=20_000).step_by(500).flat_map(|bytes| [1, 2, 3, 9, 1000].map(|of| (bytes, of)));
+            let many = (0..=260).flat_map(|bytes| (100..=260).map(move |of| (bytes, of)));
+            for (bytes, members) in few.chain(many) {
                 let choice = choose(kind, bytes, members);
                 let is_one_round =
                     !choice.is_shared && !choice.may_be_in_place && choice.flow.is_none() && bytes <= choice.piece;

@@ -246,12 +246,18 @@ impl Group {
                 let mut waited = Ok(());
                 if let Direct::Said(said) = direct {
                     (progress.has_given, waited) = (true, said);
+                    debug_assert!(progress.stream.is_none());
                 }
                 self.carry(progress, waited, input, output, deadline_from_now)
             }
         };
-        if let Some((alike, began)) = timed.filter(|_| result.is_ok()) {
-            self.ways.took(alike, way, now_ns() - began);
+        match &result {
+            Ok(()) => timed.into_iter().for_each(|(alike, began)| self.ways.took(alike, now_ns() - began)),
+            // Others count it once, and all are to try the same way at the same time.
+            Err(error) if is_resumable(error) && self.stalled.is_none() => {
+                alike.into_iter().for_each(|alike| self.ways.take_back(alike));
+            }
+            Err(_) => {}
         }
         result.and_then(|()| self.member.tell_late())
     }

@@ -149,9 +149,10 @@ impl Group {
     pub fn start<T: Element>(&mut self, call: &Call, input: &[T], output: Vec<T>) -> Result<Pending<T>> {
         let (input, output) = (T::as_bytes(input), T::as_bytes(&output));
         self.check_new(call, input.len(), output.len())?;
-        let way = self.alike(call, input, output).map_or(Way::ThroughCaches, |alike| self.ways.best(alike));
+        let alike = self.alike(call, input, output);
         let slot = Arc::new(Mutex::new(Outcome::UnderWay));
         let (input, output) = (vectors::copied(input, MEMORY)?, vectors::copied(output, MEMORY)?);
+        let way = alike.map_or(Way::ThroughCaches, |alike| self.ways.choose(alike).0);
         self.queue.push_back(Started {
             progress: Progress::new(call, &self.member, way),
             input,

@@ -31,7 +31,8 @@ const LONG: Trials = Trials { first: 8, of: 128, each: 4, timed: 3 };
 const SHORT: Trials = Trials { first: 32, of: 4096, each: 32, timed: 16 };
 
 /// What was once reached is forgotten by this part with every trial that takes longer.
-const FORGET: u64 = 8;
+const FORGET: u64 = 4;
+const UNKNOWN: u64 = u64::MAX;
 
 /// Calls that are alike.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,6 +48,8 @@ impl Alike {
     /// The calls like one of `kind` with blocks of `bytes`; `None` if the way does not matter.
     #[inline]
     pub fn new(kind: Kind, bytes: usize, is_in_place: impl FnOnce() -> bool) -> Option<Alike> {
+        // Shorter ones are copied, wherever they lie.
+        let is_in_place = || bytes > STREAM_FROM && is_in_place();
         (bytes >= FROM).then(|| Alike { kind, magnitude: bytes.ilog2(), is_in_place: is_in_place() })
     }
 
@@ -60,15 +63,25 @@ impl Alike {
 struct Record {
     alike: Alike,
     calls: u32,
-    /// What the present trial took up to now, and of how many calls.
-    trial: (u64, u32),
-    /// About the least nanoseconds of a trial, through the caches and past them.
+    /// The present trial: its way, what was timed of it, and how many calls that was.
+    trial: (Way, u64, u64),
+    /// About the least nanoseconds of a call in a trial, through the caches and past them; at first not known.
     best_ns: [u64; 2],
 }
 
 impl Record {
     fn best(&self) -> Way {
-        if self.best_ns[1] < self.best_ns[0] { Way::PastCaches } else { Way::ThroughCaches }
+        let [through, past] = self.best_ns;
+        if past < through && through != UNKNOWN { Way::PastCaches } else { Way::ThroughCaches }
+    }
+
+    /// Another trial begins, or none.
+    fn try_next(&mut self, way: Way) {
+        let (before, ns, calls) = std::mem::replace(&mut self.trial, (way, 0, 0));
+        if let Some(mean) = ns.checked_div(calls) {
+            let best = &mut self.best_ns[usize::from(before == Way::PastCaches)];
+            *best = mean.min(best.saturating_add(*best / FORGET + 1));
+        }
     }
 }
 
@@ -77,12 +90,12 @@ impl Record {
 pub struct Ways(Vec<Record>);
 
 impl Ways {
-    /// The way of the next call, and whether [`Ways::took`] is to be told what it takes.
+    /// The way of the next call, whether it is waited for or only started, and whether [`Ways::took`] is to be told what it takes.
     pub fn choose(&mut self, alike: Alike) -> (Way, bool) {
         let record = match self.0.iter().position(|record| record.alike == alike) {
             Some(known) => &mut self.0[known],
             None => {
-                self.0.push(Record { alike, calls: 0, trial: (0, 0), best_ns: [u64::MAX; 2] });
+                self.0.push(Record { alike, calls: 0, trial: (Way::ThroughCaches, 0, 0), best_ns: [UNKNOWN; 2] });
                 self.0.last_mut().expect("it was just pushed")
             }
         };
@@ -90,32 +103,36 @@ impl Ways {
         record.calls = number.wrapping_add(1);
         let Trials { first, of, each, timed } = alike.trials();
         let (round, each) = if number < 2 * first { (number, first) } else { (number % of, each) };
-        let is_timed = round % each >= each - timed;
-        if round % each == each - timed {
-            record.trial = (0, 0);
-        }
-        match round / each {
-            0 => (Way::ThroughCaches, is_timed),
-            1 => (Way::PastCaches, is_timed),
-            _ => (record.best(), false),
-        }
-    }
-
-    /// The way that was the faster one so far.
-    pub fn best(&self, alike: Alike) -> Way {
-        self.0.iter().find(|record| record.alike == alike).map_or(Way::ThroughCaches, Record::best)
-    }
-
-    /// A call that went this way took so long.
-    pub fn took(&mut self, alike: Alike, way: Way, ns: u64) {
-        if let Some(record) = self.0.iter_mut().find(|record| record.alike == alike) {
-            let Trials { timed, .. } = alike.trials();
-            record.trial = (record.trial.0 + ns, record.trial.1 + 1);
-            if record.trial.1 == timed {
-                let best = &mut record.best_ns[usize::from(way == Way::PastCaches)];
-                *best = record.trial.0.min(best.saturating_add(*best / FORGET + 1));
+        let way = match round / each {
+            0 => Way::ThroughCaches,
+            1 => Way::PastCaches,
+            _ => {
+                record.try_next(record.trial.0);
+                return (record.best(), false);
             }
+        };
+        if round.is_multiple_of(each) {
+            record.try_next(way);
         }
+        (way, round % each >= each - timed)
+    }
+
+    /// The last call that was chosen for has not begun: it will be called again.
+    pub fn take_back(&mut self, alike: Alike) {
+        if let Some(record) = self.of(alike) {
+            record.calls = record.calls.wrapping_sub(1);
+        }
+    }
+
+    /// A call of a trial took so long.
+    pub fn took(&mut self, alike: Alike, ns: u64) {
+        if let Some(Record { trial: (_, sum, calls), .. }) = self.of(alike) {
+            (*sum, *calls) = (*sum + ns, *calls + 1);
+        }
+    }
+
+    fn of(&mut self, alike: Alike) -> Option<&mut Record> {
+        self.0.iter_mut().find(|record| record.alike == alike)
     }
 }
 
@@ -123,13 +140,17 @@ impl Ways {
 mod tests {
     use super::*;
 
+    fn best(ways: &Ways, alike: Alike) -> Way {
+        ways.0.iter().find(|record| record.alike == alike).unwrap().best()
+    }
+
     /// Makes calls that take what `ns` says; how many went through the caches, and how many were timed.
     fn make_as(alike: Alike, ways: &mut Ways, calls: u32, ns: impl Fn(Way) -> u64) -> (u32, u32) {
         let (mut through, mut timed) = (0, 0);
         for _ in 0..calls {
             let (way, is_timed) = ways.choose(alike);
             if is_timed {
-                ways.took(alike, way, ns(way));
+                ways.took(alike, ns(way));
             }
             through += u32::from(way == Way::ThroughCaches);
             timed += u32::from(is_timed);
@@ -173,25 +194,25 @@ mod tests {
         let alike = Alike::new(Kind::Allgather, 4096, || false).unwrap();
         let mut ways = [Ways::default(), Ways::default()];
         for (ways, faster) in ways.iter_mut().zip([Way::ThroughCaches, Way::PastCaches]) {
-            make_as(alike, ways, 2 * SHORT.first, |way| if way == faster { 90 } else { 100 });
+            make_as(alike, ways, 2 * SHORT.first + 1, |way| if way == faster { 90 } else { 100 });
         }
-        assert_ne!(ways[0].best(alike), ways[1].best(alike));
+        assert_ne!(best(&ways[0], alike), best(&ways[1], alike));
         for _ in 0..20 * SHORT.of {
             let chosen = ways.each_mut().map(|ways| ways.choose(alike));
             let ns = chosen.iter().map(|(way, _)| if *way == Way::PastCaches { 100 } else { 200 }).sum();
-            for (ways, (way, _)) in ways.iter_mut().zip(chosen).filter(|(_, (_, is_timed))| *is_timed) {
-                ways.took(alike, way, ns);
+            for (ways, _) in ways.iter_mut().zip(chosen).filter(|(_, (_, is_timed))| *is_timed) {
+                ways.took(alike, ns);
             }
         }
-        assert_eq!(ways.each_ref().map(|ways| ways.best(alike)), [Way::PastCaches; 2]);
+        assert_eq!(ways.each_ref().map(|ways| best(ways, alike)), [Way::PastCaches; 2]);
     }
 
     #[test]
     fn one_trial_that_was_held_up_changes_nothing() {
         let mut ways = Ways::default();
-        let ns = |way| if way == Way::PastCaches { 100 } else { 120 };
+        let ns = |way| if way == Way::PastCaches { 100 } else { 140 };
         make(&mut ways, 3 * LONG.of, ns);
-        make(&mut ways, 2 * LONG.each, |way| if way == Way::PastCaches { 1_000_000 } else { 120 });
+        make(&mut ways, 2 * LONG.each, |way| if way == Way::PastCaches { 1_000_000 } else { 140 });
         assert_eq!(make(&mut ways, LONG.of, ns), LONG.each);
     }
 
@@ -208,10 +229,36 @@ mod tests {
                 (Way::PastCaches, _) => 1000,
             };
             if is_timed {
-                ways.took(alike, way, ns);
+                ways.took(alike, ns);
             }
         }
-        assert_eq!(ways.best(alike), Way::ThroughCaches);
+        assert_eq!(best(&ways, alike), Way::ThroughCaches);
+    }
+
+    #[test]
+    fn what_is_told_of_a_trial_is_enough_and_an_unknown_way_is_not_slow() {
+        let (alike, mut ways) = (Alike::new(Kind::Bcast, 1 << 20, || false).unwrap(), Ways::default());
+        // All calls through the caches were held up at first; after that every second call is only started.
+        for number in 0..2 * LONG.of {
+            let (way, is_timed) = ways.choose(alike);
+            assert!(way == Way::ThroughCaches || !(2 * LONG.first..LONG.of).contains(&number));
+            let is_told = if number < LONG.of { way == Way::PastCaches } else { number % 2 == 0 };
+            if is_timed && is_told {
+                ways.took(alike, if way == Way::PastCaches { 100 } else { 200 });
+            }
+        }
+        assert_eq!(best(&ways, alike), Way::PastCaches);
+    }
+
+    #[test]
+    fn a_call_that_has_not_begun_does_not_count() {
+        let (alike, mut ways) = (Alike::new(Kind::Bcast, 4096, || false).unwrap(), Ways::default());
+        for _ in 0..2 * SHORT.first {
+            ways.choose(alike);
+            ways.take_back(alike);
+        }
+        assert_eq!(ways.choose(alike), (Way::ThroughCaches, false));
+        assert_eq!(make_as(alike, &mut ways, 2 * SHORT.first - 1, |_| 1).0, SHORT.first - 1);
     }
 
     #[test]
