@@ -26,6 +26,7 @@ use std::sync::Arc;
 
 use deck_mudeck::{Error, ErrorKind, NodeId, Result};
 use deck_peers::Membership;
+use deck_segment::layout::LINE_WORDS;
 use deck_segment::{Segment, Words};
 use deck_sync::atomic::{AtomicU64, Ordering};
 use deck_sync::{About, Deadline, Event, Goal, Waiting};
@@ -37,7 +38,6 @@ pub use said::{INLINE, Said};
 
 /// How many members a group can have.
 pub const MEMBERS_MAX: u32 = 1024;
-const LINE_WORDS: usize = 8;
 const HEAD_LINES: usize = 2;
 /// Lines of a member before those in which it says something.
 const OWN_LINES: usize = 1;

@@ -234,8 +234,8 @@ impl Call {
     /// Who takes from whom.
     pub(super) fn course(kind: Kind, root: u32) -> Course {
         match kind {
-            Kind::Bcast | Kind::Scatter => Course::From(root),
-            Kind::Gather | Kind::Reduce => Course::To(root),
+            Kind::Bcast | Kind::Scatter | Kind::Scatterv => Course::From(root),
+            Kind::Gather | Kind::Gatherv | Kind::Reduce => Course::To(root),
             Kind::Scan => Course::Upwards,
             _ => Course::Between,
         }

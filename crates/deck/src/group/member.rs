@@ -1,5 +1,6 @@
 //! One member's side of a group: it says what it contributes, arrives, waits, and reads what the others said.
 
+mod contribution;
 mod direct;
 mod flowing;
 mod missing;
@@ -26,6 +27,7 @@ use super::parties::Parties;
 use super::retired;
 use super::room::Room;
 
+pub use contribution::Contribution;
 pub use direct::Direct;
 
 /// Looks before a wait begins: a few hundred nanoseconds, in which an answer comes from a member that is on another core.
@@ -196,16 +198,6 @@ impl Member {
         self.broken.clone().map_or(Ok(()), Err)
     }
 
-    /// Memory for a contribution of `bytes` to the next phase.
-    ///
-    /// # Errors
-    /// `NoMemory`.
-    pub fn room(&mut self, bytes: usize) -> Result<Contribution> {
-        let (phase, members) = (self.phase + 1, self.nodes.len());
-        let offset = self.room.take(self.node.membership().heap(), phase, bytes, members)?;
-        Ok(self.contribution(offset))
-    }
-
     /// Says something with at most [`INLINE`] bytes of content and arrives at the next phase.
     pub fn arrive_short(&mut self, call: u64, length: u64, content: &[u8]) {
         debug_assert!(content.len() <= INLINE);
@@ -214,7 +206,7 @@ impl Member {
 
     /// Says something whose content lies in `contribution`, and arrives at the next phase.
     pub fn arrive_long(&mut self, call: u64, length: u64, contribution: &Contribution) {
-        self.arrive(&Said { call, length, place: contribution.offset as u64 }, &[]);
+        self.arrive_at(call, length, contribution.offset);
     }
 
     fn arrive(&mut self, said: &Said, content: &[u8]) {
@@ -300,18 +292,13 @@ impl Member {
         self.membership().heap().segment()
     }
 
-    /// What lies at byte `offset` of this node's segment.
-    fn contribution(&self, offset: usize) -> Contribution {
-        Contribution { segment: self.own_segment().clone(), offset }
-    }
-
     /// Where `content` lies in this node's segment, if it does: there others can read it.
     pub fn offset_of(&self, content: &[u8]) -> Option<usize> {
         self.own_segment().offset_of(content)
     }
 
     /// Says something whose content lies at byte `offset` of this node's segment, and arrives at the next phase.
-    pub fn arrive_in_place(&mut self, call: u64, length: u64, offset: usize) {
+    pub fn arrive_at(&mut self, call: u64, length: u64, offset: usize) {
         self.arrive(&Said { call, length, place: offset as u64 }, &[]);
     }
 
@@ -444,20 +431,6 @@ impl Member {
 impl Drop for Member {
     fn drop(&mut self) {
         self.leave();
-    }
-}
-
-/// Memory that other members will read.
-pub struct Contribution {
-    segment: Arc<Segment>,
-    offset: usize,
-}
-
-impl Contribution {
-    /// Writes at byte `at`. What is larger than was asked for is a bug of the caller.
-    pub fn write(&self, way: Way, at: usize, content: &[u8]) {
-        let written = self.segment.write_by(way, self.offset + at, content);
-        debug_assert!(written.is_some());
     }
 }
 

@@ -9,7 +9,7 @@
 //! |---|---|
 //! | `join` | how threads find one another under a name |
 //! | `board` | the words in shared memory at which they meet; `board/`: what a member says in a phase |
-//! | `member` | one member's side: say, arrive, wait, read; `member/`: calls of one round, where pieces flow, where it may be ahead of others, who will not come |
+//! | `member` | one member's side: say, arrive, wait, read; `member/`: memory for what it gives, calls of one round, where pieces flow, where it may be ahead of others, who will not come |
 //! | `parties` | members that meet among themselves first |
 //! | `call` | what is asked for; checked against buffers and against the other members |
 //! | `collectives` | each collective by name, waiting and started |
@@ -251,13 +251,13 @@ impl Group {
                 self.carry(progress, waited, input, output, deadline_from_now)
             }
         };
-        match &result {
-            Ok(()) => timed.into_iter().for_each(|(alike, began)| self.ways.took(alike, now_ns() - began)),
-            // Others count it once, and all are to try the same way at the same time.
-            Err(error) if is_resumable(error) && self.stalled.is_none() => {
-                alike.into_iter().for_each(|alike| self.ways.take_back(alike));
-            }
-            Err(_) => {}
+        if let Some((alike, began)) = timed.filter(|_| result.is_ok()) {
+            self.ways.took(alike, now_ns() - began);
+        }
+        // Others count it once, and all are to try the same way at the same time.
+        let will_begin_again = result.as_ref().is_err_and(is_resumable) && self.stalled.is_none();
+        if let Some(alike) = alike.filter(|_| will_begin_again) {
+            self.ways.take_back(alike);
         }
         result.and_then(|()| self.member.tell_late())
     }

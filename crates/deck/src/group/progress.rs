@@ -170,7 +170,7 @@ impl Progress {
 
     /// Memory for what this member gives in this round.
     fn room(&self, member: &mut Member, bytes: usize) -> Result<Contribution> {
-        if self.course.is_some() { member.room_ahead(bytes) } else { member.room(bytes) }
+        member.room(bytes, self.course.is_some())
     }
 
     pub(super) fn element_bytes(&self) -> usize {
@@ -216,11 +216,7 @@ impl Progress {
     fn is_giver(&self, index: u32, members: u32) -> bool {
         match self.call.kind {
             Kind::Barrier => false,
-            Kind::Bcast | Kind::Scatter | Kind::Scatterv => index == self.call.root,
-            Kind::Gather | Kind::Gatherv => index != self.call.root,
-            Kind::Reduce => self.choice.is_shared || index != self.call.root,
-            Kind::Scan => self.choice.is_shared || index + 1 != members,
-            _ => true,
+            kind => self.choice.is_shared || Call::course(kind, self.call.root).is_giver(index, members),
         }
     }
 
@@ -251,7 +247,7 @@ impl Progress {
         if content.len() <= INLINE {
             member.arrive_short(word, length, content);
         } else if let Some(place) = self.in_place(member, whole) {
-            member.arrive_in_place(word, length | IN_PLACE, place + piece.start);
+            member.arrive_at(word, length | IN_PLACE, place + piece.start);
         } else {
             let contribution = self.room(member, content.len())?;
             // In shared work nobody reads the block that the giver itself works on.
@@ -270,7 +266,7 @@ impl Progress {
     fn give_parts(&self, member: &mut Member, input: &[u8]) -> Result<()> {
         let (word, length, size) = (self.call.word(), self.length(member), member.size());
         if let Some(place) = self.in_place(member, input) {
-            member.arrive_in_place(word, length | IN_PLACE, place);
+            member.arrive_at(word, length | IN_PLACE, place);
             return Ok(());
         }
         let blocks = (0..size).map(|index| self.sent_to(index));
@@ -332,7 +328,7 @@ impl Progress {
         let rows = if kind == Kind::Scan { member.size() as usize } else { 1 };
         let contribution = match (kind, keeps, place) {
             (Kind::Reduce, true, _) | (_, _, Some(_)) => None,
-            _ => Some(member.room(share.len() * rows)?),
+            _ => Some(member.room(share.len() * rows, false)?),
         };
         let inputs = Inputs::new(member, phase, &input[piece.clone()], &self.call);
         let mut tile = [0; TILE];
@@ -358,7 +354,7 @@ impl Progress {
         }
         match (contribution, place) {
             (Some(contribution), _) => member.arrive_long(word, length, &contribution),
-            (None, Some(place)) => member.arrive_in_place(word, length, place + piece.start + share.start),
+            (None, Some(place)) => member.arrive_at(word, length, place + piece.start + share.start),
             (None, None) => member.arrive_short(word, length, &[]),
         }
         Ok(())

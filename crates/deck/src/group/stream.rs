@@ -123,7 +123,7 @@ impl Progress {
         let is_giver = stream.flow.is_some_and(|flow| flow.course.is_giver(member.index, flow.members));
         match (&stream.window, self.in_place(member, self.given(input, output))) {
             (Some(window), _) => member.arrive_long(word, length, window),
-            (None, Some(place)) if is_giver => member.arrive_in_place(word, length | IN_PLACE, place),
+            (None, Some(place)) if is_giver => member.arrive_at(word, length | IN_PLACE, place),
             _ => member.arrive_short(word, length, &[]),
         }
         self.has_given = true;

@@ -51,11 +51,14 @@ impl Facility {
         self.nearest.clear();
         for row in read.chunks_exact(nodes) {
             self.alone.iter_mut().zip(row).for_each(|(sum, cost)| *sum += cost);
-            let costs =
-                || row.iter().zip(open).map(|(read, open)| if open.is_finite() { *read } else { f64::INFINITY });
-            let cheapest = costs().fold(f64::INFINITY, f64::min);
+            let (mut cheapest, mut nearest) = (f64::INFINITY, None);
+            for ((node, &read), open) in (0..).zip(row).zip(open) {
+                if read < cheapest && open.is_finite() {
+                    (cheapest, nearest) = (read, Some(node));
+                }
+            }
             least += cheapest;
-            self.nearest.extend(costs().position(|cost| cost == cheapest).map(|node| node as u32));
+            self.nearest.extend(nearest);
         }
         self.best = f64::INFINITY;
         self.copies.clear();

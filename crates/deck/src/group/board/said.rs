@@ -1,8 +1,9 @@
 //! What a member says in a phase: a line of its own, in which the phase stands last.
 
+use deck_segment::layout::LINE_WORDS;
 use deck_sync::atomic::{AtomicU64, Ordering};
 
-use super::{Board, LINE_WORDS, OWN_LINES};
+use super::{Board, OWN_LINES};
 
 /// Bytes of content that a member can say in its line: shorter contributions need no memory beside it.
 pub const INLINE: usize = 32;

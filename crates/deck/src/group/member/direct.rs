@@ -55,7 +55,7 @@ impl Member {
         } else {
             let Ok(place) = self.place(beside, is_ahead) else { return Direct::Nothing };
             self.write_parts(call.kind, way, place, bytes, given);
-            self.arrive_in_place(word, length, place);
+            self.arrive_at(word, length, place);
         }
         if is_ahead {
             self.await_sources(course);
@@ -98,18 +98,6 @@ impl Member {
             Kind::Bcast => &output[..bytes],
             Kind::Scatter | Kind::Alltoall => &input[..bytes * self.nodes.len()],
             _ => &input[..bytes],
-        }
-    }
-
-    /// Memory for `bytes` to be given in the next phase: its offset in this node's segment.
-    ///
-    /// # Errors
-    /// `NoMemory`.
-    fn place(&mut self, bytes: usize, is_ahead: bool) -> Result<usize> {
-        let (heap, phase) = (self.node.membership().heap(), self.phase + 1);
-        match is_ahead {
-            true => self.room.take_ahead(heap, phase, bytes),
-            false => self.room.take(heap, phase, bytes, self.nodes.len()),
         }
     }
 

@@ -9,7 +9,7 @@ use super::super::board::Said;
 use super::super::call::{Call, Kind};
 use super::super::difference::{difference, length_of};
 use super::super::flow::Course;
-use super::{Contribution, Member};
+use super::Member;
 
 /// The phase in which members that may be ahead of others say nothing but that they have met the nodes of all.
 const MET: u64 = 1;
@@ -114,15 +114,6 @@ impl Member {
             self.compared += 1;
             self.compare_late(self.compared);
         }
-    }
-
-    /// Memory for a contribution of `bytes` to the next phase, which is open for it.
-    ///
-    /// # Errors
-    /// `NoMemory`.
-    pub fn room_ahead(&mut self, bytes: usize) -> Result<Contribution> {
-        let offset = self.room.take_ahead(self.node.membership().heap(), self.phase + 1, bytes)?;
-        Ok(self.contribution(offset))
     }
 
     /// Only those from whom this member takes are awaited in the present phase.
