@@ -258,6 +258,13 @@ int deck_msg_unpack_mbox(deck_msg_t *m, deck_mbox_t **b, int timeout_ms);
    destroy of m. To be written to after deck_msg_resize; for reading only after a post, and in a received message. */
 void *deck_msg_data(deck_msg_t *m);
 
+/* For a thread that will read `bytes` bytes of the content, from byte `from` on, at deck_msg_data: brings them (or as
+   many as there are) into its core's caches and out of all others, so that whoever writes there next finds no copies
+   to be taken away. Where readers do so, a message of 4 to 256 KiB that is written and read takes 0.3 to 0.9 of the
+   time. Costs as much as reading: leave it where only parts are looked at. Fetch long messages by pieces of some KiB,
+   each before it is read. deck_msg_unpack does it by itself. Changes nothing, never waits. */
+int deck_msg_fetch(const deck_msg_t *m, size_t from, size_t bytes);
+
 /* A writable address of the same content; copies it first only if others hold the buffer. NULL for a bad handle, or
    when there is no memory for the copy. Valid as that of deck_msg_data. */
 void *deck_msg_edit(deck_msg_t *m);

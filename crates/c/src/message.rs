@@ -164,6 +164,15 @@ pub extern "C" fn deck_msg_data(message: *mut MessageHandle) -> *mut c_void {
     answer_or("deck_msg_data", ptr::null_mut(), || Ok(pin(message, node::session()?)?.as_ptr().cast()))
 }
 
+/// `deck_msg_fetch` in deck.h.
+#[unsafe(no_mangle)]
+pub extern "C" fn deck_msg_fetch(message: *const MessageHandle, from: usize, bytes: usize) -> c_int {
+    answer("deck_msg_fetch", || {
+        pin(message, node::session()?)?.fetch(from, bytes);
+        Ok(DECK_OK)
+    })
+}
+
 /// `deck_msg_edit` in deck.h.
 #[unsafe(no_mangle)]
 pub extern "C" fn deck_msg_edit(message: *mut MessageHandle) -> *mut c_void {

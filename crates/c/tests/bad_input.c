@@ -63,6 +63,7 @@ static void bad_message(bad_t bad) {
   EXPECT(bad.code, deck_msg_pack_mbox(m, live[MAILBOX]));
   EXPECT(bad.code, deck_msg_unpack_mbox(m, &untouched, 0));
   CHECK(deck_msg_data(m) == NULL);
+  EXPECT(bad.code, deck_msg_fetch(m, 0, 1));
   CHECK(deck_msg_edit(m) == NULL);
   CHECK(deck_msg_size(m) == 0);
   CHECK(deck_msg_capacity(m) == 0);

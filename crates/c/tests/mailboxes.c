@@ -137,6 +137,7 @@ static void order(void) {
     EXPECT(DECK_OK, deck_mbox_retrv(b, message, 1000));
     CHECK(deck_msg_size(message) == sizes[i]);
     const unsigned char *content = deck_msg_data(message);
+    CHECK(deck_msg_fetch(message, 0, SIZE_MAX) == DECK_OK && deck_msg_fetch(message, SIZE_MAX, 1) == DECK_OK);
     for (size_t at = 0; at < sizes[i]; at++) CHECK(content[at] == i);
   }
   EXPECT(DECK_OK, deck_mbox_destroy(b));

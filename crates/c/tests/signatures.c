@@ -25,6 +25,7 @@ static int (*const deck_msg_unpack_)(deck_msg_t *m, deck_type_t type, void *data
 static int (*const deck_msg_pack_mbox_)(deck_msg_t *m, deck_mbox_t *b) = deck_msg_pack_mbox;
 static int (*const deck_msg_unpack_mbox_)(deck_msg_t *m, deck_mbox_t **b, int timeout_ms) = deck_msg_unpack_mbox;
 static void *(*const deck_msg_data_)(deck_msg_t *m) = deck_msg_data;
+static int (*const deck_msg_fetch_)(const deck_msg_t *m, size_t from, size_t bytes) = deck_msg_fetch;
 static void *(*const deck_msg_edit_)(deck_msg_t *m) = deck_msg_edit;
 static size_t (*const deck_msg_size_)(const deck_msg_t *m) = deck_msg_size;
 static size_t (*const deck_msg_capacity_)(const deck_msg_t *m) = deck_msg_capacity;
@@ -158,7 +159,7 @@ int main(void) {
     &deck_strerror_, &deck_last_error_, &deck_version_, &deck_set_log_, &deck_init_, &deck_done_, &deck_node_,
     &deck_numnodes_, &deck_node_state_, &deck_thread_create_, &deck_thread_join_, &deck_cancel_, &deck_sem_create_,
     &deck_sem_post_, &deck_sem_wait_, &deck_sem_destroy_, &deck_msg_create_, &deck_msg_pack_, &deck_msg_unpack_,
-    &deck_msg_pack_mbox_, &deck_msg_unpack_mbox_, &deck_msg_data_, &deck_msg_edit_, &deck_msg_size_,
+    &deck_msg_pack_mbox_, &deck_msg_unpack_mbox_, &deck_msg_data_, &deck_msg_fetch_, &deck_msg_edit_, &deck_msg_size_,
     &deck_msg_capacity_, &deck_msg_resize_, &deck_msg_clear_, &deck_msg_sender_, &deck_msg_destroy_,
     &deck_mbox_create_, &deck_mbox_create_with_, &deck_mbox_clone_, &deck_mbox_post_, &deck_mbox_retrv_,
     &deck_mbox_select_, &deck_mbox_fd_, &deck_mbox_stats_, &deck_mbox_destroy_,

@@ -7,7 +7,7 @@
 //! buffers of its own; a part that has nothing left takes from the others.
 //!
 //! Which idle buffer of a class is next depends on its size ([`crate::rest`]): the one that was given back last, or the one
-//! that was given back first, and that only when it has rested.
+//! that was given back first, and that only when it has rested; but one whose reader had fetched it, before all others.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use deck_sync::{Error, ErrorKind, Result};
 use crate::extents::Extents;
 use crate::heap::HeapUse;
 use crate::huge::HUGE;
-use crate::layout::{BUFFERS, DATA, HOLDERS, LINE, LINE_WORDS, PAGE, header};
+use crate::layout::{BUFFERS, DATA, HOLDERS, LINE, LINE_WORDS, PAGE, header, holder};
 use crate::rest::Rest;
 use crate::{MemoryFacts, Numa, Segment, Words, limits};
 
@@ -181,7 +181,7 @@ impl Blocks {
     fn take_rested(&mut self, class: (usize, usize), capacity: usize, claim: &dyn Fn(u32) -> bool) -> Result<u32> {
         self.handed_out += capacity as u64;
         if let Some(index) = self.take_pending(class, claim) {
-            self.class(class).idle.push_back(index);
+            self.shelve(index);
         }
         let oldest = self.class(class).idle.front().copied();
         if !oldest.is_some_and(|index| self.has_rested(index)) {
@@ -196,7 +196,14 @@ impl Blocks {
     }
 
     fn has_rested(&self, index: u32) -> bool {
-        self.handed_out - self.blocks[index as usize].left_at > self.rest.bytes() as u64
+        self.was_fetched(index) || self.handed_out - self.blocks[index as usize].left_at > self.rest.bytes() as u64
+    }
+
+    /// True if the last one to read it has fetched it: then it need not rest.
+    fn was_fetched(&self, index: u32) -> bool {
+        let line = Words::in_segment(&self.segment, HOLDERS + index as usize * LINE, LINE_WORDS);
+        // Relaxed: a hint.
+        line.is_some_and(|line| line.get(holder::FETCHED).load(Ordering::Relaxed) != 0)
     }
 
     /// Takes apart buffers that have rested and that nobody has asked for since, if there is more idle than rest takes: a
@@ -408,7 +415,9 @@ impl Blocks {
     fn shelve(&mut self, index: u32) {
         let block = self.blocks[index as usize];
         if block.capacity <= LARGE {
-            self.class((block.part, class_of(block.capacity).0)).idle.push_back(index);
+            let was_fetched = self.rest.is_for(block.capacity) && self.was_fetched(index);
+            let idle = &mut self.class((block.part, class_of(block.capacity).0)).idle;
+            if was_fetched { idle.push_front(index) } else { idle.push_back(index) }
         } else if self.idle_large_bytes + block.capacity > IDLE_MAX {
             self.segment.release(block.offset, block.capacity);
             self.allocated -= block.capacity;

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use deck_sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use deck_sync::{Result, fork};
 
-use crate::HeapMemory;
 use crate::layout::{LINE_WORDS, holder};
+use crate::{HeapMemory, caches, prefetch};
 
 /// A counted share of a buffer in this or another node's heap. Cloning shares; the last share of the last node frees it.
 ///
@@ -27,6 +27,10 @@ pub struct Buffer {
 /// Shares that are counted at a time for a buffer that is posted again, and the most that are kept of one that is received again: its
 /// line then belongs to the core of whoever let go last, and would have to come from there for each message.
 const SPARE: u64 = 15;
+
+/// Buffers of up to this part of a second-level cache are fetched: longer ones have left it before they are written again, and would be
+/// written to memory twice.
+const FETCHED_PART: usize = 4;
 
 /// What it takes to find a buffer from another node: the fields of a hand-over, to be checked by whoever reads them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,10 +60,39 @@ impl Buffer {
         Buffer { heap, index, offset, capacity, has_travelled, spare }
     }
 
-    /// True if its next content had better go into another buffer of this node: others have read this one, and it is one of
-    /// those that rest ([`crate::Rest`]).
+    /// True if its next content had better go into another buffer of this node: others have read this one without fetching it, and it is
+    /// one of those that rest ([`crate::Rest`]).
     pub fn wants_rest(&self) -> bool {
-        self.heap.rest().is_for(self.capacity) && self.has_travelled.load(Ordering::Relaxed)
+        self.heap.rest().is_for(self.capacity)
+            && self.has_travelled.load(Ordering::Relaxed)
+            && !self.heap.was_fetched(self.index)
+    }
+
+    /// Fetches `bytes` bytes of the content, from byte `from` on, if it came from elsewhere, no third node has it and the caches can
+    /// hold it: for whoever reads all of them, up to the end if `is_rest`. Never blocks.
+    ///
+    /// # Panics
+    /// If the buffer ends before they do.
+    pub fn fetch(&self, from: usize, bytes: usize, is_rest: bool) {
+        let comes_back =
+            self.has_travelled.load(Ordering::Relaxed) && self.capacity <= caches::second_level() / FETCHED_PART;
+        if !comes_back || !self.heap.has_one_holder(self.index) {
+            return;
+        }
+        let end = from.checked_add(bytes).filter(|end| *end <= self.capacity);
+        assert!(end.is_some(), "the buffer ends before what is fetched");
+        // SAFETY: the bytes lie in the buffer, which lies in a segment that is mapped writable; this share keeps others from writing them.
+        unsafe { prefetch::fetch(self.data().add(from), bytes) };
+        if is_rest && !self.heap.was_fetched(self.index) {
+            self.heap.set_fetched(self.index, true);
+        }
+    }
+
+    /// It gets new content: whoever reads that may fetch it or not.
+    pub fn renew(&self) {
+        if self.has_travelled.load(Ordering::Relaxed) && self.heap.was_fetched(self.index) {
+            self.heap.set_fetched(self.index, false);
+        }
     }
 
     /// Address of the content, 64-byte aligned, valid while this share lives.

@@ -15,10 +15,13 @@
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 
-use crate::{Segment, caches};
+use crate::{Segment, caches, prefetch};
 
 /// Copies of so many bytes and more go past the caches.
 pub const STREAM_FROM: usize = 16 << 10;
+
+/// Bytes that are fetched at a time by those who read them in a row: they stay in the first-level cache till they are read.
+pub const FETCHED: usize = 4 << 10;
 
 /// What is packed stays in the caches up to so many second-level caches of a core: that of the one that packs, and of the one that reads.
 const CACHES_HOLD: usize = 2;
@@ -28,6 +31,9 @@ const CACHES_HOLD: usize = 2;
 pub enum Way {
     /// By ordinary stores: the copy is in the caches afterwards.
     ThroughCaches,
+    /// As that, and what is copied is fetched first: for those who alone read it, so that it is quickly written anew
+    /// (`docs/design/070-buffers-rest.md`).
+    Fetched,
     /// By non-temporal stores, where the processor has them.
     PastCaches,
 }
@@ -69,7 +75,7 @@ unsafe fn copy_raw(way: Way, from: *const u8, to: *mut u8, bytes: usize) {
         // SAFETY: as the caller promises.
         Way::PastCaches => unsafe { stream_raw(from, to, bytes) },
         // SAFETY: as the caller promises.
-        Way::ThroughCaches => unsafe { std::ptr::copy(from, to, bytes) },
+        Way::ThroughCaches | Way::Fetched => unsafe { std::ptr::copy(from, to, bytes) },
     }
 }
 
@@ -176,6 +182,17 @@ impl Segment {
         Some(Content { begin, bytes, memory: PhantomData })
     }
 
+    /// Fetches the bytes at `offset` for a reader who alone reads all of them; `None` unless they lie inside. Never blocks. If somebody
+    /// writes there meanwhile, against the protocol, that may be lost.
+    #[must_use]
+    pub fn fetch(&self, offset: usize, bytes: usize) -> Option<()> {
+        let begin = self.at(offset, bytes)?;
+        // SAFETY: inside the live mapping, which is writable; that nobody writes meanwhile is the protocol's matter, and content alone is
+        // spoilt where somebody does.
+        unsafe { prefetch::fetch(begin, bytes) };
+        Some(())
+    }
+
     /// Copies the bytes at `offset` into `into`; `None` unless they lie inside. Never blocks.
     #[must_use]
     pub fn read(&self, offset: usize, into: &mut [u8]) -> Option<()> {
@@ -186,11 +203,22 @@ impl Segment {
     #[must_use]
     pub fn read_by(&self, way: Way, offset: usize, into: &mut [u8]) -> Option<()> {
         let from = self.at(offset, into.len())?;
+        if way == Way::Fetched {
+            return self.read_fetched(offset, into);
+        }
         // SAFETY: `from` is inside the live mapping for `into.len()` bytes; `into` is borrowed exclusively, and where it is a part
         // of this segment, such as the content of a message, that is told to nobody else; that nobody writes meanwhile is the
         // protocol's matter, and a peer that does spoils content only.
         unsafe { copy_raw(way, from.as_ptr(), into.as_mut_ptr(), into.len()) };
         Some(())
+    }
+
+    /// A piece is fetched, then copied, while it is in the nearest cache.
+    fn read_fetched(&self, offset: usize, into: &mut [u8]) -> Option<()> {
+        (offset..).step_by(FETCHED).zip(into.chunks_mut(FETCHED)).try_for_each(|(offset, piece)| {
+            self.fetch(offset, piece.len())?;
+            self.read_by(Way::ThroughCaches, offset, piece)
+        })
     }
 
     /// Copies `from` to `offset`; `None` unless there is room for it inside. Never blocks.
@@ -250,7 +278,7 @@ mod tests {
             segment.write(place, from).unwrap();
             segment.read(place, &mut read).unwrap();
             assert_eq!(read, from);
-            for way in [Way::ThroughCaches, Way::PastCaches] {
+            for way in [Way::ThroughCaches, Way::Fetched, Way::PastCaches] {
                 read.fill(0);
                 segment.write_by(way, place + 3, from).unwrap();
                 segment.read_by(way, place + 3, &mut read).unwrap();

@@ -320,6 +320,7 @@ impl HeapMemory {
         let first = index as usize * LINE_WORDS;
         self.lines.get(first + holder::SHARES).store(1, Ordering::Relaxed);
         self.lines.get(first + holder::GENERATION).fetch_add(1, Ordering::Relaxed);
+        self.set_fetched(index, false);
         self.held.add();
         // Release: pairs with: holders/settle. Before the place: whoever finds that finds a count to add to.
         self.counts[index as usize].store(1, Ordering::Release);
@@ -416,6 +417,22 @@ impl HeapMemory {
                 prefetch::to_read(address.as_ptr());
             }
         }
+    }
+
+    /// True if its last reader has fetched it.
+    pub(crate) fn was_fetched(&self, index: u32) -> bool {
+        // Relaxed: a hint.
+        self.lines.get(index as usize * LINE_WORDS + holder::FETCHED).load(Ordering::Relaxed) != 0
+    }
+
+    pub(crate) fn set_fetched(&self, index: u32, was_fetched: bool) {
+        // Relaxed: a hint.
+        self.lines.get(index as usize * LINE_WORDS + holder::FETCHED).store(was_fetched.into(), Ordering::Relaxed);
+    }
+
+    /// True if no two nodes hold it beside its owner.
+    pub(crate) fn has_one_holder(&self, index: u32) -> bool {
+        holders::one_at_most(&self.lines, index as usize * LINE_WORDS)
     }
 
     /// One handle more of a buffer of which the caller has one.

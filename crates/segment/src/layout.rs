@@ -5,7 +5,7 @@ use crate::Seat;
 /// `DECKNODE`, first word of a node's segment.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"DECKNODE");
 /// Changes with every change of any layout that two nodes share.
-pub const VERSION: u64 = 3;
+pub const VERSION: u64 = 4;
 
 /// Bytes of a cache line, and of a descriptor.
 pub const LINE: usize = 64;
@@ -55,10 +55,12 @@ pub mod holder {
     pub const SHARES: usize = 5;
     /// Counts the lives of this index.
     pub const GENERATION: usize = 6;
+    /// Not 0 once whoever read the content has fetched it ([`crate::Buffer::fetch`]) since it was handed over.
+    pub const FETCHED: usize = 7;
 }
 
 const _: () = assert!(Seat::COUNT / 64 == holder::ADDED - holder::BITS);
-const _: () = assert!(holder::GENERATION < LINE_WORDS && header::MEMORY < LINE_WORDS);
+const _: () = assert!(holder::FETCHED < LINE_WORDS && header::MEMORY < LINE_WORDS);
 const _: () = assert!(LINE == size_of::<crate::fabric::Line>());
 // docs/layout/node-segment.md
 const _: () = assert!(HOLDERS == 8_192 && DATA == 67_117_056 && DATA.is_multiple_of(PAGE));

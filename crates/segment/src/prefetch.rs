@@ -1,6 +1,11 @@
-//! Hints to the processor's caches. A hint changes no value and cannot fault, wherever it points.
+//! Hints to the processor's caches. A hint changes no value.
 
-/// The line at `address` will be read soon.
+use std::ptr::NonNull;
+
+#[cfg(not(any(loom, miri)))]
+use crate::layout::LINE;
+
+/// The line at `address` will be read soon. Cannot fault, wherever it points.
 #[inline]
 pub fn to_read(address: *const u8) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
@@ -17,7 +22,7 @@ pub fn to_read(address: *const u8) {
     let _ = address;
 }
 
-/// The line at `address` will be written soon: it is fetched so that no other core has it.
+/// The line at `address` will be written soon: it is fetched so that no other core has it. Cannot fault, wherever it points.
 #[cfg(not(any(loom, miri)))]
 #[inline]
 pub fn to_write(address: *mut u8) {
@@ -33,4 +38,38 @@ pub fn to_write(address: *mut u8) {
     }
     #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
     let _ = address;
+}
+
+/// Fetches `bytes` bytes from `begin` on for whoever reads all of them: all other cores lose them, so that the next one that writes them
+/// has no copy to be taken away elsewhere ([why](../../../docs/design/070-buffers-rest.md)). A line is written with what is in it, as
+/// processors give a line to a writer alone, but a line that was asked for by a hint to whoever wants it.
+///
+/// Costs about as much as reading them, which is quick afterwards.
+///
+/// # Safety
+/// The bytes are mapped writable, and nobody writes them meanwhile but with what is in them.
+#[inline]
+pub unsafe fn fetch(begin: NonNull<u8>, bytes: usize) {
+    #[cfg(not(any(loom, miri)))]
+    for line in (0..bytes).step_by(LINE) {
+        // SAFETY: `line` is less than `bytes`, so it lies in what the caller has named.
+        let address = unsafe { begin.add(line) }.as_ptr();
+        // SAFETY: a byte that is mapped writable (caller) and that afterwards is what it was. Nobody writes another value there
+        // meanwhile (caller), so none is lost; to the program it is as if nothing had been written.
+        #[cfg(target_arch = "x86_64")]
+        unsafe {
+            std::arch::asm!("mov {byte}, [{address}]", "mov [{address}], {byte}", address = in(reg) address, byte = out(reg_byte) _,
+                options(nostack, preserves_flags));
+        }
+        #[cfg(target_arch = "aarch64")]
+        // SAFETY: as above.
+        unsafe {
+            std::arch::asm!("ldrb {byte:w}, [{address}]", "strb {byte:w}, [{address}]", address = in(reg) address, byte = out(reg) _,
+                options(nostack, preserves_flags));
+        }
+        #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+        let _ = address;
+    }
+    #[cfg(any(loom, miri))]
+    let _ = (begin, bytes);
 }

@@ -26,6 +26,8 @@ use crate::segment::packet::{Label, RUNS_MAX};
 pub const INLINE: usize = 62;
 /// The most bytes that inline content and its runs may take, so that they fit into a line with their types.
 const INLINE_MIXED: usize = 56;
+/// The shortest copy for which the content is fetched: a program that takes out element after element would fetch each line many times.
+const FETCHED_FROM: usize = 256;
 /// Element code of content with several types.
 pub const MIXED: u8 = 255;
 /// Element code of raw bytes.
@@ -217,6 +219,31 @@ impl Parcel {
         unsafe { std::slice::from_raw_parts(self.data().as_ptr(), self.size) }
     }
 
+    /// Fetches `bytes` bytes of the content from byte `from` on, or what there is of them: for whoever reads all of these.
+    pub fn fetch(&self, from: usize, bytes: usize) {
+        if let Store::Buffer(buffer) = &self.store {
+            let from = from.min(self.size);
+            let bytes = bytes.min(self.size - from);
+            buffer.fetch(from, bytes, from + bytes == self.size);
+        }
+    }
+
+    /// Copies what begins at byte `from` into `into`, and fetches it on the way if it is worth it.
+    ///
+    /// # Panics
+    /// If there is less.
+    pub fn read(&self, from: usize, into: &mut [u8]) {
+        let bytes = &self.bytes()[from..from + into.len()];
+        if into.len() < FETCHED_FROM {
+            into.copy_from_slice(bytes);
+            return;
+        }
+        for (index, (to, piece)) in into.chunks_mut(content::FETCHED).zip(bytes.chunks(content::FETCHED)).enumerate() {
+            self.fetch(from + index * content::FETCHED, piece.len());
+            to.copy_from_slice(piece);
+        }
+    }
+
     /// The content for writing; copied first if anybody else shares it.
     ///
     /// # Errors
@@ -246,7 +273,9 @@ impl Parcel {
             Store::Inline(_) => bytes <= INLINE,
             Store::Buffer(buffer) => bytes <= buffer.capacity() && !buffer.is_shared(),
         };
-        if !reusable {
+        if reusable {
+            self.renew();
+        } else {
             self.store =
                 if bytes <= INLINE { Store::Inline(Inline::default()) } else { Store::Buffer(heap.allocate(bytes)?) };
         }
@@ -264,6 +293,13 @@ impl Parcel {
             && let Ok(other) = heap.allocate(buffer.capacity())
         {
             self.store = Store::Buffer(other);
+        }
+    }
+
+    /// The content is about to change where it is.
+    fn renew(&self) {
+        if let Store::Buffer(buffer) = &self.store {
+            buffer.renew();
         }
     }
 
@@ -367,6 +403,7 @@ impl Parcel {
             Store::Buffer(buffer) => needed <= buffer.capacity() && !buffer.is_shared(),
         };
         if fits {
+            self.renew();
             return Ok(());
         }
         // Growing by halves keeps packing piece by piece linear; an exact fit is better for what will not grow.

@@ -17,6 +17,7 @@ mod nodes;
 mod oversubscribed;
 mod pingpong;
 mod rate;
+mod reading;
 mod rounds;
 mod shared;
 mod silent;

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use deck::{Mailbox, MailboxClone, Message, Node};
 
 use super::clock::{self, Window};
-use super::content;
 use super::nodes::LOST;
+use super::reading;
 
 /// What is streamed, and for how long.
 #[derive(Clone, Copy)]
@@ -88,7 +88,7 @@ impl Stream {
                 }
             } else {
                 if self.is_touched {
-                    black_box(content::sum(black_box(message.as_bytes())));
+                    black_box(reading::sum(&message));
                     message.clear();
                 }
                 count += 1;

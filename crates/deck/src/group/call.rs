@@ -2,6 +2,7 @@
 //! other members after the first phase.
 
 use deck_mudeck::{ElementType, Error, ErrorKind, Result};
+use deck_segment::content::Way;
 
 use super::choose::may_be_ahead;
 use super::flow::Course;
@@ -239,6 +240,12 @@ impl Call {
             Kind::Scan => Course::Upwards,
             _ => Course::Between,
         }
+    }
+
+    /// The way in which one of `members` takes what others give in the way `way`: what nobody else reads, it fetches.
+    pub(super) fn taking(&self, way: Way, members: u32) -> Way {
+        let is_to_one = self.kind.gives_parts() || matches!(Call::course(self.kind, self.root), Course::To(_));
+        if way == Way::ThroughCaches && (is_to_one || members == 2) { Way::Fetched } else { way }
     }
 
     /// For whom a member waits in the call that it said, where members may be ahead of others.

@@ -1,7 +1,7 @@
 //! What all members give to a reduction, folded in the order of indexes, a tile at a time.
 
 use deck_mudeck::Result;
-use deck_segment::content::Content;
+use deck_segment::content::{Content, Way};
 
 use super::board::INLINE;
 use super::call::Call;
@@ -17,14 +17,15 @@ pub struct Inputs<'a> {
     phase: u64,
     own: &'a [u8],
     call: &'a Call,
+    way: Way,
     /// Where a piece begins in what a member gives, unless it gives nothing else.
     begins: Option<&'a dyn Fn(u32) -> usize>,
 }
 
 impl<'a> Inputs<'a> {
-    /// Those of `phase`, in which this member gives `own`.
-    pub fn new(member: &'a Member, phase: u64, own: &'a [u8], call: &'a Call) -> Inputs<'a> {
-        Inputs { member, phase, own, call, begins: None }
+    /// Those of `phase`, in which this member gives `own`, to be taken in the way `way`.
+    pub fn new(member: &'a Member, phase: u64, own: &'a [u8], call: &'a Call, way: Way) -> Inputs<'a> {
+        Inputs { member, phase, own, call, way, begins: None }
     }
 
     /// The same where the piece begins so far into what each member gives.
@@ -65,6 +66,6 @@ impl<'a> Inputs<'a> {
             return Ok(Content::of(&self.own[from..from + bytes]));
         }
         let begin = self.begins.map_or(0, |begin| begin(index));
-        self.member.content(index, self.phase, begin + from, bytes, line)
+        self.member.content(self.way, index, self.phase, begin + from, bytes, line)
     }
 }

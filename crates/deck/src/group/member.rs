@@ -21,6 +21,7 @@ use super::ahead::{self, Ahead, Awaited};
 use super::board::{Board, INLINE, Said};
 use super::call::Kind;
 use super::choose::Layout;
+use super::difference::IN_PLACE;
 use super::flow::Flow;
 use super::join::{self, Joined};
 use super::parties::Parties;
@@ -307,40 +308,51 @@ impl Member {
         self.board.heard(index, phase)
     }
 
-    /// Reads from the contribution of member `index` to `phase`, from byte `from` on.
+    /// Reads from the contribution of member `index` to `phase`, from byte `from` on. What lies in its program's memory is not fetched.
     ///
     /// # Errors
     /// `Corrupt` naming its node if it named an impossible place.
     pub fn read(&self, way: Way, index: u32, phase: u64, from: usize, into: &mut [u8]) -> Result<()> {
-        let place = self.heard(index, phase).place;
-        // So little is looked at next.
-        let way = if into.len() < STREAM_FROM { Way::ThroughCaches } else { way };
-        let read = match place {
+        let said = self.heard(index, phase);
+        let way = match way {
+            // So little is looked at next.
+            Way::PastCaches if into.len() < STREAM_FROM => Way::ThroughCaches,
+            Way::Fetched if said.length & IN_PLACE != 0 => Way::ThroughCaches,
+            way => way,
+        };
+        let read = match said.place {
             0 => self.board.content(index, phase, from, into),
-            _ => self.at(index, place, from).and_then(|(segment, offset)| segment.read_by(way, offset, into)),
+            place => self.at(index, place, from).and_then(|(segment, offset)| segment.read_by(way, offset, into)),
         };
         read.ok_or_else(|| self.impossible(index))
     }
 
     /// `bytes` of the contribution of member `index` to `phase`, from byte `from` on: where they lie, or in `line` if that is in the
-    /// board.
+    /// board. Fetched as by [`Member::read`].
     ///
     /// # Errors
     /// As [`Member::read`].
     pub fn content<'a>(
         &'a self,
+        way: Way,
         index: u32,
         phase: u64,
         from: usize,
         bytes: usize,
         line: &'a mut [u8; INLINE],
     ) -> Result<Content<'a>> {
-        let content = match self.heard(index, phase).place {
+        let said = self.heard(index, phase);
+        let content = match said.place {
             0 => line.get_mut(..bytes).and_then(|line| {
                 self.board.content(index, phase, from, line)?;
                 Some(Content::of(line))
             }),
-            place => self.at(index, place, from).and_then(|(segment, offset)| segment.content(offset, bytes)),
+            place => self.at(index, place, from).and_then(|(segment, offset)| {
+                if way == Way::Fetched && said.length & IN_PLACE == 0 {
+                    segment.fetch(offset, bytes)?;
+                }
+                segment.content(offset, bytes)
+            }),
         };
         content.ok_or_else(|| self.impossible(index))
     }

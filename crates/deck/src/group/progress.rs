@@ -330,7 +330,9 @@ impl Progress {
             (Kind::Reduce, true, _) | (_, _, Some(_)) => None,
             _ => Some(member.room(share.len() * rows, false)?),
         };
-        let inputs = Inputs::new(member, phase, &input[piece.clone()], &self.call);
+        // Each share is read by whoever works on it, and nobody else.
+        let way = if self.way == Way::ThroughCaches { Way::Fetched } else { self.way };
+        let inputs = Inputs::new(member, phase, &input[piece.clone()], &self.call, way);
         let mut tile = [0; TILE];
         for from in share.clone().step_by(TILE) {
             let (bytes, at) = (TILE.min(share.end - from), from - share.start);
@@ -365,28 +367,30 @@ impl Progress {
         let (call, phase, me) = (&self.call, member.phase(), member.index);
         let is_root = me == call.root;
         let block = call.count * self.element_bytes();
-        let piece = self.piece_of(block);
+        let (piece, way) = (self.piece_of(block), call.taking(self.way, member.size()));
         match call.kind {
             Kind::Barrier => Ok(()),
             Kind::Bcast if is_root => Ok(()),
-            Kind::Bcast => member.read(self.way, call.root, phase, 0, &mut output[piece]),
+            Kind::Bcast => member.read(way, call.root, phase, 0, &mut output[piece]),
             Kind::Reduce if !is_root => Ok(()),
             Kind::Reduce | Kind::Allreduce | Kind::Scan if self.round == Round::Results => {
-                self.collect(member, &mut output[piece])
+                self.collect(way, member, &mut output[piece])
             }
             Kind::Reduce | Kind::Allreduce | Kind::Scan => {
                 let members = if call.kind == Kind::Scan { me + 1 } else { member.size() };
                 let own = &input[piece.clone()];
-                Inputs::new(member, phase, own, call).fold(members, &mut output[piece])
+                Inputs::new(member, phase, own, call, way).fold(members, &mut output[piece])
             }
             Kind::Gather | Kind::Gatherv if !is_root => Ok(()),
-            Kind::Gather | Kind::Gatherv | Kind::Allgather | Kind::Allgatherv => self.gather(member, input, output),
-            Kind::Scatter | Kind::Scatterv => self.take_part(member, call.root, input, &mut output[..block]),
+            Kind::Gather | Kind::Gatherv | Kind::Allgather | Kind::Allgatherv => {
+                self.gather(way, member, input, output)
+            }
+            Kind::Scatter | Kind::Scatterv => self.take_part(way, member, call.root, input, &mut output[..block]),
             Kind::Alltoall | Kind::Alltoallv => {
                 let mut begin = 0;
                 for index in 0..member.size() {
                     let bytes = self.received_from(index);
-                    self.take_part(member, index, input, &mut output[begin..begin + bytes])?;
+                    self.take_part(way, member, index, input, &mut output[begin..begin + bytes])?;
                     begin += bytes;
                 }
                 Ok(())
@@ -404,7 +408,7 @@ impl Progress {
     }
 
     /// Collects the shares of a piece from those who worked them out.
-    fn collect(&self, member: &Member, output: &mut [u8]) -> Result<()> {
+    fn collect(&self, way: Way, member: &Member, output: &mut [u8]) -> Result<()> {
         for index in 0..member.size() {
             let share = self.share_of(index, output.len(), member.size());
             if index == member.index && self.call.kind != Kind::Scan {
@@ -413,13 +417,13 @@ impl Progress {
             }
             let row = if self.call.kind == Kind::Scan { member.index as usize * share.len() } else { 0 };
             if !share.is_empty() {
-                member.read(self.way, index, member.phase(), row, &mut output[share])?;
+                member.read(way, index, member.phase(), row, &mut output[share])?;
             }
         }
         Ok(())
     }
 
-    fn gather(&self, member: &Member, input: &[u8], output: &mut [u8]) -> Result<()> {
+    fn gather(&self, way: Way, member: &Member, input: &[u8], output: &mut [u8]) -> Result<()> {
         let mut begin = 0;
         for index in 0..member.size() {
             let bytes = self.received_from(index);
@@ -431,7 +435,7 @@ impl Progress {
             if index == member.index {
                 target.copy_from_slice(&input[piece]);
             } else if !target.is_empty() {
-                member.read(self.way, index, member.phase(), 0, target)?;
+                member.read(way, index, member.phase(), 0, target)?;
             }
             begin += bytes;
         }
@@ -439,7 +443,7 @@ impl Progress {
     }
 
     /// Takes the present piece of the block that member `index` has for this one into `output`, which is the whole block.
-    fn take_part(&self, member: &Member, index: u32, input: &[u8], output: &mut [u8]) -> Result<()> {
+    fn take_part(&self, way: Way, member: &Member, index: u32, input: &[u8], output: &mut [u8]) -> Result<()> {
         let (me, phase) = (member.index, member.phase());
         let piece = self.piece_of(output.len());
         if index == me {
@@ -461,7 +465,7 @@ impl Progress {
                 blocks[..me as usize].iter().map(|bytes| self.piece_of(usize::try_from(*bytes).unwrap_or(0)).len());
             begin = head.len() + before.sum::<usize>();
         }
-        if piece.is_empty() { Ok(()) } else { member.read(self.way, index, phase, begin, &mut output[piece]) }
+        if piece.is_empty() { Ok(()) } else { member.read(way, index, phase, begin, &mut output[piece]) }
     }
 
     /// # Errors

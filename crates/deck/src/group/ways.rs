@@ -224,9 +224,9 @@ mod tests {
             let (way, is_timed) = ways.choose(alike);
             number += 1;
             let ns = match (way, number % 2) {
-                (Way::ThroughCaches, _) => 400,
                 (Way::PastCaches, 0) => 100,
                 (Way::PastCaches, _) => 1000,
+                _ => 400,
             };
             if is_timed {
                 ways.took(alike, ns);

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::os::fd::AsFd;
 
 use super::*;
+use crate::caches;
 
 fn heap(bytes: usize, change: impl FnOnce(&mut HeapOptions)) -> Arc<HeapMemory> {
     let mut options =
@@ -63,6 +64,48 @@ fn nobody_rests_where_memory_is_short_or_it_is_turned_off() {
     let tight = heap(1 << 20, |options| options.rest = Rest::new(1 << 20));
     let _held = tight.allocate(600 << 10).unwrap();
     assert!(distinct(&places(&tight, 60 << 10, 100)) < 8);
+}
+
+#[test]
+fn what_its_reader_has_fetched_is_used_again_at_once() {
+    let heap = heap(64 << 20, |options| options.rest = Rest::new(1 << 20));
+    let size = 64 << 10;
+    let travelled = |size: usize| {
+        let buffer = heap.allocate(size).unwrap();
+        drop(buffer.keep());
+        buffer
+    };
+    let is_fetched = |buffer: &Buffer| heap.was_fetched(buffer.name().index);
+    let buffer = travelled(size);
+    // SAFETY: the buffer has the byte, and nobody else uses it.
+    unsafe { buffer.data().write(7) };
+    buffer.fetch(0, 4 << 10, false);
+    assert!(buffer.wants_rest(), "the end was not fetched");
+    buffer.fetch(4 << 10, size - (4 << 10), true);
+    assert!(is_fetched(&buffer) && !buffer.wants_rest());
+    // SAFETY: as above.
+    assert_eq!(unsafe { buffer.data().read() }, 7);
+    buffer.renew();
+    assert!(buffer.wants_rest(), "who reads what comes next may do without");
+    buffer.fetch(0, size, true);
+    let place = buffer.data();
+    drop(buffer);
+    let buffer = heap.allocate(size).unwrap();
+    assert_eq!(buffer.data(), place);
+    assert!(!is_fetched(&buffer));
+    buffer.fetch(0, size, true);
+    assert!(!is_fetched(&buffer), "it has not been elsewhere");
+    let long = travelled(caches::second_level());
+    long.fetch(0, 1, true);
+    assert!(!is_fetched(&long), "the caches do not hold it");
+    let many = travelled(size);
+    for seat in [3, 70] {
+        // Relaxed: one thread.
+        let word = many.name().index as usize * LINE_WORDS + holder::BITS + seat / 64;
+        heap.lines().get(word).fetch_or(1 << (seat % 64), Ordering::Relaxed);
+    }
+    many.fetch(0, size, true);
+    assert!(!is_fetched(&many), "others read it, too");
 }
 
 #[test]

@@ -83,7 +83,7 @@ impl Member {
         if !is_ahead {
             self.settle();
         }
-        let taken = self.take_direct(call, bytes, input, output);
+        let taken = self.take_direct(call, call.taking(way, self.size()), bytes, input, output);
         point("group/taken");
         // What cannot be taken is told by the general way.
         if taken.is_ok() { Direct::Done } else { Direct::Said(Ok(())) }
@@ -112,12 +112,12 @@ impl Member {
     }
 
     /// Takes this member's part of what all have said.
-    fn take_direct(&self, call: &Call, bytes: usize, input: &[u8], output: &mut [u8]) -> Result<()> {
+    fn take_direct(&self, call: &Call, way: Way, bytes: usize, input: &[u8], output: &mut [u8]) -> Result<()> {
         let part = self.index as usize * bytes;
         match call.kind {
             Kind::Bcast | Kind::Scatter if self.index != call.root => {
                 let from = if call.kind == Kind::Bcast { 0 } else { part };
-                self.read(Way::ThroughCaches, call.root, self.phase, from, &mut output[..bytes])
+                self.read(way, call.root, self.phase, from, &mut output[..bytes])
             }
             Kind::Scatter => {
                 output[..bytes].copy_from_slice(&input[part..part + bytes]);
@@ -126,16 +126,16 @@ impl Member {
             Kind::Reduce | Kind::Gather if self.index != call.root => Ok(()),
             Kind::Reduce | Kind::Allreduce | Kind::Scan => {
                 let members = if call.kind == Kind::Scan { self.index + 1 } else { self.size() };
-                Inputs::new(self, self.phase, &input[..bytes], call).fold(members, &mut output[..bytes])
+                Inputs::new(self, self.phase, &input[..bytes], call, way).fold(members, &mut output[..bytes])
             }
-            Kind::Gather | Kind::Allgather => self.take_blocks(0, &input[..bytes], output),
-            Kind::Alltoall => self.take_blocks(part, &input[part..part + bytes], output),
+            Kind::Gather | Kind::Allgather => self.take_blocks(way, 0, &input[..bytes], output),
+            Kind::Alltoall => self.take_blocks(way, part, &input[part..part + bytes], output),
             _ => Ok(()),
         }
     }
 
     /// A block of each, which begins at byte `from` of what it gives; this member has its `own`.
-    fn take_blocks(&self, from: usize, own: &[u8], output: &mut [u8]) -> Result<()> {
+    fn take_blocks(&self, way: Way, from: usize, own: &[u8], output: &mut [u8]) -> Result<()> {
         if own.is_empty() {
             return Ok(());
         }
@@ -143,7 +143,7 @@ impl Member {
             if index == self.index {
                 block.copy_from_slice(own);
             } else {
-                self.read(Way::ThroughCaches, index, self.phase, from, block)?;
+                self.read(way, index, self.phase, from, block)?;
             }
         }
         Ok(())
