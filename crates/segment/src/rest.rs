@@ -5,7 +5,8 @@
 //! and only as many are under way as a core has fill buffers for its first-level cache. Lines that have left the caches of
 //! both cores meanwhile are fetched ahead and cost a fraction of that. So a buffer that others have read is better not
 //! written again at once, but after as many bytes of other buffers as push it out. Short buffers are better used again while
-//! all that belongs to them is near, and so are those that their readers have fetched ([`crate::Buffer::fetch`]). `docs/design/070-buffers-rest.md` has the measurements.
+//! all that belongs to them is near, and so are those that their readers have fetched ([`crate::Buffer::fetch`]).
+//! `docs/design/070-buffers-rest.md` has the measurements.
 
 use crate::caches;
 
