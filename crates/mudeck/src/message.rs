@@ -97,9 +97,7 @@ impl Message {
     #[doc(alias = "deck_msg_unpack")]
     pub fn unpack<T: Element>(&mut self, data: &mut [T]) -> Result<()> {
         let from = self.take(T::TYPE as u8, size_of_val(data))?;
-        // SAFETY: `data` is writable for its size in bytes, and any bytes make valid elements (`Element` is sealed to such types).
-        let bytes = unsafe { std::slice::from_raw_parts_mut(data.as_mut_ptr().cast::<u8>(), size_of_val(data)) };
-        self.parcel.read(from, bytes);
+        self.parcel.read(from, T::as_bytes_mut(data));
         Ok(())
     }
 
@@ -207,11 +205,11 @@ impl Message {
     /// all others: for a thread that will read all of these. Never blocks; changes nothing.
     ///
     /// What another core has read is slow to write anew, as that core's copies have to be taken away one by one. Where the readers of
-    /// messages fetch what they read, a message of 4 to 256 KiB that is written and read takes 0.3 to 0.9 of the time
-    /// (`docs/design/070-buffers-rest.md`). It costs as much as reading: whoever looks at parts of a message had better leave it. Of long
+    /// messages fetch what they read, a message of 4 to 64 KiB that is written and read takes 0.6 to 0.9 of the time
+    /// between near cores, and up to 256 KiB 0.35 to 0.55 between far ones (`docs/design/070-buffers-rest.md`). It costs as much as reading: whoever looks at parts of a message had better leave it. Of long
     /// messages fetch pieces of some KiB, each before it is read, so that they stay in the caches till then. [`Message::unpack`]
-    /// does all this by itself. A message that several nodes hold, or that is longer than
-    /// a quarter of a second-level cache, is left where it is.
+    /// does all this by itself. Content that was posted more than once, or whose buffer is longer
+    /// than a quarter of a second-level cache, is left where it is.
     ///
     /// ```
     /// # fn main() -> deck_mudeck::Result<()> {

@@ -18,7 +18,7 @@ use deck_sync::{Error, ErrorKind, Result};
 use crate::extents::Extents;
 use crate::heap::HeapUse;
 use crate::huge::HUGE;
-use crate::layout::{BUFFERS, DATA, HOLDERS, LINE, LINE_WORDS, PAGE, header, holder};
+use crate::layout::{BUFFERS, DATA, HOLDERS, LINE, LINE_WORDS, PAGE, header, holder, readers};
 use crate::rest::Rest;
 use crate::{MemoryFacts, Numa, Segment, Words, limits};
 
@@ -63,6 +63,8 @@ struct Class {
 #[derive(Debug)]
 pub struct Blocks {
     segment: Arc<Segment>,
+    /// Those of all buffers.
+    lines: Words,
     rest: Rest,
     /// Bytes of all buffers ever handed out that rest after use: the clock of their rest.
     handed_out: u64,
@@ -98,8 +100,10 @@ impl Blocks {
     pub fn new(segment: Arc<Segment>, rest: Rest, numa: Arc<Numa>) -> Blocks {
         let mut holes = Extents::default();
         holes.give(DATA, segment.bytes() - DATA);
+        let lines = Words::in_segment(&segment, HOLDERS, BUFFERS * LINE_WORDS).expect("a heap has room for its tables");
         Blocks {
             segment,
+            lines,
             rest,
             handed_out: 0,
             parts: (0..numa.count()).map(|_| Part::default()).collect(),
@@ -184,7 +188,7 @@ impl Blocks {
             self.shelve(index);
         }
         let oldest = self.class(class).idle.front().copied();
-        if !oldest.is_some_and(|index| self.has_rested(index)) {
+        if !oldest.is_some_and(|index| self.was_fetched(index) || self.has_rested(index)) {
             self.dissolve_rested();
             match self.new_block(capacity, class.0, claim) {
                 Err(error) if oldest.is_none() => return Err(error),
@@ -196,14 +200,14 @@ impl Blocks {
     }
 
     fn has_rested(&self, index: u32) -> bool {
-        self.was_fetched(index) || self.handed_out - self.blocks[index as usize].left_at > self.rest.bytes() as u64
+        self.handed_out - self.blocks[index as usize].left_at > self.rest.bytes() as u64
     }
 
     /// True if the last one to read it has fetched it: then it need not rest.
     fn was_fetched(&self, index: u32) -> bool {
-        let line = Words::in_segment(&self.segment, HOLDERS + index as usize * LINE, LINE_WORDS);
+        let word = self.lines.get(index as usize * LINE_WORDS + holder::READERS);
         // Relaxed: a hint.
-        line.is_some_and(|line| line.get(holder::FETCHED).load(Ordering::Relaxed) != 0)
+        word.load(Ordering::Relaxed) == readers::FETCHED
     }
 
     /// Takes apart buffers that have rested and that nobody has asked for since, if there is more idle than rest takes: a

@@ -4,11 +4,11 @@ use std::fmt;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use deck_sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use deck_sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use deck_sync::{Result, fork};
 
-use crate::layout::{LINE_WORDS, holder};
-use crate::{HeapMemory, caches, prefetch};
+use crate::layout::{LINE_WORDS, holder, readers};
+use crate::{HeapMemory, Rest, caches, prefetch};
 
 /// A counted share of a buffer in this or another node's heap. Cloning shares; the last share of the last node frees it.
 ///
@@ -20,6 +20,8 @@ pub struct Buffer {
     capacity: usize,
     /// Others may have read the content.
     has_travelled: AtomicBool,
+    /// What has become of the present content by this handle: [`POSTED`], [`POSTED_AGAIN`], [`FETCHED`].
+    content: AtomicU32,
     /// Shares that are counted beside this one, for messages to come.
     spare: AtomicU64,
 }
@@ -28,8 +30,15 @@ pub struct Buffer {
 /// line then belongs to the core of whoever let go last, and would have to come from there for each message.
 const SPARE: u64 = 15;
 
+/// The content was posted.
+const POSTED: u32 = 1;
+/// It was posted more than once: to several who may all read it at the same time.
+const POSTED_AGAIN: u32 = 2;
+/// It was fetched.
+const FETCHED: u32 = 4;
+
 /// Buffers of up to this part of a second-level cache are fetched: longer ones have left it before they are written again, and would be
-/// written to memory twice.
+/// written to memory once more.
 const FETCHED_PART: usize = 4;
 
 /// What it takes to find a buffer from another node: the fields of a hand-over, to be checked by whoever reads them.
@@ -56,8 +65,8 @@ impl Buffer {
         capacity: usize,
         has_travelled: bool,
     ) -> Buffer {
-        let (has_travelled, spare) = (AtomicBool::new(has_travelled), AtomicU64::new(0));
-        Buffer { heap, index, offset, capacity, has_travelled, spare }
+        let (has_travelled, content) = (AtomicBool::new(has_travelled), AtomicU32::new(0));
+        Buffer { heap, index, offset, capacity, has_travelled, content, spare: AtomicU64::new(0) }
     }
 
     /// True if its next content had better go into another buffer of this node: others have read this one without fetching it, and it is
@@ -65,33 +74,52 @@ impl Buffer {
     pub fn wants_rest(&self) -> bool {
         self.heap.rest().is_for(self.capacity)
             && self.has_travelled.load(Ordering::Relaxed)
-            && !self.heap.was_fetched(self.index)
+            && self.heap.readers(self.index) != readers::FETCHED
     }
 
-    /// Fetches `bytes` bytes of the content, from byte `from` on, if it came from elsewhere, no third node has it and the caches can
-    /// hold it: for whoever reads all of them, up to the end if `is_rest`. Never blocks.
+    /// Fetches `bytes` bytes of the content, from byte `from` on, if it came from elsewhere, to one reader alone, and the caches can hold it:
+    /// for whoever reads all of them, and nothing more behind them if `is_rest`. Never blocks. Does nothing in a forked child: that has no
+    /// share, and the bytes may be somebody else's by now.
     ///
     /// # Panics
     /// If the buffer ends before they do.
     pub fn fetch(&self, from: usize, bytes: usize, is_rest: bool) {
         let comes_back =
             self.has_travelled.load(Ordering::Relaxed) && self.capacity <= caches::second_level() / FETCHED_PART;
-        if !comes_back || !self.heap.has_one_holder(self.index) {
+        if !comes_back || fork::is_child() || self.heap.readers(self.index) == readers::SEVERAL {
             return;
         }
         let end = from.checked_add(bytes).filter(|end| *end <= self.capacity);
         assert!(end.is_some(), "the buffer ends before what is fetched");
         // SAFETY: the bytes lie in the buffer, which lies in a segment that is mapped writable; this share keeps others from writing them.
         unsafe { prefetch::fetch(self.data().add(from), bytes) };
-        if is_rest && !self.heap.was_fetched(self.index) {
-            self.heap.set_fetched(self.index, true);
+        // Only buffers that could rest are asked about.
+        if is_rest && bytes > 0 && Rest::may_be_for(self.capacity) && self.heap.tell_fetched(self.index) {
+            self.content.fetch_or(FETCHED, Ordering::Relaxed);
         }
     }
 
     /// It gets new content: whoever reads that may fetch it or not.
     pub fn renew(&self) {
-        if self.has_travelled.load(Ordering::Relaxed) && self.heap.was_fetched(self.index) {
-            self.heap.set_fetched(self.index, false);
+        self.content.store(0, Ordering::Relaxed);
+        if self.has_travelled.load(Ordering::Relaxed) && self.heap.readers(self.index) != readers::NOT_TOLD {
+            self.heap.tell_readers(self.index, readers::NOT_TOLD);
+        }
+    }
+
+    /// The content is posted. Who reads it is told in the buffer's line only where that is new: others may have the line.
+    fn post(&self) {
+        let before = self.content.load(Ordering::Relaxed);
+        let (after, told) = match (before & POSTED != 0, before & FETCHED != 0) {
+            _ if before & POSTED_AGAIN != 0 => return,
+            (true, _) => (POSTED | POSTED_AGAIN, Some(readers::SEVERAL)),
+            // Whoever comes next may do without.
+            (false, true) => (POSTED, Some(readers::NOT_TOLD)),
+            (false, false) => (POSTED, None),
+        };
+        self.content.store(after, Ordering::Relaxed);
+        if let Some(readers) = told {
+            self.heap.tell_readers(self.index, readers);
         }
     }
 
@@ -172,6 +200,7 @@ impl Buffer {
         }
         (self.offset, self.capacity) = (name.offset as usize, name.capacity as usize);
         self.has_travelled.store(true, Ordering::Relaxed);
+        self.content.store(0, Ordering::Relaxed);
         Ok(())
     }
 
@@ -192,6 +221,7 @@ impl Buffer {
     pub fn keep(&self) -> Kept {
         self.heap.hold_again(self.index);
         self.has_travelled.store(true, Ordering::Relaxed);
+        self.post();
         Kept {
             heap: self.heap.clone(),
             index: self.index,
@@ -207,7 +237,9 @@ impl Clone for Buffer {
         self.add_share();
         self.heap.hold_again(self.index);
         let has_travelled = self.has_travelled.load(Ordering::Relaxed);
-        Buffer::counted(self.heap.clone(), self.index, self.offset, self.capacity, has_travelled)
+        let clone = Buffer::counted(self.heap.clone(), self.index, self.offset, self.capacity, has_travelled);
+        clone.content.store(self.content.load(Ordering::Relaxed), Ordering::Relaxed);
+        clone
     }
 }
 

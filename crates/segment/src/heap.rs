@@ -320,7 +320,7 @@ impl HeapMemory {
         let first = index as usize * LINE_WORDS;
         self.lines.get(first + holder::SHARES).store(1, Ordering::Relaxed);
         self.lines.get(first + holder::GENERATION).fetch_add(1, Ordering::Relaxed);
-        self.set_fetched(index, false);
+        self.tell_readers(index, layout::readers::NOT_TOLD);
         self.held.add();
         // Release: pairs with: holders/settle. Before the place: whoever finds that finds a count to add to.
         self.counts[index as usize].store(1, Ordering::Release);
@@ -419,20 +419,27 @@ impl HeapMemory {
         }
     }
 
-    /// True if its last reader has fetched it.
-    pub(crate) fn was_fetched(&self, index: u32) -> bool {
-        // Relaxed: a hint.
-        self.lines.get(index as usize * LINE_WORDS + holder::FETCHED).load(Ordering::Relaxed) != 0
+    fn readers_word(&self, index: u32) -> &AtomicU64 {
+        self.lines.get(index as usize * LINE_WORDS + holder::READERS)
     }
 
-    pub(crate) fn set_fetched(&self, index: u32, was_fetched: bool) {
+    /// Who reads the content of a buffer, one of [`layout::readers`].
+    pub(crate) fn readers(&self, index: u32) -> u64 {
         // Relaxed: a hint.
-        self.lines.get(index as usize * LINE_WORDS + holder::FETCHED).store(was_fetched.into(), Ordering::Relaxed);
+        self.readers_word(index).load(Ordering::Relaxed)
     }
 
-    /// True if no two nodes hold it beside its owner.
-    pub(crate) fn has_one_holder(&self, index: u32) -> bool {
-        holders::one_at_most(&self.lines, index as usize * LINE_WORDS)
+    pub(crate) fn tell_readers(&self, index: u32, readers: u64) {
+        // Relaxed: a hint.
+        self.readers_word(index).store(readers, Ordering::Relaxed);
+    }
+
+    /// Its reader has fetched it; false if that is nothing new, or there are several by now.
+    pub(crate) fn tell_fetched(&self, index: u32) -> bool {
+        // Relaxed: a hint.
+        let (before, now) = (layout::readers::NOT_TOLD, layout::readers::FETCHED);
+        self.readers(index) == before
+            && self.readers_word(index).compare_exchange(before, now, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 
     /// One handle more of a buffer of which the caller has one.

@@ -151,14 +151,6 @@ pub fn clear_bit(line: &Words, first: usize, seat: Seat) {
     word.fetch_and(!(1 << (seat.0 % 64)), Ordering::SeqCst);
 }
 
-/// True if at most one node holds the buffer, its owner left out, at about this moment.
-pub fn one_at_most(line: &Words, first: usize) -> bool {
-    // Relaxed: nothing is decided by it but what is quicker.
-    let words = (0..Seat::COUNT / 64).map(|word| line.get(first + holder::BITS + word).load(Ordering::Relaxed));
-    let mut held = words.filter(|word| *word != 0);
-    held.next().is_none_or(u64::is_power_of_two) && held.next().is_none()
-}
-
 /// Reads of the counter before a buffer that changes all the time is taken for held: honest nodes change it once a hold.
 const READS_MAX: u32 = 16;
 

@@ -55,12 +55,22 @@ pub mod holder {
     pub const SHARES: usize = 5;
     /// Counts the lives of this index.
     pub const GENERATION: usize = 6;
-    /// Not 0 once whoever read the content has fetched it ([`crate::Buffer::fetch`]) since it was handed over.
-    pub const FETCHED: usize = 7;
+    /// Who reads the content: one of [`super::readers`].
+    pub const READERS: usize = 7;
+}
+
+/// Who reads the content of a buffer: hints that cost time where they are wrong, and no more.
+pub mod readers {
+    /// Nothing is known, or one alone, who has not fetched it.
+    pub const NOT_TOLD: u64 = 0;
+    /// One alone, who has fetched it ([`crate::Buffer::fetch`]) to its end.
+    pub const FETCHED: u64 = 1;
+    /// It was posted more than once.
+    pub const SEVERAL: u64 = 2;
 }
 
 const _: () = assert!(Seat::COUNT / 64 == holder::ADDED - holder::BITS);
-const _: () = assert!(holder::FETCHED < LINE_WORDS && header::MEMORY < LINE_WORDS);
+const _: () = assert!(holder::READERS < LINE_WORDS && header::MEMORY < LINE_WORDS);
 const _: () = assert!(LINE == size_of::<crate::fabric::Line>());
 // docs/layout/node-segment.md
 const _: () = assert!(HOLDERS == 8_192 && DATA == 67_117_056 && DATA.is_multiple_of(PAGE));

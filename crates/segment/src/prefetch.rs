@@ -2,7 +2,6 @@
 
 use std::ptr::NonNull;
 
-#[cfg(not(any(loom, miri)))]
 use crate::layout::LINE;
 
 /// The line at `address` will be read soon. Cannot fault, wherever it points.
@@ -50,26 +49,26 @@ pub fn to_write(address: *mut u8) {
 /// The bytes are mapped writable, and nobody writes them meanwhile but with what is in them.
 #[inline]
 pub unsafe fn fetch(begin: NonNull<u8>, bytes: usize) {
-    #[cfg(not(any(loom, miri)))]
-    for line in (0..bytes).step_by(LINE) {
-        // SAFETY: `line` is less than `bytes`, so it lies in what the caller has named.
-        let address = unsafe { begin.add(line) }.as_ptr();
+    // The first byte, and then the first one of each line.
+    let (mut at, mut next) = (0, LINE - begin.addr().get() % LINE);
+    while at < bytes {
+        // SAFETY: `at` is less than `bytes`, so it lies in what the caller has named.
+        let address = unsafe { begin.add(at) }.as_ptr();
+        (at, next) = (next, next + LINE);
         // SAFETY: a byte that is mapped writable (caller) and that afterwards is what it was. Nobody writes another value there
         // meanwhile (caller), so none is lost; to the program it is as if nothing had been written.
-        #[cfg(target_arch = "x86_64")]
+        #[cfg(all(target_arch = "x86_64", not(any(loom, miri))))]
         unsafe {
             std::arch::asm!("mov {byte}, [{address}]", "mov [{address}], {byte}", address = in(reg) address, byte = out(reg_byte) _,
                 options(nostack, preserves_flags));
         }
-        #[cfg(target_arch = "aarch64")]
+        #[cfg(all(target_arch = "aarch64", not(any(loom, miri))))]
         // SAFETY: as above.
         unsafe {
             std::arch::asm!("ldrb {byte:w}, [{address}]", "strb {byte:w}, [{address}]", address = in(reg) address, byte = out(reg) _,
                 options(nostack, preserves_flags));
         }
-        #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+        #[cfg(any(loom, miri, not(any(target_arch = "x86_64", target_arch = "aarch64"))))]
         let _ = address;
     }
-    #[cfg(any(loom, miri))]
-    let _ = (begin, bytes);
 }

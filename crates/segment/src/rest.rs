@@ -42,6 +42,11 @@ impl Rest {
         self.0
     }
 
+    /// True if a buffer of `capacity` bytes is not too short to rest, however long that is.
+    pub fn may_be_for(capacity: usize) -> bool {
+        capacity >= FROM
+    }
+
     /// True if a buffer of `capacity` bytes rests: a short one does not, nor one that pushes itself out of the caches.
     pub fn is_for(self, capacity: usize) -> bool {
         (FROM..=self.0 / 2).contains(&capacity)

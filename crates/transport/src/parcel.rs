@@ -224,7 +224,8 @@ impl Parcel {
         if let Store::Buffer(buffer) = &self.store {
             let from = from.min(self.size);
             let bytes = bytes.min(self.size - from);
-            buffer.fetch(from, bytes, from + bytes == self.size);
+            // A last element that is taken out alone is not fetched.
+            buffer.fetch(from, bytes, self.size - (from + bytes) < FETCHED_FROM);
         }
     }
 
@@ -538,6 +539,36 @@ mod tests {
         assert_eq!((parcel.size(), parcel.runs()), (RUNS_MAX as usize, RUNS_MAX as usize));
         append(&mut parcel, 2, &heap).expect("no run more, but a longer one");
         assert_eq!(parcel.run(RUNS_MAX as usize - 1), Some(Run { element: 2, bytes: 2 }));
+    }
+
+    #[test]
+    fn content_that_is_taken_out_is_fetched_and_new_content_is_not() {
+        let heap = heap(1 << 20);
+        let mut parcel = Parcel::default();
+        parcel.resize(20_000, &heap).unwrap();
+        parcel.edit(&heap).unwrap().fill(9);
+        append(&mut parcel, 2, &heap).unwrap();
+        let travels = |parcel: &Parcel| drop(parcel.buffer().unwrap().keep());
+        let rests = |parcel: &Parcel| parcel.buffer().unwrap().wants_rest();
+        // Exact halves, an odd begin, and a last element of its own.
+        for half in [10_000, 9_999] {
+            travels(&parcel);
+            let mut content = vec![0; 20_000];
+            let (first, second) = content.split_at_mut(half);
+            parcel.read(0, first);
+            assert!(rests(&parcel), "the other half has copies elsewhere");
+            parcel.read(half, second);
+            parcel.read(20_000, &mut [0]);
+            assert_eq!(content, [9; 20_000]);
+            assert!(!rests(&parcel));
+            parcel.fetch(usize::MAX, usize::MAX);
+            parcel.edit(&heap).unwrap();
+            assert!(rests(&parcel), "it gets new content");
+        }
+        travels(&parcel);
+        parcel.fetch(0, usize::MAX);
+        assert!(!rests(&parcel));
+        assert_eq!(parcel.bytes()[..20_000], [9; 20_000]);
     }
 
     #[test]

@@ -7,6 +7,7 @@ use deck_segment::content::Way;
 use super::choose::may_be_ahead;
 use super::flow::Course;
 use super::reduction::Operation;
+use super::room;
 
 /// The collective calls.
 #[repr(u8)]
@@ -242,10 +243,13 @@ impl Call {
         }
     }
 
-    /// The way in which one of `members` takes what others give in the way `way`: what nobody else reads, it fetches.
-    pub(super) fn taking(&self, way: Way, members: u32) -> Way {
-        let is_to_one = self.kind.gives_parts() || matches!(Call::course(self.kind, self.root), Course::To(_));
-        if way == Way::ThroughCaches && (is_to_one || members == 2) { Way::Fetched } else { way }
+    /// The way in which one of `members` takes what others give in the way `way`, in blocks of `bytes`: it fetches what nobody else
+    /// reads, unless so much lies in memory that goes through the caches by itself.
+    pub(super) fn taking(&self, way: Way, members: u32, bytes: usize) -> Way {
+        let has_parts = self.kind.gives_parts();
+        let is_short = bytes * if has_parts { members as usize } else { 1 } < room::LONG;
+        let is_to_one = has_parts || members == 2 || matches!(Call::course(self.kind, self.root), Course::To(_));
+        if way == Way::ThroughCaches && is_to_one && is_short { Way::Fetched } else { way }
     }
 
     /// For whom a member waits in the call that it said, where members may be ahead of others.
@@ -332,5 +336,31 @@ impl Call {
             Kind::Allgatherv => (one, sum(&self.recv_counts)?),
             Kind::Alltoallv => (sum(&self.send_counts)?, sum(&self.recv_counts)?),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_member_fetches_what_is_short_and_nobody_else_reads() {
+        for (kind, members, bytes, is_fetched) in [
+            (Kind::Bcast, 2, 4096, true),
+            (Kind::Bcast, 3, 4096, false),
+            (Kind::Allreduce, 2, 4096, true),
+            (Kind::Allreduce, 8, 4096, false),
+            (Kind::Scan, 3, 100, false),
+            (Kind::Gather, 8, 4096, true),
+            (Kind::Reduce, 8, 4096, true),
+            (Kind::Scatter, 8, 4096, true),
+            (Kind::Alltoall, 8, 8 << 10, false),
+            (Kind::Bcast, 2, 64 << 10, false),
+        ] {
+            let call = Call::new(kind, ElementType::Byte, bytes);
+            let way = call.taking(Way::ThroughCaches, members, bytes);
+            assert_eq!(way == Way::Fetched, is_fetched, "{kind:?} of {members}, {bytes} bytes");
+            assert_eq!(call.taking(Way::PastCaches, members, bytes), Way::PastCaches);
+        }
     }
 }

@@ -330,9 +330,7 @@ impl Progress {
             (Kind::Reduce, true, _) | (_, _, Some(_)) => None,
             _ => Some(member.room(share.len() * rows, false)?),
         };
-        // Each share is read by whoever works on it, and nobody else.
-        let way = if self.way == Way::ThroughCaches { Way::Fetched } else { self.way };
-        let inputs = Inputs::new(member, phase, &input[piece.clone()], &self.call, way);
+        let inputs = Inputs::new(member, phase, &input[piece.clone()], &self.call, self.way);
         let mut tile = [0; TILE];
         for from in share.clone().step_by(TILE) {
             let (bytes, at) = (TILE.min(share.end - from), from - share.start);
@@ -367,7 +365,8 @@ impl Progress {
         let (call, phase, me) = (&self.call, member.phase(), member.index);
         let is_root = me == call.root;
         let block = call.count * self.element_bytes();
-        let (piece, way) = (self.piece_of(block), call.taking(self.way, member.size()));
+        let piece = self.piece_of(block);
+        let way = call.taking(self.way, member.size(), piece.len());
         match call.kind {
             Kind::Barrier => Ok(()),
             Kind::Bcast if is_root => Ok(()),

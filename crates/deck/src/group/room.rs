@@ -11,8 +11,8 @@ use std::sync::Arc;
 use deck_mudeck::Result;
 use deck_segment::{HeapMemory, Region};
 
-/// What is shorter goes to one of two places.
-const LONG: usize = 64 << 10;
+/// What is shorter goes to one of two places, and its readers fetch it where they can.
+pub const LONG: usize = 64 << 10;
 /// The most memory of a member for long ones: twice what the caches of a core hold.
 const MOST: usize = 2 << 20;
 /// What all members of a group have together, as far as their contributions leave it at that.

@@ -175,7 +175,8 @@ impl Progress {
         output: &mut [u8],
     ) -> Result<()> {
         let (phase, me, block) = (member.phase(), member.index, self.block());
-        let (piece, way) = (self.piece_at(number, block), self.call.taking(self.way, flow.members));
+        // A window is longer than the caches: its lines are not fetched.
+        let (piece, way) = (self.piece_at(number, block), self.way);
         let slot = ((flow.begin + number as u64) % stream.layout.slots) as usize * stream.layout.slot;
         // A giver gives each its own part, or all the same.
         let part = if self.call.kind.gives_parts() { me as usize } else { 0 };

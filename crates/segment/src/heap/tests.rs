@@ -66,46 +66,71 @@ fn nobody_rests_where_memory_is_short_or_it_is_turned_off() {
     assert!(distinct(&places(&tight, 60 << 10, 100)) < 8);
 }
 
+/// A size that rests and that is fetched, whatever this machine's caches are like.
+fn fetched_size() -> usize {
+    (caches::second_level() / 4).min(64 << 10)
+}
+
+fn travelled(heap: &Arc<HeapMemory>, size: usize) -> Buffer {
+    let buffer = heap.allocate(size).unwrap();
+    drop(buffer.keep());
+    buffer
+}
+
+fn is_fetched(buffer: &Buffer) -> bool {
+    buffer.heap().readers(buffer.name().index) == layout::readers::FETCHED
+}
+
 #[test]
 fn what_its_reader_has_fetched_is_used_again_at_once() {
     let heap = heap(64 << 20, |options| options.rest = Rest::new(1 << 20));
-    let size = 64 << 10;
-    let travelled = |size: usize| {
-        let buffer = heap.allocate(size).unwrap();
-        drop(buffer.keep());
-        buffer
-    };
-    let is_fetched = |buffer: &Buffer| heap.was_fetched(buffer.name().index);
-    let buffer = travelled(size);
+    let (size, part) = (fetched_size(), 4 << 10);
+    let buffer = travelled(&heap, size);
     // SAFETY: the buffer has the byte, and nobody else uses it.
     unsafe { buffer.data().write(7) };
-    buffer.fetch(0, 4 << 10, false);
+    buffer.fetch(0, part, false);
     assert!(buffer.wants_rest(), "the end was not fetched");
-    buffer.fetch(4 << 10, size - (4 << 10), true);
+    buffer.fetch(part, size - part, true);
     assert!(is_fetched(&buffer) && !buffer.wants_rest());
     // SAFETY: as above.
     assert_eq!(unsafe { buffer.data().read() }, 7);
     buffer.renew();
     assert!(buffer.wants_rest(), "who reads what comes next may do without");
+    drop(buffer.keep());
     buffer.fetch(0, size, true);
     let place = buffer.data();
     drop(buffer);
     let buffer = heap.allocate(size).unwrap();
     assert_eq!(buffer.data(), place);
     assert!(!is_fetched(&buffer));
-    buffer.fetch(0, size, true);
-    assert!(!is_fetched(&buffer), "it has not been elsewhere");
-    let long = travelled(caches::second_level());
-    long.fetch(0, 1, true);
-    assert!(!is_fetched(&long), "the caches do not hold it");
-    let many = travelled(size);
-    for seat in [3, 70] {
-        // Relaxed: one thread.
-        let word = many.name().index as usize * LINE_WORDS + holder::BITS + seat / 64;
-        heap.lines().get(word).fetch_or(1 << (seat % 64), Ordering::Relaxed);
+}
+
+#[test]
+fn nothing_is_fetched_that_is_long_or_was_not_elsewhere_or_goes_to_several() {
+    let heap = heap(64 << 20, |options| options.rest = Rest::new(1 << 20));
+    let size = fetched_size();
+    let stayed = heap.allocate(size).unwrap();
+    let long = travelled(&heap, caches::second_level() / 4 + 1);
+    let to_two = travelled(&heap, size);
+    drop(to_two.clone().keep());
+    for buffer in [&stayed, &long, &to_two] {
+        buffer.fetch(0, buffer.capacity().min(size), true);
+        assert!(!is_fetched(buffer), "{buffer:?}");
     }
-    many.fetch(0, size, true);
-    assert!(!is_fetched(&many), "others read it, too");
+    // The first of two readers was quick: the second one's copies are still to be waited for.
+    let quick = travelled(&heap, size);
+    quick.fetch(0, size, true);
+    drop(quick.keep());
+    assert!(!is_fetched(&quick) && quick.wants_rest());
+    // Passed on by whoever has fetched it.
+    let mut passed = travelled(&heap, size);
+    passed.receive_again(&passed.name().clone()).unwrap();
+    passed.fetch(0, size, true);
+    assert!(is_fetched(&passed));
+    drop(passed.keep());
+    assert!(!is_fetched(&passed));
+    passed.fetch(0, 0, true);
+    assert!(!is_fetched(&passed), "nothing of it was");
 }
 
 #[test]
