@@ -256,7 +256,9 @@ impl Group {
         }
         // Others count it once, and all are to try the same way at the same time.
         let will_begin_again = result.as_ref().is_err_and(is_resumable) && self.stalled.is_none();
-        if let Some(alike) = alike.filter(|_| will_begin_again) {
+        // Others have counted another call. Where counts differ, only some are told.
+        let differs = !call.kind.has_counts() && result.as_ref().is_err_and(|error| error.kind() == ErrorKind::Invalid);
+        if let Some(alike) = alike.filter(|_| will_begin_again || differs) {
             self.ways.take_back(alike);
         }
         result.and_then(|()| self.member.tell_late())
@@ -371,4 +373,38 @@ fn still_under_way(stalled: &Progress) -> Error {
     let name = stalled.call.kind.name();
     Error::new(ErrorKind::Invalid, format!("the last {name} did not come to its end and is still under way"))
         .with_remedy(format!("call the same {name} again: it goes on where it was"))
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use deck_mudeck::ElementType;
+
+    use super::*;
+
+    #[test]
+    fn members_that_were_in_different_calls_try_ways_in_step_afterwards() {
+        const SOON: Duration = Duration::from_secs(20);
+        let node = Node::join().unwrap();
+        let (element, count) = (ElementType::Double, 1000);
+        let member = |index: u32| {
+            let mut group = Group::join(&node, "in step", 2, Some(index), SOON).unwrap();
+            let (input, mut output) = (vec![0; 8 * count], vec![0; 8 * count]);
+            let own = [Kind::Bcast, Kind::Allreduce][index as usize];
+            let mut call = |kind| group.call(&Call::new(kind, element, count), &input, &mut output, SOON);
+            assert_eq!(call(own).unwrap_err().kind(), ErrorKind::Invalid);
+            call(Kind::Bcast).unwrap();
+            group.ways.calls_like(Alike::new(Kind::Bcast, 8 * count, || false).unwrap())
+        };
+        let calls = std::thread::scope(|scope| {
+            [0, 1]
+                .map(|index| {
+                    scope.spawn({
+                        let member = &member;
+                        move || member(index)
+                    })
+                })
+                .map(|member| member.join().unwrap())
+        });
+        assert_eq!(calls, [1, 1]);
+    }
 }

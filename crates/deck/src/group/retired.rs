@@ -60,7 +60,8 @@ pub fn sweep() {
 }
 
 /// Memory for a board of `bytes`: that of a group that is over, or new. A node that came late to that group, and stopped with its lock,
-/// would hold up everybody at the next one.
+/// would hold up everybody at the next one. One that has only read where the board is, and locks it and stops later, still does:
+/// whoever joins is told at the deadline who holds the lock.
 ///
 /// # Errors
 /// `NoMemory`.

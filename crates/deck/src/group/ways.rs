@@ -131,6 +131,12 @@ impl Ways {
         }
     }
 
+    /// How many calls were chosen for.
+    #[cfg(test)]
+    pub fn calls_like(&self, alike: Alike) -> u32 {
+        self.0.iter().find(|record| record.alike == alike).map_or(0, |record| record.calls)
+    }
+
     fn of(&mut self, alike: Alike) -> Option<&mut Record> {
         self.0.iter_mut().find(|record| record.alike == alike)
     }

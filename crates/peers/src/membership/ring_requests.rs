@@ -123,8 +123,8 @@ impl Membership {
         lock(&self.ring_requests.open).remove(&asked.id);
     }
 
-    /// The ring is not wanted any more: it is declined, at once if it was granted. Until the owner has refused or closed it, or is gone, it
-    /// may still write to the credits, and the question is to stay open.
+    /// The ring is not wanted any more: it is declined, at once if it was granted. Until the owner has refused it, or is gone, it may
+    /// still write to the credits, and the question is to stay open: nobody tells when a ring that was granted is let go of.
     pub fn decline(&self, asked: &Asked) {
         let granted = {
             let _open = lock(&self.ring_requests.open);
