@@ -206,10 +206,10 @@ impl Message {
     ///
     /// What another core has read is slow to write anew, as that core's copies have to be taken away one by one. Where the readers of
     /// messages fetch what they read, a message of 4 to 64 KiB that is written and read takes 0.6 to 0.9 of the time
-    /// between near cores, and up to 256 KiB 0.35 to 0.55 between far ones (`docs/design/070-buffers-rest.md`). It costs as much as reading: whoever looks at parts of a message had better leave it. Of long
-    /// messages fetch pieces of some KiB, each before it is read, so that they stay in the caches till then. [`Message::unpack`]
-    /// does all this by itself. Content that was posted more than once, or whose buffer is longer
-    /// than a quarter of a second-level cache, is left where it is.
+    /// between near cores, and up to 256 KiB 0.35 to 0.55 between far ones (`docs/design/070-buffers-rest.md`). It costs as much as
+    /// reading: whoever looks at parts of a message had better leave it. Of long messages fetch pieces of some KiB, each before it is
+    /// read, so that they stay in the caches till then. [`Message::unpack`] does all this by itself. Content that was posted more than
+    /// once, or whose buffer is longer than a quarter of a second-level cache, is left where it is.
     ///
     /// ```
     /// # fn main() -> deck_mudeck::Result<()> {

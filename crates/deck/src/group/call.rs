@@ -244,7 +244,7 @@ impl Call {
     }
 
     /// The way in which one of `members` takes what others give in the way `way`, in blocks of `bytes`: it fetches what nobody else
-    /// reads, unless so much lies in memory that goes through the caches by itself.
+    /// reads, unless so much lies in memory that goes through the caches by itself. So do windows of pieces that flow: they are not asked about.
     pub(super) fn taking(&self, way: Way, members: u32, bytes: usize) -> Way {
         let has_parts = self.kind.gives_parts();
         let is_short = bytes * if has_parts { members as usize } else { 1 } < room::LONG;

@@ -175,8 +175,7 @@ impl Progress {
         output: &mut [u8],
     ) -> Result<()> {
         let (phase, me, block) = (member.phase(), member.index, self.block());
-        // A window is longer than the caches: its lines are not fetched.
-        let (piece, way) = (self.piece_at(number, block), self.way);
+        let piece = self.piece_at(number, block);
         let slot = ((flow.begin + number as u64) % stream.layout.slots) as usize * stream.layout.slot;
         // A giver gives each its own part, or all the same.
         let part = if self.call.kind.gives_parts() { me as usize } else { 0 };
@@ -188,17 +187,17 @@ impl Progress {
         match self.call.kind {
             Kind::Reduce | Kind::Allreduce | Kind::Scan => {
                 let members = if self.call.kind == Kind::Scan { me + 1 } else { flow.members };
-                let inputs = Inputs::new(member, phase, &input[piece.clone()], &self.call, way);
+                let inputs = Inputs::new(member, phase, &input[piece.clone()], &self.call, self.way);
                 inputs.beginning(&begins).fold(members, &mut output[piece])
             }
             Kind::Bcast | Kind::Scatter => {
                 let root = self.call.root;
-                member.read(way, root, phase, begins(root), &mut output[piece])
+                member.read(self.way, root, phase, begins(root), &mut output[piece])
             }
             _ => (0..flow.members).filter(|from| *from != me).try_for_each(|from| {
                 let block = from as usize * block;
                 let target = &mut output[block + piece.start..block + piece.end];
-                member.read(way, from, phase, begins(from), target)
+                member.read(self.way, from, phase, begins(from), target)
             }),
         }
     }
