@@ -113,7 +113,14 @@ impl Message {
     }
 
     /// Moves the cursor over `bytes` bytes of `element`; returns where they begin.
+    #[inline]
     fn take(&mut self, element: u8, bytes: usize) -> Result<usize> {
+        let from = self.cursor.bytes;
+        // Most messages are of one type: there is one run, which is all.
+        if self.parcel.runs() == 0 && self.parcel.element() == element && bytes <= self.parcel.size() - from {
+            self.cursor = Cursor { run: 0, in_run: from + bytes, bytes: from + bytes };
+            return Ok(from);
+        }
         let (from, next) = self.find(element, bytes)?;
         self.cursor = next;
         Ok(from)

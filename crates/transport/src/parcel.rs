@@ -10,17 +10,19 @@
 //! | content | free              | last run ... first run |
 //! ```
 
+mod travel;
+
 use std::ptr::NonNull;
 use std::sync::Arc;
 
 use deck_segment::content;
 use deck_segment::fabric::Line;
-use deck_segment::{Buffer, BufferName, HeapMemory};
-use deck_sync::atomic::{AtomicU64, Ordering};
+use deck_segment::{Buffer, HeapMemory};
 use deck_sync::{Error, ErrorKind, Result};
 
-use crate::segment::packed;
-use crate::segment::packet::{Label, RUNS_MAX};
+use crate::segment::packet::RUNS_MAX;
+
+pub(crate) use travel::Small;
 
 /// The most bytes of content that need no buffer; what one line of a slot can carry.
 pub const INLINE: usize = 62;
@@ -73,14 +75,6 @@ impl Run {
     }
 }
 
-/// Content of one type that fits into a word.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Small {
-    pub word: u64,
-    pub size: usize,
-    pub element: u8,
-}
-
 impl Default for Parcel {
     fn default() -> Parcel {
         Parcel { store: Store::Inline(Inline::default()), size: 0, element: BYTES, runs: 0 }
@@ -98,63 +92,6 @@ impl Parcel {
             parcel.store = Store::Buffer(heap.allocate(bytes)?);
         }
         Ok(parcel)
-    }
-
-    /// Content of up to [`INLINE`] bytes of one type, in the words of a slot that it lies in.
-    #[inline]
-    pub(crate) fn set_words<const N: usize>(&mut self, words: &[AtomicU64; N], size: usize, element: u8) {
-        if let Store::Buffer(_) = self.store {
-            self.give_up_buffer();
-        }
-        if let Store::Inline(inline) = &mut self.store {
-            // Word by word from there to here: over a line on the stack the processor would wait for its own stores.
-            for (word, source) in inline.0.iter_mut().zip(words) {
-                // Relaxed: ordered by the acquire of the last word.
-                *word = source.load(Ordering::Relaxed);
-            }
-        }
-        (self.size, self.element, self.runs) = (size, element, 0);
-    }
-
-    #[cold]
-    fn give_up_buffer(&mut self) {
-        self.store = Store::Inline(Inline::default());
-    }
-
-    /// The content, if it is of one type and fits into a word; what is behind [`Parcel::size`] is anything.
-    #[inline]
-    pub(crate) fn small(&self) -> Option<Small> {
-        let line = self.inline_line().filter(|_| self.size <= packed::BYTES && self.runs == 0)?;
-        Some(Small { word: line[0], size: self.size, element: self.element })
-    }
-
-    /// Inline content as it would lie in a slot; what is behind [`Parcel::size`] is anything.
-    #[inline]
-    pub(crate) fn inline_line(&self) -> Option<&Line> {
-        match &self.store {
-            Store::Inline(inline) => Some(&inline.0),
-            Store::Buffer(_) => None,
-        }
-    }
-
-    /// A buffer of `heap` is handed over, in place of the content.
-    ///
-    /// # Errors
-    /// As [`HeapMemory::receive`]; nothing has changed then.
-    #[inline]
-    pub(crate) fn receive(&mut self, label: &Label, name: &BufferName, heap: &Arc<HeapMemory>) -> Result<()> {
-        match &mut self.store {
-            Store::Buffer(buffer) if Arc::ptr_eq(buffer.heap(), heap) => buffer.receive_again(name)?,
-            store => *store = Store::Buffer(heap.receive(name)?),
-        }
-        (self.size, self.element, self.runs) = (label.size as usize, label.element, label.runs as usize);
-        Ok(())
-    }
-
-    /// A buffer that was handed over.
-    pub(crate) fn set_buffer(&mut self, buffer: Buffer, size: usize, element: u8, runs: usize) {
-        self.store = Store::Buffer(buffer);
-        (self.size, self.element, self.runs) = (size, element, runs);
     }
 
     /// Bytes of content.
@@ -233,6 +170,7 @@ impl Parcel {
     ///
     /// # Panics
     /// If there is less.
+    #[inline]
     pub fn read(&self, from: usize, into: &mut [u8]) {
         let bytes = &self.bytes()[from..from + into.len()];
         if into.len() < FETCHED_FROM {
@@ -249,13 +187,18 @@ impl Parcel {
     ///
     /// # Errors
     /// [`ErrorKind::NoMemory`]; nothing has changed then.
+    #[inline]
     pub fn edit(&mut self, heap: &Arc<HeapMemory>) -> Result<&mut [u8]> {
-        self.detach(heap, self.size, self.runs)?;
+        // Inline content is nobody else's, and has room for itself.
+        if let Store::Buffer(_) = self.store {
+            self.detach(heap, self.size, self.runs)?;
+        }
         // SAFETY: as in `bytes`, and nobody else shares the memory.
         Ok(unsafe { std::slice::from_raw_parts_mut(self.data_mut().as_ptr(), self.size) })
     }
 
     /// Empties the parcel; its memory is kept for new content unless somebody else shares it.
+    #[inline]
     pub fn clear(&mut self) {
         // A buffer of another node goes back to it.
         if self.buffer().is_some_and(|buffer| buffer.is_shared() || !buffer.is_own()) {
@@ -268,19 +211,23 @@ impl Parcel {
     ///
     /// # Errors
     /// [`ErrorKind::NoMemory`]; nothing has changed then.
+    #[inline]
     pub fn resize(&mut self, bytes: usize, heap: &Arc<HeapMemory>) -> Result<()> {
-        self.let_rest(bytes, heap);
-        let reusable = match &self.store {
-            Store::Inline(_) => bytes <= INLINE,
-            Store::Buffer(buffer) => bytes <= buffer.capacity() && !buffer.is_shared(),
-        };
-        if reusable {
-            self.renew();
-        } else {
-            self.store =
-                if bytes <= INLINE { Store::Inline(Inline::default()) } else { Store::Buffer(heap.allocate(bytes)?) };
+        if bytes > INLINE || self.buffer().is_some() {
+            self.make_room(bytes, heap)?;
         }
         (self.size, self.element, self.runs) = (bytes, BYTES, 0);
+        Ok(())
+    }
+
+    /// Memory of its own for `bytes` bytes of new content.
+    fn make_room(&mut self, bytes: usize, heap: &Arc<HeapMemory>) -> Result<()> {
+        self.let_rest(bytes, heap);
+        match &self.store {
+            Store::Buffer(buffer) if bytes <= buffer.capacity() && !buffer.is_shared() => buffer.renew(),
+            _ if bytes <= INLINE => self.store = Store::Inline(Inline::default()),
+            _ => self.store = Store::Buffer(heap.allocate(bytes)?),
+        }
         Ok(())
     }
 
@@ -297,13 +244,6 @@ impl Parcel {
         }
     }
 
-    /// The content is about to change where it is.
-    fn renew(&self) {
-        if let Store::Buffer(buffer) = &self.store {
-            buffer.renew();
-        }
-    }
-
     /// Appends `bytes` bytes of elements with code `element`.
     ///
     /// # Errors
@@ -312,7 +252,29 @@ impl Parcel {
     ///
     /// # Safety
     /// `data` points to `bytes` readable bytes, or is anything if `bytes` is 0.
+    #[inline]
     pub unsafe fn append(&mut self, element: u8, data: *const u8, bytes: usize, heap: &Arc<HeapMemory>) -> Result<()> {
+        // Most messages are short and of one type.
+        if let Store::Inline(inline) = &mut self.store
+            && self.runs == 0
+            && (self.size == 0 || self.element == element)
+            && (1..=INLINE - self.size).contains(&bytes)
+        {
+            // SAFETY: the line has room for `bytes` bytes behind `size`; `data` is readable (caller), and what the parcel holds itself
+            // ends before that.
+            unsafe { std::ptr::copy_nonoverlapping(data, inline.0.as_mut_ptr().cast::<u8>().add(self.size), bytes) };
+            (self.size, self.element) = (self.size + bytes, element);
+            return Ok(());
+        }
+        // SAFETY: the caller's promise.
+        unsafe { self.append_any(element, data, bytes, heap) }
+    }
+
+    /// [`Parcel::append`] of whatever it is.
+    ///
+    /// # Safety
+    /// As there.
+    unsafe fn append_any(&mut self, element: u8, data: *const u8, bytes: usize, heap: &Arc<HeapMemory>) -> Result<()> {
         if bytes == 0 {
             return Ok(());
         }
@@ -393,20 +355,24 @@ impl Parcel {
     }
 
     /// Makes sure that nobody else shares the memory and that it has room for `size` bytes and `runs` runs.
+    #[inline]
     fn detach(&mut self, heap: &Arc<HeapMemory>, size: usize, runs: usize) -> Result<()> {
         let needed = Parcel::needed(size, runs);
         if self.size == 0 {
             self.let_rest(needed, heap);
         }
-        let fits = match &self.store {
-            Store::Inline(_) if runs == 0 => needed <= INLINE,
-            Store::Inline(_) => needed <= INLINE_MIXED,
-            Store::Buffer(buffer) => needed <= buffer.capacity() && !buffer.is_shared(),
-        };
-        if fits {
-            self.renew();
-            return Ok(());
+        match &self.store {
+            Store::Inline(_) if needed <= if runs == 0 { INLINE } else { INLINE_MIXED } => Ok(()),
+            Store::Buffer(buffer) if needed <= buffer.capacity() && !buffer.is_shared() => {
+                buffer.renew();
+                Ok(())
+            }
+            _ => self.move_away(heap, size, needed),
         }
+    }
+
+    /// Moves to memory of its own with room for `needed` bytes, of which `size` are content.
+    fn move_away(&mut self, heap: &Arc<HeapMemory>, size: usize, needed: usize) -> Result<()> {
         // Growing by halves keeps packing piece by piece linear; an exact fit is better for what will not grow.
         let capacity = if size > self.size { needed.max(self.capacity() + self.capacity() / 2) } else { needed };
         let buffer = match heap.allocate(capacity) {
@@ -425,88 +391,6 @@ impl Parcel {
             std::ptr::copy_nonoverlapping(from, to, bytes);
         }
         self.store = Store::Buffer(buffer);
-        Ok(())
-    }
-
-    /// Writes content and, at the next multiple of 8, runs in the order in which they lie in memory.
-    pub(crate) fn collect(&self, into: &mut [u8]) {
-        into[..self.size].copy_from_slice(self.bytes());
-        let from = self.size.next_multiple_of(8);
-        for (place, index) in (0..self.runs).rev().enumerate() {
-            // SAFETY: as in `run`.
-            let word = unsafe { self.run_address(index).read() };
-            into[from + 8 * place..from + 8 * place + 8].copy_from_slice(&word.to_ne_bytes());
-        }
-    }
-
-    /// Where content and runs lie in the order in which they travel: where they are if there are no runs, otherwise in `memory`, into
-    /// which they are written and which has room for them.
-    pub(crate) fn collected(&self, memory: &mut [u8]) -> *const u8 {
-        if self.runs == 0 {
-            return self.data().as_ptr();
-        }
-        self.collect(memory);
-        memory.as_ptr()
-    }
-
-    /// Copies content of one type into the memory that is here, if it has room and nobody shares it.
-    ///
-    /// # Safety
-    /// `data` points to as many readable bytes as the label says.
-    #[inline]
-    pub(crate) unsafe fn copy_in_place(&mut self, label: &Label, data: *const u8) -> bool {
-        let size = label.size as usize;
-        let fits = match &self.store {
-            Store::Inline(_) => size <= INLINE,
-            Store::Buffer(buffer) => size <= buffer.capacity() && !buffer.is_shared(),
-        };
-        if label.runs != 0 || !fits {
-            return false;
-        }
-        // SAFETY: the memory has room for `size` bytes and is nobody else's; `data` is readable (caller) and other memory.
-        unsafe { std::ptr::copy_nonoverlapping(data, self.data_mut().as_ptr(), size) };
-        (self.size, self.element, self.runs) = (size, label.element, 0);
-        true
-    }
-
-    /// Copies content and runs that travelled together, into memory of this node.
-    ///
-    /// # Errors
-    /// [`ErrorKind::NoMemory`]; nothing has changed then.
-    ///
-    /// # Safety
-    /// `data` points to as many readable bytes as the label says.
-    pub(crate) unsafe fn copy_collected(
-        &mut self,
-        label: &Label,
-        data: *const u8,
-        heap: &Arc<HeapMemory>,
-    ) -> Result<()> {
-        let (size, runs) = (label.size as usize, label.runs as usize);
-        // SAFETY: `data` is readable (caller).
-        if unsafe { self.copy_in_place(label, data) } {
-            return Ok(());
-        }
-        // What was in the parcel is replaced: only its memory is of use, and only if nobody shares it.
-        let mut target = Parcel::default();
-        if self.buffer().is_some_and(|buffer| !buffer.is_shared()) {
-            std::mem::swap(&mut target.store, &mut self.store);
-        }
-        if let Err(error) = target.detach(heap, size, runs) {
-            if target.buffer().is_some() {
-                std::mem::swap(&mut target.store, &mut self.store);
-            }
-            return Err(error);
-        }
-        let end = target.end() - 8 * runs;
-        // SAFETY: `detach` made room for content and runs; `data` is readable (caller); a ring is other memory than a parcel.
-        unsafe {
-            std::ptr::copy_nonoverlapping(data, target.data_mut().as_ptr(), size);
-            let from = data.add(if runs == 0 { size } else { size.next_multiple_of(8) });
-            std::ptr::copy_nonoverlapping(from, target.data_mut().as_ptr().add(end), 8 * runs);
-        }
-        (target.size, target.element, target.runs) = (size, label.element, runs);
-        *self = target;
         Ok(())
     }
 }

@@ -1,0 +1,162 @@
+//! How content leaves a parcel and comes into one: in the words of a slot, as a buffer that is handed over, or copied with its runs
+//! behind it.
+
+use std::sync::Arc;
+
+use deck_segment::fabric::Line;
+use deck_segment::{Buffer, BufferName, HeapMemory};
+use deck_sync::Result;
+use deck_sync::atomic::{AtomicU64, Ordering};
+
+use super::{INLINE, Inline, Parcel, Store};
+use crate::segment::packed;
+use crate::segment::packet::Label;
+
+/// Content of one type that fits into a word.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Small {
+    pub word: u64,
+    pub size: usize,
+    pub element: u8,
+}
+
+impl Parcel {
+    /// Content of up to [`INLINE`] bytes of one type, in the words of a slot that it lies in.
+    #[inline]
+    pub(crate) fn set_words<const N: usize>(&mut self, words: &[AtomicU64; N], size: usize, element: u8) {
+        if let Store::Buffer(_) = self.store {
+            self.give_up_buffer();
+        }
+        if let Store::Inline(inline) = &mut self.store {
+            // Word by word from there to here: over a line on the stack the processor would wait for its own stores.
+            for (word, source) in inline.0.iter_mut().zip(words) {
+                // Relaxed: ordered by the acquire of the last word.
+                *word = source.load(Ordering::Relaxed);
+            }
+        }
+        (self.size, self.element, self.runs) = (size, element, 0);
+    }
+
+    #[cold]
+    fn give_up_buffer(&mut self) {
+        self.store = Store::Inline(Inline::default());
+    }
+
+    /// The content, if it is of one type and fits into a word; what is behind [`Parcel::size`] is anything.
+    #[inline]
+    pub(crate) fn small(&self) -> Option<Small> {
+        let line = self.inline_line().filter(|_| self.size <= packed::BYTES && self.runs == 0)?;
+        Some(Small { word: line[0], size: self.size, element: self.element })
+    }
+
+    /// Inline content as it would lie in a slot; what is behind [`Parcel::size`] is anything.
+    #[inline]
+    pub(crate) fn inline_line(&self) -> Option<&Line> {
+        match &self.store {
+            Store::Inline(inline) => Some(&inline.0),
+            Store::Buffer(_) => None,
+        }
+    }
+
+    /// A buffer of `heap` is handed over, in place of the content.
+    ///
+    /// # Errors
+    /// As [`HeapMemory::receive`]; nothing has changed then.
+    #[inline]
+    pub(crate) fn receive(&mut self, label: &Label, name: &BufferName, heap: &Arc<HeapMemory>) -> Result<()> {
+        match &mut self.store {
+            Store::Buffer(buffer) if Arc::ptr_eq(buffer.heap(), heap) => buffer.receive_again(name)?,
+            store => *store = Store::Buffer(heap.receive(name)?),
+        }
+        (self.size, self.element, self.runs) = (label.size as usize, label.element, label.runs as usize);
+        Ok(())
+    }
+
+    /// A buffer that was handed over.
+    pub(crate) fn set_buffer(&mut self, buffer: Buffer, size: usize, element: u8, runs: usize) {
+        self.store = Store::Buffer(buffer);
+        (self.size, self.element, self.runs) = (size, element, runs);
+    }
+
+    /// Writes content and, at the next multiple of 8, runs in the order in which they lie in memory.
+    pub(crate) fn collect(&self, into: &mut [u8]) {
+        into[..self.size].copy_from_slice(self.bytes());
+        let from = self.size.next_multiple_of(8);
+        for (place, index) in (0..self.runs).rev().enumerate() {
+            // SAFETY: as in `run`.
+            let word = unsafe { self.run_address(index).read() };
+            into[from + 8 * place..from + 8 * place + 8].copy_from_slice(&word.to_ne_bytes());
+        }
+    }
+
+    /// Where content and runs lie in the order in which they travel: where they are if there are no runs, otherwise in `memory`, into
+    /// which they are written and which has room for them.
+    pub(crate) fn collected(&self, memory: &mut [u8]) -> *const u8 {
+        if self.runs == 0 {
+            return self.data().as_ptr();
+        }
+        self.collect(memory);
+        memory.as_ptr()
+    }
+
+    /// Copies content of one type into the memory that is here, if it has room and nobody shares it.
+    ///
+    /// # Safety
+    /// `data` points to as many readable bytes as the label says.
+    #[inline]
+    pub(crate) unsafe fn copy_in_place(&mut self, label: &Label, data: *const u8) -> bool {
+        let size = label.size as usize;
+        let fits = match &self.store {
+            Store::Inline(_) => size <= INLINE,
+            Store::Buffer(buffer) => size <= buffer.capacity() && !buffer.is_shared(),
+        };
+        if label.runs != 0 || !fits {
+            return false;
+        }
+        // SAFETY: the memory has room for `size` bytes and is nobody else's; `data` is readable (caller) and other memory.
+        unsafe { std::ptr::copy_nonoverlapping(data, self.data_mut().as_ptr(), size) };
+        (self.size, self.element, self.runs) = (size, label.element, 0);
+        true
+    }
+
+    /// Copies content and runs that travelled together, into memory of this node.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NoMemory`]; nothing has changed then.
+    ///
+    /// # Safety
+    /// `data` points to as many readable bytes as the label says.
+    pub(crate) unsafe fn copy_collected(
+        &mut self,
+        label: &Label,
+        data: *const u8,
+        heap: &Arc<HeapMemory>,
+    ) -> Result<()> {
+        let (size, runs) = (label.size as usize, label.runs as usize);
+        // SAFETY: `data` is readable (caller).
+        if unsafe { self.copy_in_place(label, data) } {
+            return Ok(());
+        }
+        // What was in the parcel is replaced: only its memory is of use, and only if nobody shares it.
+        let mut target = Parcel::default();
+        if self.buffer().is_some_and(|buffer| !buffer.is_shared()) {
+            std::mem::swap(&mut target.store, &mut self.store);
+        }
+        if let Err(error) = target.detach(heap, size, runs) {
+            if target.buffer().is_some() {
+                std::mem::swap(&mut target.store, &mut self.store);
+            }
+            return Err(error);
+        }
+        let end = target.end() - 8 * runs;
+        // SAFETY: `detach` made room for content and runs; `data` is readable (caller); a ring is other memory than a parcel.
+        unsafe {
+            std::ptr::copy_nonoverlapping(data, target.data_mut().as_ptr(), size);
+            let from = data.add(if runs == 0 { size } else { size.next_multiple_of(8) });
+            std::ptr::copy_nonoverlapping(from, target.data_mut().as_ptr().add(end), 8 * runs);
+        }
+        (target.size, target.element, target.runs) = (size, label.element, runs);
+        *self = target;
+        Ok(())
+    }
+}
