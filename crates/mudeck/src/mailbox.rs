@@ -193,7 +193,11 @@ impl Mailbox {
                 core.event().notify();
             }
         }
-        if core.watch.has_fd() && !core.has_work() {
+        if core.watch.has_fd() {
+            if core.has_work() {
+                core.watch.show();
+                return;
+            }
             core.watch.hush();
             if let Ok(watcher) = self.node.watcher() {
                 watcher.watch(&self.core);
@@ -260,7 +264,9 @@ impl Mailbox {
     }
 
     /// A descriptor that is readable while there is something to retrieve: for epoll, asyncio and other event loops.
-    /// Owned by the mail box; only to be watched, not read. The first call starts a thread that watches mail boxes.
+    /// Owned by the mail box; only to be watched, not read. The first call starts a thread that watches mail boxes: it is that which
+    /// makes the descriptor readable, some ten microseconds after something was posted to an empty mail box. What is there when this is
+    /// called, and what is left when something was retrieved, shows at once.
     ///
     /// ```
     /// use std::os::fd::BorrowedFd;
@@ -287,7 +293,12 @@ impl Mailbox {
     pub fn fd(&self) -> Result<RawFd> {
         self.node.check()?;
         let fd = self.core.watch.open_fd()?;
-        self.node.watcher()?.watch(&self.core);
+        let watcher = self.node.watcher()?;
+        self.core.arm();
+        if self.core.has_work() {
+            self.core.watch.show();
+        }
+        watcher.watch(&self.core);
         Ok(fd)
     }
 

@@ -18,11 +18,17 @@ use crate::mailbox::Core;
 /// What a mail box knows of being watched.
 #[derive(Default)]
 pub(crate) struct Watch {
-    fd: Mutex<Option<OwnedFd>>,
+    fd: Mutex<Option<Descriptor>>,
     has_fd: AtomicBool,
     /// Of the futures that wait, each by its number.
     wakers: Mutex<BTreeMap<u64, Waker>>,
     next_future: AtomicU64,
+}
+
+/// What an event loop watches.
+struct Descriptor {
+    fd: OwnedFd,
+    is_readable: bool,
 }
 
 impl Watch {
@@ -36,17 +42,25 @@ impl Watch {
         if fd.is_none() {
             let new = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
                 .map_err(|errno| Error::system("making a descriptor for a mail box", errno.raw_os_error()))?;
-            *fd = Some(new);
+            *fd = Some(Descriptor { fd: new, is_readable: false });
             // Release: pairs with: watcher/fd. Whoever sees it finds the descriptor.
             self.has_fd.store(true, Ordering::Release);
         }
-        Ok(fd.as_ref().map_or(-1, AsRawFd::as_raw_fd))
+        Ok(fd.as_ref().map_or(-1, |descriptor| descriptor.fd.as_raw_fd()))
+    }
+
+    /// There is something to retrieve: the descriptor, if there is one, is readable.
+    pub fn show(&self) {
+        if let Some(descriptor) = lock(&self.fd).as_mut().filter(|descriptor| !descriptor.is_readable) {
+            descriptor.is_readable = rustix::io::write(&descriptor.fd, &1u64.to_ne_bytes()).is_ok();
+        }
     }
 
     /// There is nothing to retrieve: the descriptor is not readable.
     pub fn hush(&self) {
-        if let Some(fd) = &*lock(&self.fd) {
-            let _ = rustix::io::read(fd, &mut [0u8; 8]);
+        if let Some(descriptor) = lock(&self.fd).as_mut().filter(|descriptor| descriptor.is_readable) {
+            let _ = rustix::io::read(&descriptor.fd, &mut [0u8; 8]);
+            descriptor.is_readable = false;
         }
     }
 
@@ -69,9 +83,7 @@ impl Watch {
     }
 
     fn ring(&self) {
-        if let Some(fd) = &*lock(&self.fd) {
-            let _ = rustix::io::write(fd, &1u64.to_ne_bytes());
-        }
+        self.show();
         let wakers = std::mem::take(&mut *lock(&self.wakers));
         // All: one of them may be dropped before it takes what has come.
         wakers.into_values().for_each(Waker::wake);
