@@ -75,13 +75,36 @@ impl Membership {
 
     /// The error of calls that need a node that is gone: leaving is no loss.
     pub(crate) fn gone(&self, node: NodeId) -> Error {
+        self.gone_while(node, "meeting it")
+    }
+
+    /// As [`Membership::gone`], of a call that was `doing` something.
+    pub(crate) fn gone_while(&self, node: NodeId, doing: &str) -> Error {
         if self.has_left() {
             return left();
         }
-        match self.table.state(node) {
-            Some(NodeState::Left) => Error::new(ErrorKind::Closed, "its node has left the job").with_peer(node),
-            _ => lost(node, "meeting it"),
+        match self.is_known_as_left(node) {
+            true => Error::new(ErrorKind::Closed, "its node has left the job").with_peer(node),
+            false => lost(node, doing),
         }
+    }
+
+    /// `node` has left in order. It says so to those that it has met before it enters it in the table.
+    fn is_known_as_left(&self, node: NodeId) -> bool {
+        let has_said_so = || lock(&self.peers).get(&node).is_some_and(|peer| peer.has_said_bye());
+        self.table.state(node) == Some(NodeState::Left) || has_said_so()
+    }
+
+    /// Sends a question to `peer`. Never blocks.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Closed`] if it has left, [`ErrorKind::PeerLost`] if it is lost, both naming it, [`ErrorKind::Timeout`] if it has not
+    /// read for very long.
+    pub(crate) fn question(&self, peer: &Peer, frame: &Frame) -> Result<()> {
+        peer.send(frame).map_err(|error| match error.kind() {
+            ErrorKind::PeerLost if self.is_known_as_left(peer.number()) => self.gone(peer.number()),
+            _ => error,
+        })
     }
 
     /// While the guard lives, `peer`'s control thread is asked for signs of life.

@@ -345,7 +345,8 @@ impl Membership {
         let silent = if interrupted == Interrupted::Deadline { self.frozen_for(peer) } else { None };
         match silent {
             Some(silent) => {
-                let doing = format!("{doing}; it is frozen: no sign of life for {:.1} s", silent.as_secs_f64());
+                let silent = silent.as_secs_f64();
+                let doing = format!("{doing}; {} is frozen: no sign of life for {silent:.1} s", peer.number());
                 interrupted.error(doing).with_remedy("it loses nothing: let it continue (kill -CONT), or end it")
             }
             None => interrupted.error(doing),

@@ -14,7 +14,7 @@ use deck_sync::atomic::{AtomicU64, Ordering};
 use deck_sync::locks::lock;
 use deck_sync::{About, Deadline, Error, ErrorKind, Event, Goal, NodeId, Result, Service, point};
 
-use crate::membership::{Membership, Until, lost};
+use crate::membership::{Membership, Until};
 use crate::objects::Object;
 use crate::peer::Peer;
 use crate::wire::{Frame, Refused};
@@ -124,9 +124,10 @@ impl Shares {
 
 /// Makes the memory of a segment, all of it really allocated.
 fn make(bytes: u64) -> Result<Arc<Segment>> {
-    let bytes = usize::try_from(bytes).ok().filter(|bytes| *bytes > 0 && *bytes <= isize::MAX as usize);
-    let bytes = bytes.ok_or_else(|| Error::new(ErrorKind::Invalid, "a segment of an impossible size"))?;
-    let segment = Segment::create("deck-shared", bytes)?;
+    if bytes == 0 {
+        return Err(Error::new(ErrorKind::Invalid, "a segment of 0 bytes").with_remedy("give it a size"));
+    }
+    let segment = Segment::create("deck-shared", usize::try_from(bytes).unwrap_or(usize::MAX))?;
     segment.allocate(0, segment.bytes())?;
     Ok(segment)
 }
@@ -147,8 +148,8 @@ impl Membership {
     /// Has `home` make the segment `name` of `bytes` zeroed bytes, and maps it. Blocks until the deadline.
     ///
     /// # Errors
-    /// [`ErrorKind::NoMemory`] here or, naming it, at the home; [`ErrorKind::PeerLost`] naming the home,
-    /// [`ErrorKind::Timeout`], [`ErrorKind::Cancelled`].
+    /// [`ErrorKind::NoMemory`] here or, naming it, at the home; [`ErrorKind::PeerLost`] or, if it has left, [`ErrorKind::Closed`], naming the
+    /// home; [`ErrorKind::Timeout`], [`ErrorKind::Cancelled`].
     pub fn make_segment(
         self: &Arc<Self>,
         home: NodeId,
@@ -161,10 +162,15 @@ impl Membership {
         if home == self.number {
             return Ok(self.shares.keep(life, object, make(bytes)?, false));
         }
-        let peer = self.meet(home, deadline)?;
+        let elsewhere = |error: Error| match error.kind() {
+            ErrorKind::Closed => error.with_remedy("choose another home"),
+            _ => error,
+        };
+        let peer = self.meet(home, deadline).map_err(elsewhere)?;
         let (entry, generation) = (u64::from(life.object), u64::from(life.generation));
         let frame = |request| Frame::SegmentMake { request, entry, generation, bytes };
-        match self.ask(&peer, frame, name, "waiting for the home of a segment to make it", deadline)? {
+        let asked = self.ask(&peer, frame, name, "waiting for the home of a segment to make it", deadline);
+        match asked.map_err(elsewhere)? {
             Ok(fd) => Segment::adopt(fd).map_err(|error| error.with_peer(home)),
             Err(Refused::NoMemory) => Err(Error::new(
                 ErrorKind::NoMemory,
@@ -217,7 +223,7 @@ impl Membership {
         let asked = Arc::new(Asked { peer: peer.number(), answer: OnceLock::new(), answered: Event::new() });
         let request = self.shares.next.fetch_add(1, Ordering::Relaxed);
         lock(&self.shares.asked).insert(request, asked.clone());
-        let sent = peer.send(&frame(request));
+        let sent = self.question(peer, &frame(request));
         point("segment/asked");
         let waited = sent.map(|()| {
             let _depending = self.depend(peer);
@@ -239,8 +245,7 @@ impl Membership {
             Some(Ok(Some(fd))) => Ok(Ok(fd)),
             Some(Err(refused)) => Ok(Err(refused)),
             None => match waited {
-                Ok(()) if self.has_left() => Err(crate::membership::left()),
-                Ok(()) => Err(lost(peer.number(), doing)),
+                Ok(()) => Err(self.gone_while(peer.number(), doing)),
                 Err(interrupted) => Err(self.interrupted(interrupted, doing, peer)),
             },
         }

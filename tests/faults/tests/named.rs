@@ -437,6 +437,26 @@ fn a_home_killed_while_it_makes_a_segment_ends_the_creation_with_its_name() {
     job.end();
 }
 
+/// Whether it leaves before it is asked, while it is, or before it answers.
+#[test]
+fn a_home_that_leaves_is_not_told_as_lost_to_who_creates_segments_there() {
+    let job = Job::launched(PROGRAM);
+    let [creator] = job.nodes();
+    for home in (0..8).map(|_| job.node()) {
+        let create = format!("segment-create s 4096 {}", home.number().0);
+        creator.done(&create);
+        std::thread::scope(|threads| {
+            threads.spawn(|| home.done("leave"));
+            creator.done("segment-close s");
+            while creator.ask(&create).result.map_err(|failure| failure.expect("Closed", &home)).is_ok() {
+                creator.done("segment-close s");
+            }
+        });
+    }
+    drop(creator);
+    job.end();
+}
+
 /// Memory that a home made for others does not stay behind when they die.
 #[test]
 fn a_home_keeps_nothing_for_the_dead() {

@@ -102,7 +102,7 @@ impl Membership {
         lock(&self.ring_requests.open).insert(id, request.clone());
         let (index, generation) = (u64::from(mailbox.index), u64::from(mailbox.generation));
         let asked = Asked { id, request, peer: peer.clone() };
-        match peer.send(&Frame::RingRequest { request: id, mailbox: index, generation, credit }) {
+        match self.question(peer, &Frame::RingRequest { request: id, mailbox: index, generation, credit }) {
             Ok(()) => Ok(asked),
             Err(error) => {
                 self.forget(&asked);
