@@ -59,7 +59,7 @@ enum Subcommands {
     },
     /// Show your jobs, or the nodes, mail boxes, groups, segments and locks of one
     ///
-    /// JOB is the name of a job, or the number of any of its processes. A job is read from outside: it need not run to be
+    /// JOB is the name of a job, or the number of any of its processes or of one that started them. A job is read from outside: it need not run to be
     /// seen, and does not notice.
     #[command(override_usage = LS)]
     Ls {

@@ -103,6 +103,11 @@ impl ThreadSight {
         Service::is_named(&self.name)
     }
 
+    /// True if a signal or a debugger has stopped it.
+    pub fn is_stopped(&self) -> bool {
+        matches!(self.state, 'T' | 't')
+    }
+
     /// True if it runs, or will without anybody's help.
     pub fn runs(&self) -> bool {
         matches!(self.state, 'R' | 'D')
@@ -193,8 +198,8 @@ fn processes() -> Vec<u32> {
         .collect()
 }
 
-/// Finds the jobs of this user whose name, or one of whose processes, is `wanted`; all without a wish. Reads `/proc`; blocks for
-/// milliseconds.
+/// Finds the jobs of this user whose name, or one of whose processes, is `wanted`, or else those that this process has started, directly
+/// or not; all without a wish. Reads `/proc`; blocks for milliseconds.
 ///
 /// # Errors
 /// If what is wanted is not among them and there is one that cannot be read: `Corrupt` if it is of another version of DECK,
@@ -204,9 +209,27 @@ pub fn jobs(wanted: Option<&str>) -> Result<Vec<JobSight>> {
         table.job() == wanted || wanted.parse().is_ok_and(|process: u32| processes.contains(&process))
     };
     match find(&|_, table, processes| wanted.is_none_or(|wanted| is_wanted(wanted, table, processes))) {
-        (jobs, Some(refused)) if jobs.is_empty() && wanted.is_some() => Err(refused),
+        (jobs, refused) if jobs.is_empty() && wanted.is_some() => {
+            let started = wanted.and_then(|wanted| wanted.parse().ok()).map_or(vec![], started_by);
+            refused.filter(|_| started.is_empty()).map_or(Ok(started), Err)
+        }
         (jobs, _) => Ok(jobs),
     }
+}
+
+/// The jobs with a process that `process` has started: a shell knows the number of the command that it has run, which may be that of the
+/// `deck run` which looks after all others, or of a script.
+fn started_by(process: u32) -> Vec<JobSight> {
+    find(&|_, _, processes| processes.iter().any(|&of_job| ancestors(of_job).any(|ancestor| ancestor == process))).0
+}
+
+/// The process that has started `process`, who started that, and so on.
+fn ancestors(process: u32) -> impl Iterator<Item = u32> {
+    let parent = |process: &u32| {
+        let stat = fs::read(format!("/proc/{process}/stat")).ok()?;
+        stat::parent_of(&stat).filter(|parent| *parent != 0)
+    };
+    std::iter::successors(parent(&process), parent)
 }
 
 /// The jobs that are wanted, by the inode of their table, that itself and their processes; and why another one could not be read.

@@ -23,6 +23,11 @@ pub fn state_of(stat: &[u8]) -> Option<char> {
     fields_behind_name(stat)?.next()?.chars().next()
 }
 
+/// The process that started it, or has taken it over from there; 0 if none has.
+pub fn parent_of(stat: &[u8]) -> Option<u32> {
+    fields_behind_name(stat)?.nth(1)?.parse().ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -32,13 +37,13 @@ mod tests {
         let stat = b"42 (a) b (\xc3) S 7 42 42 0 -1";
         assert_eq!(name_of(stat), Some(&b"a) b (\xc3"[..]));
         assert_eq!(state_of(stat), Some('S'));
-        assert_eq!(fields_behind_name(stat).unwrap().nth(1), Some("7"));
+        assert_eq!(parent_of(stat), Some(7));
     }
 
     #[test]
     fn what_is_no_such_line_tells_nothing() {
         for stat in [&b""[..], b"42", b"42 (a", b"42 )a( S", b"42 (a) \xff"] {
-            assert_eq!(state_of(stat), None, "{stat:?}");
+            assert_eq!((state_of(stat), parent_of(stat)), (None, None), "{stat:?}");
         }
         assert_eq!(state_of(b"42 (a)"), None);
     }

@@ -14,6 +14,9 @@ use deck_peers::observe::{Goal, JobSight};
 use super::components;
 use super::waits::{Wait, Whom};
 
+/// A cycle that a thread outside of DECK could end is told when its waits have lasted so long: those of a job that goes on are shorter.
+const DOUBTED_FOR_NS: u64 = 300_000_000;
+
 /// Waits that end in themselves.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cycle {
@@ -38,6 +41,10 @@ impl Others {
     /// Those of `job`, beside these waits.
     pub fn of(job: &JobSight, waits: &[Wait]) -> Others {
         let mut others = Others::default();
+        // Where others go on, a process that is stopped is what keeps them up, and its threads go on when it does. Where all are stopped,
+        // nothing tells what those threads did before.
+        let all_are_stopped =
+            job.nodes.iter().filter(|node| node.process.is_some()).all(|node| node.state == NodeState::Frozen);
         for node in &job.nodes {
             if node.state == NodeState::Frozen {
                 others.frozen.insert(node.number);
@@ -46,7 +53,7 @@ impl Others {
                 if waits.iter().any(|wait| (wait.node, wait.thread) == (node.number, thread.number)) {
                     continue;
                 }
-                if thread.runs() {
+                if thread.runs() || thread.is_stopped() && !all_are_stopped {
                     others.running.insert((node.number, thread.number));
                 } else {
                     others.asleep.entry(node.number).or_default().push(thread.number);
@@ -248,7 +255,10 @@ pub fn of(waits: &[Wait], others: &Others) -> Vec<Cycle> {
         } else {
             known.entry(left.components[first]).or_insert_with(|| left.bystanders(others, first)).clone()
         };
-        cycles.push(Cycle { waits: way, bystanders });
+        let is_young = |index: &usize| waits[*index].waited_ns < DOUBTED_FOR_NS;
+        if bystanders.is_empty() || !way.iter().any(is_young) {
+            cycles.push(Cycle { waits: way, bystanders });
+        }
     }
     cycles
 }
@@ -277,7 +287,7 @@ pub mod tests {
             name: String::new(),
             facts: [0; FACTS],
             since_ns: 0,
-            waited_ns: 0,
+            waited_ns: DOUBTED_FOR_NS,
             left_ns: None,
             on: on.iter().copied().collect(),
             needs_all,
@@ -305,6 +315,10 @@ pub mod tests {
         assert!(ways(&waits, &others).is_empty());
         let others = Others { asleep: BTreeMap::from([(NodeId(0), vec![9])]), ..Others::default() };
         assert_eq!(of(&waits, &others)[0].bystanders, [(NodeId(0), 9)]);
+        // One that is just beginning may wait for who is still at work.
+        let waits = [waits[0].clone(), Wait { waited_ns: DOUBTED_FOR_NS - 1, ..waits[1].clone() }];
+        assert!(ways(&waits, &others).is_empty());
+        assert_eq!(ways(&waits, &Others::default()), [[0, 1]]);
     }
 
     #[test]

@@ -164,8 +164,16 @@ fn on(job: &JobSight, waits: &[Wait], wait: &Wait) -> String {
     if let [Whom::Thread(node, thread)] = wait.on.iter().copied().collect::<Vec<_>>()[..] {
         return format!("{node}: {}", whereabouts(job, waits, node, Some(thread)));
     }
-    let is_own = |node: &deck::NodeId| if *node == wait.node { ": its other threads" } else { "" };
-    let named = nodes.iter().map(|node| format!("{node}{}{}", is_own(node), state(node)));
+    let has_others = |node: &deck::NodeId| {
+        let threads = job.node(*node).map_or(&[][..], |node| &node.threads);
+        threads.iter().any(|thread| !thread.is_service() && thread.number != wait.thread)
+    };
+    let is_own = |node: &deck::NodeId| match *node == wait.node {
+        true if has_others(node) => ": its other threads",
+        true => ": another thread, which it does not have yet",
+        false => "",
+    };
+    let named = nodes.iter().map(|node| format!("{node}{}{}", state(node), is_own(node)));
     let newcomers = wait.on_newcomers.then(|| "a node that is still to come".to_owned());
     let named: Vec<_> = named.chain(newcomers).collect();
     let any = if named.len() > 1 && !wait.needs_all { "any of " } else { "" };

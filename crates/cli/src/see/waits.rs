@@ -360,7 +360,7 @@ pub fn whereabouts(job: &JobSight, waits: &[Wait], node: NodeId, thread: Option<
 fn does(thread: &ThreadSight) -> &'static str {
     match thread.state {
         _ if thread.runs() => "runs",
-        'T' | 't' => "does not wait in DECK",
+        _ if thread.is_stopped() => "does not wait in DECK",
         _ => "sleeps outside of DECK",
     }
 }
