@@ -74,7 +74,12 @@ fn run(orders: &Orders) -> Result<(), Failure> {
         Err(error) => {
             // The others wait for what will not come: this node shall count as lost, not as one that left.
             std::mem::forget(shop);
-            Err(error.into())
+            Err(match error.kind() {
+                // What a single wait could do without that node, the job cannot.
+                ErrorKind::PeerLost => error.with_remedy("look what that node said, and start the job again"),
+                _ => error,
+            }
+            .into())
         }
     }
 }
@@ -144,8 +149,7 @@ fn wait_for_the_end(shop: &Shop) -> Result<()> {
                     return Ok(());
                 }
                 if state == NodeState::Lost && shop.ended.read()? < 1 {
-                    let error = Error::new(ErrorKind::PeerLost, "waiting for the end").with_peer(FIRST);
-                    return Err(error.with_remedy("look what that node said, and start the job again"));
+                    return Err(Error::new(ErrorKind::PeerLost, "waiting for the end").with_peer(FIRST));
                 }
             }
             ended => return ended.map(drop),
@@ -189,7 +193,7 @@ fn check_places(orders: &Orders, nodes: u32) -> Result<()> {
             let takes = counted(nodes.into(), "node");
             let what = format!("placing {} on node {home} of a job of {takes}", queue::name(queue));
             Err(Error::new(ErrorKind::Invalid, what)
-                .with_remedy("use more nodes (deck run -n 4), or place it elsewhere"))
+                .with_remedy(format!("use more nodes (deck run -n {}), or place it elsewhere", home + 1)))
         }
     }
 }

@@ -33,7 +33,7 @@
  * Life       Before deck_init, after deck_done and in a child forked from a node, calls give DECK_E_NOT_INITIALIZED
  *            (deck_strerror, deck_last_error and deck_version always work, deck_set_log except in such a child).
  *            Objects end with deck_done: afterwards their handles can still be destroyed (threads: joined), nothing
- *            else; after another deck_init they give DECK_E_CLOSED.
+ *            else; after another deck_init, too.
  * Text       Names and lines are UTF-8 and end with a zero byte.
  * Manners    The library never aborts, exits, prints or installs signal handlers. Interrupted system calls are
  *            resumed, and SIGPIPE never arises. Should the library find itself in a state that its authors thought
@@ -308,15 +308,17 @@ int deck_msg_destroy(deck_msg_t *m);
    DECK_E_EXISTS   a live mail box of the job has that name
    DECK_E_INVALID  the name is empty, too long, or not UTF-8
    DECK_E_TIMEOUT  another node, which is stopped, is about to create one with that name
-   DECK_E_NOMEM */
+   DECK_E_NOMEM    here; or the job has used 16,384 different names in its life */
 int deck_mbox_create(deck_mbox_t **b, const char *name);
 
 /* What deck_mbox_create_with takes. Start from DECK_MBOX_OPTIONS_DEFAULT, so that programs stay right when later
    versions add members:  deck_mbox_options_t o = DECK_MBOX_OPTIONS_DEFAULT;  o.messages_per_node = 1024; */
 typedef struct {
   size_t size_of_struct;         /* sizeof(deck_mbox_options_t) of the program */
-  size_t messages_per_node;      /* messages that each sending node may have waiting, at least; 0: the default, 28 */
-  size_t bytes_per_node;         /* bytes of the same; 0: the default, 64 MiB. If none waits, one of any size may */
+  size_t messages_per_node;      /* messages that each sending node may have waiting, at least, up to 57,344;
+                                    0: the default, 28 */
+  size_t bytes_per_node;         /* bytes of those that are handed over, at least; 0: the default, 64 MiB. If none
+                                    waits, one of any size may. Short ones lie in the ring and are not counted */
 } deck_mbox_options_t;
 
 #define DECK_MBOX_OPTIONS_DEFAULT { sizeof(deck_mbox_options_t), 0, 0 }
@@ -356,8 +358,10 @@ int deck_mbox_retrv(deck_mbox_t *b, deck_msg_t *m, int timeout_ms);
    DECK_E_INVALID  n is 0, boxes or which is NULL, or one of them is no mail box of this node */
 int deck_mbox_select(deck_mbox_t *const *boxes, size_t n, size_t *which, int timeout_ms);
 
-/* A file descriptor that is readable while there is something to retrieve: for poll, epoll and event loops. It
-   belongs to the mail box: do not read from it or close it. Costs posters nothing unless asked for. Never waits.
+/* A file descriptor that is readable while there is something to retrieve: for poll, epoll and event loops. What is
+   there now, and what is left after a retrv, shows at once; what is posted to an empty mail box some ten microseconds
+   later, by a thread that the first call starts. It belongs to the mail box: do not read from it or close it. Costs
+   posters nothing unless asked for. Never waits.
    DECK_E_INVALID  b is a clone of another node's mail box */
 int deck_mbox_fd(deck_mbox_t *b);
 
@@ -566,6 +570,7 @@ typedef struct deck_segment deck_segment_t;
    DECK_E_EXISTS   somebody has a segment of that name open; deck_last_error() names a node
    DECK_E_INVALID  an impossible name, 0 bytes, or a home that the job does not expect
    DECK_E_NOMEM    here, or at the home
+   DECK_E_SYSTEM   this process has no descriptor left for it
    DECK_E_PEER_LOST, DECK_E_CLOSED  the home died, or left */
 int deck_segment_create(deck_segment_t **s, const char *name, size_t bytes, int home_node);
 
@@ -610,7 +615,7 @@ int deck_mutex_lock(deck_mutex_t *m, int timeout_ms);
 int deck_mutex_unlock(deck_mutex_t *m);
 
 /* Ends the handle; threads that wait through it get DECK_E_CLOSED. The mutex lives on under its name. Never waits.
-   DECK_E_INVALID  this thread holds it, and the handle stays */
+   DECK_E_INVALID  this thread holds it, be it through another handle, and this one stays */
 int deck_mutex_close(deck_mutex_t *m);
 
 

@@ -136,7 +136,8 @@ unsafe fn collective(
         // SAFETY: as the caller promises.
         let call = unsafe { arguments.call(alone.index(), member.size) }?;
         let (takes, gives) = call.bytes(alone.index(), member.size)?;
-        for (bytes, address, what) in [(takes, input, "in"), (gives, output.cast_const(), "out")] {
+        let result = if call.kind == Asked::Bcast { "data" } else { "out" };
+        for (bytes, address, what) in [(takes, input, "in"), (gives, output.cast_const(), result)] {
             if bytes > 0 && address.is_null() {
                 return Err(invalid(format!("{what} is NULL, and {bytes} bytes are needed there")));
             }

@@ -21,6 +21,8 @@ use crate::lines::{self, OURSELVES, Origin};
 use crate::output::{Output, Show, Source, wait};
 use crate::result::remark;
 
+/// The exit status of a process whose reader has gone.
+const PIPE_CLOSED: u8 = 128 + libc::SIGPIPE as u8;
 /// How long the processes have to end by themselves after they were asked to.
 const GRACE: Duration = Duration::from_secs(2);
 /// A job of the same name that is being ended is gone by then.
@@ -343,13 +345,14 @@ impl Job {
                 interrupted = Some(code_of(requests.read()));
             }
         }
-        let lost = match output.join() {
-            Ok(()) => None,
-            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Some(128 + libc::SIGPIPE as u8),
+        let (failure, lost) = match output.join() {
+            Ok(()) => (failure, None),
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => (failure, Some(PIPE_CLOSED)),
             Err(error) => {
                 // If this cannot be written either, the exit status still tells.
                 remark("deck run", format_args!("cannot pass output through: {error}; free space, or print elsewhere"));
-                Some(1)
+                // A node that went on printing died of the pipe that was closed because of this.
+                (failure.filter(|code| *code != PIPE_CLOSED), Some(1))
             }
         };
         Ok(interrupted.or(failure).or(lost).unwrap_or(0))

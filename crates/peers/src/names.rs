@@ -152,10 +152,18 @@ pub fn check_mailbox_name(name: &str) -> Result<()> {
 /// [`ErrorKind::Invalid`].
 pub fn check_name(name: &str) -> Result<()> {
     if name.is_empty() || name.len() > NAME_BYTES_MAX || name.contains('\0') {
-        let what = format!("a mail box's name has 1 to {NAME_BYTES_MAX} bytes and no zero byte, not {:?}", name);
+        let what = format!("a mail box's name has 1 to {NAME_BYTES_MAX} bytes and no zero byte, not {}", shown(name));
         return Err(Error::new(ErrorKind::Invalid, what));
     }
     Ok(())
+}
+
+/// A name for an error, which may be much too long: its begin.
+pub(crate) fn shown(name: &str) -> String {
+    match name.char_indices().nth(2 * NAME_BYTES_MAX) {
+        Some((end, _)) => format!("{:?}... ({} bytes)", &name[..end], name.len()),
+        None => format!("{name:?}"),
+    }
 }
 
 #[cfg(test)]

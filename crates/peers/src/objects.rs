@@ -238,9 +238,8 @@ fn entered(kind: ObjectKind, name: &str) -> String {
 /// [`ErrorKind::Invalid`].
 pub fn check_object_name(kind: ObjectKind, name: &str) -> Result<()> {
     if name.is_empty() || name.len() > OBJECT_NAME_BYTES_MAX || name.contains('\0') {
-        let kind = kind.word();
-        let what =
-            format!("the name of a {kind} has 1 to {OBJECT_NAME_BYTES_MAX} bytes and no zero byte, not {name:?}");
+        let (kind, shown) = (kind.word(), crate::names::shown(name));
+        let what = format!("the name of a {kind} has 1 to {OBJECT_NAME_BYTES_MAX} bytes and no zero byte, not {shown}");
         return Err(Error::new(ErrorKind::Invalid, what));
     }
     Ok(())

@@ -44,10 +44,10 @@ impl Segment {
         })?;
         limits::check_file_size(bytes)?;
         let fd = rustix::fs::memfd_create(label, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)
-            .map_err(|errno| Error::system(format!("creating shared memory for the {label}"), errno.raw_os_error()))?;
+            .map_err(|errno| Error::system(format!("creating the shared memory {label}"), errno.raw_os_error()))?;
         rustix::fs::ftruncate(&fd, bytes as u64)
             .and_then(|()| rustix::fs::fcntl_add_seals(&fd, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL))
-            .map_err(|errno| Error::system(format!("sizing shared memory for the {label}"), errno.raw_os_error()))?;
+            .map_err(|errno| Error::system(format!("sizing the shared memory {label}"), errno.raw_os_error()))?;
         Ok(Arc::new(Segment::map(fd, bytes)?))
     }
 

@@ -153,7 +153,14 @@ impl Error {
     /// A system call that failed with `errno` while doing `what`.
     #[cold]
     pub fn system(what: impl Into<String>, errno: i32) -> Error {
-        Error::new(ErrorKind::System, what).with_os(errno)
+        let error = Error::new(ErrorKind::System, what).with_os(errno);
+        match errno {
+            libc::EMFILE => {
+                error.with_remedy("raise this process's limit of descriptors (ulimit -n), or let it close files")
+            }
+            libc::ENOSPC => error.with_remedy("free space"),
+            _ => error,
+        }
     }
 
     /// What the standard library reports of a system call that failed while doing `what`; with its number, if it has one.

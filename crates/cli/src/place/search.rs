@@ -101,6 +101,9 @@ fn amount(objective: Objective, cost: f64) -> String {
     }
 }
 
+/// Signals that come within this time are one request.
+const ONE_REQUEST: Duration = Duration::from_millis(250);
+
 /// Clock, progress line and Ctrl-C.
 struct Terminal {
     began: Instant,
@@ -116,14 +119,18 @@ impl Terminal {
         let (tell, interrupts) = channel();
         // The search may be busy for a while before it asks: a second Ctrl-C does not wait for it.
         std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
-            let mut count = 0;
+            let mut first: Option<Instant> = None;
             while output::wait(&mut [PollFd::new(&signals, PollFlags::IN)], None).is_ok() {
                 while let Some(signal) = signals.next() {
-                    count += 1;
-                    if count > 1 {
-                        std::process::exit(128 + signal);
+                    match first {
+                        None => {
+                            first = Some(Instant::now());
+                            let _ = tell.send(());
+                        }
+                        // Whoever signals the process and its group, as timeout(1) does, means it once.
+                        Some(first) if first.elapsed() < ONE_REQUEST => {}
+                        Some(_) => std::process::exit(128 + signal),
                     }
-                    let _ = tell.send(());
                 }
             }
         })?;
