@@ -23,6 +23,7 @@ mod named;
 pub mod process;
 pub mod products;
 pub mod program;
+pub mod see;
 pub mod storm;
 mod watchdog;
 

@@ -1,0 +1,157 @@
+//! `deck ls`: what is told of jobs that are busy, and of which job it is.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
+use std::sync::mpsc::{TryRecvError, channel};
+
+use deck_testkit::see::{self, deck, nodes_of, said, told, waits};
+use deck_testkit::{Job, SOON};
+use serde_json::Value;
+
+fn program() -> &'static str {
+    see::seen(deck_testkit::node_program!())
+}
+
+#[test]
+fn a_full_mail_box_is_seen_and_who_posts_to_it_waits_for_its_owner() {
+    let job = Job::launched(program());
+    let [owner, poster] = job.nodes();
+    owner.mailbox_for("box", 6);
+    poster.clone_mailbox("box");
+    poster.post("box", 0, 6, 100);
+    let listed = told("ls", job.name());
+    let mailbox = &listed["mailboxes"][0];
+    assert_eq!(
+        (&mailbox["name"], &mailbox["filled"], &mailbox["from"][0]["node"]),
+        (&"box".into(), &6.into(), &1.into())
+    );
+    poster.tell("w", "post box 6 1 100 40000");
+    let told = waits(job.name(), 1);
+    let wait = &told["waits"][0];
+    assert_eq!((&wait["for"], &wait["node"], nodes_of(&wait["on"])), (&"post".into(), &1.into(), vec![0]), "{wait}");
+    for number in 0..7 {
+        assert_eq!(owner.retrieve("box", SOON).unwrap().number, number);
+    }
+    assert_eq!(waits(job.name(), 0)["cycles"], Value::Array(vec![]));
+    assert_eq!(see::told("ls", job.name())["mailboxes"][0]["filled"], 0);
+    drop((owner, poster));
+    job.end();
+}
+
+#[test]
+fn small_messages_that_share_a_slot_are_counted_one_by_one() {
+    let job = Job::launched(program());
+    let [owner, poster] = job.nodes();
+    owner.mailbox("box");
+    poster.clone_mailbox("box");
+    for filled in 1..20 {
+        poster.post("box", filled, 1, if filled % 9 == 0 { 40 } else { 8 });
+        assert_eq!(told("ls", job.name())["mailboxes"][0]["filled"], filled);
+    }
+    let listed = told("ls", job.name());
+    let from = &listed["mailboxes"][0]["from"][0];
+    let [filled, slots_filled, slots] =
+        ["filled", "slots_filled", "slots"].map(|key| from[key].as_u64().unwrap_or_else(|| panic!("{key}: {listed}")));
+    assert!(slots_filled < filled && slots_filled <= slots, "{listed}");
+    let text = said("ls", job.name());
+    assert!(text.contains(&format!("from node 1: {filled} messages in {slots_filled} of {slots} slots, ")), "{text}");
+    drop((owner, poster));
+    job.end();
+}
+
+#[test]
+fn what_the_memory_of_a_node_is_like_is_told_and_refused_places_are_no_failure() {
+    let job = Job::launched(program());
+    let owner = job.node_with(&[("DECK_NUMA", "never")]);
+    // A machine that hwloc describes and takes for this one, which has no NUMA node 900: whoever binds to it is refused.
+    let machine = ("HWLOC_SYNTHETIC", "numa:2(indexes=900,901) pu:64");
+    let poster = job.node_with(&[("DECK_NUMA", "always"), machine, ("HWLOC_THISSYSTEM", "1")]);
+    owner.mailbox("box");
+    poster.clone_mailbox("box");
+    poster.post("box", 0, 3, 1 << 20);
+    for number in 0..3 {
+        assert_eq!(owner.retrieve("box", SOON).unwrap().number, number);
+    }
+    let listed = told("ls", job.name());
+    let [plain, bound] = [0, 1].map(|node| &listed["nodes"][node]["memory"]);
+    assert!(plain["bytes"].as_u64() > Some(0) && plain["numa_nodes"] == 0 && plain["refused"] == false, "{listed}");
+    assert!(bound["bytes"].as_u64() > Some(1 << 20), "{listed}");
+    if bound["numa_nodes"] == 0 {
+        println!("not tested: hwloc is not installed (libhwloc.so.15)");
+    } else {
+        assert_eq!((&bound["numa_nodes"], &bound["refused"]), (&2.into(), &true.into()), "{listed}");
+    }
+    drop((owner, poster));
+    job.end();
+}
+
+#[test]
+fn a_busy_mail_box_has_a_rate() {
+    let job = Job::launched(program());
+    let [owner, poster] = job.nodes();
+    owner.mailbox("box");
+    poster.clone_mailbox("box");
+    let (seen, is_seen) = channel::<()>();
+    std::thread::scope(|scope| {
+        let (owner, poster) = (&owner, &poster);
+        scope.spawn(move || {
+            for number in (0..).take_while(|_| is_seen.try_recv() == Err(TryRecvError::Empty)) {
+                poster.post("box", number, 1, 100);
+                owner.retrieve("box", SOON).unwrap();
+            }
+        });
+        loop {
+            let listed = told("ls", job.name());
+            let mailbox = &listed["mailboxes"][0];
+            if mailbox["per_second"].as_f64().unwrap() > 0.0 {
+                assert_eq!(mailbox["per_second"], mailbox["from"][0]["per_second"], "{listed}");
+                break;
+            }
+        }
+        drop(seen);
+    });
+    drop((owner, poster));
+    job.end();
+}
+
+/// A shell knows the number of what it has started, which looks after those that know the job.
+#[test]
+fn a_job_is_known_by_who_has_started_it() {
+    let line = r#""$0" run -n 1 "$1"; true"#;
+    let mut shell = Command::new("sh")
+        .args(["-c", line])
+        .args([deck().as_os_str(), program().as_ref()])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("there is a shell");
+    let mut first = String::new();
+    BufReader::new(shell.stdout.take().expect("a pipe")).read_line(&mut first).expect("a line");
+    assert_eq!(told("ls", &shell.id().to_string())["nodes"].as_array().unwrap().len(), 1, "after {first}");
+    drop(shell.stdin.take());
+    assert!(shell.wait().expect("it ends").success());
+}
+
+#[test]
+fn a_job_is_known_by_any_of_its_processes_and_what_is_none_is_an_error() {
+    let job = Job::launched(program());
+    let [one, _other] = job.nodes();
+    let told = told("ls", &one.pid().to_string());
+    assert_eq!((&told["job"], told["nodes"].as_array().unwrap().len()), (&job.name().into(), 2));
+    let lonely = Job::alone(program());
+    let node = lonely.node();
+    let told = see::told("why", &node.pid().to_string());
+    assert_eq!((&told["job"], &told["processes"]), (&"".into(), &Value::from(vec![node.pid()])));
+    drop(node);
+    lonely.end();
+    let ended = Command::new(deck()).args(["why", "no-such-job"]).output().expect("deck starts");
+    let errors = String::from_utf8_lossy(&ended.stderr);
+    assert_eq!(ended.status.code(), Some(1));
+    assert!(errors.starts_with("deck why: you have no job \"no-such-job\"") && errors.contains("deck ls"), "{errors}");
+    assert!(errors.trim_end().ends_with("[D0105]"), "{errors}");
+    let ended = Command::new(deck()).args(["why", "a", "b"]).output().expect("deck starts");
+    assert_eq!(ended.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&ended.stderr).contains("type: deck why [JOB] [--json]"));
+    drop((one, _other));
+    job.end();
+}
