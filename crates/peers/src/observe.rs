@@ -105,7 +105,7 @@ impl ThreadSight {
 
     /// True if a signal or a debugger has stopped it.
     pub fn is_stopped(&self) -> bool {
-        matches!(self.state, 'T' | 't')
+        stat::is_stopped(self.state)
     }
 
     /// True if it runs, or will without anybody's help.
@@ -300,7 +300,7 @@ fn node(number: NodeId, state: NodeState, found: Option<Found>) -> NodeSight {
     // Before the notices: a wait that had begun by then, and is noted still, was the sleep that was seen.
     let threads = threads_of(found.process);
     let (notices, untold) = notices_of(&found.notices).unwrap_or_default();
-    let is_stopped = threads.first().is_some_and(|thread| matches!(thread.state, 'T' | 't'));
+    let is_stopped = threads.first().is_some_and(ThreadSight::is_stopped);
     let state = if is_stopped { NodeState::Frozen } else { state };
     NodeSight { number, state, process: Some(found.process), notices, untold, threads, heap: found.heap }
 }

@@ -23,6 +23,11 @@ pub fn state_of(stat: &[u8]) -> Option<char> {
     fields_behind_name(stat)?.next()?.chars().next()
 }
 
+/// True of a state in which a signal or a debugger has stopped it.
+pub fn is_stopped(state: char) -> bool {
+    matches!(state, 'T' | 't')
+}
+
 /// The process that started it, or has taken it over from there; 0 if none has.
 pub fn parent_of(stat: &[u8]) -> Option<u32> {
     fields_behind_name(stat)?.nth(1)?.parse().ok()

@@ -167,6 +167,12 @@ impl Buffer {
         self.shares().load(Ordering::Acquire) != 1 + self.spare.load(Ordering::Relaxed)
     }
 
+    /// True if new content of so many bytes may be written: there is room, and nobody shares what was there.
+    #[inline]
+    pub fn may_hold(&self, bytes: usize) -> bool {
+        bytes <= self.capacity() && !self.is_shared()
+    }
+
     /// Counts the share of a message in flight, or of another handle; the receiver's or the handle's drop takes it back.
     pub fn add_share(&self) {
         if self.spare.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |spare| spare.checked_sub(1)).is_ok() {

@@ -224,7 +224,7 @@ impl Parcel {
     fn make_room(&mut self, bytes: usize, heap: &Arc<HeapMemory>) -> Result<()> {
         self.let_rest(bytes, heap);
         match &self.store {
-            Store::Buffer(buffer) if bytes <= buffer.capacity() && !buffer.is_shared() => buffer.renew(),
+            Store::Buffer(buffer) if buffer.may_hold(bytes) => buffer.renew(),
             _ if bytes <= INLINE => self.store = Store::Inline(Inline::default()),
             _ => self.store = Store::Buffer(heap.allocate(bytes)?),
         }
@@ -363,7 +363,7 @@ impl Parcel {
         }
         match &self.store {
             Store::Inline(_) if needed <= if runs == 0 { INLINE } else { INLINE_MIXED } => Ok(()),
-            Store::Buffer(buffer) if needed <= buffer.capacity() && !buffer.is_shared() => {
+            Store::Buffer(buffer) if buffer.may_hold(needed) => {
                 buffer.renew();
                 Ok(())
             }

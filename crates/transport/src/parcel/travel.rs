@@ -108,7 +108,7 @@ impl Parcel {
         let size = label.size as usize;
         let fits = match &self.store {
             Store::Inline(_) => size <= INLINE,
-            Store::Buffer(buffer) => size <= buffer.capacity() && !buffer.is_shared(),
+            Store::Buffer(buffer) => buffer.may_hold(size),
         };
         if label.runs != 0 || !fits {
             return false;
