@@ -85,6 +85,7 @@ pub fn run(shop: &Shop, process: Process) -> Result<()> {
         Process::Consumer(number) => consume(shop, queues, number as usize, tasks * u64::from(OF_A_KIND))?,
     };
     let report = Report { process, time: began.elapsed(), done };
+    shop.finish.wait(PATIENCE)?;
     let mut message = node.message();
     report.pack(&mut message)?;
     reports.post(message, PATIENCE)?;

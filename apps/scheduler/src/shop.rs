@@ -20,6 +20,8 @@ pub struct Shop {
     pub meeting: Barrier,
     /// All processes meet here before the first task.
     pub start: Barrier,
+    /// All processes meet here after the last task: reports that are packed while others work are in the time that these tell.
+    pub finish: Barrier,
     /// Tasks that were ever put into any queue.
     pub arrived: Counter,
     /// Rounds that each consumer has made.
@@ -41,6 +43,7 @@ impl Shop {
             nodes,
             meeting: Barrier::open(node, "meeting", nodes)?,
             start: Barrier::open(node, "start", PROCESSES)?,
+            finish: Barrier::open(node, "finish", PROCESSES)?,
             arrived: Counter::open(node, "arrived")?,
             rounds: (0..OF_A_KIND)
                 .map(|consumer| Counter::open(node, &format!("rounds of consumer {consumer}")))
