@@ -1,16 +1,10 @@
-//! Members of a group that are absent, stopped or killed, also at every named point of joining, calling and leaving.
+//! Members of a group that are absent, stopped or killed.
 
 use std::time::Duration;
 
-use deck_testkit::{Failure, Job, Process, SOON, join_group};
+use deck_testkit::{Job, Process, SOON, join_group};
 
 const PROGRAM: &str = deck_testkit::node_program!();
-
-#[track_caller]
-fn expect_lost(failure: &Failure, victim: &Process) {
-    failure.expect("PeerLost", victim);
-    assert!(failure.text.contains("died"), "{failure}");
-}
 
 /// All join the group "g", in the order of indexes.
 fn join(members: &[&Process]) {
@@ -245,209 +239,11 @@ fn those_who_wait_are_told_of_a_death(join: fn(&[&Process]), call: &str) {
     victim.kill();
     for member in [one, other] {
         let answer = member.answer("g").unwrap();
-        expect_lost(&answer.result.unwrap_err(), victim);
+        answer.result.unwrap_err().expect_death(victim);
         assert!(answer.took < SOON);
     }
     drop(members);
     job.end();
-}
-
-#[cfg(debug_assertions)]
-mod at_points {
-    use super::*;
-
-    /// For each of some points and calls (the time that the victim comes by the point, the kind and its count): three members `join`
-    /// and make many of these calls, of which one is killed; the others are told of it, in the `next_call`, too, and form the group anew.
-    #[track_caller]
-    fn each_point(join: fn(&[&Process]), points: &[&str], calls: &[(u32, &str, u32)], rounds: u32, next_call: &str) {
-        let cases = points.iter().flat_map(|point| calls.iter().map(move |call| (*point, *call)));
-        // Only long ones of these kinds flow, and nothing is taken at a barrier.
-        let comes_by = |(point, (_, kind, _)): &(&str, (u32, &str, u32))| match *point {
-            "group/given" => matches!(*kind, "bcast" | "allgather"),
-            "group/taken" => *kind != "barrier",
-            _ => true,
-        };
-        for (point, (time, kind, count)) in cases.filter(comes_by) {
-            let job = Job::launched(PROGRAM);
-            let [one, other] = job.nodes();
-            let victim = job.node_with(&[("DECK_POINT", &format!("{point}:{time}"))]);
-            join(&[&one, &victim, &other]);
-            for member in [&one, &victim, &other] {
-                member.tell("g", &format!("collective g {kind} {count} {rounds} 20000"));
-            }
-            for member in [&one, &other] {
-                let failure = member.answer("g").unwrap().result.unwrap_err();
-                expect_lost(&failure, &victim);
-                assert!(failure.text.contains("index 1"), "{point}:{time} in {kind}: {failure}");
-                // For good, and at once.
-                expect_lost(&member.ask_in("g", next_call).result.unwrap_err(), &victim);
-            }
-            for member in [&one, &other] {
-                member.ask_in("g", "leave-group g").result.unwrap();
-            }
-            // The name is free for those who are left.
-            join(&[&one, &other]);
-            drop((one, other, victim));
-            job.end();
-        }
-    }
-
-    #[test]
-    fn a_member_killed_anywhere_inside_a_call_is_named_to_all_others() {
-        let points = ["group/said", "group/arrived", "group/given", "group/taken"];
-        let calls = [
-            (1, "barrier", 0),
-            (4, "allreduce", 2),
-            (5, "allreduce", 300_000),
-            (7, "bcast", 300_000),
-            (20, "allgather", 300_000),
-        ];
-        each_point(join, &points, &calls, 30, "collective g barrier 0 1 20000");
-    }
-
-    #[test]
-    fn a_member_killed_anywhere_inside_a_call_is_named_to_all_others_that_are_ahead_or_behind() {
-        let points = ["group/said", "group/arrived", "group/taken"];
-        let calls = [(1, "bcast", 1), (8, "bcast", 500), (21, "reduce", 1), (30, "gather", 300), (40, "scatter", 2)];
-        each_point(join_own, &points, &calls, 100, "collective g bcast 1 1 20000");
-    }
-
-    /// The first member's window is full, and the other has given one piece more, when both have called again: the piece is not
-    /// taken into an array from which the first member has yet to give.
-    #[test]
-    fn a_reduction_in_place_that_is_called_again_is_right() {
-        let job = Job::launched(PROGRAM);
-        // It stops when each has given and taken one piece; the other one as it takes its second.
-        let one = job.node_with(&[("DECK_POINT", "group/given:2:stop")]);
-        let other = job.node_with(&[("DECK_POINT", "group/taken:2:stop")]);
-        join(&[&one, &other]);
-        let in_place = |time: u128| format!("collective g allreduce-in-place 400000 1 {time}");
-        let call = |member: &Process, time: u128| member.tell("g", &in_place(time));
-        let times_out = |member: &Process| member.answer("g").unwrap().result.unwrap_err().expect_timeout();
-        // The other one comes first and fills its window: so the first takes before it gives again.
-        other.tell_and_see_waiting("g", &in_place(2000));
-        call(&one, 1000);
-        one.await_stop();
-        times_out(&other);
-        one.go_on();
-        times_out(&one);
-        call(&one, 1000);
-        call(&other, SOON.as_millis());
-        other.await_stop();
-        times_out(&one);
-        other.go_on();
-        call(&one, SOON.as_millis());
-        for member in [&one, &other] {
-            assert_eq!(member.answer("g").unwrap().result.unwrap(), "1");
-        }
-        drop((one, other));
-        job.end();
-    }
-
-    #[test]
-    fn a_member_killed_while_it_joins_makes_room_for_another() {
-        for point in ["group/locked", "group/admitted"] {
-            let job = Job::launched(PROGRAM);
-            let [one] = job.nodes();
-            let victim = job.node_with(&[("DECK_POINT", point)]);
-            one.tell("g", &format!("join-group g 2 0 {}", SOON.as_millis()));
-            victim.tell("g", &format!("join-group g 2 1 {}", SOON.as_millis()));
-            match victim.answer("g") {
-                None => {
-                    // Killed; where the group was not formed with it, another one takes its place.
-                    let [next] = job.nodes();
-                    while next.state(victim.number()) != "Lost" {
-                        std::thread::yield_now();
-                    }
-                    let joined = next.ask_in("g", "join-group g 2 1 5000").result;
-                    let first = one.answer("g").unwrap().result;
-                    if first.is_ok() && joined.is_ok() {
-                        one.tell("g", "collective g allreduce 9 1 20000");
-                        next.tell("g", "collective g allreduce 9 1 20000");
-                        assert!([&one, &next].iter().all(|member| member.answer("g").unwrap().result.is_ok()));
-                    } else {
-                        // It had filled the last place: the first one was told of a death, or is alone in a group of two.
-                        let failure = match first {
-                            Ok(_) => one.ask_in("g", "collective g barrier 0 1 20000").result.unwrap_err(),
-                            Err(failure) => failure,
-                        };
-                        failure.expect("PeerLost", &victim);
-                    }
-                    drop(next);
-                }
-                Some(answer) => panic!("{point}: it should have been killed, and answered {answer:?}"),
-            }
-            drop((one, victim));
-            job.end();
-        }
-    }
-
-    /// It is among the members, and has not met their nodes yet. The other one waits for that until the deadline of its joining.
-    #[test]
-    fn what_a_member_gave_that_was_ahead_and_has_gone_reaches_one_that_is_slow_to_join() {
-        for is_killed in [false, true] {
-            let job = Job::launched(PROGRAM);
-            let [root] = job.nodes();
-            let late = job.node_with(&[("DECK_POINT", "group/admitted:1:stop")]);
-            root.tell_and_see_waiting("g", "join-group g 2 0 3000 own");
-            late.tell("g", "join-group g 2 1 20000 own");
-            late.await_stop();
-            root.answer("g").unwrap().result.unwrap();
-            let failure = root.ask_in("g", "collective g bcast 1000 1 500").result.unwrap_err();
-            assert_eq!((failure.kind.as_str(), failure.peer), ("Timeout", Some(late.number())), "{failure}");
-            late.go_on();
-            assert_eq!(root.ask_in("g", "collective g bcast 1000 1 20000").result.unwrap(), "1");
-            if is_killed {
-                root.kill();
-            } else {
-                root.ask_in("g", "leave-group g").result.unwrap();
-                root.end();
-            }
-            late.answer("g").unwrap().result.unwrap();
-            assert_eq!(late.ask_in("g", "collective g bcast 1000 1 20000").result.unwrap(), "1");
-            drop((root, late));
-            job.end();
-        }
-    }
-
-    /// The first node has the board and lives; its thread has left, and the other member has died. Who ends the group dies too.
-    #[test]
-    fn a_node_killed_while_it_ends_the_last_group_of_a_name_does_not_keep_the_name() {
-        let job = Job::launched(PROGRAM);
-        let [one, other] = job.nodes();
-        let victim = job.node_with(&[("DECK_POINT", "group/ending")]);
-        one.tell_and_see_waiting("g", "join-group g 2 0 20000");
-        other.ask_in("g", "join-group g 2 1 20000").result.unwrap();
-        one.answer("g").unwrap().result.unwrap();
-        one.ask_in("g", "leave-group g").result.unwrap();
-        other.kill();
-        while victim.state(other.number()) != "Lost" {
-            std::thread::yield_now();
-        }
-        victim.tell("g", "join-group g 2 0 20000");
-        assert!(victim.answer("g").is_none());
-        let [next] = job.nodes();
-        join(&[&next, &one]);
-        drop((one, other, next, victim));
-        job.end();
-    }
-
-    #[test]
-    fn a_member_killed_while_it_leaves_does_not_keep_the_name() {
-        for point in ["group/leaving", "group/left"] {
-            let job = Job::launched(PROGRAM);
-            let [one] = job.nodes();
-            let victim = job.node_with(&[("DECK_POINT", point)]);
-            join(&[&one, &victim]);
-            victim.tell("g", "leave-group g");
-            assert!(victim.answer("g").is_none());
-            one.ask_in("g", "leave-group g").result.unwrap();
-            let [next] = job.nodes();
-            join(&[&next, &one]);
-            drop((one, next, victim));
-            job.end();
-        }
-    }
 }
 
 #[test]
@@ -482,7 +278,7 @@ fn those_who_are_left_after_a_death_form_a_smaller_group_of_the_same_name() {
         let [one, victim, other] = &members;
         victim.kill();
         for member in [one, other] {
-            expect_lost(&member.ask_in("g", "collective g barrier 0 1 20000").result.unwrap_err(), victim);
+            member.ask_in("g", "collective g barrier 0 1 20000").result.unwrap_err().expect_death(victim);
         }
         one.ask_in("g", "leave-group g").result.unwrap();
         one.tell_and_see_waiting("g", &format!("join-group g 2 0 20000 {completion}"));

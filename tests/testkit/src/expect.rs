@@ -21,6 +21,16 @@ impl Failure {
         assert_eq!((self.kind.as_str(), self.peer), (kind, Some(of.number())), "{self}");
     }
 
+    /// That node died.
+    ///
+    /// # Panics
+    /// If it is another one.
+    #[track_caller]
+    pub fn expect_death(&self, of: &Process) {
+        self.expect("PeerLost", of);
+        assert!(self.text.contains("died"), "{self}");
+    }
+
     /// The time was over because that node stands still.
     ///
     /// # Panics

@@ -193,9 +193,14 @@ impl Process {
 
     /// Returns once the kernel has stopped it, which it may have asked for itself.
     pub fn await_stop(&self) {
-        while state_of(self.pid) != Some('T') {
+        while !self.is_stopped() {
             std::thread::yield_now();
         }
+    }
+
+    /// Has the kernel stopped it?
+    pub fn is_stopped(&self) -> bool {
+        state_of(self.pid) == Some('T')
     }
 
     /// Has a stopped process go on.
