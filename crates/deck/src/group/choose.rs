@@ -20,11 +20,12 @@
 use deck_segment::content::STREAM_FROM;
 
 use super::call::Kind;
+use super::room;
 
 /// The most bytes that a member has in a piece: while others read it, it writes the next.
 const PIECE_MAX: usize = 64 << 10;
-/// The same for more than two members where all meet after each piece (some may share a core, and a meeting costs each a switch),
-/// and where a piece has a part for each of them: short parts are read slowly from far apart.
+/// The same where work is shared, or more than two members all meet after each piece (some may share a core, and a meeting costs each a
+/// switch), or have a part each in it: short parts are read slowly from far apart.
 const LARGE_MAX: usize = 512 << 10;
 /// The least: below, pieces cost more than memory is worth.
 const PIECE_MIN: usize = 16 << 10;
@@ -37,9 +38,11 @@ const WINDOWS_TOGETHER: usize = 4 << 20;
 const WINDOWS_IN_TURN: usize = 32 << 20;
 /// A block of so many bytes is one piece, whatever the kind, and pieces of longer ones are multiples of this: a line.
 const SHORT: usize = 64;
-/// Reductions of more bytes share the work, if there are so many to share it: of two, one folds while the other gives.
+/// Reductions of more bytes share the work among more than two.
 const SHARED_FROM: usize = 16 << 10;
-const SHARED_BY: usize = 3;
+/// Two share it where both want the result, from here on: half as much then still goes round the larger memory (`room`). Where one of
+/// them wants it, that one folds while the other gives.
+const SHARED_BY_TWO_FROM: usize = 2 * room::LONG;
 /// What is longer is read in place if it can be: below, copying costs less than one more round.
 const IN_PLACE_FROM: usize = 16 << 10;
 /// The most bytes of a piece whose inputs are read in place: results of shared work still need memory.
@@ -79,9 +82,12 @@ pub fn choose(kind: Kind, bytes: usize, members: usize) -> Choice {
         let whole = usize::MAX / SHORT * SHORT;
         return Choice { piece: SHORT, piece_in_place: whole, is_shared: false, may_be_in_place: false, flow: None };
     }
-    let is_shared = kind.is_reduction() && members >= SHARED_BY && bytes > SHARED_FROM;
+    let is_shared = match members {
+        2 => kind == Kind::Allreduce && bytes >= SHARED_BY_TWO_FROM,
+        _ => kind.is_reduction() && members > 2 && bytes > SHARED_FROM,
+    };
     let all_meet = is_shared || kind.has_counts() || kind == Kind::Barrier || members == 1;
-    let is_large = members > 2 && (all_meet || kind.gives_parts());
+    let is_large = is_shared || members > 2 && (all_meet || kind.gives_parts());
     let most = if is_large { LARGE_MAX } else { PIECE_MAX };
     let contribution = (PIECES_TOGETHER / members).clamp(PIECE_MIN, most);
     let blocks = if kind.gives_parts() { members } else { 1 };
@@ -144,11 +150,15 @@ mod tests {
     }
 
     #[test]
-    fn only_large_reductions_of_many_share_the_work() {
+    fn only_large_reductions_share_the_work() {
         assert!(!choose(Kind::Allreduce, 8, 4).is_shared);
         assert!(!choose(Kind::Allreduce, 4096, 4).is_shared);
         assert!(choose(Kind::Allreduce, 1 << 20, 4).is_shared);
-        assert!(!choose(Kind::Allreduce, 1 << 20, 2).is_shared);
+        assert!(choose(Kind::Allreduce, 1 << 20, 2).is_shared);
+        assert!(!choose(Kind::Allreduce, 64 << 10, 2).is_shared);
+        assert!(!choose(Kind::Reduce, 1 << 20, 2).is_shared);
+        assert!(!choose(Kind::Scan, 1 << 20, 2).is_shared);
+        assert!(!choose(Kind::Allreduce, 1 << 20, 1).is_shared);
         assert!(!choose(Kind::Bcast, 1 << 20, 4).is_shared);
     }
 
