@@ -21,7 +21,7 @@ EXTRA = 2
 
 def _arguments() -> argparse.Namespace:
     names = [experiment.name for experiment in measures.EXPERIMENTS]
-    about = "\n".join(f"  {experiment.name:<16}{experiment.about}" for experiment in measures.EXPERIMENTS)
+    about = "\n".join(f"  {experiment.name:<18}{experiment.about}" for experiment in measures.EXPERIMENTS)
     parser = argparse.ArgumentParser(
         prog="bench/compare",
         description="Compares DECK with its peers on this machine. The peers come from the package registries and are built in "
