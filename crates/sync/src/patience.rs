@@ -28,6 +28,7 @@ use std::cell::Cell;
 use std::time::Duration;
 
 use crate::crowd::Crowd;
+use crate::spin;
 use crate::spot::Spot;
 use crate::wait::{Waiting, Whereabouts};
 
@@ -52,6 +53,8 @@ const TURN: Duration = Duration::from_millis(1);
 
 /// Looks before a wait has read the clock and asked who else is there: an answer that is on its way is there before that.
 const BRIEF_LOOKS: u32 = if cfg!(loom) { 0 } else { 64 };
+/// For how many looks one counts before which one looks away.
+pub(crate) const LOOKS_AWAY: u32 = 8;
 /// Waits that begin at once after brief looks that were in vain, and in a crowd.
 const WAITS_AT_ONCE: i32 = 31;
 /// Brief looks with success before one wait begins at once, to see whether there is a crowd by now.
@@ -70,7 +73,13 @@ pub(crate) fn look_briefly<W: Waiting>(waiting: &mut W) -> Option<W::Output> {
         AT_ONCE.set(at_once - 1);
         return None;
     }
-    let found = (0..BRIEF_LOOKS).find_map(|_| waiting.look());
+    let looks = if waiting.is_to_look_away() { BRIEF_LOOKS / LOOKS_AWAY } else { BRIEF_LOOKS };
+    let found = (0..looks).find_map(|_| {
+        if waiting.is_to_look_away() {
+            spin::look_away();
+        }
+        waiting.look()
+    });
     let is_enough = at_once <= -SUCCESSES;
     AT_ONCE.set(match &found {
         Some(_) if is_enough => 1,

@@ -23,7 +23,7 @@ use crate::crowd::{Crowd, Noted, is_crowded};
 use crate::deadline::{Deadline, now_ns};
 use crate::error::{Error, ErrorKind};
 use crate::event::Event;
-use crate::patience::{self, Patience};
+use crate::patience::{self, LOOKS_AWAY, Patience};
 use crate::spot::Spot;
 use crate::{atomic, barrier, futex, spin, thread};
 
@@ -53,6 +53,12 @@ pub trait Waiting {
 
     /// Looks whether it is there; called very often, must be cheap and must not block.
     fn look(&mut self) -> Option<Self::Output>;
+
+    /// Whether the last look was at a line that another core reads, changes and writes: looks have time between them then. Not called where the core
+    /// is given away between looks. If so when a wait begins, the look before it was the first one.
+    fn is_to_look_away(&self) -> bool {
+        false
+    }
 
     /// As [`Waiting::look`], and also where nothing can be that was not announced. Called once in a while by one that sleeps; may be dear.
     fn look_everywhere(&mut self) -> Option<Self::Output> {
@@ -131,7 +137,10 @@ pub fn wait<W: Waiting>(
     crowd: &Arc<dyn Crowd>,
     deadline: Deadline,
 ) -> Result<W::Output, Interrupted> {
-    if let Some(output) = waiting.look() {
+    // Whoever is to look away has just looked.
+    if !waiting.is_to_look_away()
+        && let Some(output) = waiting.look()
+    {
         return Ok(output);
     }
     if deadline.is_now() {
@@ -213,6 +222,10 @@ fn stay_awake<W: Waiting>(
                 let spot = spot.map(|spot| Spot { core: current_core(), ..spot });
                 patience.came_back(now, now - before, waiting.whereabouts(), spot);
             }
+        } else if patience.is_none() && waiting.is_to_look_away() {
+            spin::look_away();
+            // As many as take that long, so that the clock is looked at as often.
+            looks = (looks / LOOKS_AWAY + 1).saturating_mul(LOOKS_AWAY) - 1;
         } else if looks >= LOOKS_WITHOUT_PAUSE {
             atomic::pause();
         }
