@@ -15,7 +15,8 @@ pub mod traffic;
 
 pub use parcel::Parcel;
 pub use protocol::{Budget, Protocol, Thresholds};
+pub use segment::baton::Baton;
 pub use segment::receiver::{Glance, Heaps, Receiver};
-pub use segment::ring::{RingPlace, Shape};
+pub use segment::ring::{RingPlace, Said, Shape};
 pub use segment::sender::{Refusal, Sender};
 pub use traffic::Traffic;

@@ -1,5 +1,6 @@
 //! Messages over memory that the receiver's node lends to the sender's.
 
+pub mod baton;
 pub mod packed;
 pub mod packet;
 pub mod receiver;

@@ -294,6 +294,15 @@ pub fn typed_line(content: &Line, label: &Label, stamp: Stamp) -> Line {
     line
 }
 
+/// The last word of content of one type that fits into one word.
+#[inline]
+pub fn small_word(size: usize, element: u8, stamp: Stamp) -> u64 {
+    if element == BYTES {
+        return stamp.with(size as u8);
+    }
+    labelled_word(kind::TYPED, &Label { element, size: size as u64, runs: 0 }, stamp)
+}
+
 /// The last word of a [`Packet::Wide`].
 #[inline]
 pub fn wide_word(label: &Label, stamp: Stamp) -> u64 {

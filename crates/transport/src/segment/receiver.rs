@@ -10,6 +10,7 @@ use deck_segment::layout::{LINE, LINE_WORDS};
 use deck_segment::{Buffer, HeapMemory, MappedSlots, Region, Remote, Words};
 use deck_sync::{NodeId, Result, Spot};
 
+use super::baton::Baton;
 use super::packed::{self, Packed};
 use super::packet::{self, Carries, Label, Packet, needed};
 use super::ring::{Position, Shape, Stamp};
@@ -17,6 +18,7 @@ use crate::parcel::Parcel;
 use crate::protocol::Protocol;
 
 mod looking;
+mod passed;
 mod telling;
 mod zero_copy;
 
@@ -87,11 +89,19 @@ pub struct Receiver<R: Remote> {
     told_head: Position,
     told_area: u32,
     told_bytes: u64,
+    /// How many of the small messages in the slot were taken then.
+    told_taken: u32,
     /// What is not told yet occupies buffers of the sender, or much of the area: it is told as soon as there is nothing else to do.
     owes_buffers: bool,
     area: u32,
     bytes: u64,
     is_hot: bool,
+    /// Where short messages may come beside the slots.
+    baton: Option<Arc<Baton>>,
+    /// Messages taken when the last one came there.
+    passed_at: u32,
+    /// How many times the sender has said something that was heard.
+    heard: u64,
     /// Where the sender of a hot ring calls whoever waits here.
     spot: Option<Spot>,
     /// Slots found whole, one look after the other.
@@ -151,6 +161,10 @@ impl<R: Remote> Receiver<R> {
             told_head: 0,
             told_area: 0,
             told_bytes: 0,
+            told_taken: 0,
+            baton: None,
+            passed_at: 0,
+            heard: 0,
             owes_buffers: false,
             area: 0,
             bytes: 0,
@@ -208,12 +222,23 @@ impl<R: Remote> Receiver<R> {
             self.take_known(into);
             return Glance::Taken(Protocol::Short);
         }
+        if self.baton.is_some()
+            && let Some(glance) = self.take_passed_simple(into)
+        {
+            return glance;
+        }
         let Ok(last) = self.next() else { return Glance::Unclear };
         let Some(last) = last else {
             self.in_a_row = 0;
             self.expect_content();
-            return if self.is_to_tell() { Glance::Unclear } else { Glance::Nothing };
+            return if self.is_to_tell() || self.is_spoken_to() { Glance::Unclear } else { Glance::Nothing };
         };
+        // Passed before this slot was written, it is there by now, and comes first.
+        if self.baton.is_some()
+            && let Some(glance) = self.take_passed_simple(into)
+        {
+            return glance;
+        }
         match self.take_here(last, into) {
             Some(protocol) => Glance::Taken(protocol),
             None => Glance::Unclear,
@@ -310,6 +335,9 @@ impl<R: Remote> Receiver<R> {
     /// [`NoMemory`](deck_sync::ErrorKind::NoMemory) if there is no room for a copy (the message stays in the ring). `into` is
     /// as before then.
     pub fn take(&mut self, into: &mut Parcel, heap: &Arc<HeapMemory>, heaps: &dyn Heaps) -> Result<Option<Protocol>> {
+        if self.taken == self.known && self.take_passed(into, heap)? {
+            return Ok(Some(Protocol::Short));
+        }
         let Some(last) = self.next()? else {
             self.in_a_row = 0;
             if self.is_to_tell() {
@@ -318,6 +346,9 @@ impl<R: Remote> Receiver<R> {
             self.expect_content();
             return Ok(None);
         };
+        if self.taken == self.known && self.take_passed(into, heap)? {
+            return Ok(Some(Protocol::Short));
+        }
         if let Some(protocol) = self.take_here(last, into) {
             return Ok(Some(protocol));
         }
@@ -374,6 +405,8 @@ impl<R: Remote> Receiver<R> {
     fn expect_content(&self) {
         match self.expected {
             Expected::Line => {}
+            // Who is to write there has both lines of the baton.
+            _ if self.awaits_baton() => {}
             Expected::Slot => self.slots.prefetch_first(self.head),
             Expected::Beside(lines) => {
                 let mask = self.shape.area_lines - 1;

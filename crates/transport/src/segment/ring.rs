@@ -88,7 +88,7 @@ impl Shape {
         self.slots() as usize * SLOT
     }
 
-    /// Offset of the line in which the sender asks for credits.
+    /// Offset of the line in which the sender asks for credits, and says what is in [`said`].
     pub fn hungry(&self) -> usize {
         self.area() + self.area_lines as usize * LINE
     }
@@ -133,6 +133,29 @@ pub mod credit {
     pub const CLOSED: usize = 9;
     /// The [`deck_sync::Event`] that threads waiting for room sleep on.
     pub const ROOM: usize = 10;
+}
+
+/// Words of the line in which the sender asks for credits: what it says beside the messages, where both nodes can read each other's pages.
+pub mod said {
+    /// How many times it has said something; written after the other words.
+    pub const COUNT: usize = 1;
+    /// See [`super::Said`].
+    pub const BATON: usize = 2;
+    /// See [`super::Said`].
+    pub const MAILBOX: usize = 3;
+    /// See [`super::Said`].
+    pub const RING: usize = 4;
+}
+
+/// What a sender says of a [`Baton`](super::baton::Baton). Written by another process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Said {
+    /// Where the baton lies: a byte offset in the segment of the node that offers it.
+    pub baton: u64,
+    /// The mail box that answers are to go to, as a word, and the number of the ring to it; zero in the answer.
+    pub mailbox: u64,
+    /// See `mailbox`.
+    pub ring: u64,
 }
 
 /// What the receiver says of a ring in [`credit::HOT`]. Anything else is the word of the [`deck_sync::Spot`] where it is called: it polls the

@@ -16,15 +16,18 @@ use deck_segment::{MappedSlots, Region, Remote, Words};
 use deck_sync::atomic::{AtomicU32, Ordering};
 use deck_sync::{Biased, Error, NodeId, Spot, barrier, point};
 
+use super::baton::Baton;
 use super::packed::Packed;
 use super::packet::{self, Label};
 use super::ring::{Position, RingPlace, Shape, Stamp, credit, hot};
 use crate::parcel::{BYTES, Parcel, Small};
 use crate::protocol::{Budget, Protocol, Thresholds, choose};
 use crate::traffic::Traffic;
+use passing::Passing;
 use zero_copy::InFlight;
 
 mod at_once;
+mod passing;
 mod room;
 mod zero_copy;
 
@@ -99,12 +102,20 @@ struct Posting {
     in_flight: Box<[Option<InFlight>]>,
     /// Up to which position those in flight were let go of.
     reaped: Position,
+    /// What short messages may be passed on instead.
+    passing: Option<Passing>,
+    /// Where the other node may still look.
+    former: Vec<Arc<Baton>>,
+    /// How many times something was said beside the messages.
+    said: u64,
 }
 
 impl Posting {
     /// From now on whoever posts finds no room and learns why.
     fn end(&mut self) {
         (self.open, self.room) = (Packed::NONE, 0);
+        // What was passed may not be taken yet: its memory stays as long as the ring.
+        self.former.extend(self.passing.take().map(Passing::into_baton));
     }
 }
 
@@ -164,6 +175,9 @@ impl<R: Remote> Sender<R> {
                 left: 0,
                 in_flight,
                 reaped: 0,
+                passing: None,
+                former: Vec::new(),
+                said: 0,
             }),
             _region: parts.region,
         }
@@ -270,14 +284,22 @@ impl<R: Remote> Sender<R> {
             }
             return Ok(Protocol::Short);
         }
-        self.check_slot(posting)?;
         if packet::fits_a_line(parcel) {
+            if self.pass_line(posting, parcel) {
+                return Ok(Protocol::Short);
+            }
+            self.check_slot(posting)?;
             self.publish(posting, &Self::line(parcel, posting.stamp));
         } else {
             let mut memory = [0u8; SLOT_CONTENT];
-            let data = parcel.collected(&mut memory);
-            // SAFETY: content and runs are readable there, as long as parcel and memory live.
-            unsafe { self.publish_wide(posting, &Label::of(parcel), data) };
+            let (label, data) = (Label::of(parcel), parcel.collected(&mut memory));
+            // SAFETY: content and runs are readable there, as long as parcel and memory live, and fit into a slot.
+            if unsafe { self.pass_wide(posting, &label, data) } {
+                return Ok(Protocol::Short);
+            }
+            self.check_slot(posting)?;
+            // SAFETY: as above.
+            unsafe { self.publish_wide(posting, &label, data) };
         }
         self.traffic.count(Protocol::Short, parcel.size());
         Ok(Protocol::Short)

@@ -29,13 +29,13 @@ impl<R: Remote> Receiver<R> {
     #[inline]
     pub fn has_next(&self) -> bool {
         let is_there = |found: Result<Option<u64>>| !matches!(found, Ok(None));
-        is_there(self.here()) || self.is_drained() && is_there(self.at(self.head.wrapping_add(1)))
+        self.is_passed() || is_there(self.here()) || self.is_drained() && is_there(self.at(self.head.wrapping_add(1)))
     }
 
     /// True if all that was posted before `tail` was taken.
     pub fn has_taken_all(&self, tail: Position) -> bool {
         let is_done = || self.is_drained() && matches!(self.here(), Ok(None));
-        self.head == tail || self.head.wrapping_add(1) == tail && is_done()
+        !self.is_passed() && (self.head == tail || self.head.wrapping_add(1) == tail && is_done())
     }
 
     /// The last word of the slot of the next message, at `head`, if that is there.

@@ -54,7 +54,7 @@ impl<R: Remote> Receiver<R> {
     /// answer waits behind it.
     #[inline]
     pub(super) fn is_to_tell(&self) -> bool {
-        self.owes_buffers || self.head.wrapping_sub(self.told_head) > self.slack / 2
+        self.owes_buffers || self.head.wrapping_sub(self.told_head) > self.slack / 2 || self.is_to_tell_for_baton()
     }
 
     /// Whether more slots are free than the sender may be left without.
@@ -82,7 +82,7 @@ impl<R: Remote> Receiver<R> {
         self.remote
             .write_word(self.credit + 8 * credit::RETIRED, u64::from(self.area) << 32 | u64::from(self.messages));
         let frees_slots = self.head != self.told_head;
-        (self.told, self.told_head) = (self.messages, self.head);
+        (self.told, self.told_head, self.told_taken) = (self.messages, self.head, self.taken);
         (self.told_area, self.told_bytes) = (self.area, self.bytes);
         self.owes_buffers = false;
         if !R::IS_MAPPED {

@@ -29,7 +29,8 @@ impl<R: Remote> Sender<R> {
     /// operation, no allocation, no system call.
     #[inline(always)]
     pub(super) fn post_at_once(&self, posting: &mut Posting, slots: &MappedSlots, small: &Small) -> Option<Protocol> {
-        (!self.is_closed() && self.pack(posting, slots, small)).then_some(Protocol::Short)
+        let is_passed = posting.passing.is_some() && self.pass_small(posting, small);
+        (is_passed || !self.is_closed() && self.pack(posting, slots, small)).then_some(Protocol::Short)
     }
 
     /// Not inlined: small messages would pay for it.
@@ -56,6 +57,9 @@ impl<R: Remote> Sender<R> {
     /// latency. Budget: the second line of the slot; the second line of credits. No locked operation, no allocation, no system call.
     #[inline(always)]
     fn post_line_at_once(&self, posting: &mut Posting, parcel: &Parcel) -> Option<Protocol> {
+        if posting.passing.is_some() && self.pass_line(posting, parcel) {
+            return Some(Protocol::Short);
+        }
         self.has_room(posting).then(|| {
             self.publish(posting, &Self::line(parcel, posting.stamp));
             self.traffic.count(Protocol::Short, parcel.size());
@@ -67,9 +71,14 @@ impl<R: Remote> Sender<R> {
     /// credits. No locked operation, no allocation, no system call.
     #[inline(always)]
     fn post_wide_at_once(&self, posting: &mut Posting, parcel: &Parcel) -> Option<Protocol> {
+        let (label, data) = (Label::of(parcel), parcel.data().as_ptr());
+        // SAFETY: a parcel's content is readable for its size, and fits into a slot.
+        if posting.passing.is_some() && unsafe { self.pass_wide(posting, &label, data) } {
+            return Some(Protocol::Short);
+        }
         self.has_room(posting).then(|| {
             // SAFETY: a parcel's content is readable for its size.
-            unsafe { self.publish_wide(posting, &Label::of(parcel), parcel.data().as_ptr()) };
+            unsafe { self.publish_wide(posting, &label, data) };
             self.traffic.count(Protocol::Short, parcel.size());
             Protocol::Short
         })

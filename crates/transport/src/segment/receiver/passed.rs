@@ -1,0 +1,153 @@
+//! Short messages that come on a [`Baton`] beside the slots, and what the sender says to come to one.
+//!
+//! What has come on the baton comes before all that is in slots and was not known to be there: its sender knew that everything it had posted before was
+//! retrieved.
+
+use std::sync::Arc;
+
+use deck_segment::fabric::Line;
+use deck_segment::layout::LINE_WORDS;
+use deck_segment::{HeapMemory, Remote};
+use deck_sync::Result;
+use deck_sync::atomic::Ordering;
+
+use super::super::baton::Baton;
+use super::super::packet::{self, Carries, Packet};
+use super::super::ring::{Said, said};
+use super::{Expected, Glance, Receiver};
+use crate::parcel::Parcel;
+use crate::protocol::Protocol;
+
+/// Messages on the baton after which the sender is told how many were retrieved, for those who look on.
+const TOLD_AFTER: u32 = 256;
+/// The same where nobody ever looks in vain: counts of messages are compared by difference.
+const TOLD_AT_ONCE_AFTER: u32 = 1 << 16;
+/// So many messages in a row through slots, and nothing is expected on the baton.
+const UNUSED_AFTER: u32 = 64;
+
+impl<R: Remote> Receiver<R> {
+    /// From now on messages may come on `baton`, in place of another one on which nothing is under way.
+    pub fn set_baton(&mut self, baton: Option<Arc<Baton>>) {
+        (self.baton, self.passed_at) = (baton, self.messages);
+    }
+
+    /// Where messages may come beside the slots.
+    pub fn baton(&self) -> Option<&Arc<Baton>> {
+        self.baton.as_ref()
+    }
+
+    /// Whether the sender may write on the baton, and has not left it aside for long: each look there takes it away.
+    #[inline]
+    pub fn awaits_baton(&self) -> bool {
+        self.uses_baton() && self.baton.as_ref().is_some_and(|baton| baton.is_awaited())
+    }
+
+    #[inline]
+    fn uses_baton(&self) -> bool {
+        self.baton.is_some() && self.messages.wrapping_sub(self.passed_at) < UNUSED_AFTER
+    }
+
+    /// A message was taken that had come on the baton.
+    #[inline]
+    fn count_passed(&mut self) {
+        self.count_short();
+        self.passed_at = self.messages;
+        if self.messages.wrapping_sub(self.told) >= TOLD_AT_ONCE_AFTER {
+            self.tell();
+        }
+    }
+
+    #[inline]
+    fn said(&self, word: usize) -> u64 {
+        // Acquire: pairs with: ring/said.
+        self.ring.get(self.hungry + word).load(Ordering::Acquire)
+    }
+
+    /// Whether the sender has said something that was not heard.
+    #[inline]
+    pub(super) fn is_spoken_to(&self) -> bool {
+        R::IS_MAPPED && self.said(said::COUNT) != self.heard
+    }
+
+    /// What the sender has said since this was asked last: the newest.
+    pub fn hear(&mut self) -> Option<Said> {
+        // What came on the baton before that is taken first: it may be another one from now on.
+        if !self.is_spoken_to() || self.is_passed() {
+            return None;
+        }
+        self.heard = self.said(said::COUNT);
+        let [baton, mailbox, ring] = [said::BATON, said::MAILBOX, said::RING].map(|word| self.said(word));
+        Some(Said { baton, mailbox, ring })
+    }
+
+    /// Whether a message has come on the baton.
+    #[inline]
+    pub(super) fn is_passed(&self) -> bool {
+        self.baton.as_ref().is_some_and(|baton| baton.arrived().is_some())
+    }
+
+    /// Whether the sender, which may pass nothing before it knows that its slots are empty, is to be told so; or how much has come on the
+    /// baton.
+    #[inline]
+    pub(super) fn is_to_tell_for_baton(&self) -> bool {
+        self.uses_baton()
+            && ((self.head, self.taken) != (self.told_head, self.told_taken)
+                || self.messages.wrapping_sub(self.told) >= TOLD_AFTER)
+    }
+
+    /// Takes the message that has come on the baton, if it is simple; `None` if nothing has. Not inlined: a ring without a baton would pay for it.
+    #[inline(never)]
+    pub(super) fn take_passed_simple(&mut self, into: &mut Parcel) -> Option<Glance> {
+        let baton = self.baton.as_ref()?;
+        let (number, last) = baton.arrived()?;
+        let stamp = Baton::stamp(number);
+        if let Some((size, element)) = packet::simple(last, stamp) {
+            into.set_words(baton.line(), size, element);
+            self.expected = Expected::Line;
+        } else {
+            let Some(label) = packet::wide(last, stamp) else { return Some(Glance::Unclear) };
+            // SAFETY: the slot is readable for what the label needs.
+            if !baton.slot().with_content(number, |data| unsafe { into.copy_in_place(&label, data) }) {
+                return Some(Glance::Unclear);
+            }
+            self.expected = Expected::Slot;
+        }
+        baton.taken(number);
+        self.count_passed();
+        Some(Glance::Taken(Protocol::Short))
+    }
+
+    /// Takes the message that has come on the baton, if one has.
+    ///
+    /// # Errors
+    /// As [`Receiver::take`].
+    pub(super) fn take_passed(&mut self, into: &mut Parcel, heap: &Arc<HeapMemory>) -> Result<bool> {
+        match self.take_passed_simple(into) {
+            None => return Ok(false),
+            Some(Glance::Taken(_)) => return Ok(true),
+            Some(_) => {}
+        }
+        let Some((baton, (number, last))) = self.baton.as_ref().and_then(|baton| Some((baton, baton.arrived()?)))
+        else {
+            return Ok(false);
+        };
+        // Relaxed: ordered by the acquire of the last word.
+        let mut line: Line = std::array::from_fn(|word| baton.line()[word].load(Ordering::Relaxed));
+        line[LINE_WORDS - 1] = last;
+        let is_wide = Carries::of(last) == Carries::Wide;
+        match Packet::read(&line, number) {
+            // SAFETY: `Packet::read` has checked that content and runs lie in `bytes`.
+            Ok(Packet::Typed { label, bytes }) => unsafe { into.copy_collected(&label, bytes.as_ptr(), heap)? },
+            Ok(Packet::Wide { label }) => {
+                // SAFETY: `Packet::read` has checked that content and runs lie in the slot.
+                baton.slot().with_content(number, |data| unsafe { into.copy_collected(&label, data, heap) })?;
+            }
+            Ok(_) => return Err(self.nonsense("what came on the baton does not lie in its slot")),
+            Err(nonsense) => return Err(self.nonsense(nonsense.0)),
+        }
+        baton.taken(number);
+        self.expected = if is_wide { Expected::Slot } else { Expected::Line };
+        self.count_passed();
+        Ok(true)
+    }
+}

@@ -1,0 +1,131 @@
+//! Short messages on a [`Baton`] in place of slots, and what is said beside the messages to come to one.
+
+use std::sync::Arc;
+
+use deck_segment::Remote;
+use deck_sync::point;
+
+use super::super::baton::Baton;
+use super::super::packet::{self, Label};
+use super::super::ring::{Said, said};
+use super::{Posting, Sender};
+use crate::parcel::{Parcel, Small};
+use crate::protocol::Protocol;
+
+/// The most batons that a ring had before. They are kept as long as the ring: until it has heard of the next one, the other node looks there.
+const FORMER_MAX: usize = 16;
+
+/// The baton of a ring.
+pub(super) struct Passing {
+    baton: Arc<Baton>,
+    /// Whether the other node has it, too.
+    is_ready: bool,
+    /// Messages posted when it was written last: so many still, and no slot has anything that is not retrieved.
+    posted: Option<u64>,
+}
+
+impl Passing {
+    pub(super) fn into_baton(self) -> Arc<Baton> {
+        self.baton
+    }
+}
+
+impl<R: Remote> Sender<R> {
+    /// Holds `baton` in place of another one, on which nothing is passed any more. False if there were too many, or nothing is posted
+    /// here any more.
+    pub fn hold_baton(&self, baton: Arc<Baton>) -> bool {
+        let mut posting = self.posting.lock_as_guest();
+        if self.ended().is_some() || self.is_closed() || posting.former.len() >= FORMER_MAX {
+            return false;
+        }
+        let former = posting.passing.replace(Passing { baton, is_ready: false, posted: None });
+        posting.former.extend(former.map(Passing::into_baton));
+        true
+    }
+
+    /// From now on short messages may be passed on `baton`, if that is the one that is held: the other node looks there.
+    pub fn start_passing(&self, baton: &Arc<Baton>) {
+        if let Some(passing) = &mut self.posting.lock_as_guest().passing {
+            passing.is_ready |= Arc::ptr_eq(&passing.baton, baton);
+        }
+    }
+
+    /// The baton that is held, and whether messages may be passed on it.
+    pub fn baton(&self) -> Option<(Arc<Baton>, bool)> {
+        self.posting.lock_as_guest().passing.as_ref().map(|passing| (passing.baton.clone(), passing.is_ready))
+    }
+
+    /// Says something beside the messages. False if nothing is posted here any more.
+    pub fn say(&self, what: Said) -> bool {
+        let mut posting = self.posting.lock_as_guest();
+        if self.ended().is_some() || self.is_closed() {
+            return false;
+        }
+        posting.said += 1;
+        let line = self.place.ring + self.shape.hungry();
+        let words = [(said::BATON, what.baton), (said::MAILBOX, what.mailbox), (said::RING, what.ring)];
+        words.into_iter().for_each(|(word, value)| self.remote.write_word(line + 8 * word, value));
+        self.remote.flush();
+        // Release (in the fabric): pairs with: ring/said.
+        self.remote.write_word(line + 8 * said::COUNT, posting.said);
+        self.remote.flush();
+        true
+    }
+
+    /// The number of the next message on the baton, if it is this end's turn and no message in a slot would be overtaken.
+    #[inline]
+    fn to_pass(&self, passing: &Passing) -> Option<u32> {
+        let number = passing.baton.to_write().filter(|_| passing.is_ready)?;
+        let posted = self.traffic.messages();
+        (passing.posted == Some(posted) || self.has_retired(posted as u32)).then_some(number)
+    }
+
+    #[inline]
+    fn has_passed(&self, passing: &mut Passing, bytes: usize) {
+        self.announce();
+        self.traffic.count(Protocol::Short, bytes);
+        passing.posted = Some(self.traffic.messages());
+    }
+
+    /// Passes a small message on, if that can be. Budget: two words of the baton's line, the second line of credits. No locked operation,
+    /// no allocation, no system call. Not inlined: a ring without a baton would pay for it.
+    #[inline(never)]
+    pub(super) fn pass_small(&self, posting: &mut Posting, small: &Small) -> bool {
+        let Some(passing) = &mut posting.passing else { return false };
+        let Some(number) = self.to_pass(passing).filter(|_| !self.is_closed()) else { return false };
+        point("post/reserved");
+        let last = packet::small_word(small.size, small.element, Baton::stamp(number));
+        passing.baton.write_word(number, small.word, last);
+        self.has_passed(passing, small.size);
+        true
+    }
+
+    /// Passes a message on that fits into a line, if that can be. Budget: the baton's line, the second line of credits. No locked operation,
+    /// no allocation, no system call. Not inlined: a ring without a baton would pay for it.
+    #[inline(never)]
+    pub(super) fn pass_line(&self, posting: &mut Posting, parcel: &Parcel) -> bool {
+        let Some(passing) = &mut posting.passing else { return false };
+        let Some(number) = self.to_pass(passing).filter(|_| !self.is_closed()) else { return false };
+        point("post/reserved");
+        passing.baton.write(number, &Self::line(parcel, Baton::stamp(number)));
+        self.has_passed(passing, parcel.size());
+        true
+    }
+
+    /// Passes a message on that takes a slot, if that can be: content and runs of `label` at `data`. Budget: both lines of the baton, the second
+    /// line of credits. No locked operation, no allocation, no system call.
+    ///
+    /// # Safety
+    /// `data` is readable for what the label needs, which is no more than a slot has room for.
+    #[inline(never)]
+    pub(super) unsafe fn pass_wide(&self, posting: &mut Posting, label: &Label, data: *const u8) -> bool {
+        let Some(passing) = &mut posting.passing else { return false };
+        let Some(number) = self.to_pass(passing).filter(|_| !self.is_closed()) else { return false };
+        point("post/reserved");
+        let last = packet::wide_word(label, Baton::stamp(number));
+        // SAFETY: as the caller promises.
+        unsafe { passing.baton.write_whole(number, data, packet::needed(label) as usize, last) };
+        self.has_passed(passing, label.size as usize);
+        true
+    }
+}
