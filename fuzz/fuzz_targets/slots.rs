@@ -1,4 +1,4 @@
-//! A whole ring with bytes of another process in every slot and in the area: each message is taken, refused as corrupt, or
+//! A whole ring with bytes of another process in every slot, in the area and on a baton: each message is taken, refused as corrupt, or
 //! not there, and all of what was taken can be read.
 #![no_main]
 
@@ -12,7 +12,7 @@ use deck_sync::atomic::Ordering;
 use deck_sync::{ErrorKind, NodeId};
 use deck_transport::segment::receiver::ReceiverParts;
 use deck_transport::segment::ring::tag;
-use deck_transport::{Heaps, Parcel, Receiver, Shape};
+use deck_transport::{Baton, Heaps, Parcel, Receiver, Shape};
 use libfuzzer_sys::fuzz_target;
 
 /// Four slots.
@@ -38,8 +38,8 @@ static JOB: LazyLock<Job> = LazyLock::new(|| {
     Job { own, other: HeapMemory::adopt(fd, NodeId(0), Seat(0), Seat(1)).expect("a good segment") }
 });
 
-fuzz_target!(|input: ([[u64; SLOT_WORDS]; 4], [u64; 32])| {
-    let (mut slots, area) = input;
+fuzz_target!(|input: ([[u64; SLOT_WORDS]; 4], [u64; 32], Option<[u64; SLOT_WORDS]>)| {
+    let (mut slots, area, passed) = input;
     assert_eq!(SHAPE.slots() as usize, slots.len());
     let ring = JOB.own.region(SHAPE.ring_bytes()).expect("there is memory");
     let credit = JOB.own.region(SHAPE.credit_bytes()).expect("there is memory");
@@ -62,8 +62,17 @@ fuzz_target!(|input: ([[u64; SLOT_WORDS]; 4], [u64; 32])| {
         region: Some(ring),
         remote: Host::new(JOB.own.segment().clone()),
     });
-    // Four slots, with up to seven small messages in each.
-    for _ in 0..28 {
+    if let Some(mut line) = passed {
+        let region = JOB.own.region(Baton::WORDS * 8).expect("there is memory");
+        let words = region.words();
+        // The first message, which the other end writes.
+        let last = &mut line[SLOT_WORDS - 1];
+        *last = *last << 16 >> 16 | (1 | u64::from(tag(1, 1)) << 14 | (*last >> 56 & 63) << 8) << 48;
+        (0..SLOT_WORDS).for_each(|word| words.get(word).store(line[word], Ordering::Relaxed));
+        receiver.set_baton(Some(Arc::new(Baton::accepted(&words))));
+    }
+    // Four slots, with up to seven small messages in each, and what came on the baton.
+    for _ in 0..29 {
         let mut parcel = Parcel::default();
         match receiver.take(&mut parcel, &JOB.own, &*JOB) {
             Ok(Some(_)) => {

@@ -4,6 +4,7 @@
 //! late and in any order, there with many seeds. A failure names the fabric; the seed is in its message.
 #![cfg(not(loom))]
 
+mod batons;
 mod buffers;
 mod content;
 mod endings;
@@ -102,6 +103,9 @@ conformance! {
         a_receiver_knows_when_it_has_taken_all,
         a_drained_slot_is_not_written_again_before_it_was_left,
         a_ring_is_quiet_although_its_receiver_is_still_at_a_drained_slot,
+    }
+    batons {
+        nothing_is_heard_where_pages_are_not_mapped,
     }
     hostile {
         a_slot_with_another_sequence_is_corrupt,

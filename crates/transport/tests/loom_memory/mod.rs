@@ -8,7 +8,7 @@ use deck_sync::NodeId;
 use deck_sync::atomic::Ordering;
 use deck_transport::segment::receiver::ReceiverParts;
 use deck_transport::segment::sender::SenderParts;
-use deck_transport::{Budget, Heaps, Parcel, Receiver, RingPlace, Sender, Shape, Thresholds};
+use deck_transport::{Baton, Budget, Heaps, Parcel, Receiver, RingPlace, Sender, Shape, Thresholds};
 
 const BYTE: u8 = 1;
 const INT32: u8 = 5;
@@ -74,6 +74,29 @@ impl Ends {
 /// A ring of up to four slots, with a credit for each of `messages`.
 pub fn ring(messages: u32) -> (Sender<Memory>, Ends) {
     ring_of(messages, false)
+}
+
+/// One node's part in a conversation: the ring that it posts to, and the one that it retrieves from.
+pub struct Talker {
+    pub sender: Sender<Memory>,
+    pub ends: Ends,
+}
+
+/// Two nodes with a ring each way and a baton between them, which the first may write.
+pub fn conversation(shares_slots: bool) -> [Talker; 2] {
+    let words = Words::model(Baton::WORDS);
+    let batons = [Arc::new(Baton::offered(&words, None)), Arc::new(Baton::accepted(&words))];
+    let [there, back] = [(); 2].map(|()| ring_of(3, shares_slots));
+    let talkers = [Talker { sender: there.0, ends: back.1 }, Talker { sender: back.0, ends: there.1 }];
+    let mut of = batons.into_iter();
+    talkers.map(|mut talker| {
+        let baton = of.next().expect("one for each");
+        talker.ends.receiver.set_hot(true);
+        talker.ends.receiver.set_baton(Some(baton.clone()));
+        assert!(talker.sender.hold_baton(baton.clone()));
+        talker.sender.start_passing(&baton);
+        talker
+    })
 }
 
 /// A ring whose four slots small messages share.
