@@ -10,8 +10,9 @@ use deck_segment::fabric::Host;
 use deck_segment::{HeapMemory, Region, Words};
 use deck_sync::atomic::Ordering;
 use deck_sync::{Error, ErrorKind, Event, NodeId, Result, Spot, barrier};
-use deck_transport::{Glance, Heaps, Parcel, Protocol, Receiver, Traffic};
+use deck_transport::{Glance, Heaps, Parcel, Protocol, Receiver, Said, Traffic};
 
+use crate::batons::Pace;
 use crate::doubts::Doubts;
 use crate::turns::{NOBODY, Turns};
 
@@ -44,6 +45,7 @@ pub(crate) struct Ring {
     /// Looks that found nothing since this many messages had been taken.
     silent: u32,
     seen: u32,
+    pub pace: Pace,
 }
 
 impl Ring {
@@ -75,6 +77,8 @@ pub(crate) enum Look {
     From(NodeId),
     /// Nothing, and there is nothing else to do.
     Nothing,
+    /// The same, and whoever posts next is to write on the line that was looked at: see [`deck_transport::Baton`].
+    Awaited,
     /// Something that takes more than a quick look.
     Unclear,
 }
@@ -85,6 +89,8 @@ pub(crate) enum Arrival {
     Message(NodeId, Protocol),
     /// Something that is told instead of a message; and the ring that is given up for it, if its sender still lives.
     Trouble(Error, Option<Box<Ring>>),
+    /// What this node has said beside the messages of the ring with this number.
+    Said(NodeId, u64, Said),
 }
 
 /// What is told of a node that has cloned a mail box and is gone.
@@ -180,7 +186,8 @@ impl Inbox {
 
     /// Adds a ring at a free place. Its bell may have rung already.
     pub fn add(&mut self, index: usize, id: u64, receiver: Receiver<Host>) {
-        self.rings[index] = Some(Ring { id, receiver, ended: None, unreadable: 0, silent: 0, seen: 0 });
+        self.rings[index] =
+            Some(Ring { id, receiver, ended: None, unreadable: 0, silent: 0, seen: 0, pace: Pace::default() });
     }
 
     /// All rings, for the end of the mail box.
@@ -215,6 +222,16 @@ impl Inbox {
         if let Some(ring) = self.rings.iter_mut().flatten().find(is_it) {
             ring.receiver.tell();
         }
+    }
+
+    /// The ring of `from` with this number.
+    pub fn ring(&mut self, from: NodeId, id: u64) -> Option<&mut Ring> {
+        self.rings.iter_mut().flatten().find(|ring| ring.id == id && ring.receiver.from() == from)
+    }
+
+    /// The rings that are polled and whose senders are there.
+    pub fn polled_rings(&mut self) -> impl Iterator<Item = &mut Ring> {
+        self.rings.iter_mut().flatten().filter(|ring| ring.receiver.is_hot() && ring.ended.is_none())
     }
 
     /// The sender will not use a ring any more: it goes if nothing is in it.
@@ -294,6 +311,7 @@ impl Inbox {
             // The end of a ring is to be told or seen to, however busy the others are.
             Glance::Nothing if ring.ended.is_some() => Look::Unclear,
             Glance::Nothing if self.hot.rings.len() > 1 => self.take_simple_from_others(into, traffic),
+            Glance::Nothing if ring.receiver.awaits_baton() => Look::Awaited,
             Glance::Nothing => Look::Nothing,
             Glance::Unclear => Look::Unclear,
         }
@@ -382,7 +400,13 @@ impl Inbox {
         loop {
             match ring.receiver.take(into, heap, heaps) {
                 Ok(Some(protocol)) => return Ok(Some(Arrival::Message(from, protocol))),
-                Ok(None) => {}
+                Ok(None) => {
+                    if ring.ended.is_none()
+                        && let Some(said) = ring.receiver.hear()
+                    {
+                        return Ok(Some(Arrival::Said(from, ring.id, said)));
+                    }
+                }
                 Err(error) if error.kind() == ErrorKind::NoMemory => return Err(error),
                 Err(error) => {
                     ring.close();

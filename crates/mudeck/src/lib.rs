@@ -9,6 +9,7 @@
 //! Users name this crate `deck`, which re-exports it beside the services.
 #![cfg(not(loom))]
 
+mod batons;
 mod clone;
 mod cloning;
 mod doubts;

@@ -87,7 +87,7 @@ pub struct MailboxStats {
 #[doc(alias = "deck_mbox_t")]
 pub struct Mailbox {
     node: Arc<NodeShared>,
-    core: Arc<Core>,
+    pub(crate) core: Arc<Core>,
     /// For posts to itself.
     here: OnceLock<MailboxClone>,
     /// Another one is dropped to close the mail box.
@@ -159,7 +159,7 @@ impl Mailbox {
     #[inline(never)]
     fn wait_for_message(&self, look: Look, into: &mut Parcel, timeout: Duration) -> Result<NodeId> {
         let core = &*self.core;
-        let mut retrieving = Retrieving { node: &self.node, core, into };
+        let mut retrieving = Retrieving { node: &self.node, core, into, is_at_baton: look == Look::Awaited };
         // Only if nothing is there it is worth a look at the clock.
         if look == Look::Unclear
             && let Some(result) = retrieving.look_closely()
@@ -168,7 +168,12 @@ impl Mailbox {
         }
         let crowd = self.node.membership().crowd();
         match deck_sync::wait(&mut retrieving, &[core.event()], crowd, Deadline::after(timeout)) {
-            Ok(result) => result,
+            Ok(result) => {
+                if result.is_ok() && core.answers.count() {
+                    self.node.consider_batons(core);
+                }
+                result
+            }
             // Who polls without a timeout never sleeps.
             Err(Interrupted::Deadline)
                 if core.inbox.lock().doubt()

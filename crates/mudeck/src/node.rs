@@ -32,7 +32,7 @@ use crate::shared::NodeShared;
 /// ```
 #[derive(Clone)]
 pub struct Node {
-    shared: Arc<NodeShared>,
+    pub(crate) shared: Arc<NodeShared>,
     job: Arc<str>,
 }
 

@@ -6,7 +6,7 @@ use deck_segment::slot_offset;
 use deck_transport::Shape;
 use deck_transport::segment::packed::Packed;
 use deck_transport::segment::packet::{Carries, Packet};
-use deck_transport::segment::ring::Position;
+use deck_transport::segment::ring::{Position, said};
 
 /// What lies in a ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,6 +20,8 @@ pub struct RingSight {
     /// Slots with something in them, and how many can have; several small messages may lie in one.
     pub slots_filled: u32,
     pub slots: u32,
+    /// Whether short messages may come on a baton, too. One that lies there is not counted, and of those that came how many is told late.
+    pub has_baton: bool,
 }
 
 /// What lies in the ring that `poster` tells of in `notice`, to a mail box of `owner`. `None` if it cannot be read, or cannot be.
@@ -45,5 +47,7 @@ pub fn ring(poster: &NodeSight, owner: &NodeSight, notice: &Told) -> Option<Ring
     let filled = here + behind;
     let slots_filled = slots_behind + u32::from(here > 0);
     let posted = retired.wrapping_add(filled);
-    Some(RingSight { posted, filled, messages: shape.messages, slots_filled, slots: shape.limit() })
+    let said = place.checked_add((shape.hungry() + 8 * said::COUNT) as u64);
+    let has_baton = said.and_then(|at| owner.words::<1>(at)).is_some_and(|[count]| count != 0);
+    Some(RingSight { posted, filled, messages: shape.messages, slots_filled, slots: shape.limit(), has_baton })
 }

@@ -168,8 +168,10 @@ impl Known<'_> {
 
     fn has_messages(&self, id: u64) -> bool {
         let Some(owner) = MailboxId::from_word(id).and_then(|id| self.job.node(id.owner)) else { return false };
-        let lies =
-            |poster: &NodeSight, told: &Told| observe::ring(poster, owner, told).is_some_and(|ring| ring.filled > 0);
+        // What lies on a baton cannot be told from what was taken there.
+        let lies = |poster: &NodeSight, told: &Told| {
+            observe::ring(poster, owner, told).is_some_and(|ring| ring.filled > 0 || ring.has_baton)
+        };
         let is_it = |told: &&Told| told.subject == Subject::Ring && told.facts[0] == id;
         self.job.nodes.iter().any(|poster| poster.notices.iter().filter(is_it).any(|told| lies(poster, told)))
     }

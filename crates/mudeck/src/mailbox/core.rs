@@ -12,6 +12,7 @@ use deck_sync::locks::lock;
 use deck_sync::{About, Biased, Error, ErrorKind, Event, Goal, NodeId, Result, Spot, Waiting};
 use deck_transport::{Heaps, Parcel, Shape, Traffic};
 
+use crate::batons::Answers;
 use crate::inbox::{Arrival, Ended, Inbox, Look, Ring};
 use crate::log::{self, LogLevel};
 use crate::shared::NodeShared;
@@ -22,7 +23,7 @@ pub(crate) struct Core {
     pub id: MailboxId,
     pub name: Option<String>,
     pub shape: Shape,
-    pub(super) inbox: Biased<Inbox>,
+    pub(crate) inbox: Biased<Inbox>,
     /// The same area as the inbox has: for its event, without the lock.
     area: Arc<Region>,
     words: deck_segment::Words,
@@ -30,6 +31,7 @@ pub(crate) struct Core {
     /// Counted inside the inbox.
     pub retrieved: Traffic,
     pub waits: AtomicU64,
+    pub answers: Answers,
     pub watch: Watch,
     /// Tells those who look on that there is this mail box, until it is closed.
     notice: Mutex<Option<Notice>>,
@@ -50,6 +52,7 @@ impl Core {
             is_closed: AtomicBool::new(false),
             retrieved: Traffic::default(),
             waits: AtomicU64::new(0),
+            answers: Answers::default(),
             watch: Watch::default(),
             notice: Mutex::new(Some(notice)),
         }
@@ -158,6 +161,8 @@ pub(super) struct Retrieving<'a> {
     pub node: &'a NodeShared,
     pub core: &'a Core,
     pub into: &'a mut Parcel,
+    /// The last look was at a line that somebody is to write.
+    pub is_at_baton: bool,
 }
 
 impl Waiting for Retrieving<'_> {
@@ -165,15 +170,22 @@ impl Waiting for Retrieving<'_> {
 
     #[inline]
     fn look(&mut self) -> Option<Result<NodeId>> {
-        match self.core.take_simple(self.into) {
+        let look = self.core.take_simple(self.into);
+        self.is_at_baton = look == Look::Awaited;
+        match look {
             Look::From(from) => Some(Ok(from)),
-            Look::Nothing => None,
+            Look::Nothing | Look::Awaited => None,
             Look::Unclear => self.look_closely(),
         }
     }
 
     fn look_everywhere(&mut self) -> Option<Result<NodeId>> {
         if self.core.has_work_anywhere() { self.look() } else { None }
+    }
+
+    #[inline]
+    fn is_to_look_away(&self) -> bool {
+        self.is_at_baton
     }
 
     fn arm(&mut self) {
@@ -215,6 +227,11 @@ impl Retrieving<'_> {
         };
         match taken {
             Ok(None) => None,
+            // Once for each look: whoever says something again and again holds up nobody.
+            Ok(Some(Arrival::Said(from, ring, said))) => {
+                self.node.hear(self.core, from, ring, said);
+                None
+            }
             Ok(Some(Arrival::Message(from, _))) => Some(Ok(from)),
             Ok(Some(Arrival::Trouble(error, ring))) => {
                 if let Some(ring) = ring {

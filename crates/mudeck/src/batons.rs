@@ -1,0 +1,444 @@
+//! How two rings come to a baton ([`deck_transport::Baton`]), the line that makes an answer one exchange of a line between two cores.
+//!
+//! A thread that waits for a message from a node each time it has posted one there has a conversation with it: ring and ring go in step. The
+//! node with the lower number notices that and offers a baton: it says so beside the messages of the ring that it posts to. The
+//! other one hears of it when nothing has arrived, takes it up at both of its ends, and says that beside its own messages. From then on
+//! the first may write. Nobody waits for any of this, and a baton that was not taken up costs nothing.
+//!
+//! A baton is never taken back. Whoever has no use for it leaves it where it is; a thread that talks to another mail box of that node may offer a
+//! new one when nothing goes by the old one any more.
+
+use std::sync::{Arc, Weak};
+
+use deck_peers::MailboxId;
+use deck_segment::Words;
+use deck_segment::layout::SLOT;
+use deck_sync::NodeId;
+use deck_sync::atomic::{AtomicU32, Ordering};
+use deck_sync::locks::lock;
+use deck_transport::{Baton, Said};
+
+use crate::clone::Poster;
+use crate::cloning::Cloning;
+use crate::mailbox::Core;
+use crate::shared::NodeShared;
+
+/// Waits with an answer after which one looks for conversations, at first and at last: each time twice as many.
+const LOOK_FIRST: u32 = 64;
+const LOOK_LAST: u32 = 1 << 16;
+
+/// The fewest messages from one look to the next that tell something. Of those that came, the last one may not be answered yet.
+const STEP_LEAST: u32 = 8;
+
+/// Counts the messages of a mail box that were waited for.
+#[derive(Debug)]
+pub(crate) struct Answers {
+    count: AtomicU32,
+    look_at: AtomicU32,
+    /// How many until the look after that.
+    interval: AtomicU32,
+}
+
+impl Default for Answers {
+    fn default() -> Answers {
+        Answers { count: AtomicU32::new(0), look_at: AtomicU32::new(LOOK_FIRST), interval: AtomicU32::new(LOOK_FIRST) }
+    }
+}
+
+impl Answers {
+    /// One more. True if it is time to look for a conversation.
+    #[inline]
+    pub fn count(&self) -> bool {
+        // Relaxed: whoever counts at the same time costs a count.
+        let count = self.count.load(Ordering::Relaxed).wrapping_add(1);
+        self.count.store(count, Ordering::Relaxed);
+        count.wrapping_sub(self.look_at.load(Ordering::Relaxed)) as i32 >= 0
+    }
+
+    fn look_later(&self) {
+        let interval = self.interval.load(Ordering::Relaxed);
+        self.look_at.store(self.count.load(Ordering::Relaxed).wrapping_add(interval), Ordering::Relaxed);
+        self.interval.store((2 * interval).min(LOOK_LAST), Ordering::Relaxed);
+    }
+}
+
+/// What a ring was like at the last look.
+#[derive(Default)]
+pub(crate) struct Pace {
+    /// Messages taken from it.
+    messages: u32,
+    /// The rings to its node that the retrieving thread posts to.
+    posted: Vec<Posted>,
+    /// What its baton had carried.
+    carried: u32,
+    /// A baton that was offered for it, and not taken up yet.
+    offered: Option<Offered>,
+}
+
+/// What a ring that the retrieving thread posts to was like at a look.
+#[derive(Clone, Copy)]
+struct Posted {
+    ring: u64,
+    messages: u32,
+    /// What its baton had carried.
+    carried: u32,
+}
+
+impl Posted {
+    fn now(poster: &Poster) -> Posted {
+        let carried = poster.sender.baton().map_or(0, |(baton, _)| baton.carried());
+        Posted { ring: poster.ring, messages: poster.sender.posted(), carried }
+    }
+
+    /// Whether `step` messages were posted since `before`, or one more or less, and nothing was passed.
+    fn is_in_step(&self, before: &Posted, step: u32) -> bool {
+        let messages = self.messages.wrapping_sub(before.messages);
+        self.ring == before.ring && messages.abs_diff(step) <= 1 && self.carried == before.carried
+    }
+}
+
+impl Pace {
+    /// `messages` have come by now, the baton has `carried` so many, and `posted` is what was posted to that node. The one of these rings that goes in
+    /// step with this one, if the two are to have a baton: place in `posted`.
+    fn note(&mut self, messages: u32, carried: u32, posted: Vec<Posted>) -> Option<usize> {
+        let is_passing = std::mem::replace(&mut self.carried, carried) != carried;
+        let step = messages.wrapping_sub(std::mem::replace(&mut self.messages, messages));
+        let before = std::mem::replace(&mut self.posted, posted);
+        let is_in_step = |now: &Posted| before.iter().any(|before| now.is_in_step(before, step));
+        let in_step = self.posted.iter().position(is_in_step);
+        in_step.filter(|_| step >= STEP_LEAST && !is_passing && self.offered.is_none())
+    }
+}
+
+struct Offered {
+    baton: Arc<Baton>,
+    offset: u64,
+    poster: Weak<Poster>,
+}
+
+impl NodeShared {
+    /// The rings at which the calling thread posts without a lock.
+    fn own_posters(&self) -> Vec<Arc<Poster>> {
+        let posters = lock(&self.posters);
+        let own = posters.values().filter_map(|cloning| match cloning {
+            Cloning::Ready(poster) if poster.sender.is_favourite() => Some(poster.clone()),
+            _ => None,
+        });
+        own.collect()
+    }
+
+    /// The calling thread has waited for a message of this mail box, as often before: if it posts to a node of a higher number in step with what
+    /// comes from there, a baton is offered.
+    #[cold]
+    pub fn consider_batons(&self, core: &Core) {
+        core.answers.look_later();
+        // A mail box of few messages is there to hold its posters back: nothing is to go beside its slots.
+        if !core.shape.shares_slots {
+            return;
+        }
+        let own: Vec<(Arc<Poster>, Posted)> = self
+            .own_posters()
+            .into_iter()
+            .filter(|poster| poster.sender.shape().shares_slots)
+            .map(|poster| (poster.clone(), Posted::now(&poster)))
+            .collect();
+        let mut inbox = core.inbox.lock();
+        let mut conversations = Vec::new();
+        for ring in inbox.polled_rings().filter(|ring| ring.receiver.from() > self.number()) {
+            let (from, messages) = (ring.receiver.from(), ring.receiver.messages());
+            let carried = ring.receiver.baton().map_or(0, |baton| baton.carried());
+            let to_it: Vec<&(Arc<Poster>, Posted)> = own.iter().filter(|(poster, _)| poster.id.owner == from).collect();
+            if let Some(index) = ring.pace.note(messages, carried, to_it.iter().map(|(_, posted)| *posted).collect()) {
+                conversations.push((from, ring.id, to_it[index].0.clone()));
+            }
+        }
+        drop(inbox);
+        for (from, ring, poster) in conversations {
+            self.offer_baton(core, from, ring, &poster);
+        }
+    }
+
+    fn offer_baton(&self, core: &Core, from: NodeId, ring: u64, poster: &Arc<Poster>) {
+        // One that was offered and not taken up may still be, as long as the other ring has it: beside this one here and that of the sender.
+        if poster.sender.baton().is_some_and(|(baton, is_ready)| !is_ready && Arc::strong_count(&baton) > 2) {
+            return;
+        }
+        let Ok(region) = self.heap().region_near(Baton::WORDS * 8, core.area()) else { return };
+        let offset = region.offset() as u64;
+        let baton = Arc::new(Baton::offered(&region.words(), Some(region)));
+        if !poster.sender.hold_baton(baton.clone()) {
+            return;
+        }
+        let mut inbox = core.inbox.lock();
+        let Some(at) = inbox.ring(from, ring) else { return };
+        at.pace.offered = Some(Offered { baton, offset, poster: Arc::downgrade(poster) });
+        drop(inbox);
+        poster.sender.say(Said { baton: offset, mailbox: core.id.to_word(), ring });
+    }
+
+    /// What `from` has said beside the messages of one of its rings here: a baton is offered by the lower number, and taken up by the higher
+    /// one. What makes no sense, or not any more, is as if it had not been said.
+    #[cold]
+    pub fn hear(&self, core: &Core, from: NodeId, ring: u64, said: Said) {
+        if self.number() < from {
+            self.start_passing(core, from, ring, &said);
+        } else {
+            let _ = self.take_up(core, from, ring, &said);
+        }
+    }
+
+    fn take_up(&self, core: &Core, from: NodeId, ring: u64, said: &Said) -> Option<()> {
+        let id = MailboxId::from_word(said.mailbox).filter(|id| id.owner == from)?;
+        let poster = self.poster_to(id).filter(|poster| poster.ring == said.ring)?;
+        if !core.shape.shares_slots || !poster.sender.shape().shares_slots {
+            return None;
+        }
+        let heap = poster.peer.as_ref()?.heap()?;
+        let offset = usize::try_from(said.baton).ok().filter(|offset| offset.is_multiple_of(SLOT))?;
+        let baton = Arc::new(Baton::accepted(&Words::in_segment(heap.segment(), offset, Baton::WORDS)?));
+        if !poster.sender.hold_baton(baton.clone()) {
+            return None;
+        }
+        core.inbox.lock().ring(from, ring)?.receiver.set_baton(Some(baton.clone()));
+        poster.sender.start_passing(&baton);
+        poster.sender.say(Said { mailbox: 0, ring: 0, ..*said }).then_some(())
+    }
+
+    fn start_passing(&self, core: &Core, from: NodeId, ring: u64, said: &Said) {
+        let mut inbox = core.inbox.lock();
+        let Some(ring) = inbox.ring(from, ring) else { return };
+        let Some(offered) = ring.pace.offered.take_if(|offered| offered.offset == said.baton) else { return };
+        ring.receiver.set_baton(Some(offered.baton.clone()));
+        drop(inbox);
+        if let Some(poster) = offered.poster.upgrade() {
+            poster.sender.start_passing(&offered.baton);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use deck_peers::Door;
+
+    use super::*;
+    use crate::clone::MailboxClone;
+    use crate::mailbox::Mailbox;
+    use crate::message::Message;
+    use crate::node::Node;
+    use crate::testing::SOON;
+
+    /// Rounds after which there is a baton.
+    const LONG: u64 = 2 * (LOOK_FIRST + 2 * LOOK_FIRST) as u64;
+
+    /// Nodes of one job.
+    fn nodes<const COUNT: usize>(name: &str) -> [Node; COUNT] {
+        let job = format!("{name}-{}", std::process::id());
+        [(); COUNT].map(|()| Node::join_by(Door::Named(job.clone())).unwrap())
+    }
+
+    /// What one side of a conversation has.
+    struct Talker {
+        node: Node,
+        own: Mailbox,
+        other: MailboxClone,
+    }
+
+    impl Talker {
+        fn message(&self, number: u64, size: usize) -> Message {
+            let mut message = self.node.message();
+            let content: Vec<u8> = number.to_le_bytes().into_iter().cycle().take(size).collect();
+            message.pack(&content).unwrap();
+            message
+        }
+
+        fn retrieve(&self, number: u64, size: usize) -> Message {
+            let message = self.own.retrieve(SOON).unwrap();
+            assert_eq!(message.as_bytes(), self.message(number, size).as_bytes(), "message {number}");
+            message
+        }
+
+        fn ask(&self, numbers: std::ops::Range<u64>, size: usize) {
+            for number in numbers {
+                self.other.post(self.message(number, size), SOON).unwrap();
+                self.retrieve(number, size);
+            }
+        }
+
+        fn answer(&self, numbers: std::ops::Range<u64>, size: usize) {
+            for number in numbers {
+                let message = self.retrieve(number, size);
+                self.other.post(message, SOON).unwrap();
+            }
+        }
+
+        /// Messages that its ring has passed on a baton, both ways.
+        fn passed(&self) -> u32 {
+            let poster = self.node.shared.poster_to(self.other.address().0).unwrap();
+            poster.sender.baton().map_or(0, |(baton, _)| baton.carried())
+        }
+    }
+
+    /// Two nodes with a mail box each.
+    fn talkers(nodes: [&Node; 2], name: &str) -> [Talker; 2] {
+        let names = [0, 1].map(|index| format!("{name}-{index}"));
+        let own = [0, 1].map(|index| nodes[index].mailbox(&names[index]).unwrap());
+        let mut others = [0, 1].map(|index| nodes[index].clone_mailbox(&names[1 - index], SOON).unwrap()).into_iter();
+        let mut index = 0;
+        own.map(|own| {
+            let node = nodes[index].clone();
+            index += 1;
+            Talker { node, own, other: others.next().unwrap() }
+        })
+    }
+
+    fn talk([asking, answering]: [&Talker; 2], numbers: std::ops::Range<u64>, size: usize) {
+        std::thread::scope(|scope| {
+            let rounds = numbers.clone();
+            scope.spawn(move || answering.answer(rounds, size));
+            scope.spawn(move || asking.ask(numbers, size));
+        });
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "sockets")]
+    fn threads_that_answer_one_another_come_to_a_baton_whoever_asks() {
+        for (is_lower_asking, size) in [(true, 8), (false, 8), (true, 62), (true, 100)] {
+            let [lower, higher] = nodes::<2>(&format!("conversation-{is_lower_asking}-{size}"));
+            let [one, other] = talkers([&lower, &higher], "box");
+            let pair = if is_lower_asking { [&one, &other] } else { [&other, &one] };
+            talk(pair, 0..LONG, size);
+            let passed = [one.passed(), other.passed()];
+            assert_eq!(passed[0], passed[1]);
+            assert!(passed[0] > 0, "{LONG} rounds, and nothing was passed");
+            talk(pair, LONG..2 * LONG, size);
+            assert!(one.passed() > passed[0], "it was for once");
+        }
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "sockets")]
+    fn longer_messages_and_several_in_a_row_keep_their_order_between_those_on_a_baton() {
+        let [lower, higher] = nodes::<2>("conversation-order");
+        let [one, other] = talkers([&lower, &higher], "box");
+        talk([&one, &other], 0..LONG, 8);
+        let sizes = [8, 8, 100, 62, 5000, 8, 300, 8, 100_000, 1, 20];
+        let count = 100 * sizes.len() as u64;
+        std::thread::scope(|scope| {
+            for talker in [&one, &other] {
+                scope.spawn(move || {
+                    for number in 0..count {
+                        let size = sizes[number as usize % sizes.len()];
+                        talker.other.post(talker.message(number, size), SOON).unwrap();
+                        if number % 3 == 2 {
+                            (number - 2..=number).for_each(|number| {
+                                talker.retrieve(number, sizes[number as usize % sizes.len()]);
+                            });
+                        }
+                    }
+                    // Those that the last threes left.
+                    (count / 3 * 3..count).for_each(|number| {
+                        talker.retrieve(number, sizes[number as usize % sizes.len()]);
+                    });
+                });
+            }
+        });
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "sockets")]
+    fn a_thread_that_talks_to_the_same_mail_box_from_another_one_gets_a_new_baton() {
+        let [lower, higher] = nodes::<2>("conversation-again");
+        let [one, other] = talkers([&lower, &higher], "box");
+        talk([&one, &other], 0..LONG, 8);
+        let before = one.passed();
+        assert!(before > 0);
+        // A new mail box for the answers, the same one for the questions.
+        let Talker { node, own, other: questions } = one;
+        drop(own);
+        let own = node.mailbox("answers").unwrap();
+        let answers = other.node.clone_mailbox("answers", SOON).unwrap();
+        let one = Talker { node, own, other: questions };
+        let other = Talker { other: answers, ..other };
+        talk([&one, &other], 0..2 * LONG, 8);
+        assert!(one.passed() > 0 && one.passed() == other.passed(), "{} and {}", one.passed(), other.passed());
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "sockets")]
+    fn a_thread_that_answers_several_nodes_comes_to_a_baton_with_each() {
+        let [server, one, other] = nodes::<3>("conversations");
+        let questions = server.mailbox("questions").unwrap();
+        let answers = [&one, &other].map(|node| node.mailbox(&format!("answers-{}", node.number().0)).unwrap());
+        let clones = [&one, &other]
+            .map(|node| (node.number(), server.clone_mailbox(&format!("answers-{}", node.number().0), SOON).unwrap()));
+        let mut clients = answers.into_iter().zip([&one, &other]).map(|(own, node)| Talker {
+            node: node.clone(),
+            own,
+            other: node.clone_mailbox("questions", SOON).unwrap(),
+        });
+        let clients = [(); 2].map(|()| clients.next().unwrap());
+        std::thread::scope(|scope| {
+            for client in &clients {
+                scope.spawn(move || client.ask(0..4 * LONG, 8));
+            }
+            for _ in 0..8 * LONG {
+                let message = questions.retrieve(SOON).unwrap();
+                let from = message.sender();
+                let (_, clone) = clones.iter().find(|(node, _)| Some(*node) == from).unwrap();
+                clone.post(message, SOON).unwrap();
+            }
+        });
+        assert!(clients.iter().all(|client| client.passed() > 0), "{:?}", clients.each_ref().map(Talker::passed));
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "sockets")]
+    fn a_thread_that_does_not_answer_in_step_gets_none() {
+        let [lower, higher] = nodes::<2>("no-conversation");
+        let [one, other] = talkers([&lower, &higher], "box");
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for number in 0..LONG {
+                    other.retrieve(number, 8);
+                    (0..2).for_each(|_| other.other.post(other.message(number, 8), SOON).unwrap());
+                }
+            });
+            for number in 0..LONG {
+                one.other.post(one.message(number, 8), SOON).unwrap();
+                (0..2).for_each(|_| drop(one.retrieve(number, 8)));
+            }
+        });
+        assert_eq!([one.passed(), other.passed()], [0, 0]);
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "sockets")]
+    fn what_is_said_and_makes_no_sense_is_not_heard() {
+        let [lower, higher] = nodes::<2>("conversation-nonsense");
+        let [one, other] = talkers([&lower, &higher], "box");
+        talk([&one, &other], 0..4, 8);
+        let ring = |talker: &Talker| talker.own.core.inbox.lock().polled_rings().next().unwrap().id;
+        let there = ring(&other);
+        let poster = other.node.shared.poster_to(other.other.address().0).unwrap();
+        let good = Said { baton: 1 << 20, mailbox: poster.id.to_word(), ring: poster.ring };
+        for said in [
+            Said { baton: 1, ..good },
+            Said { baton: u64::MAX - 127, ..good },
+            Said { baton: 1 << 60, ..good },
+            Said { mailbox: 0, ..good },
+            Said { mailbox: u64::MAX, ..good },
+            Said { ring: poster.ring + 1, ..good },
+            Said { mailbox: other.own.core.id.to_word(), ..good },
+        ] {
+            higher.shared.hear(&other.own.core, lower.number(), there, said);
+            assert!(poster.sender.baton().is_none(), "{said:?}");
+        }
+        higher.shared.hear(&other.own.core, lower.number(), there + 1, good);
+        // Taken up that was not offered.
+        lower.shared.hear(&one.own.core, higher.number(), ring(&one), good);
+        assert_eq!(one.passed(), 0);
+        assert_eq!(one.own.retrieve(Duration::ZERO).unwrap_err().kind(), deck_sync::ErrorKind::Timeout);
+    }
+}
