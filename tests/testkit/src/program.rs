@@ -14,6 +14,8 @@
 //! | `check` | checks all kept messages again; how many |
 //! | `release` | drops all kept messages |
 //! | `forward FROM TO TIME` | retrieves one and posts it on; its number |
+//! | `ask TO FROM FIRST COUNT SIZE TIME` | posts messages and waits for the answer to each before the next; how many |
+//! | `answer FROM TO COUNT TIME` | retrieves messages and posts each back; how many |
 //! | `state NODE` | what became of a node |
 //! | `count` | highest number ever given, plus one |
 //! | `leave` | leaves the job |
@@ -166,7 +168,9 @@ impl Program {
                 lock(&self.kept).clear();
                 Ok(String::new())
             }
-            "forward" => self.forward(&mut words),
+            "forward" => self.forward(words.next()?, words.next()?, words.time()?),
+            "ask" => self.ask(&mut words),
+            "answer" => self.answer(&mut words),
             "state" => Ok(format!("{:?}", self.node.state(NodeId(words.number()?))?)),
             "count" => Ok(self.node.count().to_string()),
             "leave" => {
@@ -283,8 +287,28 @@ impl Program {
         Ok(kept.len().to_string())
     }
 
-    fn forward(&self, words: &mut Words<'_>) -> Outcome {
-        let (from, to, time) = (words.next()?, words.next()?, words.time()?);
+    fn ask(&self, words: &mut Words<'_>) -> Outcome {
+        let (to, from, first, count) = (words.next()?, words.next()?, words.number::<u64>()?, words.number::<u64>()?);
+        let (size, time) = (words.number()?, words.time()?);
+        let clone = self.clone_of(to)?;
+        for number in first..first + count {
+            let identity = Identity { maker: self.node.number().0, stream: content::stream(to), number };
+            clone.post(message(&self.node, identity, size)?, time).map_err(Error::from)?;
+            let (answer, words) = self.retrieve(from, time)?;
+            if content::identity(answer.as_bytes()) != Some(identity) {
+                return Err(Failure::finding(format!("the answer to {number} is {words}")));
+            }
+        }
+        Ok(count.to_string())
+    }
+
+    fn answer(&self, words: &mut Words<'_>) -> Outcome {
+        let (from, to, count, time) = (words.next()?, words.next()?, words.number::<u64>()?, words.time()?);
+        (0..count).try_for_each(|_| self.forward(from, to, time).map(drop))?;
+        Ok(count.to_string())
+    }
+
+    fn forward(&self, from: &str, to: &str, time: Duration) -> Outcome {
         let clone = self.clone_of(to)?;
         let (message, words) = self.retrieve(from, time)?;
         clone.post(message, time).map_err(Error::from)?;
