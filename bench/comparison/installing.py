@@ -34,6 +34,9 @@ RING_VARIANTS = {
     "ring-demote": ("-DDEMOTE",),
     "ring-both": ("-DPREFETCH", "-DDEMOTE"),
     "ring-apart": ("-DAPART",),
+    "ring-pause": ("-DAPART", "-DPAUSE"),
+    "baton": ("-DBATON",),
+    "baton-pause": ("-DBATON", "-DPAUSE"),
     "ring-wide": ("-DWIDE", "-mavx512f", "-mavx512bw"),
     "ring-wide-both": ("-DWIDE", "-DPREFETCH", "-DDEMOTE", "-mavx512f", "-mavx512bw"),
 }

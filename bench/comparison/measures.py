@@ -9,8 +9,8 @@ from dataclasses import dataclass
 K, M = 1 << 10, 1 << 20
 
 RINGS = ("ring", "ring-prefetch", "ring-demote", "ring-both", "ring-wide", "ring-wide-both")
-# Laid out as DECK's rings are: what is left to gain, beside the goal.
-RING_APART = ("ring-apart",)
+# Laid out as DECK's rings and batons are: what is left to gain, beside the goal.
+BARE = ("ring-apart", "ring-pause", "baton", "baton-pause")
 MPI = ("openmpi", "intelmpi", "mpich")
 UCX = ("ucx-tag", "ucx-am")
 # Channels whose receivers wait as DECK's do; and two whose receivers only ever poll.
@@ -39,7 +39,7 @@ class Experiment:
 
 
 EXPERIMENTS = (
-    Experiment("latency", "one way, short messages", "pingpong", (0, 8, 16, 32, 48, 62), RINGS + RING_APART + MPI + UCX, 0.3, at_once=6),
+    Experiment("latency", "one way, short messages", "pingpong", (0, 8, 16, 32, 48, 62), RINGS + BARE + MPI + UCX, 0.3, at_once=6),
     Experiment(
         "sizes",
         "one way, all other sizes",

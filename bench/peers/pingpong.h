@@ -22,7 +22,9 @@ static int in_order(const void *a, const void *b) {
 }
 
 static void ping_batch(batch_t batch, unsigned char *out, unsigned char *in, samples_t *samples) {
+  /* The two sides take turns from the first message on. */
   peer_send(&batch, sizeof batch);
+  peer_receive(&batch, sizeof batch);
   uint64_t before = now_ns();
   size_t in_group = 0;
   for (uint64_t round = 1; round <= batch.rounds; round++) {
@@ -59,6 +61,7 @@ static uint64_t repeat(int is_touched, size_t bytes, uint64_t round_ns, uint64_t
 static void pong(unsigned char *out, unsigned char *in) {
   batch_t batch;
   for (peer_receive(&batch, sizeof batch); batch.rounds > 0; peer_receive(&batch, sizeof batch)) {
+    peer_send(&batch, sizeof batch);
     for (uint64_t round = 1; round <= batch.rounds; round++) {
       peer_receive(in, batch.bytes);
       if (batch.is_touched) {

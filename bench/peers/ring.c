@@ -5,7 +5,9 @@
  *   PREFETCH  the writer asks for the next slot for writing, before it is needed
  *   DEMOTE    the writer pushes the written line towards the shared cache
  *   WIDE      one 64-byte store instead of a copy and a flag (AVX-512)
- *   APART     slots with a free line between them, of which every eleventh is used (docs/design/018-slots-of-two-lines.md) */
+ *   APART     slots with a free line between them, of which every eleventh is used (docs/design/018-slots-of-two-lines.md)
+ *   PAUSE     the reader pauses between two looks
+ *   BATON     no ring: one slot that both write in turn (docs/design/019-batons.md) */
 #include "peer.h"
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -13,7 +15,9 @@
 #include <immintrin.h>
 #endif
 
-#ifdef APART
+#if defined(BATON)
+enum { SLOTS = 1, PITCH = 64, NEXT = 1 };
+#elif defined(APART)
 enum { SLOTS = 32, PITCH = 128, NEXT = 11 };
 #else
 enum { SLOTS = 64, PITCH = 64, NEXT = 1 };
@@ -27,13 +31,23 @@ typedef struct {
 static ring_t *sending, *receiving;
 static uint64_t sent, received;
 
-/* Never 0, and never that of the lap before. */
-static inline unsigned char flag_of(uint64_t position) { return (unsigned char)((position / SLOTS) % 255 + 1); }
+/* Which of the two processes this is. */
+static int side;
+
+/* Never 0, and never that of the lap before; where both write, none of the other side's either. */
+static inline unsigned char flag_of(uint64_t position, int writer) {
+#ifdef BATON
+  return (unsigned char)(position % 127 * 2 + 1 + (unsigned)writer);
+#else
+  (void)writer;
+  return (unsigned char)((position / SLOTS) % 255 + 1);
+#endif
+}
 
 static inline unsigned char *slot_of(ring_t *ring, uint64_t position) { return ring->slots[position * NEXT % SLOTS]; }
 
 static inline void peer_send(const void *data, size_t bytes) {
-  unsigned char *slot = slot_of(sending, sent), flag = flag_of(sent);
+  unsigned char *slot = slot_of(sending, sent), flag = flag_of(sent, side);
   sent++;
 #ifdef WIDE
   __m512i line = _mm512_maskz_loadu_epi8(((__mmask64)1 << bytes) - 1, data);
@@ -53,9 +67,12 @@ static inline void peer_send(const void *data, size_t bytes) {
 }
 
 static inline void peer_receive(void *data, size_t bytes) {
-  unsigned char *slot = slot_of(receiving, received), flag = flag_of(received);
+  unsigned char *slot = slot_of(receiving, received), flag = flag_of(received, !side);
   received++;
   while (__atomic_load_n(&slot[SLOT_BYTES - 1], __ATOMIC_ACQUIRE) != flag) {
+#ifdef PAUSE
+    __builtin_ia32_pause();
+#endif
   }
   memcpy(data, slot, bytes);
 }
@@ -75,8 +92,13 @@ int main(int argc, char **argv) {
   pid_t child = fork_bound();
   int role = child == 0;
   stay_apart(&options, role);
+  side = role;
+#ifdef BATON
+  sending = receiving = &rings[0];
+#else
   sending = &rings[role];
   receiving = &rings[!role];
+#endif
   pingpong(&options, role);
   int status = 0;
   return role == 0 && (waitpid(child, &status, 0) != child || status != 0);
