@@ -373,7 +373,8 @@ impl MailboxClone {
     /// As [`MailboxClone::post`].
     ///
     /// # Cost
-    /// Of a short message that finds room: one or two lines of the receiver's memory and one of this node's; with more threads than cores
+    /// Of a short message that finds room: one or two lines of the receiver's memory, or of the one that two nodes in a conversation share,
+    /// and one of this node's; with more threads than cores
     /// also one of the job's table; one locked operation for the lock of a clone whose posting threads change, none otherwise; no allocation,
     /// no system call.
     #[inline]
