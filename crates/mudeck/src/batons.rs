@@ -199,7 +199,7 @@ impl NodeShared {
         if !poster.sender.hold_baton(baton.clone()) {
             return None;
         }
-        core.inbox.lock().ring(from, ring)?.receiver.set_baton(Some(baton.clone()));
+        core.inbox.lock().ring(from, ring)?.receiver.set_baton(baton.clone());
         poster.sender.start_passing(&baton);
         poster.sender.say(Said { mailbox: 0, ring: 0, ..*said }).then_some(())
     }
@@ -208,7 +208,7 @@ impl NodeShared {
         let mut inbox = core.inbox.lock();
         let Some(ring) = inbox.ring(from, ring) else { return };
         let Some(offered) = ring.pace.offered.take_if(|offered| offered.offset == said.baton) else { return };
-        ring.receiver.set_baton(Some(offered.baton.clone()));
+        ring.receiver.set_baton(offered.baton.clone());
         drop(inbox);
         if let Some(poster) = offered.poster.upgrade() {
             poster.sender.start_passing(&offered.baton);

@@ -67,8 +67,7 @@ impl Baton {
         (carried & 1 == self.turn).then_some(carried.wrapping_add(1))
     }
 
-    /// Writes message `number`, whose last word is `last`, with the first words of its line before it. Only after [`Baton::to_write`], and one
-    /// thread at a time.
+    /// Writes message `number`. Only after [`Baton::to_write`], and one thread at a time.
     #[inline]
     pub(super) fn write(&self, number: Position, line: &Line) {
         // Release (in the slots): pairs with: baton/line.
@@ -76,7 +75,7 @@ impl Baton {
         self.has_written(number);
     }
 
-    /// As [`Baton::write`], of content that lies in one word.
+    /// As [`Baton::write`], of content that lies in one word; `last` is the last word of the line.
     #[inline]
     pub(super) fn write_word(&self, number: Position, word: u64, last: u64) {
         let line = self.slot.line(number);

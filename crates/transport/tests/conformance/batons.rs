@@ -33,7 +33,7 @@ impl Conversation {
             let baton = talk.batons[from].clone();
             assert!(talk.rings[from].sender.hold_baton(baton.clone()));
             talk.rings[from].sender.start_passing(&baton);
-            talk.rings[1 - from].receiver.set_baton(Some(baton));
+            talk.rings[1 - from].receiver.set_baton(baton);
         }
         talk
     }

@@ -92,7 +92,7 @@ pub fn conversation(shares_slots: bool) -> [Talker; 2] {
     talkers.map(|mut talker| {
         let baton = of.next().expect("one for each");
         talker.ends.receiver.set_hot(true);
-        talker.ends.receiver.set_baton(Some(baton.clone()));
+        talker.ends.receiver.set_baton(baton.clone());
         assert!(talker.sender.hold_baton(baton.clone()));
         talker.sender.start_passing(&baton);
         talker

@@ -27,8 +27,8 @@ const UNUSED_AFTER: u32 = 64;
 
 impl<R: Remote> Receiver<R> {
     /// From now on messages may come on `baton`, in place of another one on which nothing is under way.
-    pub fn set_baton(&mut self, baton: Option<Arc<Baton>>) {
-        (self.baton, self.passed_at) = (baton, self.messages);
+    pub fn set_baton(&mut self, baton: Arc<Baton>) {
+        (self.baton, self.passed_at) = (Some(baton), self.messages);
     }
 
     /// Where messages may come beside the slots.

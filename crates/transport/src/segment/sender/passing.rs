@@ -72,10 +72,10 @@ impl<R: Remote> Sender<R> {
         true
     }
 
-    /// The number of the next message on the baton, if it is this end's turn and no message in a slot would be overtaken.
+    /// The number of the next message on the baton, if the mail box is open, it is this end's turn and no message in a slot would be overtaken.
     #[inline]
     fn to_pass(&self, passing: &Passing) -> Option<u32> {
-        let number = passing.baton.to_write().filter(|_| passing.is_ready)?;
+        let number = passing.baton.to_write().filter(|_| passing.is_ready && !self.is_closed())?;
         let posted = self.traffic.messages();
         (passing.posted == Some(posted) || self.has_retired(posted as u32)).then_some(number)
     }
@@ -92,7 +92,7 @@ impl<R: Remote> Sender<R> {
     #[inline(never)]
     pub(super) fn pass_small(&self, posting: &mut Posting, small: &Small) -> bool {
         let Some(passing) = &mut posting.passing else { return false };
-        let Some(number) = self.to_pass(passing).filter(|_| !self.is_closed()) else { return false };
+        let Some(number) = self.to_pass(passing) else { return false };
         point("post/reserved");
         let last = packet::small_word(small.size, small.element, Baton::stamp(number));
         passing.baton.write_word(number, small.word, last);
@@ -105,7 +105,7 @@ impl<R: Remote> Sender<R> {
     #[inline(never)]
     pub(super) fn pass_line(&self, posting: &mut Posting, parcel: &Parcel) -> bool {
         let Some(passing) = &mut posting.passing else { return false };
-        let Some(number) = self.to_pass(passing).filter(|_| !self.is_closed()) else { return false };
+        let Some(number) = self.to_pass(passing) else { return false };
         point("post/reserved");
         passing.baton.write(number, &Self::line(parcel, Baton::stamp(number)));
         self.has_passed(passing, parcel.size());
@@ -113,14 +113,14 @@ impl<R: Remote> Sender<R> {
     }
 
     /// Passes a message on that takes a slot, if that can be: content and runs of `label` at `data`. Budget: both lines of the baton, the second
-    /// line of credits. No locked operation, no allocation, no system call.
+    /// line of credits. No locked operation, no allocation, no system call. Not inlined: a ring without a baton would pay for it.
     ///
     /// # Safety
     /// `data` is readable for what the label needs, which is no more than a slot has room for.
     #[inline(never)]
     pub(super) unsafe fn pass_wide(&self, posting: &mut Posting, label: &Label, data: *const u8) -> bool {
         let Some(passing) = &mut posting.passing else { return false };
-        let Some(number) = self.to_pass(passing).filter(|_| !self.is_closed()) else { return false };
+        let Some(number) = self.to_pass(passing) else { return false };
         point("post/reserved");
         let last = packet::wide_word(label, Baton::stamp(number));
         // SAFETY: as the caller promises.
