@@ -218,7 +218,7 @@ impl NodeShared {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
+    use std::time::{Duration, Instant};
 
     use deck_peers::Door;
 
@@ -301,6 +301,18 @@ mod tests {
         });
     }
 
+    /// Has the two talk until both pass messages on a baton: how many of them waited is chance. The first number that was not used.
+    #[track_caller]
+    fn talk_until_they_pass(pair: [&Talker; 2], first: u64, size: usize) -> u64 {
+        let (since, mut number) = (Instant::now(), first);
+        while number == first || pair.iter().any(|talker| talker.passed() == 0) {
+            assert!(since.elapsed() < SOON, "{number} rounds, and nothing was passed");
+            talk(pair, number..number + LONG, size);
+            number += LONG;
+        }
+        number
+    }
+
     #[test]
     #[cfg_attr(miri, ignore = "sockets")]
     fn threads_that_answer_one_another_come_to_a_baton_whoever_asks() {
@@ -308,11 +320,10 @@ mod tests {
             let [lower, higher] = nodes::<2>(&format!("conversation-{is_lower_asking}-{size}"));
             let [one, other] = talkers([&lower, &higher], "box");
             let pair = if is_lower_asking { [&one, &other] } else { [&other, &one] };
-            talk(pair, 0..LONG, size);
+            let next = talk_until_they_pass(pair, 0, size);
             let passed = [one.passed(), other.passed()];
             assert_eq!(passed[0], passed[1]);
-            assert!(passed[0] > 0, "{LONG} rounds, and nothing was passed");
-            talk(pair, LONG..2 * LONG, size);
+            talk(pair, next..next + LONG, size);
             assert!(one.passed() > passed[0], "it was for once");
         }
     }
@@ -322,7 +333,7 @@ mod tests {
     fn longer_messages_and_several_in_a_row_keep_their_order_between_those_on_a_baton() {
         let [lower, higher] = nodes::<2>("conversation-order");
         let [one, other] = talkers([&lower, &higher], "box");
-        talk([&one, &other], 0..LONG, 8);
+        talk_until_they_pass([&one, &other], 0, 8);
         let sizes = [8, 8, 100, 62, 5000, 8, 300, 8, 100_000, 1, 20];
         let count = 100 * sizes.len() as u64;
         std::thread::scope(|scope| {
@@ -351,9 +362,7 @@ mod tests {
     fn a_thread_that_talks_to_the_same_mail_box_from_another_one_gets_a_new_baton() {
         let [lower, higher] = nodes::<2>("conversation-again");
         let [one, other] = talkers([&lower, &higher], "box");
-        talk([&one, &other], 0..LONG, 8);
-        let before = one.passed();
-        assert!(before > 0);
+        talk_until_they_pass([&one, &other], 0, 8);
         // A new mail box for the answers, the same one for the questions.
         let Talker { node, own, other: questions } = one;
         drop(own);
@@ -361,7 +370,7 @@ mod tests {
         let answers = other.node.clone_mailbox("answers", SOON).unwrap();
         let one = Talker { node, own, other: questions };
         let other = Talker { other: answers, ..other };
-        talk([&one, &other], 0..2 * LONG, 8);
+        talk_until_they_pass([&one, &other], 0, 8);
         assert!(one.passed() > 0 && one.passed() == other.passed(), "{} and {}", one.passed(), other.passed());
     }
 
@@ -379,12 +388,25 @@ mod tests {
             other: node.clone_mailbox("questions", SOON).unwrap(),
         });
         let clients = [(); 2].map(|()| clients.next().unwrap());
+        // When a look falls between two messages of both is chance: each asks until it has one, and says that it has.
+        const DONE: usize = 9;
         std::thread::scope(|scope| {
             for client in &clients {
-                scope.spawn(move || client.ask(0..4 * LONG, 8));
+                scope.spawn(move || {
+                    let since = Instant::now();
+                    let mut number = 0;
+                    while client.passed() == 0 {
+                        assert!(since.elapsed() < SOON, "{number} rounds, and nothing was passed");
+                        client.ask(number..number + LONG, 8);
+                        number += LONG;
+                    }
+                    client.ask(number..number + 1, DONE);
+                });
             }
-            for _ in 0..8 * LONG {
+            let mut talking = clients.len();
+            while talking > 0 {
                 let message = questions.retrieve(SOON).unwrap();
+                talking -= usize::from(message.size() == DONE);
                 let from = message.sender();
                 let (_, clone) = clones.iter().find(|(node, _)| Some(*node) == from).unwrap();
                 clone.post(message, SOON).unwrap();
