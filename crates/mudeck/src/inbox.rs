@@ -18,6 +18,8 @@ use crate::turns::{NOBODY, Turns};
 
 /// Rings of a mail box at a time: one for each node that may post to it, and lanes.
 pub(crate) const RINGS_MAX: usize = 256;
+/// So many rings of a mail box get memory for themselves alone.
+const FEW_RINGS: usize = 4;
 /// Bytes of a mail box in its node's segment: a line with the event, and a bell for each ring.
 pub(crate) const AREA_BYTES: usize = 64 + RINGS_MAX * 8;
 /// Word of the first bell.
@@ -174,6 +176,10 @@ impl Inbox {
             return Some(index);
         }
         (self.rings.len() < RINGS_MAX).then(|| {
+            // Most mail boxes have one ring or two, and a place for one more is half a kilobyte.
+            if self.rings.len() < FEW_RINGS {
+                self.rings.reserve_exact(1);
+            }
             self.rings.push(None);
             self.rings.len() - 1
         })

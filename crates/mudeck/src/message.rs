@@ -246,6 +246,7 @@ impl Message {
     /// # Errors
     /// [`ErrorKind::NoMemory`]; the message is as before then.
     #[doc(alias = "deck_msg_edit")]
+    #[inline]
     pub fn edit(&mut self) -> Result<&mut [u8]> {
         self.parcel.edit(self.node.heap())
     }
@@ -274,6 +275,7 @@ impl Message {
     /// # Errors
     /// [`ErrorKind::NoMemory`]; the message is as before then.
     #[doc(alias = "deck_msg_resize")]
+    #[inline]
     pub fn resize(&mut self, bytes: usize) -> Result<()> {
         self.parcel.resize(bytes, self.node.heap())?;
         self.cursor = Cursor::default();

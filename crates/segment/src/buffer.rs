@@ -99,6 +99,12 @@ impl Buffer {
         }
     }
 
+    /// Whether others may have read what was in it, as this handle knows.
+    #[inline]
+    pub fn has_travelled(&self) -> bool {
+        self.has_travelled.load(Ordering::Relaxed)
+    }
+
     /// It gets new content: whoever reads that may fetch it or not.
     pub fn renew(&self) {
         self.content.store(0, Ordering::Relaxed);
@@ -124,6 +130,7 @@ impl Buffer {
     }
 
     /// Address of the content, 64-byte aligned, valid while this share lives.
+    #[inline]
     pub fn data(&self) -> NonNull<u8> {
         self.heap.segment().at(self.offset, self.capacity).expect("a buffer lies inside its segment")
     }
@@ -154,6 +161,7 @@ impl Buffer {
         }
     }
 
+    #[inline]
     fn shares(&self) -> &deck_sync::atomic::AtomicU64 {
         self.heap.lines().get(self.index as usize * LINE_WORDS + holder::SHARES)
     }
@@ -162,6 +170,7 @@ impl Buffer {
     /// costs a copy.
     ///
     /// Budget: one load, of a line that whoever let go last has written.
+    #[inline]
     pub fn is_shared(&self) -> bool {
         // Acquire: pairs with: buffer/share. Others are done with the content before we write it.
         self.shares().load(Ordering::Acquire) != 1 + self.spare.load(Ordering::Relaxed)

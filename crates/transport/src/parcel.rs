@@ -189,8 +189,7 @@ impl Parcel {
     /// [`ErrorKind::NoMemory`]; nothing has changed then.
     #[inline]
     pub fn edit(&mut self, heap: &Arc<HeapMemory>) -> Result<&mut [u8]> {
-        // Inline content is nobody else's, and has room for itself.
-        if let Store::Buffer(_) = self.store {
+        if !self.is_open_to(self.size) {
             self.detach(heap, self.size, self.runs)?;
         }
         // SAFETY: as in `bytes`, and nobody else shares the memory.
@@ -213,14 +212,26 @@ impl Parcel {
     /// [`ErrorKind::NoMemory`]; nothing has changed then.
     #[inline]
     pub fn resize(&mut self, bytes: usize, heap: &Arc<HeapMemory>) -> Result<()> {
-        if bytes > INLINE || self.buffer().is_some() {
+        if !self.is_open_to(bytes) {
             self.make_room(bytes, heap)?;
         }
         (self.size, self.element, self.runs) = (bytes, BYTES, 0);
         Ok(())
     }
 
+    /// Whether `bytes` bytes of content may be written with nothing to be done before: the short way of most messages. What it takes stands between
+    /// a message that has come and its answer, and counts twice where that no longer fits into what the processor does ahead:
+    /// `docs/design/019-batons.md`.
+    #[inline]
+    fn is_open_to(&self, bytes: usize) -> bool {
+        match &self.store {
+            Store::Inline(_) => bytes <= INLINE,
+            Store::Buffer(buffer) => !buffer.has_travelled() && buffer.may_hold(bytes),
+        }
+    }
+
     /// Memory of its own for `bytes` bytes of new content.
+    #[inline(never)]
     fn make_room(&mut self, bytes: usize, heap: &Arc<HeapMemory>) -> Result<()> {
         self.let_rest(bytes, heap);
         match &self.store {
@@ -280,6 +291,13 @@ impl Parcel {
         }
         let too_large = || Error::new(ErrorKind::TooLarge, format!("packing {bytes} bytes onto {}", self.size));
         let size = self.size.checked_add(bytes).filter(|size| *size < 1 << 48).ok_or_else(too_large)?;
+        if self.runs == 0 && (self.size == 0 || self.element == element) && self.is_open_to(size) {
+            // SAFETY: there is room for `size` bytes that nobody else shares; `data` is readable (caller), and what the parcel holds itself
+            // ends before that.
+            unsafe { content::copy_packed(data, self.data_mut().as_ptr().add(self.size), bytes) };
+            (self.size, self.element) = (size, element);
+            return Ok(());
+        }
         let last = self.run(self.run_count().saturating_sub(1));
         let (runs, is_new_type) = match last {
             None => (0, false),
@@ -355,7 +373,7 @@ impl Parcel {
     }
 
     /// Makes sure that nobody else shares the memory and that it has room for `size` bytes and `runs` runs.
-    #[inline]
+    #[inline(never)]
     fn detach(&mut self, heap: &Arc<HeapMemory>, size: usize, runs: usize) -> Result<()> {
         let needed = Parcel::needed(size, runs);
         if self.size == 0 {

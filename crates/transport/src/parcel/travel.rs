@@ -12,12 +12,20 @@ use super::{INLINE, Inline, Parcel, Store};
 use crate::segment::packed;
 use crate::segment::packet::Label;
 
-/// Content of one type that fits into a word.
+/// Content of one type that fits into a word. No larger than what a call passes in registers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Small {
     pub word: u64,
-    pub size: usize,
+    size: u8,
     pub element: u8,
+}
+
+impl Small {
+    /// Bytes of it.
+    #[inline]
+    pub fn size(self) -> usize {
+        usize::from(self.size)
+    }
 }
 
 impl Parcel {
@@ -28,8 +36,9 @@ impl Parcel {
             self.give_up_buffer();
         }
         if let Store::Inline(inline) = &mut self.store {
+            let used = if size <= size_of::<u64>() { 1 } else { N };
             // Word by word from there to here: over a line on the stack the processor would wait for its own stores.
-            for (word, source) in inline.0.iter_mut().zip(words) {
+            for (word, source) in inline.0.iter_mut().zip(&words[..used]) {
                 // Relaxed: ordered by the acquire of the last word.
                 *word = source.load(Ordering::Relaxed);
             }
@@ -46,7 +55,7 @@ impl Parcel {
     #[inline]
     pub(crate) fn small(&self) -> Option<Small> {
         let line = self.inline_line().filter(|_| self.size <= packed::BYTES && self.runs == 0)?;
-        Some(Small { word: line[0], size: self.size, element: self.element })
+        Some(Small { word: line[0], size: self.size as u8, element: self.element })
     }
 
     /// Inline content as it would lie in a slot; what is behind [`Parcel::size`] is anything.

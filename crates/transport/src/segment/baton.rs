@@ -24,6 +24,9 @@ use deck_sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use super::ring::{Position, Stamp};
 
+/// The position of its only slot. A constant: where that lies is not computed for each message.
+const ONLY: Position = 0;
+
 /// One end of a baton, shared by the sender of one ring and the receiver of the other.
 pub struct Baton {
     slot: MappedSlots,
@@ -71,14 +74,14 @@ impl Baton {
     #[inline]
     pub(super) fn write(&self, number: Position, line: &Line) {
         // Release (in the slots): pairs with: baton/line.
-        self.slot.write(number, line);
+        self.slot.write(ONLY, line);
         self.has_written(number);
     }
 
     /// As [`Baton::write`], of content that lies in one word; `last` is the last word of the line.
     #[inline]
     pub(super) fn write_word(&self, number: Position, word: u64, last: u64) {
-        let line = self.slot.line(number);
+        let line = self.line();
         // Relaxed: ordered by the release of the last word.
         line[0].store(word, Ordering::Relaxed);
         // Release: pairs with: baton/line.
@@ -93,7 +96,7 @@ impl Baton {
     #[inline]
     pub(super) unsafe fn write_whole(&self, number: Position, data: *const u8, bytes: usize, last: u64) {
         // SAFETY: as the caller promises. Release (in the slots): pairs with: baton/line.
-        unsafe { self.slot.write_whole(number, data, bytes, last) };
+        unsafe { self.slot.write_whole(ONLY, data, bytes, last) };
         self.has_written(number);
     }
 
@@ -119,20 +122,20 @@ impl Baton {
         }
         let number = carried.wrapping_add(1);
         // Acquire: pairs with: baton/line.
-        let last = self.slot.line(number)[LINE_WORDS - 1].load(Ordering::Acquire);
+        let last = self.line()[LINE_WORDS - 1].load(Ordering::Acquire);
         Self::stamp(number).has_arrived(last).then_some((number, last))
     }
 
-    /// The slot, whoever has written it.
+    /// As [`MappedSlots::with_content`], of the slot, whoever has written it.
     #[inline]
-    pub(super) fn slot(&self) -> &MappedSlots {
-        &self.slot
+    pub(super) fn with_content<T>(&self, read: impl FnOnce(*const u8) -> T) -> T {
+        self.slot.with_content(ONLY, read)
     }
 
     /// The line that tells of a message.
     #[inline]
     pub(super) fn line(&self) -> &[AtomicU64; LINE_WORDS] {
-        self.slot.line(0)
+        self.slot.line(ONLY)
     }
 
     /// Message `number` was read: this end may write.

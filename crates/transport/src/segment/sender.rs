@@ -279,7 +279,7 @@ impl<R: Remote> Sender<R> {
 
     fn post_short(&self, posting: &mut Posting, parcel: &Parcel) -> Result<Protocol, Refusal> {
         if let (Some(slots), Some(small)) = (self.shared_slots(), parcel.small()) {
-            while self.post_at_once(posting, slots, &small).is_none() {
+            while self.post_at_once(posting, slots, small).is_none() {
                 self.check_slot(posting)?;
             }
             return Ok(Protocol::Short);
@@ -294,7 +294,7 @@ impl<R: Remote> Sender<R> {
             let mut memory = [0u8; SLOT_CONTENT];
             let (label, data) = (Label::of(parcel), parcel.collected(&mut memory));
             // SAFETY: content and runs are readable there, as long as parcel and memory live, and fit into a slot.
-            if unsafe { self.pass_wide(posting, &label, data) } {
+            if unsafe { self.pass_wide(posting, label, data) } {
                 return Ok(Protocol::Short);
             }
             self.check_slot(posting)?;
@@ -371,13 +371,13 @@ impl<R: Remote> Sender<R> {
 
     /// Adds a small message to the slot before, or begins another one with it. False if there is none.
     #[inline(always)]
-    fn pack(&self, posting: &mut Posting, slots: &MappedSlots, small: &Small) -> bool {
+    fn pack(&self, posting: &mut Posting, slots: &MappedSlots, small: Small) -> bool {
         point("post/reserved");
-        let (position, packed) = match posting.open.and(small.size, small.element) {
+        let (position, packed) = match posting.open.and(small.size(), small.element) {
             Some(added) => (posting.position.wrapping_sub(1), added),
             None if posting.room == 0 => return false,
             None => {
-                let (position, packed) = (posting.position, Packed::first(small.size, small.element, posting.stamp));
+                let (position, packed) = (posting.position, Packed::first(small.size(), small.element, posting.stamp));
                 self.next_slot(posting);
                 (position, packed)
             }
@@ -389,7 +389,7 @@ impl<R: Remote> Sender<R> {
         // Release: pairs with: ring/slot.
         line[LINE_WORDS - 1].store(packed.word(), Ordering::Release);
         self.announce();
-        self.traffic.count(Protocol::Short, small.size);
+        self.traffic.count(Protocol::Short, small.size());
         true
     }
 

@@ -107,7 +107,7 @@ impl<R: Remote> Receiver<R> {
         } else {
             let Some(label) = packet::wide(last, stamp) else { return Some(Glance::Unclear) };
             // SAFETY: the slot is readable for what the label needs.
-            if !baton.slot().with_content(number, |data| unsafe { into.copy_in_place(&label, data) }) {
+            if !baton.with_content(|data| unsafe { into.copy_in_place(&label, data) }) {
                 return Some(Glance::Unclear);
             }
             self.expected = Expected::Slot;
@@ -140,7 +140,7 @@ impl<R: Remote> Receiver<R> {
             Ok(Packet::Typed { label, bytes }) => unsafe { into.copy_collected(&label, bytes.as_ptr(), heap)? },
             Ok(Packet::Wide { label }) => {
                 // SAFETY: `Packet::read` has checked that content and runs lie in the slot.
-                baton.slot().with_content(number, |data| unsafe { into.copy_collected(&label, data, heap) })?;
+                baton.with_content(|data| unsafe { into.copy_collected(&label, data, heap) })?;
             }
             Ok(_) => return Err(self.nonsense("what came on the baton does not lie in its slot")),
             Err(nonsense) => return Err(self.nonsense(nonsense.0)),

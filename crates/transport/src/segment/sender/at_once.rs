@@ -15,20 +15,20 @@ impl<R: Remote> Sender<R> {
     #[inline]
     pub fn post_quickly(&self, parcel: &Parcel) -> Option<Protocol> {
         match (self.shared_slots(), parcel.small()) {
-            (Some(slots), Some(small)) => self.post_small_quickly(slots, &small),
+            (Some(slots), Some(small)) => self.post_small_quickly(slots, small),
             _ => self.post_longer_quickly(parcel),
         }
     }
 
     #[inline(always)]
-    fn post_small_quickly(&self, slots: &MappedSlots, small: &Small) -> Option<Protocol> {
+    fn post_small_quickly(&self, slots: &MappedSlots, small: Small) -> Option<Protocol> {
         self.posting.visit_as_favourite(|posting| self.post_at_once(posting, slots, small))?
     }
 
     /// Posts a small message if nothing else is to be done. Budget: two words of the slot, the second line of credits. No locked
     /// operation, no allocation, no system call.
     #[inline(always)]
-    pub(super) fn post_at_once(&self, posting: &mut Posting, slots: &MappedSlots, small: &Small) -> Option<Protocol> {
+    pub(super) fn post_at_once(&self, posting: &mut Posting, slots: &MappedSlots, small: Small) -> Option<Protocol> {
         let is_passed = posting.passing.is_some() && self.pass_small(posting, small);
         (is_passed || !self.is_closed() && self.pack(posting, slots, small)).then_some(Protocol::Short)
     }
@@ -73,7 +73,7 @@ impl<R: Remote> Sender<R> {
     fn post_wide_at_once(&self, posting: &mut Posting, parcel: &Parcel) -> Option<Protocol> {
         let (label, data) = (Label::of(parcel), parcel.data().as_ptr());
         // SAFETY: a parcel's content is readable for its size, and fits into a slot.
-        if posting.passing.is_some() && unsafe { self.pass_wide(posting, &label, data) } {
+        if posting.passing.is_some() && unsafe { self.pass_wide(posting, label, data) } {
             return Some(Protocol::Short);
         }
         self.has_room(posting).then(|| {

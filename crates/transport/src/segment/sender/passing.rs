@@ -90,13 +90,13 @@ impl<R: Remote> Sender<R> {
     /// Passes a small message on, if that can be. Budget: two words of the baton's line, the second line of credits. No locked operation,
     /// no allocation, no system call. Not inlined: a ring without a baton would pay for it.
     #[inline(never)]
-    pub(super) fn pass_small(&self, posting: &mut Posting, small: &Small) -> bool {
+    pub(super) fn pass_small(&self, posting: &mut Posting, small: Small) -> bool {
         let Some(passing) = &mut posting.passing else { return false };
         let Some(number) = self.to_pass(passing) else { return false };
         point("post/reserved");
-        let last = packet::small_word(small.size, small.element, Baton::stamp(number));
+        let last = packet::small_word(small.size(), small.element, Baton::stamp(number));
         passing.baton.write_word(number, small.word, last);
-        self.has_passed(passing, small.size);
+        self.has_passed(passing, small.size());
         true
     }
 
@@ -118,13 +118,13 @@ impl<R: Remote> Sender<R> {
     /// # Safety
     /// `data` is readable for what the label needs, which is no more than a slot has room for.
     #[inline(never)]
-    pub(super) unsafe fn pass_wide(&self, posting: &mut Posting, label: &Label, data: *const u8) -> bool {
+    pub(super) unsafe fn pass_wide(&self, posting: &mut Posting, label: Label, data: *const u8) -> bool {
         let Some(passing) = &mut posting.passing else { return false };
         let Some(number) = self.to_pass(passing) else { return false };
         point("post/reserved");
-        let last = packet::wide_word(label, Baton::stamp(number));
+        let last = packet::wide_word(&label, Baton::stamp(number));
         // SAFETY: as the caller promises.
-        unsafe { passing.baton.write_whole(number, data, packet::needed(label) as usize, last) };
+        unsafe { passing.baton.write_whole(number, data, packet::needed(&label) as usize, last) };
         self.has_passed(passing, label.size as usize);
         true
     }
