@@ -9,7 +9,7 @@ use std::sync::Arc;
 use deck_segment::fabric::Host;
 use deck_segment::{HeapMemory, Region, Words};
 use deck_sync::atomic::Ordering;
-use deck_sync::{Error, ErrorKind, Event, NodeId, Result, Spot, barrier};
+use deck_sync::{Away, Error, ErrorKind, Event, NodeId, Result, Spot, barrier};
 use deck_transport::{Glance, Heaps, Parcel, Protocol, Receiver, Said, Traffic};
 
 use crate::batons::Pace;
@@ -79,10 +79,17 @@ pub(crate) enum Look {
     From(NodeId),
     /// Nothing, and there is nothing else to do.
     Nothing,
-    /// The same, and whoever posts next is to write on the line that was looked at: see [`deck_transport::Baton`].
-    Awaited,
+    /// The same, and whoever posts next is to write where was looked, see [`deck_transport::Baton`]: looks have time between them.
+    Awaited(Away),
     /// Something that takes more than a quick look.
     Unclear,
+}
+
+impl Look {
+    #[inline]
+    pub fn away(self) -> Away {
+        if let Look::Awaited(away) = self { away } else { Away::No }
+    }
 }
 
 /// What a look at a mail box brings.
@@ -317,8 +324,10 @@ impl Inbox {
             // The end of a ring is to be told or seen to, however busy the others are.
             Glance::Nothing if ring.ended.is_some() => Look::Unclear,
             Glance::Nothing if self.hot.rings.len() > 1 => self.take_simple_from_others(into, traffic),
-            Glance::Nothing if ring.receiver.awaits_baton() => Look::Awaited,
-            Glance::Nothing => Look::Nothing,
+            Glance::Nothing => match ring.receiver.away() {
+                Away::No => Look::Nothing,
+                away => Look::Awaited(away),
+            },
             Glance::Unclear => Look::Unclear,
         }
     }

@@ -159,7 +159,7 @@ impl Mailbox {
     #[inline(never)]
     fn wait_for_message(&self, look: Look, into: &mut Parcel, timeout: Duration) -> Result<NodeId> {
         let core = &*self.core;
-        let mut retrieving = Retrieving { node: &self.node, core, into, is_at_baton: look == Look::Awaited };
+        let mut retrieving = Retrieving { node: &self.node, core, into, away: look.away() };
         // Only if nothing is there it is worth a look at the clock.
         if look == Look::Unclear
             && let Some(result) = retrieving.look_closely()

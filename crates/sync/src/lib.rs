@@ -10,6 +10,7 @@
 
 mod about;
 pub mod atomic;
+mod away;
 pub mod barrier;
 mod biased;
 pub mod cancellation;
@@ -37,6 +38,7 @@ mod visitor;
 mod wait;
 
 pub use about::{About, FACTS, Goal};
+pub use away::Away;
 pub use biased::{Biased, Inside};
 pub use cores::{core_mask, current_core, usable_cores};
 #[cfg(loom)]

@@ -27,8 +27,8 @@
 use std::cell::Cell;
 use std::time::Duration;
 
+use crate::away::{self, Away};
 use crate::crowd::Crowd;
-use crate::spin;
 use crate::spot::Spot;
 use crate::wait::{Waiting, Whereabouts};
 
@@ -73,13 +73,19 @@ pub(crate) fn look_briefly<W: Waiting>(waiting: &mut W) -> Option<W::Output> {
         AT_ONCE.set(at_once - 1);
         return None;
     }
-    let looks = if waiting.is_to_look_away() { BRIEF_LOOKS / LOOKS_AWAY } else { BRIEF_LOOKS };
+    let looks_away = waiting.away() != Away::No;
+    let looks = if looks_away { BRIEF_LOOKS / LOOKS_AWAY } else { BRIEF_LOOKS };
+    let began = if looks_away { away::begins() } else { None };
     let found = (0..looks).find_map(|_| {
-        if waiting.is_to_look_away() {
-            spin::look_away();
+        match waiting.away() {
+            Away::No => {}
+            away => away::look_away(away),
         }
         waiting.look()
     });
+    if let Some(began) = began {
+        away::timed(began);
+    }
     let is_enough = at_once <= -SUCCESSES;
     AT_ONCE.set(match &found {
         Some(_) if is_enough => 1,

@@ -1,4 +1,4 @@
-//! How long a wait looks before it sleeps, where every thread has a core; and how long it looks away in between.
+//! How long a wait looks before it sleeps, where every thread has a core.
 //!
 //! Looking for as long as a sleep would cost is never worse than twice the best, and whoever goes by its last waits does better
 //! (Karlin, Li, Manasse and Owicki, "Empirical studies of competitive spinning for a shared-memory multiprocessor", SOSP 1991). What a
@@ -8,47 +8,12 @@
 //! So a thread whose sleep was over soon looks twice as long the next time, and one that slept long or in vain begins anew.
 
 use std::cell::Cell;
-use std::sync::OnceLock;
 use std::time::Duration;
-
-use crate::atomic;
-use crate::deadline::now_ns;
 
 /// About a wake-up on another core.
 const SHORTEST: u64 = Duration::from_micros(50).as_nanos() as u64;
 /// An answer that takes four times as long, from a thread that had to be woken for it: a sleep would make that half as long again.
 const LONGEST: u64 = 8 * SHORTEST;
-
-/// Nanoseconds that a look away takes: a line goes from one core to a near one and back.
-const AWAY: u64 = 45;
-/// The most pauses in that time: on some processors a pause is nothing.
-const PAUSES_MAX: u32 = 32;
-
-/// Looks away for about as long as a line takes to another core and back. To be called between looks at a line that another core reads,
-/// changes and writes: each look takes it away from there, also in the middle of that.
-#[inline]
-pub(crate) fn look_away() {
-    static PAUSES: OnceLock<u32> = OnceLock::new();
-    if cfg!(loom) {
-        return atomic::pause();
-    }
-    (0..*PAUSES.get_or_init(measured_pauses)).for_each(|_| atomic::pause());
-}
-
-/// How many pauses come nearest to [`AWAY`]: one takes from 3 to 60 ns, by processor.
-#[cold]
-fn measured_pauses() -> u32 {
-    const PAUSES: u64 = 64;
-    const TRIES: u32 = 8;
-    let take = |_| {
-        let begin = now_ns();
-        (0..PAUSES).for_each(|_| atomic::pause());
-        now_ns().saturating_sub(begin)
-    };
-    // The quickest: the others were held up.
-    let quickest = (0..TRIES).map(take).min().unwrap_or(0).max(1);
-    ((PAUSES * AWAY + quickest / 2) / quickest).clamp(1, u64::from(PAUSES_MAX)) as u32
-}
 
 thread_local! {
     static LIMIT: Cell<u64> = const { Cell::new(SHORTEST) };
@@ -73,12 +38,6 @@ pub(crate) fn was_in_vain() {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_look_away_is_some_pauses_and_never_none() {
-        look_away();
-        assert!((1..=PAUSES_MAX).contains(&measured_pauses()));
-    }
 
     #[test]
     fn sleeps_that_are_over_soon_make_it_look_longer_and_a_long_one_makes_it_forget() {

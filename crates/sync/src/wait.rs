@@ -18,6 +18,7 @@ use std::time::Duration;
 
 use crate::about::About;
 use crate::atomic::Ordering;
+use crate::away::Away;
 use crate::cores::current_core;
 use crate::crowd::{Crowd, Noted, is_crowded};
 use crate::deadline::{Deadline, now_ns};
@@ -25,7 +26,7 @@ use crate::error::{Error, ErrorKind};
 use crate::event::Event;
 use crate::patience::{self, LOOKS_AWAY, Patience};
 use crate::spot::Spot;
-use crate::{atomic, barrier, futex, spin, thread};
+use crate::{atomic, away, barrier, futex, spin, thread};
 
 /// How many nanoseconds a wait yields in a crowd before it sleeps: a few time slices of short work by the others.
 const YIELD: u64 = if cfg!(loom) { 0 } else { Duration::from_micros(500).as_nanos() as u64 };
@@ -56,8 +57,8 @@ pub trait Waiting {
 
     /// Whether the last look was at a line that another core reads, changes and writes: looks have time between them then. Not called where the core
     /// is given away between looks. If so when a wait begins, the look before it was the first one.
-    fn is_to_look_away(&self) -> bool {
-        false
+    fn away(&self) -> Away {
+        Away::No
     }
 
     /// As [`Waiting::look`], and also where nothing can be that was not announced. Called once in a while by one that sleeps; may be dear.
@@ -138,7 +139,7 @@ pub fn wait<W: Waiting>(
     deadline: Deadline,
 ) -> Result<W::Output, Interrupted> {
     // Whoever is to look away has just looked.
-    if !waiting.is_to_look_away()
+    if waiting.away() == Away::No
         && let Some(output) = waiting.look()
     {
         return Ok(output);
@@ -222,8 +223,8 @@ fn stay_awake<W: Waiting>(
                 let spot = spot.map(|spot| Spot { core: current_core(), ..spot });
                 patience.came_back(now, now - before, waiting.whereabouts(), spot);
             }
-        } else if patience.is_none() && waiting.is_to_look_away() {
-            spin::look_away();
+        } else if patience.is_none() && waiting.away() != Away::No {
+            away::look_away(waiting.away());
             // As many as take that long, so that the clock is looked at as often.
             looks = (looks / LOOKS_AWAY + 1).saturating_mul(LOOKS_AWAY) - 1;
         } else if looks >= LOOKS_WITHOUT_PAUSE {

@@ -9,7 +9,7 @@ use deck_peers::{Granted, MailboxId, Notice, Notices, Refused, Subject};
 use deck_segment::Region;
 use deck_sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use deck_sync::locks::lock;
-use deck_sync::{About, Biased, Error, ErrorKind, Event, Goal, NodeId, Result, Spot, Waiting};
+use deck_sync::{About, Away, Biased, Error, ErrorKind, Event, Goal, NodeId, Result, Spot, Waiting};
 use deck_transport::{Heaps, Parcel, Shape, Traffic};
 
 use crate::batons::Answers;
@@ -161,8 +161,8 @@ pub(super) struct Retrieving<'a> {
     pub node: &'a NodeShared,
     pub core: &'a Core,
     pub into: &'a mut Parcel,
-    /// The last look was at a line that somebody is to write.
-    pub is_at_baton: bool,
+    /// Where the last look was.
+    pub away: Away,
 }
 
 impl Waiting for Retrieving<'_> {
@@ -171,10 +171,10 @@ impl Waiting for Retrieving<'_> {
     #[inline]
     fn look(&mut self) -> Option<Result<NodeId>> {
         let look = self.core.take_simple(self.into);
-        self.is_at_baton = look == Look::Awaited;
+        self.away = look.away();
         match look {
             Look::From(from) => Some(Ok(from)),
-            Look::Nothing | Look::Awaited => None,
+            Look::Nothing | Look::Awaited(_) => None,
             Look::Unclear => self.look_closely(),
         }
     }
@@ -184,8 +184,8 @@ impl Waiting for Retrieving<'_> {
     }
 
     #[inline]
-    fn is_to_look_away(&self) -> bool {
-        self.is_at_baton
+    fn away(&self) -> Away {
+        self.away
     }
 
     fn arm(&mut self) {

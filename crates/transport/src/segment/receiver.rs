@@ -46,14 +46,17 @@ pub enum Glance {
     Unclear,
 }
 
-/// What is fetched while a receiver waits, beside the line that tells of a message: content lies where that of the last message lay.
+/// Where a receiver that waits expects content: where that of the last message lay. What is not in the line that tells of a message is
+/// fetched meanwhile.
 #[derive(Clone, Copy)]
 enum Expected {
-    /// Nothing.
+    /// In a word of the line of a baton.
+    Word,
+    /// In the line.
     Line,
-    /// The first line of the slot.
+    /// In the first line of the slot, too.
     Slot,
-    /// So many lines of the area.
+    /// In so many lines of the area.
     Beside(u32),
 }
 
@@ -404,7 +407,7 @@ impl<R: Remote> Receiver<R> {
     #[inline]
     fn expect_content(&self) {
         match self.expected {
-            Expected::Line => {}
+            Expected::Word | Expected::Line => {}
             // Who is to write there has both lines of the baton.
             _ if self.awaits_baton() => {}
             Expected::Slot => self.slots.prefetch_first(self.head),

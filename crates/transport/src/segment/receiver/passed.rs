@@ -8,8 +8,8 @@ use std::sync::Arc;
 use deck_segment::fabric::Line;
 use deck_segment::layout::LINE_WORDS;
 use deck_segment::{HeapMemory, Remote};
-use deck_sync::Result;
 use deck_sync::atomic::Ordering;
+use deck_sync::{Away, Result};
 
 use super::super::baton::Baton;
 use super::super::packet::{self, Carries, Packet};
@@ -40,6 +40,17 @@ impl<R: Remote> Receiver<R> {
     #[inline]
     pub fn awaits_baton(&self) -> bool {
         self.uses_baton() && self.baton.as_ref().is_some_and(|baton| baton.is_awaited())
+    }
+
+    /// Whether a wait for the next message looks away in between: if what came last is anything to go by.
+    #[inline]
+    pub fn away(&self) -> Away {
+        match self.expected {
+            _ if !self.awaits_baton() => Away::No,
+            Expected::Word => Away::Word,
+            Expected::Line => Away::Line,
+            Expected::Slot | Expected::Beside(_) => Away::Lines,
+        }
     }
 
     #[inline]
@@ -103,7 +114,7 @@ impl<R: Remote> Receiver<R> {
         let stamp = Baton::stamp(number);
         if let Some((size, element)) = packet::simple(last, stamp) {
             into.set_words(baton.line(), size, element);
-            self.expected = Expected::Line;
+            self.expected = if size <= size_of::<u64>() { Expected::Word } else { Expected::Line };
         } else {
             let Some(label) = packet::wide(last, stamp) else { return Some(Glance::Unclear) };
             // SAFETY: the slot is readable for what the label needs.
