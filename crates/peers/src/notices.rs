@@ -52,6 +52,8 @@ pub(crate) mod entry {
 pub(crate) const NAME_BYTES: usize = 96;
 /// Notices of a node at a time; more are counted, not told.
 pub(crate) const NOTICES_MAX: usize = 1 << 14;
+/// Of these, so many are for waits alone: a node with very many mail boxes is asked about them too, and most when it hangs.
+const FOR_WAITS: usize = 1 << 10;
 /// Bytes of a notice.
 pub(crate) const ENTRY_BYTES: usize = entry::END * 8;
 /// Notices that memory is taken for at once.
@@ -110,6 +112,15 @@ struct Places {
     free: Vec<u32>,
     used: usize,
     allocated: usize,
+    /// Those that tell of something else than waits.
+    lasting: usize,
+}
+
+impl Places {
+    /// May there be another notice of `subject`?
+    fn has_room_for(&self, subject: Subject) -> bool {
+        subject == Subject::Wait || self.lasting < NOTICES_MAX - FOR_WAITS
+    }
 }
 
 impl Notices {
@@ -131,11 +142,18 @@ impl Notices {
         Ok(Arc::new(Notices { segment, head, words, places: Mutex::default() }))
     }
 
-    fn place(&self) -> Option<u32> {
+    fn place(&self, subject: Subject) -> Option<u32> {
         let mut places = lock(&self.places);
-        if let Some(index) = places.free.pop() {
-            return Some(index);
+        if !places.has_room_for(subject) {
+            return None;
         }
+        let index = places.free.pop().or_else(|| self.fresh_place(&mut places))?;
+        places.lasting += usize::from(subject != Subject::Wait);
+        Some(index)
+    }
+
+    /// One that was never used.
+    fn fresh_place(&self, places: &mut Places) -> Option<u32> {
         if places.used == NOTICES_MAX {
             return None;
         }
@@ -151,7 +169,7 @@ impl Notices {
 
     /// Tells something; `None` if there is no room. Never blocks for long.
     pub(crate) fn tell(&self, content: &Content<'_>) -> Option<u32> {
-        let Some(index) = self.place() else {
+        let Some(index) = self.place(content.subject) else {
             self.head.get(header::UNTOLD).fetch_add(1, Relaxed);
             return None;
         };
@@ -182,9 +200,14 @@ impl Notices {
 
     /// Takes back what was told.
     pub(crate) fn take_back(&self, index: u32) {
+        let subject = self.words.get(index as usize * entry::END + entry::SUBJECT);
+        // Relaxed: nobody else has written it since it was told.
+        let was_lasting = subject.load(Relaxed) != Subject::Wait as u64;
         // Release: pairs with: notices/subject.
-        self.words.get(index as usize * entry::END + entry::SUBJECT).store(0, Release);
-        lock(&self.places).free.push(index);
+        subject.store(0, Release);
+        let mut places = lock(&self.places);
+        places.lasting -= usize::from(was_lasting);
+        places.free.push(index);
     }
 }
 
@@ -235,5 +258,64 @@ impl Drop for Notice {
         if let Some(index) = self.index.filter(|_| !crate::fork::is_child()) {
             self.notices.take_back(index);
         }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use crate::Table;
+
+    use super::*;
+
+    fn notices() -> Arc<Notices> {
+        let table = Table::create("test", 1).unwrap();
+        Notices::create(NodeId(0), table.segment(), table.segment()).unwrap()
+    }
+
+    fn tell(notices: &Notices, subject: Subject) -> Option<u32> {
+        let facts = [0; FACTS];
+        notices.tell(&Content {
+            subject,
+            locker: None,
+            since_ns: 1,
+            until_ns: 2,
+            goal: 3,
+            peer: None,
+            facts,
+            name: "x",
+        })
+    }
+
+    fn untold(notices: &Notices) -> u64 {
+        notices.head.get(header::UNTOLD).load(Relaxed)
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "memfd")]
+    fn waits_have_room_however_many_other_things_there_are() {
+        let notices = notices();
+        let lasting = NOTICES_MAX - FOR_WAITS;
+        let mailboxes: Vec<_> = (0..lasting).map(|_| tell(&notices, Subject::Mailbox).unwrap()).collect();
+        let others = [Subject::Mailbox, Subject::Ring, Subject::Member];
+        assert!(others.iter().all(|subject| tell(&notices, *subject).is_none()));
+        let waits: Vec<_> = (0..FOR_WAITS).map(|_| tell(&notices, Subject::Wait).unwrap()).collect();
+        assert_eq!(untold(&notices), 3);
+        assert_eq!((tell(&notices, Subject::Wait), untold(&notices)), (None, 4));
+
+        notices.take_back(waits[0]);
+        assert_eq!(tell(&notices, Subject::Ring), None, "what a wait has left is for waits");
+        notices.take_back(mailboxes[7]);
+        assert!(tell(&notices, Subject::Ring).is_some() && tell(&notices, Subject::Ring).is_none());
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "memfd")]
+    fn a_notice_that_is_taken_back_makes_room_for_one_of_its_kind() {
+        let notices = notices();
+        for subject in [Subject::Member, Subject::Wait].into_iter().cycle().take(2 * NOTICES_MAX + 10) {
+            let index = tell(&notices, subject).unwrap();
+            notices.take_back(index);
+        }
+        assert_eq!((untold(&notices), lock(&notices.places).lasting), (0, 0));
     }
 }

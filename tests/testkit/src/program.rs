@@ -137,6 +137,7 @@ impl Program {
         let mut words = Words(command.split_whitespace());
         match words.next()? {
             "mailbox" => self.mailbox(&mut words),
+            "mailboxes-without-names" => self.mailboxes_without_names(words.number()?),
             "close" => {
                 let name = words.next()?;
                 self.mailbox_of(name)?.close();
@@ -213,6 +214,14 @@ impl Program {
         }
         let mailbox = self.node.mailbox_with(Some(name), &options)?;
         lock(&self.boxes).insert(name.to_string(), Arc::new(mailbox));
+        Ok(String::new())
+    }
+
+    fn mailboxes_without_names(&self, count: usize) -> Outcome {
+        for number in 0..count {
+            let mailbox = self.node.anonymous_mailbox()?;
+            lock(&self.boxes).insert(format!("without a name, {number}"), Arc::new(mailbox));
+        }
         Ok(String::new())
     }
 

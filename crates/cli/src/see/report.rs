@@ -85,12 +85,8 @@ fn thread(wait: &Wait) -> String {
 fn text(job: &JobSight, waits: &[Wait], cycles: &[Cycle]) -> Result<String, std::fmt::Error> {
     let mut text = String::new();
     let live = job.nodes.iter().filter(|node| node.process.is_some()).count();
-    let threads = if waits.is_empty() {
-        "no thread waits".to_owned()
-    } else {
-        counted(waits.len(), "thread waits", "threads wait")
-    };
-    writeln!(text, "{}: {}, {threads}", called(job), counted(live, "node", "nodes"))?;
+    let has_untold = job.nodes.iter().any(|node| node.untold > 0);
+    writeln!(text, "{}: {}, {}", called(job), counted(live, "node", "nodes"), how_many_wait(waits.len(), has_untold))?;
     for node in job.nodes.iter().filter(|node| node.process.is_some()) {
         let process = node.process.unwrap_or_default();
         writeln!(text, "  {} (process {process}), {}", node.number, state_word(node.state))?;
@@ -109,7 +105,7 @@ fn text(job: &JobSight, waits: &[Wait], cycles: &[Cycle]) -> Result<String, std:
             }
         }
         if is_silent {
-            writeln!(text, "    no thread waits in DECK")?;
+            writeln!(text, "    {} in DECK", how_many_wait(0, node.untold > 0))?;
         }
         if node.untold > 0 {
             writeln!(
@@ -138,8 +134,20 @@ fn text(job: &JobSight, waits: &[Wait], cycles: &[Cycle]) -> Result<String, std:
             let named: Vec<_> = cycle.bystanders.iter().map(named).collect();
             writeln!(text, "    unless one that sleeps outside of DECK ends it: thread {}", named.join(", "))?;
         }
+        if has_untold {
+            writeln!(text, "    as far as is known: what could not be noted may end it")?;
+        }
     }
     Ok(text)
+}
+
+/// How many threads wait, as far as that is known.
+fn how_many_wait(count: usize, has_untold: bool) -> String {
+    match (count, has_untold) {
+        (0, false) => "no thread waits".to_owned(),
+        (0, true) => "no thread is known to wait".to_owned(),
+        _ => counted(count, "thread waits", "threads wait"),
+    }
 }
 
 fn end(wait: &Wait) -> String {
@@ -178,4 +186,16 @@ fn on(job: &JobSight, waits: &[Wait], wait: &Wait) -> String {
     let named: Vec<_> = named.chain(newcomers).collect();
     let any = if named.len() > 1 && !wait.needs_all { "any of " } else { "" };
     if named.is_empty() { "nobody that is known".to_owned() } else { format!("{any}{}", named.join(", ")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn that_nobody_waits_is_told_only_where_it_is_known() {
+        assert_eq!(how_many_wait(0, false), "no thread waits");
+        assert_eq!(how_many_wait(0, true), "no thread is known to wait");
+        assert_eq!(how_many_wait(1, true), "1 thread waits");
+    }
 }
