@@ -122,7 +122,8 @@ impl Node {
     ///
     /// # Errors
     /// [`ErrorKind::Exists`] naming the node that owns the name, [`ErrorKind::Invalid`] for an impossible name,
-    /// [`ErrorKind::Timeout`] naming the node that is stopped, [`ErrorKind::NoMemory`].
+    /// [`ErrorKind::Timeout`] naming the node that is stopped, [`ErrorKind::NoMemory`], also if the job has used 16,384 different names
+    /// of mail boxes and groups in its life.
     #[doc(alias = "deck_mbox_create")]
     pub fn mailbox(&self, name: &str) -> Result<Mailbox> {
         self.mailbox_with(Some(name), &MailboxOptions::default())

@@ -20,6 +20,10 @@ const ENTRY_WORDS: usize = 16;
 /// Bytes of all entries.
 pub(crate) const BYTES: usize = NAMES_MAX * ENTRY_WORDS * 8;
 
+/// What to do where there are too many names. Those of groups are among them.
+const TOO_MANY: &str =
+    "use the names of mail boxes and groups that have ended again; mail boxes for replies need no names";
+
 /// The word beside a name that says who owns it.
 const OWNER: usize = entry::USER;
 
@@ -79,7 +83,7 @@ impl Names {
     pub fn claim(&self, name: &str, owner: MailboxId, seat: Seat) -> Result<()> {
         check_name(name)?;
         let index = self.entries.enter(name, seat).map_err(|error| match error.kind() {
-            ErrorKind::NoMemory => error.with_remedy("use anonymous mail boxes (reply boxes) for what needs no name"),
+            ErrorKind::NoMemory => error.with_remedy(TOO_MANY),
             _ => error,
         })?;
         let place = self.entries.word(index, OWNER);
@@ -223,7 +227,11 @@ mod tests {
         for index in (0..NAMES_MAX as u32).step_by(997) {
             assert_eq!(names.lookup(&format!("box {index}")), Some(id(zero, index)));
         }
-        assert_eq!(names.claim("one more", id(zero, 0), seat).unwrap_err().kind(), ErrorKind::NoMemory);
+        let refused = names.claim("one more", id(zero, 0), seat).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::NoMemory);
+        assert!(refused.to_string().contains("mail boxes and groups"), "{refused}");
+        names.release("box 5", id(zero, 5));
+        names.claim("box 5", id(zero, 6), seat).unwrap();
     }
 
     #[test]
