@@ -237,6 +237,44 @@ fn counts_that_do_not_fit_are_told_to_those_who_have_them() {
 }
 
 #[test]
+fn counts_that_do_not_fit_are_found_before_anything_is_taken() {
+    let (_broker, nodes) = job(2);
+    together("before", &nodes, &[0, 1, 0], |group, _| {
+        let me = group.index() as usize;
+        // Long ones are taken in pieces.
+        for length in [1, 300_000] {
+            let (own, before) = (vec![me as u8; length], vec![9; 3 * length + 1]);
+            // The last one is one too long.
+            let fitting = [length; 3];
+            let wrong = [length, length, length + 1];
+            let expected = if me == 0 { &wrong } else { &fitting };
+            let refused = |result: Result<(), deck::Error>, out: &[u8]| {
+                let error = result.unwrap_err();
+                assert!(error.kind() == ErrorKind::Invalid && error.to_string().contains("index 2 gives"), "{error}");
+                assert_eq!(out, before);
+            };
+            let mut out = before.clone();
+            let gathered = group.gatherv(0, &own, &mut out, &wrong, SOON);
+            if me == 0 {
+                refused(gathered, &out)
+            } else {
+                gathered.unwrap()
+            }
+            out.clone_from(&before);
+            let gathered = group.allgatherv(&own, &mut out, expected, SOON);
+            if me == 0 {
+                refused(gathered, &out)
+            } else {
+                gathered.unwrap()
+            }
+            out.clone_from(&before);
+            let exchanged = group.alltoallv(&own.repeat(3), &fitting, &mut out, expected, SOON);
+            if me == 0 { refused(exchanged, &out) } else { exchanged.unwrap() }
+        }
+    });
+}
+
+#[test]
 fn a_member_that_leaves_is_named_to_all_whose_calls_need_it() {
     let (_broker, nodes) = job(3);
     let told = together("leaving", &nodes, &[0, 1, 2], |group, _| {

@@ -4,6 +4,7 @@
 //! buffers, and goes on where it was; and a call that was started without waiting owns its buffers.
 
 mod comparing;
+mod fitting;
 
 use std::ops::Range;
 
@@ -14,11 +15,12 @@ use deck_sync::point;
 use super::board::INLINE;
 use super::call::{Call, Kind};
 use super::choose::{Choice, choose, may_be_ahead};
-use super::difference::{IN_PLACE, SHOWS_OUTPUT, length_of};
+use super::difference::{IN_PLACE, SHOWS_OUTPUT};
 use super::flow::Course;
 use super::folding::{Inputs, TILE};
 use super::member::{Contribution, Member};
 use super::stream::Stream;
+use fitting::BLOCK_BYTES;
 
 /// Blocks of shared work begin at multiples of this: whole elements, whole cache lines.
 const BLOCK_STEP: usize = 64;
@@ -241,7 +243,7 @@ impl Progress {
         if self.call.kind.gives_parts() {
             return self.give_parts(member, input);
         }
-        let whole: &[u8] = if self.call.kind == Kind::Bcast { output } else { input };
+        let whole = self.given(input, output);
         let piece = self.piece_of(self.call.count * self.element_bytes());
         let content = &whole[piece.clone()];
         if content.len() <= INLINE {
@@ -382,10 +384,12 @@ impl Progress {
             }
             Kind::Gather | Kind::Gatherv if !is_root => Ok(()),
             Kind::Gather | Kind::Gatherv | Kind::Allgather | Kind::Allgatherv => {
+                self.expect_all(member)?;
                 self.gather(way, member, input, output)
             }
             Kind::Scatter | Kind::Scatterv => self.take_part(way, member, call.root, input, &mut output[..block]),
             Kind::Alltoall | Kind::Alltoallv => {
+                self.expect_all(member)?;
                 let mut begin = 0;
                 for index in 0..member.size() {
                     let bytes = self.received_from(index);
@@ -426,9 +430,6 @@ impl Progress {
         let mut begin = 0;
         for index in 0..member.size() {
             let bytes = self.received_from(index);
-            if self.call.kind.has_counts() {
-                self.expect(member, index, length_of(member.heard(index, member.phase()).length), bytes)?;
-            }
             let piece = self.piece_of(bytes);
             let target = &mut output[begin + piece.start..begin + piece.end];
             if index == member.index {
@@ -456,29 +457,16 @@ impl Progress {
             _ => me as usize * output.len() + piece.start,
         };
         if self.call.kind.has_counts() {
-            let mut head = vec![0u8; 8 * member.size() as usize];
+            let mut head = vec![0u8; BLOCK_BYTES * member.size() as usize];
             member.read(self.way, index, phase, 0, &mut head)?;
-            let blocks: Vec<u64> = head.as_chunks::<8>().0.iter().map(|bytes| u64::from_ne_bytes(*bytes)).collect();
+            let words = head.as_chunks::<BLOCK_BYTES>().0;
+            let blocks: Vec<u64> = words.iter().map(|bytes| u64::from_ne_bytes(*bytes)).collect();
             self.expect(member, index, blocks[me as usize], output.len())?;
             let before =
                 blocks[..me as usize].iter().map(|bytes| self.piece_of(usize::try_from(*bytes).unwrap_or(0)).len());
             begin = head.len() + before.sum::<usize>();
         }
         if piece.is_empty() { Ok(()) } else { member.read(way, index, phase, begin, &mut output[piece]) }
-    }
-
-    /// # Errors
-    /// `Invalid` unless member `index` gives as many bytes as this one expects.
-    fn expect(&self, member: &Member, index: u32, gives: u64, expected: usize) -> Result<()> {
-        if gives == expected as u64 {
-            return Ok(());
-        }
-        let bytes = self.element_bytes();
-        let (gives, expected) = (gives / bytes as u64, expected / bytes);
-        let what = format!("{}: index {index} gives {gives} elements, not {expected}", member.doing(self.call.kind));
-        Err(Error::new(ErrorKind::Invalid, what)
-            .with_peer(member.nodes[index as usize])
-            .with_remedy("give the same counts at both ends"))
     }
 }
 

@@ -112,9 +112,9 @@ impl Progress {
         Ok(flow)
     }
 
-    /// All that this member gives in the whole call.
-    fn given<'a>(&self, input: &'a [u8], output: &'a [u8]) -> &'a [u8] {
-        if self.call.kind == Kind::Bcast { output } else { input }
+    /// All that this member gives in the whole call: a broadcast's root has it in either.
+    pub(super) fn given<'a>(&self, input: &'a [u8], output: &'a [u8]) -> &'a [u8] {
+        if self.call.kind == Kind::Bcast && input.is_empty() { output } else { input }
     }
 
     /// Comes to the meeting with which the call begins, and tells where its pieces will lie.
