@@ -4,6 +4,8 @@
 //! ([`crate::holders`]). A buffer whose owner has let go may still be held elsewhere: it is *pending* and looked at again
 //! whenever a buffer of its size is wanted, so a release by another node needs no message.
 
+mod finding;
+
 use std::fmt;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};

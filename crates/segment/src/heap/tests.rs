@@ -314,3 +314,33 @@ mod near {
         assert!(heap.facts().is_refused && heap.facts().numa_nodes == 2, "{:?}", heap.facts());
     }
 }
+
+#[test]
+fn content_is_found_again_and_shared_wherever_in_its_buffer_it_lies() {
+    let heap = heap(64 << 20, |_| ());
+    let content = |buffer: &Buffer, from: usize, bytes: usize| {
+        // SAFETY: the bytes lie in the heap's memory, which is allocated, and nobody writes them.
+        unsafe { std::slice::from_raw_parts(buffer.data().as_ptr().add(from), bytes) }
+    };
+    let buffers = [100, 4000, 100_000].map(|bytes| heap.allocate(bytes).unwrap());
+    for buffer in &buffers {
+        for (from, bytes) in [(0, 100), (50, 50), (0, buffer.capacity())] {
+            assert!(!buffer.is_shared());
+            let share = heap.share_of(content(buffer, from, bytes)).unwrap();
+            assert!(share.name() == buffer.name() && share.is_shared() && buffer.is_shared());
+        }
+        assert!(heap.share_of(content(buffer, 0, buffer.capacity() + 1)).is_none(), "it ends before");
+    }
+    assert!(heap.share_of(&[0; 1000]).is_none(), "it lies elsewhere");
+    assert!(heap.share_of(content(&buffers[0], 0, 10)).is_none(), "to look costs more than to copy");
+
+    // A share keeps the buffer, and goes as any other.
+    let [first, ..] = buffers;
+    let (place, share) = (first.data(), heap.share_of(content(&first, 0, 100)).unwrap());
+    drop(first);
+    assert!(!share.is_shared() && heap.allocate(100).unwrap().data() != place);
+    let freed = content(&share, 0, 100);
+    drop(share);
+    assert!(heap.share_of(freed).is_none());
+    assert_eq!(heap.usage().buffers, 2, "the others");
+}

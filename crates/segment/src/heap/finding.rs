@@ -1,0 +1,52 @@
+//! Which buffer is it in which these bytes lie?
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use deck_sync::atomic::{AtomicU64, Ordering};
+use deck_sync::locks::lock;
+
+use super::{HeapMemory, Own};
+use crate::buffer::{Buffer, BufferName};
+use crate::layout::{LINE_WORDS, holder};
+
+impl HeapMemory {
+    /// Another share of the buffer of this node in which `content` lies. `None` if it lies in none, or if that is found out at less cost
+    /// by copying it: there is no order in which buffers lie. The caller, who holds the buffer, has the content no longer to itself.
+    /// Never waits.
+    pub fn share_of(self: &Arc<Self>, content: &[u8]) -> Option<Buffer> {
+        let begin = self.segment.offset_of(content)?;
+        let own = self.own.as_ref()?;
+        let count = lock(&own.blocks).count();
+        if count as usize * size_of::<(AtomicU64, AtomicU64)>() > content.len() {
+            return None;
+        }
+        let wanted = begin..begin + content.len();
+        let name = (0..count).find_map(|index| self.name_of(own, index).filter(|name| has(name, &wanted)))?;
+        if !self.holder(name.index).hold(|| self.held.add()) {
+            return None;
+        }
+        // The caller may be wrong about holding it.
+        if !self.is_in_use(&name) {
+            self.let_go(name.index);
+            return None;
+        }
+        self.lines.get(name.index as usize * LINE_WORDS + holder::SHARES).fetch_add(1, Ordering::Relaxed);
+        Some(Buffer::counted(self.clone(), name.index, name.offset as usize, name.capacity as usize, false))
+    }
+
+    /// Buffer `index`, if it is in use.
+    fn name_of(&self, own: &Own, index: u32) -> Option<BufferName> {
+        let place = &own.places[index as usize];
+        // Acquire: pairs with: heap/place. In use comes before where.
+        let capacity = place.1.load(Ordering::Acquire);
+        let offset = place.0.load(Ordering::Relaxed);
+        let (owner, seat) = (self.owner.0, self.seat.0);
+        (capacity & 1 == 1).then_some(BufferName { owner, seat, index, offset, capacity: capacity & !1 })
+    }
+}
+
+fn has(buffer: &BufferName, wanted: &Range<usize>) -> bool {
+    let begin = buffer.offset as usize;
+    begin <= wanted.start && wanted.end <= begin + buffer.capacity as usize
+}
