@@ -3,13 +3,18 @@
 //! C gives `in` and `out` as addresses. How many bytes of them this member may read and write is what the Rust core says the
 //! call takes and gives; nothing beyond is touched, and what a member does not need may be NULL.
 
+mod arrays;
+
 use std::ffi::{c_int, c_uint, c_void};
 use std::slice;
 use std::sync::Mutex;
+use std::time::Duration;
 
 use deck_api::group::{Call, Kind as Asked, Pending};
-use deck_api::{ElementType, Operation, Result};
+use deck_api::{ElementType, Group, Operation, Result};
 use deck_sync::vectors;
+
+use arrays::MEMORY;
 
 use crate::error::{DECK_OK, answer, invalid};
 use crate::group::{self, GroupHandle};
@@ -19,9 +24,6 @@ use crate::{arguments, node};
 /// Opaque to C.
 #[repr(C)]
 pub struct RequestHandle([u8; 0]);
-
-/// What memory is for that there may be too little of.
-const MEMORY: &str = "of a collective";
 
 static REQUESTS: Table<Request> = Table::new(Kind::Request);
 
@@ -149,43 +151,73 @@ unsafe fn collective(
             return Err(invalid("in and out overlap")
                 .with_remedy("give two arrays; reductions also take one array, the same, for both"));
         }
-        let input: &[u8] = if takes == 0 {
-            &[]
-        } else {
-            // SAFETY: not NULL, at most isize::MAX bytes (`Call::bytes`), and the caller gives that many.
-            unsafe { slice::from_raw_parts(input.cast(), takes) }
+        let arrays = Arrays { input: input.cast(), takes, output: output.cast(), gives, overlaps };
+        // SAFETY: as the caller promises; what is needed is not NULL, and of no more than isize::MAX bytes (`Call::bytes`).
+        unsafe {
+            match how {
+                How::Wait(_) => arrays.wait(&mut alone, &call, timeout.unwrap_or_default())?,
+                How::Start(place) => place.write(arrays.start(&mut alone, &call, group, session)?),
+            }
+        }
+        Ok(DECK_OK)
+    })
+}
+
+/// What a call reads and writes: bytes that C has.
+struct Arrays {
+    input: *const u8,
+    takes: usize,
+    output: *mut u8,
+    gives: usize,
+    /// They are one array.
+    overlaps: bool,
+}
+
+impl Arrays {
+    /// # Safety
+    /// `takes` bytes can be read and `gives` bytes written, by nobody else meanwhile.
+    unsafe fn wait(&self, group: &mut Group, call: &Call, timeout: Duration) -> Result<()> {
+        let input: &[u8] = match self.takes {
+            0 => &[],
+            // SAFETY: as the caller promises.
+            takes => unsafe { slice::from_raw_parts(self.input, takes) },
         };
         // One array for both: the input is kept, since two borrows of it cannot be.
-        let kept: Vec<u8>;
-        let input = if overlaps {
-            kept = vectors::copied(input, MEMORY)?;
-            &kept
-        } else {
-            input
+        let kept = if self.overlaps { Some(vectors::copied(input, MEMORY)?) } else { None };
+        let output: &mut [u8] = match self.gives {
+            0 => &mut [],
+            // SAFETY: as the caller promises, and the input is not there.
+            gives => unsafe { slice::from_raw_parts_mut(self.output, gives) },
         };
-        let to = output.cast::<u8>();
-        let output: &mut [u8] = if gives == 0 {
-            &mut []
-        } else {
-            // SAFETY: not NULL, at most isize::MAX bytes, the caller gives that many for writing, and the input is not there.
-            unsafe { slice::from_raw_parts_mut(to, gives) }
+        group.call(call, kept.as_deref().unwrap_or(input), output, timeout)
+    }
+
+    /// # Safety
+    /// As for [`Arrays::wait`] and until the call has ended.
+    unsafe fn start(
+        &self,
+        group: &mut Group,
+        call: &Call,
+        handle: *const GroupHandle,
+        session: u64,
+    ) -> Result<*mut RequestHandle> {
+        let is_bcast_root = call.kind == Asked::Bcast && group.index() == call.root;
+        // SAFETY: as the caller promises.
+        let (input, output) = unsafe {
+            match is_bcast_root {
+                true => (arrays::to_read(group, self.output, self.gives, false)?, arrays::none()),
+                false => (
+                    arrays::to_read(group, self.input, self.takes, self.overlaps)?,
+                    arrays::to_write(group, self.output, self.gives)?,
+                ),
+            }
         };
-        let How::Start(place) = how else {
-            alone.call(&call, input, output, timeout.unwrap_or_default())?;
-            return Ok(DECK_OK);
-        };
-        // What a broadcast's root gives stands in its output; elsewhere the output is only written.
-        let reads_output = call.kind == Asked::Bcast && alone.index() == call.root;
-        let result = if reads_output { vectors::copied(output, MEMORY)? } else { vectors::defaults(gives, MEMORY)? };
         // Before the call is started: others may see it at once.
         vectors::headroom(MEMORY)?;
         let room = REQUESTS.reserve()?;
-        let pending = alone.start(&call, input, result)?;
-        let handle = room.fill(session, Request { group, pending: Mutex::new(pending), output: to });
-        // SAFETY: not NULL, and the caller lets it be written.
-        unsafe { place.write(handle) };
-        Ok(DECK_OK)
-    })
+        let pending = Mutex::new(group.start_in(call, input, output)?);
+        Ok(room.fill(session, Request { group: handle, pending, output: self.output }))
+    }
 }
 
 /// Looks whether a request has come to its end, or waits; then its result is put where C wants it, and it is freed.
@@ -206,11 +238,9 @@ fn finish(name: &'static str, request: *mut RequestHandle, how: Option<c_int>, i
         };
         drop((alone, pending));
         if let Some(result) = &result {
-            if !result.is_empty() {
-                // SAFETY: it is the output that was given to the starting call, with as many bytes as the result has, and
-                // that the caller leaves to the library until now; the result is memory of its own.
-                unsafe { std::ptr::copy_nonoverlapping(result.as_ptr(), pin.output, result.len()) };
-            }
+            // SAFETY: it is the output that was given to the starting call, with as many bytes as the result has, and
+            // that the caller leaves to the library until now.
+            unsafe { arrays::put(result, pin.output) };
             pin.remove();
         }
         if !is_done.is_null() {

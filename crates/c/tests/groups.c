@@ -156,6 +156,71 @@ static void *all_started(void *arg) {
   return NULL;
 }
 
+static deck_msg_t *filled(float **content, float value) {
+  deck_msg_t *message;
+  EXPECT(DECK_OK, deck_msg_create(&message, 0));
+  EXPECT(DECK_OK, deck_msg_resize(message, LONG * sizeof(float)));
+  *content = (float *)deck_msg_data(message);
+  for (int i = 0; i < LONG; i++) (*content)[i] = value;
+  return message;
+}
+
+/* Started with arrays in messages, which are used where they lie, whatever becomes of the messages. */
+static void *started_in_messages(void *arg) {
+  int me = (int)(intptr_t)arg, root = 1;
+  deck_group_t *g = join("in messages", me);
+  deck_request_t *request, *dropped;
+  float *data, *in, *out;
+  deck_msg_t *whole = filled(&data, (float)me), *input = filled(&in, (float)(me + 1)), *output = filled(&out, -1);
+
+  EXPECT(DECK_OK, deck_start_bcast(g, root, data, LONG, DECK_FLOAT, &request));
+  EXPECT(DECK_OK, deck_wait(request, 20000));
+  CHECK(data[0] == root && data[LONG - 1] == root && deck_msg_edit(whole) == data);
+
+  /* Who takes a new address writes a copy; who destroys the message takes nothing away. */
+  EXPECT(DECK_OK, deck_start_allreduce(g, in, out, LONG, DECK_FLOAT, DECK_SUM, &request));
+  if (me == 0) {
+    EXPECT(DECK_OK, deck_msg_destroy(input));
+  } else {
+    float *copy = (float *)deck_msg_edit(input);
+    for (int i = 0; i < LONG; i++) copy[i] = 99;
+    EXPECT(DECK_OK, deck_msg_destroy(input));
+  }
+  input = filled(&in, 50);
+  EXPECT(DECK_OK, deck_wait(request, 20000));
+  for (int i = 0; i < LONG; i++) CHECK(out[i] == 6);
+  CHECK(deck_msg_edit(output) == out && deck_msg_edit(input) == in);
+
+  /* One array for both, and in the forms that end in v. */
+  for (int i = 0; i < LONG; i++) out[i] = (float)me;
+  EXPECT(DECK_OK, deck_start_scan(g, out, out, LONG, DECK_FLOAT, DECK_SUM, &request));
+  EXPECT(DECK_OK, deck_wait(request, 20000));
+  for (int i = 0; i < LONG; i++) CHECK(out[i] == (float)(me * (me + 1) / 2));
+  size_t counts[SIZE] = {LONG / 3, LONG / 3, LONG / 3};
+  EXPECT(DECK_OK, deck_start_gatherv(g, root, data, counts[me], me == root ? out : NULL, me == root ? counts : NULL, DECK_FLOAT, &request));
+  EXPECT(DECK_OK, deck_wait(request, 20000));
+  CHECK(me != root || (out[0] == root && out[SIZE * (LONG / 3) - 1] == root));
+
+  /* A request that nobody waits for is carried to its end for the others. */
+  EXPECT(DECK_OK, deck_start_allreduce(g, data, out, LONG, DECK_FLOAT, DECK_MAX, &dropped));
+  if (me == 2) {
+    EXPECT(DECK_OK, deck_request_destroy(dropped));
+    EXPECT(DECK_OK, deck_msg_destroy(whole));
+    EXPECT(DECK_OK, deck_msg_destroy(output));
+    whole = filled(&data, 77), output = filled(&out, 77);
+  } else {
+    EXPECT(DECK_OK, deck_wait(dropped, 20000));
+  }
+  EXPECT(DECK_OK, deck_barrier(g, 20000));
+  for (int i = 0; i < LONG; i++) CHECK(out[i] == (me == 2 ? 77 : root));
+
+  EXPECT(DECK_OK, deck_msg_destroy(whole));
+  EXPECT(DECK_OK, deck_msg_destroy(input));
+  EXPECT(DECK_OK, deck_msg_destroy(output));
+  EXPECT(DECK_OK, deck_group_leave(g));
+  return NULL;
+}
+
 static void on_threads(void *(*run)(void *)) {
   deck_thread_t *threads[SIZE];
   for (int i = 0; i < SIZE; i++) EXPECT(DECK_OK, deck_thread_create(&threads[i], run, (void *)(intptr_t)i));
@@ -285,6 +350,7 @@ int main(void) {
     on_threads(all_collectives);
     on_threads(requests);
     on_threads(all_started);
+    on_threads(started_in_messages);
   }
   on_threads(ahead);
   bad_options();

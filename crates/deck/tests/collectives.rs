@@ -169,6 +169,21 @@ fn expected(calls: &[Call], inputs: &[Vec<u8>], me: usize) -> Option<Vec<u8>> {
     }
 }
 
+/// Starts a call whose input lies in a message, and waits for it: what the member has afterwards.
+fn start_in_library(group: &mut Group, node: &Node, call: &Call, input: &[u8], output: Vec<u8>) -> Vec<u8> {
+    let is_bcast_root = call.kind == Kind::Bcast && call.root == group.index();
+    let given = if is_bcast_root { &output } else { input };
+    let mut message = node.message();
+    message.resize(given.len()).unwrap();
+    message.edit().unwrap().copy_from_slice(given);
+    let kept = if is_bcast_root { Vec::new() } else { output.clone() };
+    let mut pending = group.start_in(call, Box::new(message.clone()), Box::new(kept)).unwrap();
+    // Whoever changes it meanwhile works on a copy.
+    message.edit().unwrap().fill(0x55);
+    let result = pending.wait(group, SOON).unwrap();
+    if is_bcast_root { output } else { result }
+}
+
 /// One call of one member: what it has afterwards.
 fn take_part(group: &mut Group, node: &Node, case: &Case) -> Vec<u8> {
     let (me, size) = (group.index() as usize, group.size() as usize);
@@ -178,11 +193,15 @@ fn take_part(group: &mut Group, node: &Node, case: &Case) -> Vec<u8> {
         Kind::Bcast => (vec![], case.input(me, gives)),
         _ => (case.input(me, takes), vec![0xAA; gives]),
     };
+    let is_in_library = case.in_library >> me & 1 == 1;
     if case.starts >> me & 1 == 1 {
+        if is_in_library {
+            return start_in_library(group, node, &call, &input, output);
+        }
         let mut pending = group.start(&call, &input, output).unwrap();
         return pending.wait(group, SOON).unwrap();
     }
-    if case.in_library >> me & 1 == 0 {
+    if !is_in_library {
         group.call(&call, &input, &mut output, SOON).unwrap();
         return output;
     }

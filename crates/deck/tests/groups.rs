@@ -166,6 +166,10 @@ fn a_large_broadcast_from_library_memory_is_one_buffer_that_all_read() {
         assert!(is_root || array.iter().all(|byte| *byte == 7));
         let in_place = held() - before;
         group.barrier(SOON).unwrap();
+        let mut started = group.start_bcast_message(0, message).unwrap();
+        let message = started.wait(group, SOON).unwrap();
+        assert!(message.as_bytes().iter().all(|byte| *byte == 7) && held() == before);
+        group.barrier(SOON).unwrap();
         // From the root's own memory it goes through a window.
         group.bcast(0, &mut array, SOON).unwrap();
         let through_a_window = held() - before;
@@ -389,6 +393,33 @@ fn parts_of_different_lengths_are_started_and_waited_for_in_any_order() {
         assert_eq!(scattered.wait(group, SOON).unwrap(), vec![me as u32; counts[me]]);
         assert_eq!(everywhere.wait(group, SOON).unwrap(), of_all);
         assert_eq!(gathered.wait(group, SOON).unwrap(), if me == 2 { of_all } else { Vec::new() });
+    });
+}
+
+#[test]
+fn a_message_that_is_broadcast_is_read_where_it_lies_and_a_change_of_it_is_a_change_of_a_copy() {
+    const BYTES: usize = 3 << 20;
+    let (_broker, nodes) = job(2);
+    together("message", &nodes, &[0, 1, 0], |group, node| {
+        let is_root = group.index() == 1;
+        let mut message = node.message();
+        message.resize(BYTES).unwrap();
+        message.edit().unwrap().fill(if is_root { 7 } else { 0 });
+        let (place, mut other) = (message.as_ptr(), message.clone());
+        let mut pending = group.start_bcast_message(1, message).unwrap();
+        other.edit().unwrap().fill(8);
+        let message = match group.index() {
+            0 => loop {
+                if let Some(message) = pending.test(group).unwrap() {
+                    break message;
+                }
+                std::thread::yield_now();
+            },
+            _ => pending.wait(group, SOON).unwrap(),
+        };
+        assert!(message.size() == BYTES && message.as_bytes().iter().all(|byte| *byte == 7));
+        assert_eq!(message.as_ptr() == place, is_root);
+        assert_eq!(kind(pending.test(group)), ErrorKind::Invalid, "it was taken");
     });
 }
 

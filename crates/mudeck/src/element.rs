@@ -51,7 +51,7 @@ pub trait Element: Copy + Default + private::Plain {
 
 mod private {
     /// Any bit pattern of the right size is a value, and every byte of a value is set.
-    pub trait Plain: 'static {}
+    pub trait Plain: Send + Sync + 'static {}
     macro_rules! plain { ($($rust:ty)*) => { $(impl Plain for $rust {})* }; }
     plain!(i8 i16 i32 i64 u8 u16 u32 u64 f32 f64);
 }

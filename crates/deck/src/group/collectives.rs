@@ -37,7 +37,8 @@ impl Group {
         self.call(&call, &[], T::as_bytes_mut(data), timeout)
     }
 
-    /// Starts a [`Group::bcast`]. `data` is sent at the root and only a length elsewhere; the result is the root's.
+    /// Starts a [`Group::bcast`]. `data` is sent at the root and only a length elsewhere; the result is the root's. It is not copied
+    /// before; the others get it through a window of memory, and from a message without ([`Group::start_bcast_message`]).
     ///
     /// # Errors
     /// As [`Group::start`].

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use deck_mudeck::{Error, ErrorKind, Node, NodeId, Result};
 use deck_peers::{Membership, Notice, Subject, fork};
 use deck_segment::content::{Content, STREAM_FROM, Way};
-use deck_segment::{Region, Segment};
+use deck_segment::{Buffer, Region, Segment};
 use deck_sync::atomic::{AtomicU64, Ordering};
 use deck_sync::{About, Deadline, Goal, Meeting, Spread, Waiting, Whereabouts, current_core, now_ns, point};
 
@@ -296,6 +296,11 @@ impl Member {
     /// Where `content` lies in this node's segment, if it does: there others can read it.
     pub fn offset_of(&self, content: &[u8]) -> Option<usize> {
         self.own_segment().offset_of(content)
+    }
+
+    /// Another share of the buffer in which `content` lies, if it lies in one of this node.
+    pub fn share_of(&self, content: &[u8]) -> Option<Buffer> {
+        self.membership().heap().share_of(content)
     }
 
     /// Says something whose content lies at byte `offset` of this node's segment, and arrives at the next phase.

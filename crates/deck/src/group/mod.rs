@@ -14,7 +14,7 @@
 //! | `call` | what is asked for; checked against buffers and against the other members |
 //! | `collectives` | each collective by name, waiting and started |
 //! | `choose` | which algorithm carries it |
-//! | `progress` | the rounds of a call under way; `progress/`: whether all are in it |
+//! | `progress` | the rounds of a call under way; `progress/`: whether all are in it, and whether counts fit |
 //! | `options` | what members agree on when they join |
 //! | `ahead` | members that are ahead of others, where a call ends with the member's own part |
 //! | `difference` | whether members are in the same call |
@@ -24,6 +24,7 @@
 //! | `folding` | what all give, folded in the order of indexes |
 //! | `reduction` | operations on elements |
 //! | `pending` | calls that are started and waited for later |
+//! | `array` | what those read and write meanwhile |
 //! | `absent` | errors that name who is missing |
 //! | `observe` | a group as those see it who look on |
 //! | `room` | memory for what a member contributes |
@@ -31,6 +32,7 @@
 
 mod absent;
 mod ahead;
+mod array;
 mod board;
 mod call;
 mod choose;
@@ -65,10 +67,11 @@ use pending::{Outcome, Started};
 use progress::{Progress, Step};
 use ways::{Alike, Ways};
 
+pub use array::{Array, Share};
 pub use board::MEMBERS_MAX;
 pub use call::{Call, Kind};
 pub use options::{Completion, GroupOptions};
-pub use pending::Pending;
+pub use pending::{Pending, PendingMessage};
 pub use reduction::Operation;
 
 /// A member of a group of threads: joins under a name, calls collectives, leaves.
@@ -79,12 +82,15 @@ pub use reduction::Operation;
 /// * All members call the same ones in the same order, with the same root, element type, operation and count (the forms
 ///   ending in v: with counts that fit). If they do not, each member that is in the call gets [`ErrorKind::Invalid`] naming
 ///   the first one that differs, and the group goes on.
-/// * Any size from 0 up, also more than the node's budget: large data travels in pieces.
+/// * Any size from 0 up, also more than the node's budget: large data travels in pieces. An array in the content of a
+///   [`crate::Message`] that this node made, with more than 16 KiB for each receiver, is read by the others where it lies, except in the
+///   forms ending in v; all others are copied.
 /// * Reductions are folded in the order of indexes: the same inputs give the same bits in every run, whichever nodes the
 ///   members are on.
 /// * It blocks until all members have come, at most `timeout`. [`ErrorKind::Timeout`] and [`ErrorKind::Cancelled`] name the
 ///   members that are absent, and nothing is lost: the same call again goes on where it was (and another one is
-///   [`ErrorKind::Invalid`] until then). What the call has read of its input by then stays read;
+///   [`ErrorKind::Invalid`] until then). After a call that failed the output is undefined: a part of it may have been written. It is as it
+///   was if arguments were refused, or lengths that do not fit in the forms ending in v. What the call has read of its input by then stays read;
 ///   an array in the content of a message is read where it lies, so it stays as it is until the call has ended.
 /// * If a member that is needed dies or leaves, every other member's call ends with [`ErrorKind::PeerLost`] or
 ///   [`ErrorKind::Closed`] naming it, now and later: what is left to do is to leave.
@@ -138,16 +144,18 @@ pub struct Group {
 
 impl Group {
     /// Joins the group `name` of `size` threads, and waits until all have come. With an `index` each member has its own;
-    /// with `None` indexes are given in the order of arrival. Names of groups and of mail boxes do not collide. A name can be
+    /// with `None` indexes are given in the order of arrival. A name has 1 to 89 bytes. Names of groups and of mail boxes do not collide, but a
+    /// job can use 16,384 different ones of both together in its life. A name can be
     /// used again, with any size and options, when all members of its last group have left or died; until then joining waits, as
     /// soon as the first of them has. Once all have come there is a group, which nobody ends for want of time: the first call goes on
     /// with meeting the members' nodes, and tells of one that cannot be met in its time. Blocks until the deadline.
     ///
     /// # Errors
     /// - [`ErrorKind::Timeout`] and [`ErrorKind::Cancelled`], naming the indexes that are absent;
-    /// - [`ErrorKind::Invalid`] if size or index cannot be, or another member gave another size;
+    /// - [`ErrorKind::Invalid`] if size, index or name cannot be, or another member gave another size;
     /// - [`ErrorKind::Exists`] if the index is taken, or all members have come already;
-    /// - [`ErrorKind::PeerLost`] naming a member that died meanwhile, [`ErrorKind::NoMemory`].
+    /// - [`ErrorKind::NoMemory`], also if the job has used too many names;
+    /// - [`ErrorKind::PeerLost`] naming a member that died meanwhile.
     #[doc(alias = "deck_group_join")]
     pub fn join(node: &Node, name: &str, size: u32, index: Option<u32>, timeout: Duration) -> Result<Group> {
         Group::join_with(node, name, size, index, &GroupOptions::default(), timeout)
@@ -313,7 +321,9 @@ impl Group {
     /// May `call` be started now?
     fn check_new(&mut self, call: &Call, input: usize, output: usize) -> Result<()> {
         self.member.check()?;
-        let needed = call.bytes(self.index(), self.size())?;
+        let (takes, gives) = call.bytes(self.index(), self.size())?;
+        let reads_input = call.kind == Kind::Bcast && call.root == self.index() && output == 0;
+        let needed = if reads_input { (gives, 0) } else { (takes, gives) };
         self.check_sizes(call, needed, (input, output))?;
         self.stalled.as_ref().map_or(Ok(()), |stalled| Err(still_under_way(stalled)))
     }
@@ -329,15 +339,15 @@ impl Group {
         }
         while let Some(started) = self.queue.front_mut() {
             let Started { progress, input, output, .. } = started;
-            let result = match progress.advance(&mut self.member, input, output) {
+            let result = match progress.advance(&mut self.member, input.bytes(), output.bytes_mut()) {
                 Ok(Step::Waiting) => {
                     return self.member.look(progress.call.kind);
                 }
                 Err(error) if error.kind() == ErrorKind::NoMemory => return Err(error),
-                ended => ended.map(|_| std::mem::take(output)),
+                ended => ended,
             };
-            if let Some(started) = self.queue.pop_front() {
-                *lock(&started.slot) = Outcome::Done(result);
+            if let Some(Started { output, slot, .. }) = self.queue.pop_front() {
+                *lock(&slot) = Outcome::Done(result.map(|_| output));
             }
         }
         Ok(())

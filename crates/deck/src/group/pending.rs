@@ -3,16 +3,18 @@
 //! Those of one member are carried in the order in which they were started. Starting one says this member's first part at
 //! once, so short ones need nothing more from it; longer ones go on whenever this member is inside a call of the group.
 
+use std::any::Any;
 use std::marker::PhantomData;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use deck_mudeck::{Element, Error, ErrorKind, Result};
+use deck_mudeck::{Element, Error, ErrorKind, Message, Result};
 use deck_segment::content::Way;
 use deck_sync::locks::lock;
 use deck_sync::{Deadline, vectors};
 
 use super::Group;
+use super::array::{Array, none};
 use super::call::{Call, Kind};
 use super::progress::Progress;
 
@@ -24,15 +26,15 @@ pub(super) type Slot = Arc<Mutex<Outcome>>;
 
 pub(super) enum Outcome {
     UnderWay,
-    Done(Result<Vec<u8>>),
+    Done(Result<Box<dyn Array>>),
     Taken,
 }
 
 /// A collective in the queue of its group.
 pub(super) struct Started {
     pub progress: Progress,
-    pub input: Vec<u8>,
-    pub output: Vec<u8>,
+    pub input: Box<dyn Array>,
+    pub output: Box<dyn Array>,
     pub slot: Slot,
 }
 
@@ -76,8 +78,7 @@ pub(super) struct Started {
 #[doc(alias = "deck_request_t")]
 #[must_use = "a collective that was started goes on only while its member tests, waits or calls"]
 pub struct Pending<T: Element> {
-    kind: Kind,
-    slot: Slot,
+    ticket: Ticket,
     _elements: PhantomData<T>,
 }
 
@@ -89,10 +90,7 @@ impl<T: Element> Pending<T> {
     /// differed ([`crate::Completion::Own`]) is told once, and the result is there when it is asked for again.
     #[doc(alias = "deck_test")]
     pub fn test(&mut self, group: &mut Group) -> Result<Option<Vec<T>>> {
-        if matches!(*lock(&self.slot), Outcome::UnderWay) {
-            group.go_on()?;
-        }
-        self.take(group)
+        Ok(self.ticket.test(group)?.map(elements))
     }
 
     /// Its result. Blocks until the deadline; after a timeout or a cancellation it can be waited for again.
@@ -101,6 +99,66 @@ impl<T: Element> Pending<T> {
     /// As [`Pending::test`], and [`ErrorKind::Timeout`] and [`ErrorKind::Cancelled`] naming who is absent.
     #[doc(alias = "deck_wait")]
     pub fn wait(&mut self, group: &mut Group, timeout: Duration) -> Result<Vec<T>> {
+        self.ticket.wait(group, timeout).map(elements)
+    }
+}
+
+/// The elements of a result; none if they lie where the caller has them anyway.
+fn elements<T: Element>(result: Box<dyn Array>) -> Vec<T> {
+    (result as Box<dyn Any>).downcast::<Vec<T>>().map_or_else(|_| Vec::new(), |elements| *elements)
+}
+
+/// A broadcast of a message that was started ([`Group::start_bcast_message`]). As [`Pending`], with a message for a result.
+#[must_use = "a collective that was started goes on only while its member tests, waits or calls"]
+pub struct PendingMessage {
+    ticket: Ticket,
+    /// In the root: what it has given, and gets back.
+    given: Option<Message>,
+}
+
+impl PendingMessage {
+    /// The message if the call has ended; `None` if not. Never blocks.
+    ///
+    /// # Errors
+    /// As [`Pending::test`].
+    pub fn test(&mut self, group: &mut Group) -> Result<Option<Message>> {
+        let result = self.ticket.test(group)?;
+        result.map(|result| self.message(result)).transpose()
+    }
+
+    /// The message. Blocks until the deadline; after a timeout or a cancellation it can be waited for again.
+    ///
+    /// # Errors
+    /// As [`Pending::wait`].
+    pub fn wait(&mut self, group: &mut Group, timeout: Duration) -> Result<Message> {
+        let result = self.ticket.wait(group, timeout)?;
+        self.message(result)
+    }
+
+    fn message(&mut self, result: Box<dyn Array>) -> Result<Message> {
+        let taken = (result as Box<dyn Any>).downcast::<Message>().ok().map(|message| *message);
+        self.given
+            .take()
+            .or(taken)
+            .ok_or_else(|| Error::new(ErrorKind::System, "a message was broadcast, and none came"))
+    }
+}
+
+/// What the result of a call is fetched with.
+struct Ticket {
+    kind: Kind,
+    slot: Slot,
+}
+
+impl Ticket {
+    fn test(&mut self, group: &mut Group) -> Result<Option<Box<dyn Array>>> {
+        if matches!(*lock(&self.slot), Outcome::UnderWay) {
+            group.go_on()?;
+        }
+        self.take(group)
+    }
+
+    fn wait(&mut self, group: &mut Group, timeout: Duration) -> Result<Box<dyn Array>> {
         let slot = self.slot.clone();
         group.go_on_until(Deadline::after(timeout), |_| !matches!(*lock(&slot), Outcome::UnderWay))?;
         let kind = self.kind.name();
@@ -110,26 +168,16 @@ impl<T: Element> Pending<T> {
         })
     }
 
-    fn take(&mut self, group: &mut Group) -> Result<Option<Vec<T>>> {
+    fn take(&mut self, group: &mut Group) -> Result<Option<Box<dyn Array>>> {
         let mut outcome = lock(&self.slot);
-        if matches!(*outcome, Outcome::Done(Ok(_))) {
-            group.member.tell_late()?;
-        }
-        let mut elements = match &*outcome {
+        match &*outcome {
             Outcome::UnderWay => return Ok(None),
-            // Before it is taken: where there is no memory, it can be asked for again.
-            Outcome::Done(Ok(bytes)) => vectors::defaults(bytes.len() / size_of::<T>(), MEMORY)?,
-            Outcome::Done(Err(_)) | Outcome::Taken => Vec::new(),
-        };
+            Outcome::Done(Ok(_)) => group.member.tell_late()?,
+            Outcome::Done(Err(error)) => return Err(error.clone()),
+            Outcome::Taken => {}
+        }
         match std::mem::replace(&mut *outcome, Outcome::Taken) {
-            Outcome::Done(Err(error)) => {
-                *outcome = Outcome::Done(Err(error.clone()));
-                Err(error)
-            }
-            Outcome::Done(Ok(bytes)) => {
-                T::as_bytes_mut(&mut elements).copy_from_slice(&bytes);
-                Ok(Some(elements))
-            }
+            Outcome::Done(result) => result.map(Some),
             Outcome::Taken | Outcome::UnderWay => Err(Error::new(
                 ErrorKind::Invalid,
                 format!("the result of this {} was taken already", self.kind.name()),
@@ -140,29 +188,90 @@ impl<T: Element> Pending<T> {
 
 impl Group {
     /// Starts a collective: the form that all others are made of. Inputs and outputs are those of [`Group::call`]; `output` is
-    /// what the result is written into (a broadcast's root reads from it). Never blocks.
+    /// what the result is written into (a broadcast's root reads from it). The input is copied; the output is not. Never blocks.
     ///
     /// # Errors
     /// As [`Group::call`] without those of waiting; [`ErrorKind::Invalid`] while a blocking call that timed out is under
-    /// way; [`ErrorKind::NoMemory`] if there is none for copies of input and output: nothing was started. Where there is no memory
+    /// way; [`ErrorKind::NoMemory`] if there is none for a copy of the input: nothing was started. Where there is no memory
     /// for what this member contributes, [`Pending::test`] and [`Pending::wait`] say so.
     pub fn start<T: Element>(&mut self, call: &Call, input: &[T], output: Vec<T>) -> Result<Pending<T>> {
-        let (input, output) = (T::as_bytes(input), T::as_bytes(&output));
-        self.check_new(call, input.len(), output.len())?;
-        let alike = self.alike(call, input, output);
+        // Before it is copied: a call that cannot be asks for no memory.
+        self.check_new(call, size_of_val(input), size_of_val(&*output))?;
+        let input = if input.is_empty() { none() } else { Box::new(vectors::copied(input, MEMORY)?) };
+        let ticket = self.start_arrays(call, input, Box::new(output))?;
+        Ok(Pending { ticket, _elements: PhantomData })
+    }
+
+    /// Starts a collective with arrays that the caller has made or lends. A broadcast's root may have its data in `input` and nothing in
+    /// `output`. Results in arrays that are no vectors of bytes are where they were written, and [`Pending::wait`] gives none. Never blocks.
+    ///
+    /// # Errors
+    /// As [`Group::start`].
+    #[doc(hidden)]
+    pub fn start_in(&mut self, call: &Call, input: Box<dyn Array>, output: Box<dyn Array>) -> Result<Pending<u8>> {
+        let ticket = self.start_arrays(call, input, output)?;
+        Ok(Pending { ticket, _elements: PhantomData })
+    }
+
+    /// Starts a [`Group::bcast`] of a message's content in place of a vector's. Nobody copies what the root gives: the others read it where
+    /// it lies, as in a blocking call with [`Message::edit`]. Elsewhere `message` has the same size, and its content is replaced; types
+    /// of elements stay. The result is the message. Changing a clone of it meanwhile works on a copy, as ever.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use deck::{Group, Node, Thread};
+    /// # const PATIENCE: Duration = Duration::from_secs(10);
+    /// fn member(node: &Node, index: u32) -> deck::Result<()> {
+    ///     let mut group = Group::join(node, "picture", 2, Some(index), PATIENCE)?;
+    ///     let mut picture = node.message();
+    ///     picture.resize(1 << 20)?;
+    ///     if index == 0 {
+    ///         picture.edit()?.fill(7);
+    ///     }
+    ///     let mut coming = group.start_bcast_message(0, picture)?;
+    ///     // The member does something else.
+    ///     let picture = coming.wait(&mut group, PATIENCE)?;
+    ///     assert!(picture.as_bytes().iter().all(|byte| *byte == 7));
+    ///     Ok(())
+    /// }
+    /// # fn main() -> deck::Result<()> {
+    /// # let node = Node::join()?;
+    /// # let other = Thread::spawn({
+    /// #     let node = node.clone();
+    /// #     move || member(&node, 1)
+    /// # })?;
+    /// # member(&node, 0)?;
+    /// # other.join().expect("the other member does not panic")
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Group::start`]; [`ErrorKind::NoMemory`] also where others hold the content that is to be replaced, and there is none for new.
+    #[doc(alias = "deck_start_bcast")]
+    pub fn start_bcast_message(&mut self, root: u32, mut message: Message) -> Result<PendingMessage> {
+        let call = Call::bcast(root, u8::TYPE, message.size());
+        if self.index() == root {
+            let ticket = self.start_arrays(&call, Box::new(message.clone()), none())?;
+            return Ok(PendingMessage { ticket, given: Some(message) });
+        }
+        // From now on it is this call's alone.
+        message.edit()?;
+        let ticket = self.start_arrays(&call, none(), Box::new(message))?;
+        Ok(PendingMessage { ticket, given: None })
+    }
+
+    fn start_arrays(&mut self, call: &Call, input: Box<dyn Array>, mut output: Box<dyn Array>) -> Result<Ticket> {
+        let (takes, gives) = (input.bytes(), &*output.bytes_mut());
+        self.check_new(call, takes.len(), gives.len())?;
+        let alike = self.alike(call, takes, gives);
         let slot = Arc::new(Mutex::new(Outcome::UnderWay));
-        let (input, output) = (vectors::copied(input, MEMORY)?, vectors::copied(output, MEMORY)?);
         let way = alike.map_or(Way::ThroughCaches, |alike| self.ways.choose(alike).0);
-        self.queue.push_back(Started {
-            progress: Progress::new(call, &self.member, way),
-            input,
-            output,
-            slot: slot.clone(),
-        });
+        let progress = Progress::new(call, &self.member, way);
+        self.queue.push_back(Started { progress, input, output, slot: slot.clone() });
         match self.go_on() {
             // The call is in the queue: whoever was refused would start it again.
             Err(error) if error.kind() != ErrorKind::NoMemory => Err(error),
-            _ => Ok(Pending { kind: call.kind, slot, _elements: PhantomData }),
+            _ => Ok(Ticket { kind: call.kind, slot }),
         }
     }
 
