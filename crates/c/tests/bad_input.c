@@ -8,7 +8,7 @@ typedef struct {
   int code;
 } bad_t;
 
-enum { THREAD, SEMAPHORE, MESSAGE, MAILBOX, KINDS };
+enum { THREAD, SEMAPHORE, MESSAGE, MAILBOX, GROUP, REQUEST, SEGMENT, MUTEX, CONDITION, BARRIER, COUNTER, KINDS };
 
 static void *nothing(void *arg) {
   return arg;
@@ -17,23 +17,55 @@ static void *nothing(void *arg) {
 /* A live handle of each kind, and one that was destroyed (its place in use again, so that generations matter). */
 static void *live[KINDS], *destroyed[KINDS];
 
+static void make_named(void **into) {
+  deck_segment_t *segment;
+  deck_mutex_t *mutex;
+  deck_cond_t *condition;
+  deck_barrier_t *barrier;
+  deck_counter_t *counter;
+  EXPECT(DECK_OK, deck_segment_create(&segment, "s", 100, -1));
+  EXPECT(DECK_OK, deck_mutex_open(&mutex, "m"));
+  EXPECT(DECK_OK, deck_cond_open(&condition, "c"));
+  EXPECT(DECK_OK, deck_barrier_open(&barrier, "b", 2));
+  EXPECT(DECK_OK, deck_counter_open(&counter, "n"));
+  into[SEGMENT] = segment, into[MUTEX] = mutex, into[CONDITION] = condition, into[BARRIER] = barrier;
+  into[COUNTER] = counter;
+}
+
+static void close_named(void **made) {
+  EXPECT(DECK_OK, deck_segment_close(made[SEGMENT]));
+  EXPECT(DECK_OK, deck_mutex_close(made[MUTEX]));
+  EXPECT(DECK_OK, deck_cond_close(made[CONDITION]));
+  EXPECT(DECK_OK, deck_barrier_close(made[BARRIER]));
+  EXPECT(DECK_OK, deck_counter_close(made[COUNTER]));
+}
+
 static void make_handles(void) {
   deck_thread_t *thread;
   deck_sem_t *semaphore;
   deck_msg_t *message;
   deck_mbox_t *mailbox;
+  deck_group_t *group;
+  deck_request_t *request;
   for (int second = 0; second < 2; second++) {
     void **into = second ? live : destroyed;
     EXPECT(DECK_OK, deck_thread_create(&thread, nothing, NULL));
     EXPECT(DECK_OK, deck_sem_create(&semaphore, 0));
     EXPECT(DECK_OK, deck_msg_create(&message, 100));
     EXPECT(DECK_OK, deck_mbox_create(&mailbox, NULL));
+    EXPECT(DECK_OK, deck_group_join(&group, "alone", 1, 0, 0));
+    EXPECT(DECK_OK, deck_start_barrier(group, &request));
     into[THREAD] = thread, into[SEMAPHORE] = semaphore, into[MESSAGE] = message, into[MAILBOX] = mailbox;
+    into[GROUP] = group, into[REQUEST] = request;
+    make_named(into);
     if (!second) {
       EXPECT(DECK_OK, deck_thread_join(thread, NULL));
       EXPECT(DECK_OK, deck_sem_destroy(semaphore));
       EXPECT(DECK_OK, deck_msg_destroy(message));
       EXPECT(DECK_OK, deck_mbox_destroy(mailbox));
+      EXPECT(DECK_OK, deck_request_destroy(request));
+      EXPECT(DECK_OK, deck_group_leave(group));
+      close_named(into);
     }
   }
 }
@@ -91,8 +123,109 @@ static void bad_mailbox(bad_t bad) {
   CHECK(which == 77);
 }
 
+static void bad_group(bad_t bad) {
+  deck_group_t *g = bad.handle;
+  int32_t in[1] = {5}, out[1] = {7};
+  const size_t count[1] = {1};
+  EXPECT(bad.code, deck_group_index(g));
+  EXPECT(bad.code, deck_group_size(g));
+  EXPECT(bad.code, deck_barrier(g, DECK_FOREVER));
+  EXPECT(bad.code, deck_bcast(g, 0, out, 1, DECK_INT32, DECK_FOREVER));
+  EXPECT(bad.code, deck_reduce(g, 0, in, out, 1, DECK_INT32, DECK_SUM, DECK_FOREVER));
+  EXPECT(bad.code, deck_allreduce(g, in, out, 1, DECK_INT32, DECK_SUM, DECK_FOREVER));
+  EXPECT(bad.code, deck_scan(g, in, out, 1, DECK_INT32, DECK_SUM, DECK_FOREVER));
+  EXPECT(bad.code, deck_gather(g, 0, in, 1, out, DECK_INT32, DECK_FOREVER));
+  EXPECT(bad.code, deck_scatter(g, 0, in, out, 1, DECK_INT32, DECK_FOREVER));
+  EXPECT(bad.code, deck_allgather(g, in, 1, out, DECK_INT32, DECK_FOREVER));
+  EXPECT(bad.code, deck_alltoall(g, in, 1, out, DECK_INT32, DECK_FOREVER));
+  EXPECT(bad.code, deck_gatherv(g, 0, in, 1, out, count, DECK_INT32, DECK_FOREVER));
+  EXPECT(bad.code, deck_scatterv(g, 0, in, count, out, 1, DECK_INT32, DECK_FOREVER));
+  EXPECT(bad.code, deck_allgatherv(g, in, 1, out, count, DECK_INT32, DECK_FOREVER));
+  EXPECT(bad.code, deck_alltoallv(g, in, count, out, count, DECK_INT32, DECK_FOREVER));
+  CHECK(in[0] == 5 && out[0] == 7);
+}
+
+static void starts_in_bad_group(bad_t bad) {
+  deck_group_t *g = bad.handle;
+  deck_request_t *untouched = NULL;
+  int32_t in[1] = {5}, out[1] = {7};
+  const size_t count[1] = {1};
+  EXPECT(bad.code, deck_start_barrier(g, &untouched));
+  EXPECT(bad.code, deck_start_bcast(g, 0, out, 1, DECK_INT32, &untouched));
+  EXPECT(bad.code, deck_start_reduce(g, 0, in, out, 1, DECK_INT32, DECK_SUM, &untouched));
+  EXPECT(bad.code, deck_start_allreduce(g, in, out, 1, DECK_INT32, DECK_SUM, &untouched));
+  EXPECT(bad.code, deck_start_scan(g, in, out, 1, DECK_INT32, DECK_SUM, &untouched));
+  EXPECT(bad.code, deck_start_gather(g, 0, in, 1, out, DECK_INT32, &untouched));
+  EXPECT(bad.code, deck_start_scatter(g, 0, in, out, 1, DECK_INT32, &untouched));
+  EXPECT(bad.code, deck_start_allgather(g, in, 1, out, DECK_INT32, &untouched));
+  EXPECT(bad.code, deck_start_alltoall(g, in, 1, out, DECK_INT32, &untouched));
+  EXPECT(bad.code, deck_start_gatherv(g, 0, in, 1, out, count, DECK_INT32, &untouched));
+  EXPECT(bad.code, deck_start_scatterv(g, 0, in, count, out, 1, DECK_INT32, &untouched));
+  EXPECT(bad.code, deck_start_allgatherv(g, in, 1, out, count, DECK_INT32, &untouched));
+  EXPECT(bad.code, deck_start_alltoallv(g, in, count, out, count, DECK_INT32, &untouched));
+  EXPECT(bad.code, deck_group_leave(g));
+  CHECK(in[0] == 5 && out[0] == 7 && untouched == NULL);
+}
+
+static void bad_member(bad_t bad) {
+  bad_group(bad);
+  starts_in_bad_group(bad);
+}
+
+static void bad_request(bad_t bad) {
+  deck_request_t *r = bad.handle;
+  int is_done = 7;
+  EXPECT(bad.code, deck_test(r, &is_done));
+  EXPECT(bad.code, deck_wait(r, DECK_FOREVER));
+  EXPECT(bad.code, deck_request_destroy(r));
+  CHECK(is_done == 7);
+}
+
+static void bad_segment(bad_t bad) {
+  deck_segment_t *s = bad.handle;
+  CHECK(deck_segment_data(s) == NULL);
+  CHECK(deck_segment_size(s) == 0);
+  EXPECT(bad.code, deck_segment_home(s));
+  EXPECT(bad.code, deck_segment_close(s));
+}
+
+static void bad_mutex(bad_t bad) {
+  deck_mutex_t *m = bad.handle;
+  EXPECT(bad.code, deck_mutex_lock(m, DECK_FOREVER));
+  EXPECT(bad.code, deck_mutex_unlock(m));
+  EXPECT(bad.code, deck_cond_wait(live[CONDITION], m, DECK_FOREVER));
+  EXPECT(bad.code, deck_mutex_close(m));
+}
+
+static void bad_condition(bad_t bad) {
+  deck_cond_t *c = bad.handle;
+  EXPECT(DECK_OK, deck_mutex_lock(live[MUTEX], 0));
+  EXPECT(bad.code, deck_cond_wait(c, live[MUTEX], DECK_FOREVER));
+  EXPECT(DECK_OK, deck_mutex_unlock(live[MUTEX]));
+  EXPECT(bad.code, deck_cond_signal(c));
+  EXPECT(bad.code, deck_cond_broadcast(c));
+  EXPECT(bad.code, deck_cond_close(c));
+}
+
+static void bad_barrier(bad_t bad) {
+  deck_barrier_t *b = bad.handle;
+  EXPECT(bad.code, deck_barrier_wait(b, DECK_FOREVER));
+  EXPECT(bad.code, deck_barrier_close(b));
+}
+
+static void bad_counter(bad_t bad) {
+  deck_counter_t *c = bad.handle;
+  int64_t value = 7;
+  EXPECT(bad.code, deck_counter_add(c, 1, &value));
+  EXPECT(bad.code, deck_counter_read(c, &value));
+  EXPECT(bad.code, deck_counter_wait(c, 1, &value, DECK_FOREVER));
+  EXPECT(bad.code, deck_counter_close(c));
+  CHECK(value == 7);
+}
+
 static void bad_handles(void) {
-  static void (*const calls[KINDS])(bad_t) = {bad_thread, bad_semaphore, bad_message, bad_mailbox};
+  static void (*const calls[KINDS])(bad_t) = {bad_thread,  bad_semaphore, bad_message,   bad_mailbox, bad_member, bad_request,
+                                              bad_segment, bad_mutex,     bad_condition, bad_barrier, bad_counter};
   char on_the_stack[64] = {0};
   char *on_the_heap = calloc(1, 64);
   for (int kind = 0; kind < KINDS; kind++) {
@@ -115,6 +248,85 @@ static void bad_handles(void) {
     }
   }
   free(on_the_heap);
+}
+
+static void bad_arguments_of_groups(void) {
+  deck_group_t *g = NULL;
+  char too_long[91] = {0};
+  memset(too_long, 'x', sizeof too_long - 1);
+  const char *names[] = {NULL, "", "not UTF-8: \xff\xfe", too_long};
+  for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+    EXPECT(DECK_E_INVALID, deck_group_join(&g, names[i], 1, 0, 0));
+    EXPECT(DECK_E_INVALID, deck_group_join_with(&g, names[i], 1, 0, NULL, 0));
+  }
+  EXPECT(DECK_E_INVALID, deck_group_join_with(NULL, "new", 1, 0, NULL, 0));
+  EXPECT(DECK_E_INVALID, deck_group_join_with(&g, "new", 1025, 0, NULL, 0));
+  EXPECT(DECK_E_INVALID, deck_group_join_with(&g, "new", 1, 1, NULL, 0));
+  EXPECT(DECK_E_INVALID, deck_group_join_with(&g, "new", 1, 0, NULL, -2));
+  CHECK(g == NULL);
+  /* The longest name. */
+  too_long[89] = 0;
+  EXPECT(DECK_OK, deck_group_join(&g, too_long, 1, 0, 0));
+  EXPECT(DECK_OK, deck_group_leave(g));
+}
+
+static void bad_arguments_of_named(void) {
+  deck_segment_t *segment = NULL;
+  deck_mutex_t *mutex = NULL;
+  deck_cond_t *condition = NULL;
+  deck_barrier_t *barrier = NULL;
+  deck_counter_t *counter = NULL;
+  char too_long[97] = {0};
+  memset(too_long, 'x', sizeof too_long - 1);
+  const char *names[] = {NULL, "", "not UTF-8: \xff\xfe", too_long};
+  for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+    EXPECT(DECK_E_INVALID, deck_segment_create(&segment, names[i], 100, -1));
+    EXPECT(DECK_E_INVALID, deck_segment_open(&segment, names[i], 0));
+    EXPECT(DECK_E_INVALID, deck_mutex_open(&mutex, names[i]));
+    EXPECT(DECK_E_INVALID, deck_cond_open(&condition, names[i]));
+    EXPECT(DECK_E_INVALID, deck_barrier_open(&barrier, names[i], 2));
+    EXPECT(DECK_E_INVALID, deck_counter_open(&counter, names[i]));
+  }
+  EXPECT(DECK_E_INVALID, deck_segment_create(NULL, "new", 100, -1));
+  EXPECT(DECK_E_INVALID, deck_segment_create(&segment, "new", 0, -1));
+  EXPECT(DECK_E_INVALID, deck_segment_create(&segment, "new", 100, -2));
+  EXPECT(DECK_E_INVALID, deck_segment_open(NULL, "s", 0));
+  EXPECT(DECK_E_INVALID, deck_segment_open(&segment, "s", -2));
+  EXPECT(DECK_E_INVALID, deck_mutex_open(NULL, "m"));
+  EXPECT(DECK_E_INVALID, deck_mutex_lock(live[MUTEX], -2));
+  EXPECT(DECK_E_INVALID, deck_mutex_unlock(live[MUTEX]));
+  EXPECT(DECK_E_INVALID, deck_cond_open(NULL, "c"));
+  EXPECT(DECK_E_INVALID, deck_cond_wait(live[CONDITION], live[MUTEX], -2));
+  EXPECT(DECK_E_INVALID, deck_cond_wait(live[CONDITION], live[MUTEX], 0));
+  EXPECT(DECK_E_INVALID, deck_barrier_open(NULL, "b", 2));
+  EXPECT(DECK_E_INVALID, deck_barrier_open(&barrier, "b", 0));
+  EXPECT(DECK_E_INVALID, deck_barrier_wait(live[BARRIER], -2));
+  EXPECT(DECK_E_INVALID, deck_counter_open(NULL, "n"));
+  EXPECT(DECK_E_INVALID, deck_counter_read(live[COUNTER], NULL));
+  EXPECT(DECK_E_INVALID, deck_counter_wait(live[COUNTER], 1, NULL, -2));
+  CHECK(segment == NULL && mutex == NULL && condition == NULL && barrier == NULL && counter == NULL);
+}
+
+/* Through all of this the live objects are as they were. */
+static void live_as_before(void) {
+  deck_group_t *g = live[GROUP];
+  int is_done = 0;
+  int64_t value = 7;
+  EXPECT(DECK_E_TIMEOUT, deck_mbox_retrv(live[MAILBOX], live[MESSAGE], 0));
+  EXPECT(DECK_E_TIMEOUT, deck_sem_wait(live[SEMAPHORE], 0));
+  EXPECT(DECK_OK, deck_thread_join(live[THREAD], NULL));
+  EXPECT(DECK_OK, deck_test(live[REQUEST], &is_done));
+  CHECK(is_done == 1);
+  EXPECT(DECK_OK, deck_barrier(g, 0));
+  EXPECT(DECK_OK, deck_group_leave(g));
+  CHECK(deck_segment_size(live[SEGMENT]) == 100 && deck_segment_data(live[SEGMENT]) != NULL);
+  EXPECT(DECK_OK, deck_mutex_lock(live[MUTEX], 0));
+  EXPECT(DECK_E_TIMEOUT, deck_cond_wait(live[CONDITION], live[MUTEX], 0));
+  EXPECT(DECK_OK, deck_mutex_unlock(live[MUTEX]));
+  EXPECT(DECK_E_TIMEOUT, deck_barrier_wait(live[BARRIER], 0));
+  EXPECT(DECK_OK, deck_counter_read(live[COUNTER], &value));
+  CHECK(value == 0);
+  close_named(live);
 }
 
 static void bad_arguments(void) {
@@ -195,17 +407,16 @@ static void bad_arguments(void) {
   EXPECT(DECK_E_INVALID, deck_msg_unpack_mbox(destroyed[MESSAGE], NULL, 0));
   CHECK(clone == NULL);
 
-  /* Through all of this the live objects are as they were. */
-  EXPECT(DECK_E_TIMEOUT, deck_mbox_retrv(b, m, 0));
-  EXPECT(DECK_E_TIMEOUT, deck_sem_wait(live[SEMAPHORE], 0));
-  EXPECT(DECK_OK, deck_thread_join(live[THREAD], NULL));
+  bad_arguments_of_groups();
+  bad_arguments_of_named();
+  live_as_before();
 }
 
 static void texts(void) {
   static const int codes[] = {
     DECK_OK, DECK_E_INVALID, DECK_E_TIMEOUT, DECK_E_CANCELLED, DECK_E_UNSUPPORTED, DECK_E_NOT_FOUND, DECK_E_ACCESS,
     DECK_E_SYSTEM, DECK_E_TYPE, DECK_E_TRUNCATED, DECK_E_TOO_LARGE, DECK_E_NOMEM, DECK_E_EXISTS, DECK_E_CLOSED,
-    DECK_E_PEER_LOST, DECK_E_OWNER_DIED, DECK_E_CORRUPT, DECK_E_NOT_INITIALIZED,
+    DECK_E_NOT_LOCKED, DECK_E_PEER_LOST, DECK_E_OWNER_DIED, DECK_E_CORRUPT, DECK_E_NOT_INITIALIZED,
   };
   const size_t count = sizeof codes / sizeof codes[0];
   for (size_t i = 0; i < count; i++) {

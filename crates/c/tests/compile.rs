@@ -111,6 +111,20 @@ fn the_example_compiles() {
 #[test]
 fn bad_input_gives_a_code_from_every_call() {
     run("tests/bad_input.c");
+    let read = |file: &str| std::fs::read_to_string(package().join(file)).expect("the package has it");
+    let (header, program) = (read("include/deck.h"), read("tests/bad_input.c"));
+    let forgotten: Vec<_> = calls(&header).filter(|call| !program.contains(&format!("{call}("))).collect();
+    assert!(forgotten.is_empty(), "{forgotten:?}");
+}
+
+/// The functions that the header declares, but those that a node cannot call wrongly.
+fn calls(header: &str) -> impl Iterator<Item = &str> {
+    const CANNOT_BE_WRONG: [&str; 3] = ["deck_set_log", "deck_node", "deck_numnodes"];
+    let declared = header.lines().filter(|line| line.starts_with(|first: char| first.is_ascii_lowercase()));
+    declared
+        .filter_map(|line| line.split_once('('))
+        .filter_map(|(before, _)| before.rsplit([' ', '*']).next())
+        .filter(|name| name.starts_with("deck_") && !CANNOT_BE_WRONG.contains(name))
 }
 
 #[test]
