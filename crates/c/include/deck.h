@@ -18,11 +18,13 @@
  * What holds for every call
  *
  * Result     DECK_OK (0) or a negative DECK_E_ code, unless the call says otherwise. deck_last_error() has the
- *            whole story. A failed call leaves its objects, and the places for its results, as they were.
+ *            whole story. A failed call leaves its objects, and the places for its results, as they were, except
+ *            `out` of collectives (see Groups).
  * Handles    A deck_..._t * is a handle, not an address: never look behind it. NULL, a stray pointer, or a handle of
  *            another kind gives DECK_E_INVALID; a destroyed handle gives DECK_E_CLOSED, also when its place has
  *            been used again. Such mistakes never crash, and never reach another object.
  * Waiting    timeout_ms is DECK_FOREVER (-1), 0 (try: never wait), or milliseconds; below -1 it is DECK_E_INVALID.
+ *            deck_cond_wait alone may wait longer, also with 0: until it has its mutex back.
  *            Calls without a timeout end within DECK_TIMEOUT (environment, in seconds; 10 without it), except
  *            deck_thread_join and deck_done. Every wait ends early with DECK_E_CANCELLED after deck_cancel, with
  *            DECK_E_CLOSED when what it waits in is destroyed, and with DECK_E_PEER_LOST when a node that it needs
@@ -308,7 +310,7 @@ int deck_msg_destroy(deck_msg_t *m);
    DECK_E_EXISTS   a live mail box of the job has that name
    DECK_E_INVALID  the name is empty, too long, or not UTF-8
    DECK_E_TIMEOUT  another node, which is stopped, is about to create one with that name
-   DECK_E_NOMEM    here; or the job has used 16,384 different names in its life */
+   DECK_E_NOMEM    here; or the job has used 16,384 different names of mail boxes and groups in its life */
 int deck_mbox_create(deck_mbox_t **b, const char *name);
 
 /* What deck_mbox_create_with takes. Start from DECK_MBOX_OPTIONS_DEFAULT, so that programs stay right when later
@@ -337,7 +339,8 @@ int deck_mbox_clone(deck_mbox_t **b, const char *name, int timeout_ms);
 /* Posts the content of m. Returns as soon as m may be used again, for every size: it waits, up to timeout_ms, only for
    room, never for the receiver to retrieve, wake up or run. The content stays readable and can be posted again: one
    message to many mail boxes is one buffer. A received message is posted on without a copy. After a failure nothing
-   was posted.
+   was posted. What a thread posts while it ends, from destructors of its thread-local values, may overtake what it
+   posted before.
    DECK_E_TIMEOUT    no room in that time
    DECK_E_TOO_LARGE  larger than this node's budget (DECK_BUDGET): at once
    DECK_E_CLOSED, DECK_E_PEER_LOST  the mail box, or its node, is gone */
@@ -397,11 +400,14 @@ int deck_mbox_destroy(deck_mbox_t *b);
  * ending in v: with counts that fit). A call returns when this member's part is done, which is after all have come to it (unless
  * the group was joined with DECK_COMPLETION_OWN).
  *
- * Sizes      Anything from 0 up, also more than this node's budget: long data travels in pieces. Long arrays that lie in
- *            a message's content (deck_msg_data, deck_msg_edit) are read there by the others, without a copy.
+ * Sizes      Anything from 0 up, also more than this node's budget: long data travels in pieces. Arrays that lie in the
+ *            content of a message made in this node (deck_msg_data, deck_msg_edit), with more than 16 KiB for each receiver,
+ *            are read there by the others, without a copy; in the forms ending in v they are copied as all others.
  * Arrays     `in` and `out` do not overlap (DECK_E_INVALID); reduce, allreduce and scan also take one array for both.
  *            What a member does not need may be NULL: out of a gather or reduce except at the root, in of a scatter
  *            except at the root, and their counts.
+ *            After a call that failed, `out` (data of a bcast) is undefined: a part of it may have been written. It is as it
+ *            was after DECK_E_INVALID for arguments of this member, or for blocks that are not as long as it expects.
  * Bits       Reductions fold in the order of indexes: the same inputs give the same bits in every run. Integers wrap;
  *            MIN and MAX of floats give NaN if one is; AND, OR and XOR do not exist for floats.
  * Waiting    DECK_E_TIMEOUT and DECK_E_CANCELLED: deck_last_error() names the members that are absent. Nothing is lost:
@@ -427,13 +433,15 @@ typedef enum {
 } deck_op_t;
 
 /* Joins the group `name` of `size` threads, up to 1024, and waits up to timeout_ms until all have come. `index` is 0 to
-   size - 1, or -1 in every member: given in order of arrival. The caller leaves it. Names of groups and of mail boxes do not
-   collide. A name can be used again, with any size, when all members of its last group have left or died. Once all have come there
-   is a group, which nobody ends for want of time: a member whose node cannot be met in time is told of by the first call.
+   size - 1, or -1 in every member: given in order of arrival. The caller leaves it. A name has 1 to 89 bytes. Names of
+   groups and of mail boxes do not collide, but a job can use 16,384 different ones of both together in its life. A name can
+   be used again, with any size, when all members of its last group have left or died. Once all have come there is a group,
+   which nobody ends for want of time: a member whose node cannot be met in time is told of by the first call.
    DECK_E_TIMEOUT, DECK_E_CANCELLED  deck_last_error() names the indexes that are absent
    DECK_E_INVALID  size, index or name cannot be, or another member gave another size
    DECK_E_EXISTS   the index is taken, or all members have come already
-   DECK_E_PEER_LOST, DECK_E_NOMEM */
+   DECK_E_NOMEM    here; or the job has used too many names
+   DECK_E_PEER_LOST */
 int deck_group_join(deck_group_t **g, const char *name, int size, int index, int timeout_ms);
 
 /* When a collective call of a member ends. */
@@ -514,7 +522,11 @@ int deck_alltoallv(deck_group_t *g, const void *in, const size_t *send_counts, v
 /* Collectives that are started, and waited for later. A start never waits; `in` and counts may be used again when it
    returns, `out` (data of a bcast) belongs to the library until the request has ended, when the result is put there. Requests
    of a group are carried in the order in which they were started, while this member is in a call of the group; what a
-   short one has to say is said by the start. A blocking call first waits for all that was started. */
+   short one has to say is said by the start. A blocking call first waits for all that was started.
+   An array is copied when its call is started, and a result when it has ended, unless it has more than 16 KiB and lies in the
+   content of a message made in this node: there it is read and written. As after a post, a new address (deck_msg_edit) is
+   then needed to write to that message before the request has ended; it is one of a copy. The message may be destroyed. (A node
+   with very many messages copies arrays of less than 16 bytes for each of them: to find the message would take longer.) */
 typedef struct deck_request deck_request_t;
 
 int deck_start_barrier(deck_group_t *g, deck_request_t **r);
@@ -551,7 +563,8 @@ int deck_test(deck_request_t *r, int *is_done);
    be waited for again. Errors are those of the blocking call; r stays. As for deck_test, a result may be got after one. */
 int deck_wait(deck_request_t *r, int timeout_ms);
 
-/* Frees r. The collective, which the other members count on, is carried to its end by later calls; its result is dropped. */
+/* Frees r. The collective, which the other members count on, is carried to its end by later calls; its result is dropped.
+   `out` in a message's content may still be written there till then: clear or destroy that message, or take a new address. */
 int deck_request_destroy(deck_request_t *r);
 
 
@@ -627,7 +640,7 @@ typedef struct deck_cond deck_cond_t;
 int deck_cond_open(deck_cond_t **c, const char *name);
 
 /* Unlocks m, waits up to timeout_ms for a signal, and locks m again. May return for no reason: look at what you wait for,
-   and wait again. Getting m back may take up to a second longer, if others hold it.
+   and wait again. Getting m back may take up to a second longer, if others hold it, with a timeout of 0 too.
    After DECK_OK, DECK_E_TIMEOUT, DECK_E_CANCELLED, DECK_E_CLOSED (c was closed) and DECK_E_OWNER_DIED m is locked.
    DECK_E_NOT_LOCKED       the wait is over, but m was not to be had again in time: it is NOT locked
    DECK_E_NOT_INITIALIZED  this node has left: m is not locked
