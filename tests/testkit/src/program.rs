@@ -5,6 +5,7 @@
 //! | command | what it does, and the words of its answer |
 //! |---|---|
 //! | `mailbox NAME [MESSAGES BYTES]` | creates a mail box |
+//! | `mailboxes-without-names COUNT` | creates so many, and keeps them |
 //! | `close NAME` | closes it |
 //! | `clone NAME TIME` | clones a mail box; its owner's number |
 //! | `post NAME FIRST COUNT SIZE TIME` | posts messages; a note with the number of each that was posted |
