@@ -18,17 +18,15 @@
  * What holds for every call
  *
  * Result     DECK_OK (0) or a negative DECK_E_ code, unless the call says otherwise. deck_last_error() has the
- *            whole story. A failed call leaves its objects, and the places for its results, as they were, except
- *            `out` of collectives (see Groups).
+ *            whole story. A failed call leaves its objects, and all results but a collective's `out`, as they were.
  * Handles    A deck_..._t * is a handle, not an address: never look behind it. NULL, a stray pointer, or a handle of
  *            another kind gives DECK_E_INVALID; a destroyed handle gives DECK_E_CLOSED, also when its place has
  *            been used again. Such mistakes never crash, and never reach another object.
  * Waiting    timeout_ms is DECK_FOREVER (-1), 0 (try: never wait), or milliseconds; below -1 it is DECK_E_INVALID.
- *            deck_cond_wait alone may wait longer, also with 0: until it has its mutex back.
- *            Calls without a timeout end within DECK_TIMEOUT (environment, in seconds; 10 without it), except
- *            deck_thread_join and deck_done. Every wait ends early with DECK_E_CANCELLED after deck_cancel, with
- *            DECK_E_CLOSED when what it waits in is destroyed, and with DECK_E_PEER_LOST when a node that it needs
- *            dies.
+ *            deck_cond_wait alone may wait longer, also with 0: until it has its mutex back. Calls without a timeout end
+ *            within DECK_TIMEOUT (environment, in seconds; 10 without it), except deck_thread_join and deck_done. Every
+ *            wait ends early with DECK_E_CANCELLED after deck_cancel, with DECK_E_CLOSED when what it waits in is
+ *            destroyed, and with DECK_E_PEER_LOST when a node that it needs dies.
  * Threads    Every call may be made from any thread, also from one that DECK did not start. Mail boxes, semaphores and
  *            threads may be used by several threads at once. A message is used by one thread at a time; a second
  *            one gets DECK_E_INVALID.
@@ -336,11 +334,10 @@ int deck_mbox_create_with(deck_mbox_t **b, const char *name, const deck_mbox_opt
    DECK_E_PEER_LOST  its owner died meanwhile */
 int deck_mbox_clone(deck_mbox_t **b, const char *name, int timeout_ms);
 
-/* Posts the content of m. Returns as soon as m may be used again, for every size: it waits, up to timeout_ms, only for
-   room, never for the receiver to retrieve, wake up or run. The content stays readable and can be posted again: one
-   message to many mail boxes is one buffer. A received message is posted on without a copy. After a failure nothing
-   was posted. What a thread posts while it ends, from destructors of its thread-local values, may overtake what it
-   posted before.
+/* Posts the content of m. Returns as soon as m may be used again, for every size: it waits, up to timeout_ms, only for room,
+   never for the receiver to retrieve, wake up or run. The content stays readable and can be posted again: one message to many
+   mail boxes is one buffer. A received message is posted on without a copy. After a failure nothing was posted. What a thread
+   posts while it ends, from destructors of thread-local values, may overtake what it posted before.
    DECK_E_TIMEOUT    no room in that time
    DECK_E_TOO_LARGE  larger than this node's budget (DECK_BUDGET): at once
    DECK_E_CLOSED, DECK_E_PEER_LOST  the mail box, or its node, is gone */
@@ -406,8 +403,7 @@ int deck_mbox_destroy(deck_mbox_t *b);
  * Arrays     `in` and `out` do not overlap (DECK_E_INVALID); reduce, allreduce and scan also take one array for both.
  *            What a member does not need may be NULL: out of a gather or reduce except at the root, in of a scatter
  *            except at the root, and their counts.
- *            After a call that failed, `out` (data of a bcast) is undefined: a part of it may have been written. It is as it
- *            was after DECK_E_INVALID for arguments of this member, or for blocks that are not as long as it expects.
+ *            After a call that failed, `out` (data of a bcast) is undefined: a part of it may have been written.
  * Bits       Reductions fold in the order of indexes: the same inputs give the same bits in every run. Integers wrap;
  *            MIN and MAX of floats give NaN if one is; AND, OR and XOR do not exist for floats.
  * Waiting    DECK_E_TIMEOUT and DECK_E_CANCELLED: deck_last_error() names the members that are absent. Nothing is lost:
@@ -440,8 +436,7 @@ typedef enum {
    DECK_E_TIMEOUT, DECK_E_CANCELLED  deck_last_error() names the indexes that are absent
    DECK_E_INVALID  size, index or name cannot be, or another member gave another size
    DECK_E_EXISTS   the index is taken, or all members have come already
-   DECK_E_NOMEM    here; or the job has used too many names
-   DECK_E_PEER_LOST */
+   DECK_E_PEER_LOST, DECK_E_NOMEM */
 int deck_group_join(deck_group_t **g, const char *name, int size, int index, int timeout_ms);
 
 /* When a collective call of a member ends. */
@@ -523,10 +518,9 @@ int deck_alltoallv(deck_group_t *g, const void *in, const size_t *send_counts, v
    returns, `out` (data of a bcast) belongs to the library until the request has ended, when the result is put there. Requests
    of a group are carried in the order in which they were started, while this member is in a call of the group; what a
    short one has to say is said by the start. A blocking call first waits for all that was started.
-   An array is copied when its call is started, and a result when it has ended, unless it has more than 16 KiB and lies in the
-   content of a message made in this node: there it is read and written. As after a post, a new address (deck_msg_edit) is
-   then needed to write to that message before the request has ended; it is one of a copy. The message may be destroyed. (A node
-   with very many messages copies arrays of less than 16 bytes for each of them: to find the message would take longer.) */
+   An array is copied when its call is started, and a result when it has ended. Arrays of more than 16 KiB, and of 16 bytes
+   for each message of this node, in the content of a message made in this node are used where they lie: as after a post,
+   writing there before the request has ended needs a new address (deck_msg_edit), which is that of a copy. */
 typedef struct deck_request deck_request_t;
 
 int deck_start_barrier(deck_group_t *g, deck_request_t **r);
@@ -640,7 +634,7 @@ typedef struct deck_cond deck_cond_t;
 int deck_cond_open(deck_cond_t **c, const char *name);
 
 /* Unlocks m, waits up to timeout_ms for a signal, and locks m again. May return for no reason: look at what you wait for,
-   and wait again. Getting m back may take up to a second longer, if others hold it, with a timeout of 0 too.
+   and wait again. Getting m back may take up to a second longer, with 0 too, if others hold it.
    After DECK_OK, DECK_E_TIMEOUT, DECK_E_CANCELLED, DECK_E_CLOSED (c was closed) and DECK_E_OWNER_DIED m is locked.
    DECK_E_NOT_LOCKED       the wait is over, but m was not to be had again in time: it is NOT locked
    DECK_E_NOT_INITIALIZED  this node has left: m is not locked
