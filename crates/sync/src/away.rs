@@ -24,8 +24,8 @@ pub enum Away {
     Lines,
 }
 
-/// Nanoseconds that a look away takes where answers are quick: for a word, a line, and several; and where they are not.
-const AWAY: [u64; 4] = [25, 35, 48, 55];
+/// Nanoseconds that a look away takes: for a word and for a line where answers are quick, and otherwise.
+const AWAY: [u64; 3] = [25, 35, 45];
 
 /// Answers within so many nanoseconds are quick: a line goes to and fro between cores that share a cache, and what the other side does
 /// about it is not much.
@@ -70,12 +70,11 @@ pub(crate) fn look_away(away: Away) {
     if cfg!(loom) {
         return atomic::pause();
     }
-    let [word, line, lines, slow] = GAPS.get_or_init(measured);
+    let [word, line, other] = GAPS.get_or_init(measured);
     let gap = match away {
-        _ if !ANSWERS.get().are_quick => slow,
-        Away::Word => word,
-        Away::Line => line,
-        Away::No | Away::Lines => lines,
+        Away::Word if ANSWERS.get().are_quick => word,
+        Away::Line if ANSWERS.get().are_quick => line,
+        _ => other,
     };
     gap.pass();
 }
@@ -92,7 +91,12 @@ impl Gap {
     /// What takes `time` where a pause and a round take so long, all in the same unit.
     fn of(time: u64, pause: u64, round: u64) -> Gap {
         let [pause, round] = [pause, round].map(|takes| takes.max(1));
-        Gap { pauses: (time / pause) as u32, rounds: (time % pause / round) as u32 }
+        Gap { pauses: few(time / pause), rounds: few(time % pause / round) }
+    }
+
+    /// The pauses that come nearest to `time`.
+    fn whole(time: u64, pause: u64) -> Gap {
+        Gap { pauses: few((time + pause / 2) / pause.max(1)).max(1), rounds: 0 }
     }
 
     #[inline]
@@ -102,10 +106,16 @@ impl Gap {
     }
 }
 
+/// No more than 64, whatever a clock tells that stands still.
+fn few(times: u64) -> u32 {
+    times.min(64) as u32
+}
+
 #[cold]
 fn measured() -> [Gap; AWAY.len()] {
     let [pause, round] = [Gap { pauses: TIMES, rounds: 0 }, Gap { pauses: 0, rounds: TIMES }].map(time_of);
-    AWAY.map(|time| Gap::of(time * u64::from(TIMES), pause, round))
+    let [word, line, other] = AWAY.map(|time| time * u64::from(TIMES));
+    [Gap::of(word, pause, round), Gap::of(line, pause, round), Gap::whole(other, pause)]
 }
 
 /// How many pauses or rounds are timed.
@@ -133,7 +143,8 @@ mod tests {
         assert_eq!(Gap::of(45, 20, 1), Gap { pauses: 2, rounds: 5 });
         assert_eq!(Gap::of(45, 3, 2), Gap { pauses: 15, rounds: 0 });
         assert_eq!(Gap::of(25, 60, 5), Gap { pauses: 0, rounds: 5 });
-        assert_eq!(Gap::of(1, 0, 0), Gap { pauses: 1, rounds: 0 });
+        assert_eq!([3, 20, 60, 1000].map(|pause| Gap::whole(45, pause).pauses), [15, 2, 1, 1]);
+        assert_eq!([Gap::of(1 << 20, 0, 0), Gap::whole(1 << 20, 0)], [Gap { pauses: 64, rounds: 0 }; 2]);
         assert!(measured().into_iter().all(|gap| gap != Gap { pauses: 0, rounds: 0 }));
     }
 
