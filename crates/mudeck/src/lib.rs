@@ -26,6 +26,8 @@ mod semaphore;
 mod settings;
 mod shared;
 #[cfg(test)]
+mod short_path;
+#[cfg(test)]
 mod testing;
 mod thread;
 mod turns;

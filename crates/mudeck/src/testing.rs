@@ -1,5 +1,7 @@
 //! What the tests in this crate's modules share.
 
+pub mod talkers;
+
 use std::time::{Duration, Instant};
 
 /// A watchdog: whatever waits this long has failed.
