@@ -106,7 +106,9 @@ impl<R: Remote> Receiver<R> {
                 || self.messages.wrapping_sub(self.told) >= TOLD_AFTER)
     }
 
-    /// Takes the message that has come on the baton, if it is simple; `None` if nothing has. Not inlined: a ring without a baton would pay for it.
+    /// Takes the message that has come on the baton, if it is simple; `None` if nothing has. Budget: the baton's line, or both of them if it
+    /// takes a slot; the sender's line of credits once in 65,536 messages. No locked operation, no allocation, no system call. Not inlined: a ring
+    /// without a baton would pay for it.
     #[inline(never)]
     pub(super) fn take_passed_simple(&mut self, into: &mut Parcel) -> Option<Glance> {
         let baton = self.baton.as_ref()?;
@@ -128,7 +130,9 @@ impl<R: Remote> Receiver<R> {
         Some(Glance::Taken(Protocol::Short))
     }
 
-    /// Takes the message that has come on the baton, if one has.
+    /// Takes the message that has come on the baton, if one has. Budget: a look at the baton's line if none has; that of
+    /// `take_passed_simple`, and for elements of several types or the first ones that a parcel takes also their runs or a buffer of this
+    /// node's heap. No system call but for a heap that has to grow.
     ///
     /// # Errors
     /// As [`Receiver::take`].
