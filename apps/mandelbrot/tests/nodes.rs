@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use deck_testkit::application::{Application, Folder, wait_by_the_page, wait_for};
+use deck_testkit::see::deck;
 
 fn mandelbrot(options: &str, counts: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_mandelbrot"));
@@ -164,6 +165,25 @@ fn a_result_that_cannot_be_printed_is_a_failure() {
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(said.contains("printing the result") && said.contains("print elsewhere"), "{said}");
     assert!(folder.0.join("counts").exists(), "the files are there all the same");
+}
+
+#[test]
+fn all_nodes_of_deck_run_end_alike_and_the_first_one_says_what_is_wrong_or_asked_for() {
+    let run = |options: &[&str]| {
+        let mut command = Command::new(deck());
+        command.args(["run", "-n", "4", env!("CARGO_BIN_EXE_mandelbrot")]).args(options).env_remove("DECK_JOB");
+        let output = command.output().unwrap();
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        (output.status.code(), text(output.stdout), text(output.stderr))
+    };
+    let (status, stdout, stderr) = run(&["--bad-option"]);
+    let said: Vec<&str> = stderr.lines().filter(|line| line.starts_with("mandelbrot: ")).collect();
+    assert_eq!((status, stdout.as_str(), said.len()), (Some(2), "", 1), "{stderr}");
+    assert!(said[0].contains("--bad-option"), "{stderr}");
+    assert_eq!(stderr.matches("ended with exit status 2").count(), 4, "{stderr}");
+    let (status, stdout, stderr) = run(&["--help"]);
+    assert_eq!((status, stderr.as_str()), (Some(0), ""));
+    assert_eq!(stdout.matches("Usage:").count(), 1, "{stdout}");
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Reading a command line, and ending a program the way all of DECK's end: status 2 and one line for a wrong option,
-//! status 1 and the error with its remedy for a failure.
+//! status 1 and the error with its remedy for a failure. All processes of `deck run` have the same command line: what is to be said about it
+//! the first one says.
 
 use std::ffi::OsString;
 use std::fmt::Display;
@@ -12,6 +13,12 @@ use clap::{Args, Parser};
 use deck::{Error, Node};
 
 use crate::files;
+
+/// Where `deck run` tells a process how many it has started before.
+const ORDER: &str = "DECK_LAUNCH_ORDER";
+
+/// Exit status after a wrong command line.
+const USAGE: u8 = 2;
 
 /// How a command line was not an order to do something.
 #[derive(Debug)]
@@ -115,6 +122,8 @@ pub fn run<O, E: Into<Failure>>(
 ) -> ExitCode {
     let ended = match orders {
         Ok(orders) => work(&orders).map_err(E::into),
+        Err(Refusal::Answer(_)) if !speaks_for_the_job() => Ok(()),
+        Err(Refusal::Usage(_)) if !speaks_for_the_job() => return ExitCode::from(USAGE),
         Err(Refusal::Answer(text)) => say(&text).map_err(Failure::Error),
         Err(Refusal::Usage(text)) => Err(Failure::Usage(text)),
     };
@@ -122,13 +131,18 @@ pub fn run<O, E: Into<Failure>>(
         Ok(()) => ExitCode::SUCCESS,
         Err(Failure::Usage(text)) => {
             remark(program, text);
-            ExitCode::from(2)
+            ExitCode::from(USAGE)
         }
         Err(Failure::Error(error)) => {
             remark(program, error);
             ExitCode::FAILURE
         }
     }
+}
+
+/// Whether this process was started by hand, or as the first one of `deck run`.
+fn speaks_for_the_job() -> bool {
+    std::env::var_os(ORDER).is_none_or(|before| before == "0")
 }
 
 /// Reads sizes such as `600x400`; what cannot be read is answered with the `example`.

@@ -15,7 +15,8 @@ pub mod signals;
 mod split;
 
 pub use place::{
-    JOB_NAME_LIMIT, JOB_VARIABLE, LAUNCH_VARIABLE, Place, TERMINAL_VARIABLE, check_job_name, place, place_from,
+    JOB_NAME_LIMIT, JOB_VARIABLE, LAUNCH_VARIABLE, ORDER_VARIABLE, Place, TERMINAL_VARIABLE, check_job_name, place,
+    place_from,
 };
 pub use run::{Launch, Started, Stream};
 pub use split::{Half, split};

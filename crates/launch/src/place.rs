@@ -12,6 +12,9 @@ use crate::manager;
 
 /// The variable in which `deck run` tells a process the number of its socket.
 pub const LAUNCH_VARIABLE: &str = "DECK_LAUNCH_FD";
+/// The variable in which `deck run` tells a process how many it has started before. Not the number of a node: that one is given in the
+/// order of joining.
+pub const ORDER_VARIABLE: &str = "DECK_LAUNCH_ORDER";
 /// The variable in which a user names the job that a process shall join, or open.
 pub const JOB_VARIABLE: &str = "DECK_JOB";
 /// The variable in which `deck run` tells its processes how many columns the terminal has that shows what they write to

@@ -1,7 +1,7 @@
 //! Starting the processes of a job on this host.
 //!
 //! Each process gets one end of a socket (an *invitation*, made by whoever serves the job) and its number in
-//! `DECK_LAUNCH_FD`. All stay in the session and process group of the launcher: a terminal's Ctrl-C reaches them, and the
+//! `DECK_LAUNCH_FD`, and in `DECK_LAUNCH_ORDER` how many were started before. All stay in the session and process group of the launcher: a terminal's Ctrl-C reaches them, and the
 //! kernel's `sched_yield` only finds others of the same scheduling group, which with automatic grouping is the session.
 //! They die with the launcher: the kernel sends each SIGKILL when the *thread* that started it ends.
 
@@ -14,7 +14,7 @@ use std::process::{Child, Command, Stdio};
 
 use deck_sync::{Error, ErrorKind, Result};
 
-use crate::place::{LAUNCH_VARIABLE, TERMINAL_VARIABLE};
+use crate::place::{LAUNCH_VARIABLE, ORDER_VARIABLE, TERMINAL_VARIABLE};
 
 /// Where an output stream of the processes goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,6 +106,7 @@ impl Launch {
         command
             .args(&self.arguments)
             .env(LAUNCH_VARIABLE, socket.to_string())
+            .env(ORDER_VARIABLE, index.to_string())
             .stdin(if index == 0 { Stdio::inherit() } else { Stdio::null() })
             .stdout(stdio(self.stdout))
             .stderr(stdio(self.stderr));
@@ -266,6 +267,13 @@ mod tests {
             let started = launch.start(invitation).unwrap();
             assert_eq!(started.into_iter().map(output_and_status).collect::<Vec<_>>(), [(told.to_owned(), 0)]);
         }
+    }
+
+    #[test]
+    fn each_process_is_told_how_many_were_started_before() {
+        let started = shell("echo $DECK_LAUNCH_ORDER", 3).start(invitation).unwrap();
+        let told: Vec<String> = started.into_iter().map(|started| output_and_status(started).0).collect();
+        assert_eq!(told, ["0\n", "1\n", "2\n"]);
     }
 
     #[test]
