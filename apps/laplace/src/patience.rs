@@ -6,24 +6,15 @@
 
 use std::time::Duration;
 
-use deck::{Error, ErrorKind, Mailbox, MailboxClone, Message, Node, NodeId, NodeState, Result};
-
-/// How long a wait goes on without looking at the nodes.
-const LOOK: Duration = Duration::from_millis(250);
+use deck::{Error, ErrorKind, Mailbox, MailboxClone, Message, Node, NodeId, Result};
+use user_interface::patience::{self, LOOK};
 
 /// Fails if one of the first `nodes` nodes is gone.
 ///
 /// # Errors
 /// [`ErrorKind::PeerLost`] with the node.
 pub fn check(node: &Node, nodes: u32) -> Result<()> {
-    // A lost node is why others have left.
-    for (state, how) in [(NodeState::Lost, "was lost"), (NodeState::Left, "has left before the end")] {
-        let is_gone = |other: &NodeId| node.state(*other).is_ok_and(|found| found == state);
-        if let Some(other) = (0..nodes).map(NodeId).find(is_gone) {
-            return Err(gone(other, how));
-        }
-    }
-    Ok(())
+    patience::gone(node, nodes).map_or(Ok(()), |(other, how)| Err(gone(other, how)))
 }
 
 fn gone(node: NodeId, how: &str) -> Error {
@@ -72,12 +63,7 @@ pub fn connect(node: &Node, nodes: u32, message: &mut Message) -> Result<Mailbox
 /// # Errors
 /// As [`retrieve`].
 pub fn select(node: &Node, nodes: u32, boxes: &[&Mailbox]) -> Result<usize> {
-    loop {
-        match deck::select(boxes, LOOK) {
-            Err(error) if error.kind() == ErrorKind::Timeout => check(node, nodes)?,
-            ended => return ended,
-        }
-    }
+    patience::wait(|| check(node, nodes), |time| deck::select(boxes, time))
 }
 
 /// Posts for as long as the first `nodes` nodes are there.

@@ -9,6 +9,7 @@
 //! | `task` | tasks and their priorities |
 //! | `queue` | a queue in a shared segment |
 //! | `shop` | what the nodes share besides: where they meet, what has arrived |
+//! | `patience` | waiting for other nodes without hanging |
 //! | `process` | producers and consumers, and on which node each is |
 //! | `report` | what a process did; whether all together did what they should |
 //! | `record` | the access record |
@@ -16,6 +17,7 @@
 #![forbid(unsafe_code)]
 
 mod arguments;
+mod patience;
 mod process;
 mod queue;
 mod record;
@@ -31,6 +33,7 @@ use std::time::{Duration, Instant};
 
 use deck::{Error, ErrorKind, Mailbox, Node, NodeId, NodeState, Result, Thread, default_timeout};
 use user_interface::command_line::{self, Failure, counted};
+use user_interface::patience::LOOK;
 use user_interface::{Display, Progress, files};
 
 use crate::arguments::Orders;
@@ -46,8 +49,6 @@ const REPORTS: &str = "scheduler reports";
 const FIRST: NodeId = NodeId(0);
 /// How often the bar moves.
 const TICK: Duration = Duration::from_millis(100);
-/// How long a node that has nothing to do waits for the end before it looks whether the first one is there.
-const LOOK: Duration = Duration::from_millis(250);
 
 fn main() -> ExitCode {
     command_line::run("scheduler", arguments::parse(std::env::args_os()), run)
@@ -130,7 +131,10 @@ fn meet(shop: &Shop) -> Result<bool> {
             return Ok(false);
         }
         let now = shop.node().count();
-        if now > there {
+        if shop.patience.have_joined() {
+            // Whoever has not come yet is stopped.
+            shop.patience.check()?;
+        } else if now > there {
             (there, last_came) = (now, Instant::now());
         } else if last_came.elapsed() >= default_timeout() {
             let came = format!("{now} of {} came", counted(shop.nodes.into(), "node"));
@@ -165,7 +169,7 @@ fn lead(shop: &Arc<Shop>, orders: &Orders) -> Result<String> {
     meet(shop)?;
     let homes = orders.place.iter().enumerate();
     let _memory = homes
-        .map(|(number, home)| queue::create(node, number, orders.slots, NodeId(*home)))
+        .map(|(number, home)| queue::create(node, &shop.patience, number, orders.slots, NodeId(*home)))
         .collect::<Result<Vec<_>>>()?;
     let own = start(shop, process::run)?;
     let collected = collect(shop, &reports, &own, orders)?;
@@ -207,7 +211,7 @@ fn collect(shop: &Shop, reports: &Mailbox, own: &Receiver<Result<()>>, orders: &
     while collected.len() < Process::all().count() {
         match reports.retrieve(TICK) {
             Ok(mut message) => collected.push(Report::unpack(&mut message)?),
-            Err(error) if error.kind() == ErrorKind::Timeout => expect_all_live(shop)?,
+            Err(error) if error.kind() == ErrorKind::Timeout => shop.patience.check()?,
             Err(error) => return Err(error),
         }
         if let Some(failed) = own.try_iter().find_map(Result::err) {
@@ -219,15 +223,6 @@ fn collect(shop: &Shop, reports: &Mailbox, own: &Receiver<Result<()>>, orders: &
     display.end();
     collected.sort_by_key(|report| report.process.number());
     Ok(collected)
-}
-
-/// Fails if a node is gone that has not delivered yet.
-fn expect_all_live(shop: &Shop) -> Result<()> {
-    let nodes = (0..shop.nodes).map(NodeId);
-    let gone = nodes.into_iter().find(|node| matches!(shop.node().state(*node), Ok(NodeState::Lost | NodeState::Left)));
-    gone.map_or(Ok(()), |node| {
-        Err(Error::new(ErrorKind::PeerLost, "waiting for the reports of processes").with_peer(node))
-    })
 }
 
 fn summary(reports: &[Report], nodes: u32, orders: &Orders) -> String {

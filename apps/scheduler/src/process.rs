@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use deck::Result;
 use deck::shared::Counter;
 
-use crate::queue::{PATIENCE, Queue};
+use crate::queue::Queue;
 use crate::report::{Done, Report};
 use crate::shop::Shop;
 #[cfg(test)]
@@ -69,8 +69,8 @@ impl fmt::Display for Process {
 /// # Errors
 /// Those of its queues, and of other nodes that die.
 pub fn run(shop: &Shop, process: Process) -> Result<()> {
-    let node = shop.node();
-    let reports = node.clone_mailbox(crate::REPORTS, PATIENCE)?;
+    let (node, patience) = (shop.node(), &shop.patience);
+    let reports = patience.wait(|time| node.clone_mailbox(crate::REPORTS, time))?;
     let tasks = shop.tasks()?;
     // A producer has all that it will hand out before it begins: arrival times are not modelled.
     let input: Vec<Task> = match process {
@@ -78,18 +78,17 @@ pub fn run(shop: &Shop, process: Process) -> Result<()> {
         Process::Consumer(_) => Vec::new(),
     };
     let queues = shop.queues()?;
-    shop.start.wait(PATIENCE)?;
+    patience.wait(|time| shop.start.wait(time))?;
     let began = Instant::now();
     let done = match process {
         Process::Producer(_) => produce(queues, &shop.arrived, &input)?,
         Process::Consumer(number) => consume(shop, queues, number as usize, tasks * u64::from(OF_A_KIND))?,
     };
     let report = Report { process, time: began.elapsed(), done };
-    shop.finish.wait(PATIENCE)?;
+    patience.wait(|time| shop.finish.wait(time))?;
     let mut message = node.message();
     report.pack(&mut message)?;
-    reports.post(message, PATIENCE)?;
-    Ok(())
+    patience.wait(|time| reports.post_shared(&message, time))
 }
 
 fn produce(queues: &[Queue], arrived: &Counter, input: &[Task]) -> Result<Vec<Done>> {
@@ -108,7 +107,7 @@ fn consume(shop: &Shop, queues: &[Queue], number: usize, all: u64) -> Result<Vec
     let all = i64::try_from(all).unwrap_or(i64::MAX);
     let (mut done, mut rounds) = (Vec::new(), 0);
     loop {
-        keep_step(&shop.rounds, number, rounds)?;
+        keep_step(shop, number, rounds)?;
         // Before the queues are looked at: what arrived until now is in them, or was taken.
         let seen = shop.arrived.read()?;
         let before = done.len();
@@ -125,16 +124,16 @@ fn consume(shop: &Shop, queues: &[Queue], number: usize, all: u64) -> Result<Vec
             shop.rounds[number].add(all)?;
             return Ok(done);
         } else {
-            shop.arrived.wait_for(seen + 1, PATIENCE)?;
+            shop.patience.wait(|time| shop.arrived.wait_for(seen + 1, time))?;
         }
     }
 }
 
 /// Waits while this consumer is a round ahead of another. In the paper each has a processor of its own; with fewer, whichever runs
 /// first would take all there is, and the access record would tell of one consumer only.
-fn keep_step(rounds: &[Counter], number: usize, own: i64) -> Result<()> {
-    let mut others = rounds.iter().enumerate().filter(|(other, _)| *other != number);
-    others.try_for_each(|(_, other)| other.wait_for(own, PATIENCE).map(drop))
+fn keep_step(shop: &Shop, number: usize, own: i64) -> Result<()> {
+    let mut others = shop.rounds.iter().enumerate().filter(|(other, _)| *other != number);
+    others.try_for_each(|(_, other)| shop.patience.wait(|time| other.wait_for(own, time)).map(drop))
 }
 
 /// One round: up to three tasks of the first queue, two of the second, one of the third; a queue that has no more is left for

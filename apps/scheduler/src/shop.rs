@@ -7,6 +7,7 @@ use std::sync::OnceLock;
 use deck::shared::{Barrier, Counter};
 use deck::{Node, Result};
 
+use crate::patience::Patience;
 use crate::process::{OF_A_KIND, PROCESSES};
 use crate::queue::Queue;
 use crate::task::QUEUES;
@@ -14,6 +15,8 @@ use crate::task::QUEUES;
 /// What the nodes share.
 pub struct Shop {
     node: Node,
+    /// For waits for the others.
+    pub patience: Patience,
     /// How many nodes take part.
     pub nodes: u32,
     /// All nodes meet here before anything else.
@@ -40,6 +43,7 @@ impl Shop {
     pub fn open(node: &Node, nodes: u32) -> Result<Shop> {
         Ok(Shop {
             node: node.clone(),
+            patience: Patience::new(node, nodes),
             nodes,
             meeting: Barrier::open(node, "meeting", nodes)?,
             start: Barrier::open(node, "start", PROCESSES)?,
@@ -83,7 +87,8 @@ impl Shop {
         if let Some(queues) = self.queues.get() {
             return Ok(queues);
         }
-        let queues = (0..QUEUES).map(|number| Queue::open(&self.node, number)).collect::<Result<_>>()?;
+        let queues =
+            (0..QUEUES).map(|number| Queue::open(&self.node, &self.patience, number)).collect::<Result<_>>()?;
         Ok(self.queues.get_or_init(|| queues))
     }
 }

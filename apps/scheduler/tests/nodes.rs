@@ -2,8 +2,14 @@
 
 use std::fs;
 use std::process::{Child, Command, Output, Stdio};
+#[cfg(debug_assertions)]
+use std::time::Duration;
 
+#[cfg(debug_assertions)]
+use deck_testkit::application::Application;
 use deck_testkit::application::Folder;
+#[cfg(debug_assertions)]
+use deck_testkit::see::deck;
 use optisci::import::{self, Format, Input};
 use optisci::model::Op;
 use serde_json::Value;
@@ -228,6 +234,76 @@ fn when_a_node_dies_the_others_end_with_an_error_that_names_one_and_there_is_no_
             assert!(text(&output.stderr).contains("(node "), "{name}: {}", text(&output.stderr));
         }
         assert!(!folder.0.join("record.json").exists());
+    }
+}
+
+/// Longer than any wait goes on without a look at the nodes: the application's own, and those of DECK with the timeout that the nodes are told.
+#[cfg(debug_assertions)]
+const STOPPED_FOR: Duration = Duration::from_secs(5);
+#[cfg(debug_assertions)]
+const DECK_TIMEOUT: &str = "2";
+
+/// Starts three nodes, the last of which stops at a point, and waits until it has.
+#[cfg(debug_assertions)]
+fn stopped(folder: &Folder, point: &str) -> Application {
+    let (record, point) = (folder.0.join("record.json"), point.to_owned());
+    let name = format!("scheduler-stopped-{}", point.replace(['/', ':'], "-"));
+    let job = format!("deck-{name}-{}", std::process::id());
+    let started = std::cell::Cell::new(0);
+    let start = move || {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_scheduler"));
+        command.args("--nodes 3 --tasks 600 --place q0=0,q1=1,q2=2 --record".split(' ')).arg(&record);
+        command.env_remove("DECK_POINT").env("DECK_TIMEOUT", DECK_TIMEOUT);
+        if started.replace(started.get() + 1) == 2 {
+            command.env("DECK_POINT", &point);
+        }
+        command
+    };
+    let mut nodes = Application::new(&name, start);
+    for node in 0..2 {
+        nodes.start(&[]);
+        wait_until_joined(&job, node + 1);
+    }
+    nodes.start(&[]);
+    nodes.wait_until_stopped(2);
+    nodes
+}
+
+#[cfg(debug_assertions)]
+fn wait_until_joined(job: &str, nodes: usize) {
+    loop {
+        let told = Command::new(deck()).args(["ls", job, "--json"]).output().unwrap();
+        let told: Value = serde_json::from_slice(&told.stdout).unwrap_or_default();
+        if told["jobs"][0]["nodes"].as_array().is_some_and(|joined| joined.len() == nodes) {
+            return;
+        }
+        std::thread::yield_now();
+    }
+}
+
+#[cfg(debug_assertions)]
+#[test]
+#[expect(clippy::disallowed_methods, reason = "nothing is to happen for so long")]
+fn a_stopped_node_holds_the_others_up_and_loses_nothing() {
+    // Before the meeting; asked for memory of a queue; on the way to the mail box for reports; with a queue's mutex; and without.
+    let points = ["join/welcomed:1", "segment/making:1", "clone/requested:1", "mutex/taken:20", "counter/added:40"];
+    deck();
+    let jobs = points.map(|point| {
+        let folder = Folder::new(&format!("scheduler-stopped-{}", point.replace(['/', ':'], "-")));
+        let nodes = stopped(&folder, &format!("{point}:stop"));
+        (point, folder, nodes)
+    });
+    std::thread::sleep(STOPPED_FOR);
+    for (point, folder, mut nodes) in jobs {
+        nodes.signal(2, "CONT");
+        let mut report = String::new();
+        for node in 0..3 {
+            let (status, printed, notices) = nodes.end_of(node);
+            assert_eq!((status, notices.as_str()), (Some(0), ""), "{point}, node {node}");
+            report += &printed;
+        }
+        assert!(report.contains("1200 tasks") && report.contains("each ran once"), "{point}: {report}");
+        expect_accesses(&record(&folder), [0, 1, 2], 3, 100);
     }
 }
 

@@ -7,12 +7,14 @@
 //! | `terminal` | the bar also through `deck run` |
 //! | `watch` | the page of `--watch` |
 //! | `files` | results that appear whole or not at all |
+//! | `patience` | waiting for other nodes: for one that is stopped, not for one that is gone |
 
 #![forbid(unsafe_code)]
 
 pub mod command_line;
 mod display;
 pub mod files;
+pub mod patience;
 mod terminal;
 mod watch;
 

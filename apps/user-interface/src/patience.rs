@@ -1,0 +1,70 @@
+//! Waiting for other nodes without ever hanging, and without giving up one that is stopped.
+//!
+//! A wait that needs others goes on for as long as they are there: whoever has waited for [`LOOK`] looks whether they are. A stopped node
+//! is there, and waits for it go on when it does.
+
+use std::time::Duration;
+
+use deck::{ErrorKind, Node, NodeId, NodeState, Result};
+
+/// How long a wait goes on without looking at the nodes.
+pub const LOOK: Duration = Duration::from_millis(250);
+
+/// Which of the first `nodes` nodes is gone, and how.
+pub fn gone(node: &Node, nodes: u32) -> Option<(NodeId, &'static str)> {
+    // A lost node is why others have left.
+    [(NodeState::Lost, "was lost"), (NodeState::Left, "has left before the end")].into_iter().find_map(
+        |(state, how)| {
+            let is_gone = |other: &NodeId| node.state(*other).is_ok_and(|found| found == state);
+            (0..nodes).map(NodeId).find(is_gone).map(|other| (other, how))
+        },
+    )
+}
+
+/// Calls `wait`, each time with so long to wait, until it ends otherwise than by running out of time, or `check` says that there is nobody to wait
+/// for.
+///
+/// # Errors
+/// Those of `wait`, except [`ErrorKind::Timeout`], and those of `check`.
+pub fn wait<T>(check: impl Fn() -> Result<()>, mut wait: impl FnMut(Duration) -> Result<T>) -> Result<T> {
+    loop {
+        match wait(LOOK) {
+            Err(error) if error.kind() == ErrorKind::Timeout => check()?,
+            ended => return ended,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use deck::Error;
+
+    use super::*;
+
+    #[test]
+    fn a_wait_goes_on_until_it_ends_or_there_is_nobody_to_wait_for() {
+        let (calls, checks) = (Cell::new(0), Cell::new(0));
+        let call = |end: Result<u32>| {
+            calls.set(calls.get() + 1);
+            if calls.get() < 4 { Err(Error::new(ErrorKind::Timeout, "waiting")) } else { end }
+        };
+        let check = |most: u32| {
+            checks.set(checks.get() + 1);
+            if checks.get() < most { Ok(()) } else { Err(Error::new(ErrorKind::PeerLost, "checking")) }
+        };
+        assert_eq!(wait(|| check(9), |_| call(Ok(7))).unwrap(), 7);
+        assert_eq!((calls.replace(0), checks.replace(0)), (4, 3));
+        let closed = || Err(Error::new(ErrorKind::Closed, "waiting"));
+        assert_eq!(wait(|| check(9), |_| call(closed())).unwrap_err().kind(), ErrorKind::Closed);
+        assert_eq!((calls.replace(0), checks.replace(0)), (4, 3));
+        assert_eq!(wait(|| check(2), |_| call(Ok(7))).unwrap_err().kind(), ErrorKind::PeerLost);
+        assert_eq!((calls.get(), checks.get()), (2, 2));
+    }
+
+    #[test]
+    fn a_node_that_has_not_come_yet_is_not_gone() {
+        assert_eq!(gone(&Node::join().unwrap(), 3), None);
+    }
+}
