@@ -36,6 +36,8 @@ const HOLDER_BITS: u32 = THREAD_BITS + 17;
 const SINCE_BITS: u32 = 64 - HOLDER_BITS;
 // As `docs/layout/job-table.md` says.
 const _: () = assert!(LOCK == 0 && TURN == 1 && FREED == 2 && THREAD_BITS == 20 && HOLDER_BITS == 37);
+/// Numbers of nodes.
+const NODES: u64 = 1 << 16;
 /// In place of a thread: the thread ended, or gave up, without unlocking.
 const NO_THREAD: u64 = (1 << THREAD_BITS) - 1;
 
@@ -65,13 +67,13 @@ impl Holder {
 
     /// Thread `thread` (from 0, below [`Holder::THREADS_MAX`]) of `node`.
     pub fn new(node: NodeId, thread: u32) -> Holder {
-        debug_assert!(u64::from(thread) < NO_THREAD && node.0 < 1 << 16);
+        debug_assert!(u64::from(thread) < NO_THREAD && u64::from(node.0) < NODES);
         Holder((u64::from(node.0) + 1) << THREAD_BITS | u64::from(thread))
     }
 
-    /// Its node.
+    /// Its node. A word that names none that there can be names the last one: whoever takes over from that says so to the next one.
     pub fn node(self) -> NodeId {
-        NodeId((self.0 >> THREAD_BITS).saturating_sub(1) as u32)
+        NodeId((self.0 >> THREAD_BITS).saturating_sub(1).min(NODES - 1) as u32)
     }
 
     /// Its thread, by the number by which it stands in mutexes; `None` if that has ended.
@@ -313,6 +315,21 @@ mod tests {
         assert!(!lock.release(thread(2)) && lock.release(thread(1)) && !lock.release(thread(1)));
         assert_eq!(lock.try_take(thread(2), None, &alive), Attempt::Taken(Taken::Clean));
         assert_eq!(lock.holder().map(Holder::node), Some(NodeId(65_535)));
+    }
+
+    #[test]
+    fn what_nobody_can_have_written_is_taken_for_a_dead_node_and_told() {
+        let nobody = |_: NodeId| false;
+        for nonsense in [u64::MAX, u64::MAX - 1, 1 << 63, 1 << HOLDER_BITS, 7] {
+            let words = words();
+            words.get(LOCK).store(nonsense, Ordering::Relaxed);
+            let lock = Lock::new(&words);
+            let Attempt::Taken(Taken::FromDead(dead)) = lock.try_take(thread(1), None, &nobody) else {
+                panic!("{nonsense:x}");
+            };
+            assert!(lock.pass_on(thread(1), dead));
+            assert_eq!(lock.try_take(thread(2), None, &alive), Attempt::Taken(Taken::FromDead(dead)), "{nonsense:x}");
+        }
     }
 
     #[test]
