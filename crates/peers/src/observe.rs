@@ -313,7 +313,8 @@ fn head_of(file: &File) -> Option<Vec<u8>> {
     is_known.then_some(head)
 }
 
-fn notices_of(file: &File) -> Option<(Vec<Told>, u64)> {
+/// What a node tells in the notices of this file, and how often it had no room to tell something; `None` if these are no notices.
+pub fn notices_of(file: &File) -> Option<(Vec<Told>, u64)> {
     let head = head_of(file)?;
     // Pairs with: notices/used.
     let used = usize::try_from(word(&head, header::USED)).ok()?.min(NOTICES_MAX);

@@ -155,7 +155,8 @@ impl Table {
         Table { words: header, seats, nodes, segment }
     }
 
-    pub(crate) fn segment(&self) -> &Arc<Segment> {
+    /// The memory that it is.
+    pub fn segment(&self) -> &Arc<Segment> {
         &self.segment
     }
 
