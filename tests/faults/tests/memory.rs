@@ -55,7 +55,9 @@ fn a_collective_may_be_larger_than_budget_and_heap() {
     let job = Job::launched(PROGRAM);
     let members = [(); 2].map(|()| job.node_with(&[("DECK_HEAP", "8M"), ("DECK_BUDGET", "100K")]));
     join_group("g", "", &members.each_ref());
-    for kind in ["bcast", "reduce", "gather", "scatter", "allreduce", "allgather"] {
+    let even = ["bcast", "reduce", "gather", "scatter", "allreduce", "allgather", "alltoall", "scan"];
+    let kinds = even.into_iter().chain(["gatherv", "scatterv", "allgatherv", "alltoallv"]);
+    for kind in kinds.flat_map(|kind| [format!("distinct-{kind}"), format!("start-distinct-{kind}")]) {
         members.iter().for_each(|member| member.tell("g", &format!("collective g {kind} 2000000 2 20000")));
         for member in &members {
             assert_eq!(member.answer("g").unwrap().result.unwrap(), "2", "{kind}");
