@@ -139,7 +139,9 @@ fn mail_boxes_deliver_refuse_and_close() {
 
 #[test]
 fn posting_and_retrieving_allocate_nothing_and_make_no_system_call() {
-    run("tests/short_path.c");
+    let program = compile("tests/short_path.c", Language::C11, "run");
+    succeed(alone(&program).arg("one"));
+    succeed(alone(&program).arg("two").env("DECK_JOB", format!("deck-c-short-path-{}", std::process::id())));
 }
 
 #[test]

@@ -1,15 +1,19 @@
 /* What posting and retrieving costs besides time: no allocation and no system call once a mail box is in use. Allocations are
    counted by a malloc of this program's own; system calls are found by strict computing mode, in which a thread is killed at its
-   first one but reading, writing and ending. */
+   first one but reading, writing and ending. The first argument is the story: a node that posts to itself, or two that post to
+   one another. */
 #define _GNU_SOURCE
 #include "check.h"
 
 #include <linux/seccomp.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <signal.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <time.h>
 
 enum { ROUNDS = 1000, SIZES = 6 };
@@ -62,29 +66,96 @@ static void go(void) {
   }
 }
 
-static void *in_jail(void *unused) {
-  (void)unused;
+/* Two nodes take turns and tell one another so beside DECK: nobody waits inside of it, where a long wait sleeps. */
+enum { ROUNDS_OF_TWO = 300, BURST = 5, LONG = 2000 };
+static atomic_ulong *turn;
+static int is_second;
+static deck_mbox_t *other;
+
+static void await_turn(void) {
+  while (*turn % 2 != (unsigned long)is_second) {
+  }
+}
+
+static void stream(void) {
+  await_turn();
+  for (int at = 0; at < SIZES; at++) {
+    for (int message = 0; message < BURST; message++) {
+      if (is_second) {
+        failures += deck_mbox_retrv(mailbox, received, 10000) != DECK_OK || deck_msg_size(received) != sizes[at];
+      } else {
+        failures += deck_msg_resize(sent[at], sizes[at]) != DECK_OK || deck_mbox_post(other, sent[at], 10000) != DECK_OK;
+      }
+    }
+  }
+  ++*turn;
+}
+
+/* A message to and fro: short ones go on a baton if there is one, long ones are handed over. */
+static void converse(int at) {
+  await_turn();
+  if (is_second) {
+    failures += deck_mbox_retrv(mailbox, received, 10000) != DECK_OK || deck_msg_size(received) != sizes[at];
+    failures += deck_mbox_post(other, received, 10000) != DECK_OK;
+    ++*turn;
+    return;
+  }
+  failures += deck_msg_resize(sent[at], sizes[at]) != DECK_OK || deck_mbox_post(other, sent[at], 10000) != DECK_OK;
+  ++*turn;
+  await_turn();
+  failures += deck_mbox_retrv(mailbox, received, 10000) != DECK_OK || deck_msg_size(received) != sizes[at];
+}
+
+static void go_in_turns(void) {
+  for (int round = 0; round < ROUNDS_OF_TWO; round++) {
+    stream();
+    for (int at = 0; at < SIZES; at++) converse(at);
+    for (int again = 0; again < BURST; again++) converse(0);
+  }
+}
+
+/* Nobody says when it is whose turn: so they wait for one another, and come to a baton. */
+static void converse_for_long(void) {
+  for (int round = 0; round < LONG; round++) {
+    if (!is_second) failures += deck_mbox_post(other, sent[0], 10000) != DECK_OK;
+    failures += deck_mbox_retrv(mailbox, received, 10000) != DECK_OK;
+    if (is_second) failures += deck_mbox_post(other, received, 10000) != DECK_OK;
+  }
+}
+
+static void *in_jail(void *rounds) {
+  void (*go_on)(void) = *(void (**)(void))rounds;
   /* In use by this thread, too. */
-  go();
+  go_on();
   is_counted = 1;
-  go();
+  go_on();
   is_counted = 0;
   CHECK(prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT) == 0);
-  go();
+  go_on();
   rounds_in_jail = ROUNDS;
   syscall(SYS_exit, 0);
   return NULL;
 }
 
-int main(void) {
-  start_watchdog();
-  EXPECT(DECK_OK, deck_init(NULL, NULL));
-  EXPECT(DECK_OK, deck_mbox_create(&mailbox, "short path"));
-  EXPECT(DECK_OK, deck_mbox_clone(&clone_of_it, "short path", 10000));
+static void *before_a_baton_and_after(void *unused) {
+  void (*go_on)(void) = go_in_turns;
+  (void)unused;
+  go_in_turns();
+  is_counted = 1;
+  go_in_turns();
+  is_counted = 0;
+  converse_for_long();
+  return in_jail(&go_on);
+}
+
+static void create_messages(void) {
   EXPECT(DECK_OK, deck_msg_create(&received, 0));
   for (int at = 0; at < SIZES; at++) {
     EXPECT(DECK_OK, deck_msg_create(&sent[at], sizes[at]));
   }
+}
+
+static void expect_nothing_of(void *(*run)(void *), void *argument) {
   /* The counter counts. */
   is_counted = 1;
   free(malloc(1));
@@ -93,12 +164,53 @@ int main(void) {
   allocated = 0;
 
   pthread_t thread;
-  CHECK(pthread_create(&thread, NULL, in_jail, NULL) == 0);
+  CHECK(pthread_create(&thread, NULL, run, argument) == 0);
   /* A thread that is killed says nothing: its end is all there is to wait for. */
   CHECK(pthread_join(thread, NULL) == 0);
-  CHECK(rounds_in_jail == ROUNDS && "a system call ended the rounds: strace -f tells which");
+  CHECK(rounds_in_jail == ROUNDS && "a system call ended the rounds: strace -f with this program and its arguments tells which");
   CHECK(failures == 0);
   CHECK(allocated == 0);
   EXPECT(DECK_OK, deck_done());
+}
+
+static void one_node(void) {
+  void (*go_on)(void) = go;
+  EXPECT(DECK_OK, deck_init(NULL, NULL));
+  EXPECT(DECK_OK, deck_mbox_create(&mailbox, "short path"));
+  EXPECT(DECK_OK, deck_mbox_clone(&clone_of_it, "short path", 10000));
+  create_messages();
+  expect_nothing_of(in_jail, &go_on);
+}
+
+static void two_nodes(void) {
+  const char *names[2] = {"first", "second"};
+  turn = mmap(NULL, sizeof *turn, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  CHECK(turn != MAP_FAILED);
+  pid_t child = fork();
+  CHECK(child >= 0);
+  is_second = child == 0;
+  if (is_second) {
+    start_watchdog();
+    CHECK(prctl(PR_SET_PDEATHSIG, SIGKILL) == 0);
+  }
+  EXPECT(DECK_OK, deck_init(NULL, NULL));
+  EXPECT(DECK_OK, deck_mbox_create(&mailbox, names[is_second]));
+  EXPECT(DECK_OK, deck_mbox_clone(&other, names[!is_second], 10000));
+  create_messages();
+  expect_nothing_of(before_a_baton_and_after, NULL);
+  if (!is_second) {
+    int status;
+    CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  }
+}
+
+int main(int argc, char **argv) {
+  start_watchdog();
+  CHECK(argc == 2);
+  if (strcmp(argv[1], "one") == 0) {
+    one_node();
+  } else {
+    two_nodes();
+  }
   return 0;
 }
