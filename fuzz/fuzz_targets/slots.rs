@@ -69,7 +69,7 @@ fuzz_target!(|input: ([[u64; SLOT_WORDS]; 4], [u64; 32], Option<[u64; SLOT_WORDS
         let last = &mut line[SLOT_WORDS - 1];
         *last = *last << 16 >> 16 | (1 | u64::from(tag(1, 1)) << 14 | (*last >> 56 & 63) << 8) << 48;
         (0..SLOT_WORDS).for_each(|word| words.get(word).store(line[word], Ordering::Relaxed));
-        receiver.set_baton(Arc::new(Baton::accepted(&words)));
+        receiver.set_baton(Arc::new(Baton::accepted(&words, region.offset() as u64)));
     }
     // Four slots, with up to seven small messages in each, and what came on the baton.
     for _ in 0..29 {

@@ -112,7 +112,6 @@ impl Pace {
 
 struct Offered {
     baton: Arc<Baton>,
-    offset: u64,
     poster: Weak<Poster>,
 }
 
@@ -164,16 +163,16 @@ impl NodeShared {
             return;
         }
         let Ok(region) = self.heap().region_near(Baton::WORDS * 8, core.area()) else { return };
-        let offset = region.offset() as u64;
-        let baton = Arc::new(Baton::offered(&region.words(), Some(region)));
+        let place = region.offset() as u64;
+        let baton = Arc::new(Baton::offered(&region.words(), place, Some(region)));
         if !poster.sender.hold_baton(baton.clone()) {
             return;
         }
         let mut inbox = core.inbox.lock();
         let Some(at) = inbox.ring(from, ring) else { return };
-        at.pace.offered = Some(Offered { baton, offset, poster: Arc::downgrade(poster) });
+        at.pace.offered = Some(Offered { baton, poster: Arc::downgrade(poster) });
         drop(inbox);
-        poster.sender.say(Said { baton: offset, mailbox: core.id.to_word(), ring });
+        poster.sender.say(Said { baton: place, mailbox: core.id.to_word(), ring });
     }
 
     /// What `from` has said beside the messages of one of its rings here: a baton is offered by the lower number, and taken up by the higher
@@ -195,19 +194,22 @@ impl NodeShared {
         }
         let heap = poster.peer.as_ref()?.heap()?;
         let offset = usize::try_from(said.baton).ok().filter(|offset| offset.is_multiple_of(SLOT))?;
-        let baton = Arc::new(Baton::accepted(&Words::in_segment(heap.segment(), offset, Baton::WORDS)?));
+        let words = Words::in_segment(heap.segment(), offset, Baton::WORDS)?;
+        let baton = Arc::new(Baton::accepted(&words, said.baton));
         if !poster.sender.hold_baton(baton.clone()) {
             return None;
         }
         core.inbox.lock().ring(from, ring)?.receiver.set_baton(baton.clone());
+        // Before the first message: whoever looks on is told there where it may lie.
+        let is_said = poster.sender.say(Said { mailbox: 0, ring: 0, ..*said });
         poster.sender.start_passing(&baton);
-        poster.sender.say(Said { mailbox: 0, ring: 0, ..*said }).then_some(())
+        is_said.then_some(())
     }
 
     fn start_passing(&self, core: &Core, from: NodeId, ring: u64, said: &Said) {
         let mut inbox = core.inbox.lock();
         let Some(ring) = inbox.ring(from, ring) else { return };
-        let Some(offered) = ring.pace.offered.take_if(|offered| offered.offset == said.baton) else { return };
+        let Some(offered) = ring.pace.offered.take_if(|offered| offered.baton.place() == said.baton) else { return };
         ring.receiver.set_baton(offered.baton.clone());
         drop(inbox);
         if let Some(poster) = offered.poster.upgrade() {

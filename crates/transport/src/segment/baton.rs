@@ -14,13 +14,14 @@
 //!           2: that wrote  the offering end looks, ...
 //! ```
 //!
-//! Each end counts for itself what the line has carried; nobody reads the other's count. The line tells the number of its message
-//! as a slot tells its position, in a ring of one slot. Why: `docs/design/019-batons.md`. Model: `tests/loom_baton.rs`.
+//! Each end counts for itself what the line has carried; neither reads the other's count. The line tells the number of its message
+//! as a slot tells its position, in a ring of one slot. The counts lie beside the line for those who look on: without them nobody knows of a
+//! message whether it was taken. Why: `docs/design/019-batons.md`. Model: `tests/loom_baton.rs`.
 
 use deck_segment::fabric::{Line, Slots};
 use deck_segment::layout::{LINE_WORDS, SLOT_WORDS};
 use deck_segment::{MappedSlots, Region, Words};
-use deck_sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use deck_sync::atomic::{AtomicU64, Ordering};
 
 use super::ring::{Position, Stamp};
 
@@ -30,30 +31,62 @@ const ONLY: Position = 0;
 /// One end of a baton, shared by the sender of one ring and the receiver of the other.
 pub struct Baton {
     slot: MappedSlots,
-    /// How many messages the line had carried when this end wrote or took the last one.
-    carried: AtomicU32,
-    /// The lowest bit of `carried` when this end may write.
+    words: Words,
+    /// The word that tells how many messages the line had carried when this end wrote or took the last one. Only this end looks there, and
+    /// whoever looks on.
+    count_at: usize,
+    /// The lowest bit of that when this end may write.
     turn: u32,
+    /// Where it lies, as a byte offset in the segment of the node that offers it.
+    place: u64,
     _region: Option<Region>,
 }
 
 impl Baton {
-    /// Words of its memory: a slot.
-    pub const WORDS: usize = SLOT_WORDS;
+    /// Words of its memory: a slot, and a place for the count of each end. Each of the three is two lines, which processors fetch together.
+    pub const WORDS: usize = 3 * SLOT_WORDS;
 
-    /// The end that offers it and writes first. `words` are zero, and `region` keeps them allocated.
-    pub fn offered(words: &Words, region: Option<Region>) -> Baton {
-        Baton { slot: MappedSlots::of(words, 1), carried: AtomicU32::new(0), turn: 0, _region: region }
+    /// The end that offers it and writes first. `words` are zero and lie at `place`, and `region` keeps them allocated.
+    pub fn offered(words: &Words, place: u64, region: Option<Region>) -> Baton {
+        Baton::of(words, place, 0, region)
     }
 
     /// The other end. Whatever the words have: another process may write them.
-    pub fn accepted(words: &Words) -> Baton {
-        Baton { turn: 1, ..Baton::offered(words, None) }
+    pub fn accepted(words: &Words, place: u64) -> Baton {
+        Baton::of(words, place, 1, None)
+    }
+
+    fn of(words: &Words, place: u64, turn: u32, region: Option<Region>) -> Baton {
+        let (slot, words) = (MappedSlots::of(words, 1), words.clone());
+        Baton { slot, words, count_at: Self::count_of(turn), turn, place, _region: region }
+    }
+
+    /// The word with the count of the end whose turn this is.
+    const fn count_of(turn: u32) -> usize {
+        (1 + turn as usize) * SLOT_WORDS
+    }
+
+    /// Where it lies, as a byte offset in the segment of the node that offers it.
+    pub fn place(&self) -> u64 {
+        self.place
     }
 
     /// Messages that it has carried, as this end knows.
     pub fn carried(&self) -> u32 {
-        self.carried.load(Ordering::Relaxed)
+        self.count().load(Ordering::Relaxed) as u32
+    }
+
+    #[inline]
+    fn count(&self) -> &AtomicU64 {
+        self.words.get(self.count_at)
+    }
+
+    /// Whether there is a message for one of its ends, by a copy of its words: for the end that offered it, or for the other one. As that end
+    /// itself would see it.
+    pub fn has_one_in(words: &[u64; Baton::WORDS], is_for_offering: bool) -> bool {
+        let turn = u32::from(!is_for_offering);
+        let carried = words[Self::count_of(turn)] as u32;
+        carried & 1 != turn && Self::stamp(carried.wrapping_add(1)).has_arrived(words[SLOT_WORDS - 1])
     }
 
     /// What the last word of the message with this number has, beside what it tells.
@@ -66,7 +99,7 @@ impl Baton {
     #[inline]
     pub(super) fn to_write(&self) -> Option<Position> {
         // Acquire: pairs with: baton/taken. The receiver of this end has read what the line had.
-        let carried = self.carried.load(Ordering::Acquire);
+        let carried = self.count().load(Ordering::Acquire) as u32;
         (carried & 1 == self.turn).then_some(carried.wrapping_add(1))
     }
 
@@ -103,7 +136,7 @@ impl Baton {
     #[inline]
     fn has_written(&self, number: Position) {
         // Release: pairs with: baton/written. Whoever looks for the answer finds this message in the line, or what came after it.
-        self.carried.store(number, Ordering::Release);
+        self.count().store(u64::from(number), Ordering::Release);
     }
 
     /// Whether the other end has the turn.
@@ -116,7 +149,7 @@ impl Baton {
     #[inline]
     pub(super) fn arrived(&self) -> Option<(Position, u64)> {
         // Acquire: pairs with: baton/written.
-        let carried = self.carried.load(Ordering::Acquire);
+        let carried = self.count().load(Ordering::Acquire) as u32;
         if carried & 1 == self.turn {
             return None;
         }
@@ -142,6 +175,38 @@ impl Baton {
     #[inline]
     pub(super) fn taken(&self, number: Position) {
         // Release: pairs with: baton/taken.
-        self.carried.store(number, Ordering::Release);
+        self.count().store(u64::from(number), Ordering::Release);
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    /// Words of a baton whose line tells of message `number`, or of none yet, and whose ends have counted so many.
+    fn words(number: Option<Position>, counts: [u64; 2]) -> [u64; Baton::WORDS] {
+        let mut words = [0; Baton::WORDS];
+        words[SLOT_WORDS - 1] = number.map_or(0, |number| Baton::stamp(number).with(8));
+        (words[SLOT_WORDS], words[2 * SLOT_WORDS]) = (counts[0], counts[1]);
+        words
+    }
+
+    #[test]
+    fn a_message_is_seen_from_when_it_is_written_until_it_is_taken() {
+        let lies = |number, counts| [true, false].map(|is| Baton::has_one_in(&words(number, counts), is));
+        assert_eq!(lies(None, [0, 0]), [false, false]);
+        for round in [0u32, 2, 254, 256, 510, u32::MAX - 1] {
+            let [before, asked, answered] = [0, 1, 2].map(|step| u64::from(round.wrapping_add(step)));
+            let [question, answer] = [asked, answered].map(|number| Some(number as Position));
+            // Written, before and after its writer has counted it; taken.
+            assert_eq!(lies(question, [before, before]), [false, true], "{round}");
+            assert_eq!(lies(question, [asked, before]), [false, true], "{round}");
+            assert_eq!(lies(question, [asked, asked]), [false, false], "{round}");
+            assert_eq!(lies(answer, [asked, asked]), [true, false], "{round}");
+            assert_eq!(lies(answer, [asked, answered]), [true, false], "{round}");
+            assert_eq!(lies(answer, [answered, answered]), [false, false], "{round}");
+            // Counts have 32 bits, whatever else is there.
+            assert_eq!(lies(question, [asked, before | 1 << 32]), [false, true], "{round}");
+        }
     }
 }

@@ -145,6 +145,9 @@ pub mod said {
     pub const MAILBOX: usize = 3;
     /// See [`super::Said`].
     pub const RING: usize = 4;
+    /// Where the baton lies on which messages were passed before, for those who look on: one that was not retrieved may lie there. Zero if there
+    /// was none; written before [`BATON`].
+    pub const FORMER: usize = 5;
 }
 
 /// What a sender says of a [`Baton`](super::baton::Baton). Written by another process.

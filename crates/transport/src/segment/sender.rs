@@ -106,6 +106,8 @@ struct Posting {
     passing: Option<Passing>,
     /// Where the other node may still look.
     former: Vec<Arc<Baton>>,
+    /// Where that of them lies on which the last one was passed, or 0.
+    passed_before: u64,
     /// How many times something was said beside the messages.
     said: u64,
 }
@@ -177,6 +179,7 @@ impl<R: Remote> Sender<R> {
                 reaped: 0,
                 passing: None,
                 former: Vec::new(),
+                passed_before: 0,
                 said: 0,
             }),
             _region: parts.region,

@@ -3,9 +3,11 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use deck_segment::layout::SLOT_WORDS;
 use deck_segment::{Remote, Words};
 use deck_sync::ErrorKind;
 use deck_sync::atomic::Ordering;
+use deck_transport::segment::ring::said;
 use deck_transport::segment::sender::Ending;
 use deck_transport::{Baton, Parcel, Refusal, Said};
 use proptest::prelude::*;
@@ -27,7 +29,8 @@ impl Conversation {
         let rings = [Ring::new(&nodes[0], &nodes[1], 0), Ring::new(&nodes[1], &nodes[0], 0)];
         let region = nodes[0].heap.region(Baton::WORDS * 8).expect("there is memory");
         let words = region.words();
-        let batons = [Arc::new(Baton::offered(&words, Some(region))), Arc::new(Baton::accepted(&words))];
+        let place = region.offset() as u64;
+        let batons = [Arc::new(Baton::offered(&words, place, Some(region))), Arc::new(Baton::accepted(&words, place))];
         let mut talk = Conversation { nodes, rings, batons, words };
         for from in [0, 1] {
             let baton = talk.batons[from].clone();
@@ -56,6 +59,13 @@ impl Conversation {
     fn carried(&self) -> [u32; 2] {
         [0, 1].map(|node| self.batons[node].carried())
     }
+}
+
+/// Another baton that `node` offers.
+fn offered(node: &Node) -> Arc<Baton> {
+    let region = node.heap.region(Baton::WORDS * 8).expect("there is memory");
+    let place = region.offset() as u64;
+    Arc::new(Baton::offered(&region.words(), place, Some(region)))
 }
 
 /// Contents of every length that a slot has room for, and some of several types.
@@ -216,8 +226,8 @@ fn a_closed_ring_passes_nothing_more_and_what_it_has_passed_is_found() {
 #[test]
 fn a_sender_passes_nothing_before_the_other_node_looks_there() {
     let mut talk = Conversation::new();
-    let (parcel, words) = (talk.nodes[0].parcel(1, b"short"), talk.words.clone());
-    let next = Arc::new(Baton::offered(&words, None));
+    let parcel = talk.nodes[0].parcel(1, b"short");
+    let next = offered(&talk.nodes[0]);
     assert!(talk.rings[0].sender.hold_baton(next.clone()));
     talk.post(0, &parcel).unwrap();
     // Of another one that was offered before.
@@ -246,6 +256,32 @@ fn what_is_said_beside_the_messages_is_heard_once_and_after_what_came_before() {
     assert_eq!(talk.rings[0].receiver.hear(), None);
 }
 
+#[test]
+fn those_who_look_on_are_told_where_the_last_message_before_a_new_baton_may_lie() {
+    let talk = Conversation::new();
+    let parcel = talk.nodes[0].parcel(1, b"short");
+    let former = |talk: &Conversation| {
+        let ring = &talk.rings[0];
+        ring.words.get(ring.sender.shape().hungry() / 8 + said::FORMER).load(Ordering::Relaxed)
+    };
+    let said = |baton: &Baton| Said { baton: baton.place(), mailbox: 7, ring: 8 };
+    let offer = |talk: &Conversation| {
+        let next = offered(&talk.nodes[0]);
+        assert!(talk.rings[0].sender.hold_baton(next.clone()) && talk.rings[0].sender.say(said(&next)));
+        next
+    };
+    // On the first one nothing was passed yet.
+    offer(&talk);
+    assert_eq!(former(&talk), 0);
+    let used = offer(&talk);
+    talk.rings[0].sender.start_passing(&used);
+    talk.post(0, &parcel).unwrap();
+    for _ in 0..2 {
+        offer(&talk);
+        assert_eq!(former(&talk), used.place(), "nothing was passed on the others");
+    }
+}
+
 /// What another process can write there, with the turn at its end.
 #[test]
 fn nonsense_on_a_baton_is_corrupt_and_never_taken() {
@@ -267,7 +303,7 @@ fn nonsense_on_a_baton_is_corrupt_and_never_taken() {
         stamp(63) | 1 | 1 << 8 | 5 << 16 | 1 << 24,
     ] {
         let mut talk = Conversation::new();
-        talk.words.get(Baton::WORDS - 1).store(last, Ordering::Release);
+        talk.words.get(SLOT_WORDS - 1).store(last, Ordering::Release);
         for _ in 0..2 {
             let error = talk.rings[0].try_take(&talk.nodes[1]).expect_err("nonsense");
             assert_eq!((error.kind(), error.peer().map(|peer| peer.0)), (ErrorKind::Corrupt, Some(0)), "{last:#x}");

@@ -85,7 +85,7 @@ pub struct Talker {
 /// Two nodes with a ring each way and a baton between them, which the first may write.
 pub fn conversation(shares_slots: bool) -> [Talker; 2] {
     let words = Words::model(Baton::WORDS);
-    let batons = [Arc::new(Baton::offered(&words, None)), Arc::new(Baton::accepted(&words))];
+    let batons = [Arc::new(Baton::offered(&words, 0, None)), Arc::new(Baton::accepted(&words, 0))];
     let [there, back] = [(); 2].map(|()| ring_of(3, shares_slots));
     let talkers = [Talker { sender: there.0, ends: back.1 }, Talker { sender: back.0, ends: there.1 }];
     let mut of = batons.into_iter();

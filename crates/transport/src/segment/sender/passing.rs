@@ -38,8 +38,10 @@ impl<R: Remote> Sender<R> {
         if self.ended().is_some() || self.is_closed() || posting.former.len() >= FORMER_MAX {
             return false;
         }
-        let former = posting.passing.replace(Passing { baton, is_ready: false, posted: None });
-        posting.former.extend(former.map(Passing::into_baton));
+        if let Some(former) = posting.passing.replace(Passing { baton, is_ready: false, posted: None }) {
+            posting.passed_before = if former.posted.is_some() { former.baton.place() } else { posting.passed_before };
+            posting.former.push(former.into_baton());
+        }
         true
     }
 
@@ -63,7 +65,12 @@ impl<R: Remote> Sender<R> {
         }
         posting.said += 1;
         let line = self.place.ring + self.shape.hungry();
-        let words = [(said::BATON, what.baton), (said::MAILBOX, what.mailbox), (said::RING, what.ring)];
+        let words = [
+            (said::FORMER, posting.passed_before),
+            (said::BATON, what.baton),
+            (said::MAILBOX, what.mailbox),
+            (said::RING, what.ring),
+        ];
         words.into_iter().for_each(|(word, value)| self.remote.write_word(line + 8 * word, value));
         self.remote.flush();
         // Release (in the fabric): pairs with: ring/said.
