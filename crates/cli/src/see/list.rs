@@ -66,6 +66,13 @@ struct Mailbox<'a> {
     rings: Vec<Ring>,
 }
 
+impl Mailbox<'_> {
+    /// Messages that lie in it.
+    fn filled(&self) -> u64 {
+        self.rings.iter().map(|ring| u64::from(ring.sight.filled())).sum()
+    }
+}
+
 struct Ring {
     from: NodeId,
     sight: observe::RingSight,
@@ -86,11 +93,12 @@ pub fn job(job: &JobSight) -> (String, Value) {
             "node": mailbox.id.owner.0,
             "messages_per_node": mailbox.told.facts[1],
             "bytes_per_node": mailbox.told.facts[2],
-            "filled": mailbox.rings.iter().map(|ring| ring.sight.filled).sum::<u32>(),
+            "filled": mailbox.filled(),
             "per_second": mailbox.rings.iter().map(|ring| ring.per_second).sum::<f64>(),
             "from": mailbox.rings.iter().map(|ring| json!({
                 "node": ring.from.0,
-                "filled": ring.sight.filled,
+                "filled": ring.sight.filled(),
+                "on_baton": ring.sight.on_baton,
                 "messages": ring.sight.messages,
                 "slots_filled": ring.sight.slots_filled,
                 "slots": ring.sight.slots,
@@ -220,17 +228,20 @@ fn text(
         writeln!(text, "  {}{process}: {}{memory}", node.number, state_word(node.state))?;
     }
     for mailbox in mailboxes {
-        let filled: u32 = mailbox.rings.iter().map(|ring| ring.sight.filled).sum();
         // The sum of nothing is -0.
         let rate: f64 = mailbox.rings.iter().map(|ring| ring.per_second).sum::<f64>() + 0.0;
         let name = if mailbox.told.name.is_empty() { "(anonymous)".to_owned() } else { quoted(&mailbox.told.name) };
-        let holds = counted(filled as usize, "message", "messages");
+        let holds = counted(mailbox.filled() as usize, "message", "messages");
         writeln!(text, "  mail box {name} of {}: {holds}, {rate:.0} a second", mailbox.id.owner)?;
         for ring in &mailbox.rings {
             let Ring { from, sight, per_second } = ring;
-            let observe::RingSight { filled, slots_filled, slots, .. } = *sight;
-            let holds = counted(filled as usize, "message", "messages");
-            writeln!(text, "    from {from}: {holds} in {slots_filled} of {slots} slots, {per_second:.0} a second")?;
+            let observe::RingSight { slots_filled, slots, on_baton, .. } = *sight;
+            let holds = counted(sight.filled() as usize, "message", "messages");
+            let beside = if on_baton == 0 { "" } else { " and on a baton" };
+            writeln!(
+                text,
+                "    from {from}: {holds} in {slots_filled} of {slots} slots{beside}, {per_second:.0} a second"
+            )?;
         }
     }
     for (name, members) in groups {

@@ -158,7 +158,7 @@ impl Known<'_> {
                 let is_gone = |node: &NodeSight| node.process.is_none();
                 !are_all_noted(told)
                     || self.job.nodes.iter().any(is_gone)
-                    || mailboxes(told).any(|id| self.has_messages(id))
+                    || mailboxes(told).any(|id| self.may_have_messages(id))
             }
             // Who holds the one, and who is absent from the others, is known.
             Goal::Mutex | Goal::Group | Goal::Collective => false,
@@ -166,14 +166,13 @@ impl Known<'_> {
         }
     }
 
-    fn has_messages(&self, id: u64) -> bool {
+    fn may_have_messages(&self, id: u64) -> bool {
         let Some(owner) = MailboxId::from_word(id).and_then(|id| self.job.node(id.owner)) else { return false };
-        // What lies on a baton cannot be told from what was taken there.
-        let lies = |poster: &NodeSight, told: &Told| {
-            observe::ring(poster, owner, told).is_some_and(|ring| ring.filled > 0 || ring.has_baton)
-        };
+        // Of a ring that cannot be read nobody knows.
+        let may_lie =
+            |poster: &NodeSight, told: &Told| observe::ring(poster, owner, told).is_none_or(|ring| ring.filled() > 0);
         let is_it = |told: &&Told| told.subject == Subject::Ring && told.facts[0] == id;
-        self.job.nodes.iter().any(|poster| poster.notices.iter().filter(is_it).any(|told| lies(poster, told)))
+        self.job.nodes.iter().any(|poster| poster.notices.iter().filter(is_it).any(|told| may_lie(poster, told)))
     }
 
     fn wait_for_anybody(&self, wait: &mut Wait) {
