@@ -1,6 +1,9 @@
-//! Two nodes that answer one another for long, so that their messages go on a baton: one of them is killed, stopped, or leaves in the middle.
+//! Two nodes that answer one another for long, so that their messages go on a baton: one of them is killed, stopped, or leaves in the middle, and
+//! somebody looks on.
 
+use deck_testkit::see::{self, cycle, told, waits};
 use deck_testkit::{Job, Process, SOON};
+use serde_json::{Value, json};
 
 const PROGRAM: &str = deck_testkit::node_program!();
 /// So many rounds, and there is a baton.
@@ -114,4 +117,120 @@ fn a_second_conversation_follows_a_first_whose_mail_boxes_were_closed() {
     }
     drop((asking, answering));
     job.end();
+}
+
+/// What `deck ls` tells of the one ring to a mail box.
+fn ring_to(job: &Job, mailbox: &str) -> Value {
+    let mut listed = told("ls", job.name());
+    let found = listed["mailboxes"].as_array_mut().expect("a list").iter_mut().find(|found| found["name"] == mailbox);
+    let found = found.unwrap_or_else(|| panic!("{mailbox} is not told"));
+    assert_eq!((found["from"].as_array().map(Vec::len), &found["filled"]), (Some(1), &found["from"][0]["filled"]));
+    found["from"][0].take()
+}
+
+/// Has the two talk until a message of the one who asks lies on a baton, and nothing else anywhere: how long that takes is chance.
+fn talk_until_passed(job: &Job, asking: &Process, answering: &Process, name: &str) {
+    loop {
+        begin(asking, answering, name, LONG, 40);
+        expect_done([asking, answering], LONG);
+        let questions = format!("questions-{name}");
+        asking.post(&questions, 0, 1, 40);
+        let ring = ring_to(job, &questions);
+        assert_eq!(ring["filled"], 1, "{ring}");
+        if ring["on_baton"] == 1 {
+            return;
+        }
+        answering.retrieve(&questions, SOON).unwrap();
+    }
+}
+
+#[test]
+fn a_message_on_a_baton_is_told_as_one_that_lies_there_until_it_is_retrieved() {
+    for is_lower_asking in [true, false] {
+        let job = Job::launched(see::seen(PROGRAM));
+        let [one, other] = job.nodes();
+        let (asking, answering) = if is_lower_asking { (&one, &other) } else { (&other, &one) };
+        introduce(asking, answering, "seen");
+        talk_until_passed(&job, asking, answering, "seen");
+        let text = see::said("ls", job.name());
+        assert!(text.contains("1 message in 0 of ") && text.contains(" slots and on a baton, "), "{text}");
+        let holds = |name: &str, counts: [u64; 3]| {
+            let ring = ring_to(&job, name);
+            assert_eq!(
+                json!([ring["filled"], ring["on_baton"], ring["slots_filled"]]),
+                json!(counts),
+                "{name}: {ring}"
+            );
+        };
+        holds("answers-seen", [0, 0, 0]);
+        // Longer ones go beside it, and come after it.
+        asking.post("questions-seen", 1, 2, 5000);
+        holds("questions-seen", [3, 1, 2]);
+        answering.stop();
+        holds("questions-seen", [3, 1, 2]);
+        answering.go_on();
+        for (number, size) in [(0, 40), (1, 5000), (2, 5000)] {
+            let got = answering.retrieve("questions-seen", SOON).unwrap();
+            assert_eq!((got.number, got.size), (number, size));
+        }
+        // Who has not retrieved since tells nobody, and it is known.
+        assert_eq!(ring_to(&job, "questions-seen")["on_baton"], 0);
+        drop((one, other));
+        job.end();
+    }
+}
+
+#[test]
+fn those_who_retrieve_from_one_another_after_a_conversation_are_a_cycle_also_if_all_are_stopped() {
+    for is_lower_asking in [true, false] {
+        let job = Job::launched(see::seen(PROGRAM));
+        let [one, other] = job.nodes();
+        let (asking, answering) = if is_lower_asking { (&one, &other) } else { (&other, &one) };
+        introduce(asking, answering, "stuck");
+        talk_until_passed(&job, asking, answering, "stuck");
+        answering.retrieve("questions-stuck", SOON).unwrap();
+        // The last one on the baton was a question, and then an answer.
+        for _ in 0..2 {
+            asking.tell("w", "retrieve answers-stuck 40000");
+            answering.tell("w", "retrieve questions-stuck 40000");
+            let all = [(0, "retrieve".to_owned()), (1, "retrieve".to_owned())];
+            assert_eq!(cycle(&waits(job.name(), 2), 0), all, "they wait");
+            [&one, &other].into_iter().for_each(|node| node.stop());
+            let told = waits(job.name(), 2);
+            assert_eq!(told["cycles"].as_array().map(Vec::len), Some(1), "{told:#}");
+            assert_eq!(cycle(&told, 0), all);
+            [&one, &other].into_iter().for_each(|node| node.go_on());
+            asking.post("questions-stuck", 0, 1, 5000);
+            answering.post("answers-stuck", 0, 1, 5000);
+            [&one, &other].into_iter().for_each(|node| drop(node.answer("w").expect("it lives").words()));
+            begin(asking, answering, "stuck", LONG, 40);
+            expect_done([asking, answering], LONG);
+        }
+        drop((one, other));
+        job.end();
+    }
+}
+
+#[test]
+fn who_was_stopped_before_it_could_take_its_message_from_a_baton_is_in_no_cycle() {
+    for is_lower_asking in [true, false] {
+        let job = Job::launched(see::seen(PROGRAM));
+        let [one, other] = job.nodes();
+        let (asking, answering) = if is_lower_asking { (&one, &other) } else { (&other, &one) };
+        introduce(asking, answering, "late");
+        talk_until_passed(&job, asking, answering, "late");
+        answering.retrieve("questions-late", SOON).unwrap();
+        // It is the turn of the one who answers.
+        asking.tell_and_see_waiting("w", "retrieve answers-late 40000");
+        asking.stop();
+        answering.post("answers-late", 0, 1, 40);
+        assert_eq!(ring_to(&job, "answers-late")["on_baton"], 1, "it went another way");
+        answering.tell_and_see_waiting("w", "retrieve questions-late 40000");
+        answering.stop();
+        assert_eq!(waits(job.name(), 2)["cycles"], Value::Array(vec![]));
+        [&one, &other].into_iter().for_each(|node| node.go_on());
+        asking.answer("w").expect("it lives").words();
+        drop((one, other));
+        job.end();
+    }
 }
