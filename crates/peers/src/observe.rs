@@ -115,7 +115,7 @@ impl ThreadSight {
 }
 
 impl NodeSight {
-    /// The node's segment, if it could be opened.
+    /// The node's segment, if it could be opened and is of this version.
     pub fn heap(&self) -> Option<BorrowedFd<'_>> {
         self.heap.as_ref().map(AsFd::as_fd)
     }
@@ -282,7 +282,7 @@ fn nodes_of(table: &Table, job: u64, processes: &BTreeSet<u32>, all: &BTreeMap<u
             let is_its = table.pid_of(NodeId(number)) == Some(*process);
             if word(&head, header::JOB) == job && (is_its || !found.contains_key(&number)) {
                 let heap = word(&head, header::HEAP);
-                let heap = seen.heaps.get(&heap).and_then(|path| open(path, HEAP, heap));
+                let heap = seen.heaps.get(&heap).and_then(|path| open(path, HEAP, heap)).filter(is_known_heap);
                 found.insert(number, Found { process: *process, notices, heap });
             }
         }
@@ -303,6 +303,15 @@ fn node(number: NodeId, state: NodeState, found: Option<Found>) -> NodeSight {
     let is_stopped = threads.first().is_some_and(ThreadSight::is_stopped);
     let state = if is_stopped { NodeState::Frozen } else { state };
     NodeSight { number, state, process: Some(found.process), notices, untold, threads, heap: found.heap }
+}
+
+/// A node of another version of DECK may have anything anywhere.
+fn is_known_heap(file: &File) -> bool {
+    let mut head = [0; (layout::header::VERSION + 1) * 8];
+    let is_read = file.read_exact_at(&mut head, 0).is_ok();
+    is_read
+        && word(&head, layout::header::MAGIC) == layout::MAGIC
+        && word(&head, layout::header::VERSION) == layout::VERSION
 }
 
 fn head_of(file: &File) -> Option<Vec<u8>> {
