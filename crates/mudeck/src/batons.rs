@@ -25,7 +25,7 @@ use crate::shared::NodeShared;
 
 /// Waits with an answer after which one looks for conversations, at first and at last: each time twice as many.
 pub(crate) const LOOK_FIRST: u32 = 64;
-const LOOK_LAST: u32 = 1 << 16;
+const LOOK_LAST: u32 = 1 << 13;
 
 /// The fewest messages from one look to the next that tell something. Of those that came, the last one may not be answered yet.
 const STEP_LEAST: u32 = 8;
@@ -71,7 +71,7 @@ pub(crate) struct Pace {
     posted: Vec<Posted>,
     /// What its baton had carried.
     carried: u32,
-    /// A baton that was offered for it, and not taken up yet.
+    /// A baton that was offered for it, and not taken up yet. One that was not until the next look will not be, and another one may be offered.
     offered: Option<Offered>,
 }
 
@@ -101,12 +101,13 @@ impl Pace {
     /// `messages` have come by now, the baton has `carried` so many, and `posted` is what was posted to that node. The one of these rings that goes in
     /// step with this one, if the two are to have a baton: place in `posted`.
     fn note(&mut self, messages: u32, carried: u32, posted: Vec<Posted>) -> Option<usize> {
+        self.offered = None;
         let is_passing = std::mem::replace(&mut self.carried, carried) != carried;
         let step = messages.wrapping_sub(std::mem::replace(&mut self.messages, messages));
         let before = std::mem::replace(&mut self.posted, posted);
         let is_in_step = |now: &Posted| before.iter().any(|before| now.is_in_step(before, step));
         let in_step = self.posted.iter().position(is_in_step);
-        in_step.filter(|_| step >= STEP_LEAST && !is_passing && self.offered.is_none())
+        in_step.filter(|_| step >= STEP_LEAST && !is_passing)
     }
 }
 
@@ -126,8 +127,8 @@ impl NodeShared {
         own.collect()
     }
 
-    /// The calling thread has waited for a message of this mail box, as often before: if it posts to a node of a higher number in step with what
-    /// comes from there, a baton is offered.
+    /// The calling thread has waited for a message of this mail box, as often before: if it posts to a node in step with what comes from
+    /// there, it goes on with the baton that they have, or a node of a higher number is offered one.
     #[cold]
     pub fn consider_batons(&self, core: &Core) {
         core.answers.look_later();
@@ -143,17 +144,20 @@ impl NodeShared {
             .collect();
         let mut inbox = core.inbox.lock();
         let mut conversations = Vec::new();
-        for ring in inbox.polled_rings().filter(|ring| ring.receiver.from() > self.number()) {
+        for ring in inbox.polled_rings().filter(|ring| ring.receiver.from() != self.number()) {
             let (from, messages) = (ring.receiver.from(), ring.receiver.messages());
             let carried = ring.receiver.baton().map_or(0, |baton| baton.carried());
             let to_it: Vec<&(Arc<Poster>, Posted)> = own.iter().filter(|(poster, _)| poster.id.owner == from).collect();
             if let Some(index) = ring.pace.note(messages, carried, to_it.iter().map(|(_, posted)| *posted).collect()) {
-                conversations.push((from, ring.id, to_it[index].0.clone()));
+                conversations.push((from, ring.id, ring.receiver.baton().cloned(), to_it[index].0.clone()));
             }
         }
         drop(inbox);
-        for (from, ring, poster) in conversations {
-            self.offer_baton(core, from, ring, &poster);
+        for (from, ring, baton, poster) in conversations {
+            let goes_on = baton.is_some_and(|baton| poster.sender.go_on_passing(&baton));
+            if !goes_on && from > self.number() {
+                self.offer_baton(core, from, ring, &poster);
+            }
         }
     }
 
@@ -172,7 +176,7 @@ impl NodeShared {
         let Some(at) = inbox.ring(from, ring) else { return };
         at.pace.offered = Some(Offered { baton, poster: Arc::downgrade(poster) });
         drop(inbox);
-        poster.sender.say(Said { baton: place, mailbox: core.id.to_word(), ring });
+        poster.sender.say(Said { baton: place, mailbox: core.id.to_word(), ring, count: 0 });
     }
 
     /// What `from` has said beside the messages of one of its rings here: a baton is offered by the lower number, and taken up by the higher
@@ -192,6 +196,12 @@ impl NodeShared {
         if !core.shape.shares_slots || !poster.sender.shape().shares_slots {
             return None;
         }
+        // Another thread may have heard of a newer one while this one was held up.
+        let has_heard_last =
+            || core.inbox.lock().ring(from, ring).is_some_and(|ring| ring.receiver.has_heard_last(said));
+        if !has_heard_last() {
+            return None;
+        }
         let heap = poster.peer.as_ref()?.heap()?;
         let offset = usize::try_from(said.baton).ok().filter(|offset| offset.is_multiple_of(SLOT))?;
         let words = Words::in_segment(heap.segment(), offset, Baton::WORDS)?;
@@ -199,7 +209,10 @@ impl NodeShared {
         if !poster.sender.hold_baton(baton.clone()) {
             return None;
         }
-        core.inbox.lock().ring(from, ring)?.receiver.set_baton(baton.clone());
+        let mut inbox = core.inbox.lock();
+        let ring = inbox.ring(from, ring).filter(|ring| ring.receiver.has_heard_last(said))?;
+        ring.receiver.set_baton(baton.clone());
+        drop(inbox);
         // Before the first message: whoever looks on is told there where it may lie.
         let is_said = poster.sender.say(Said { mailbox: 0, ring: 0, ..*said });
         poster.sender.start_passing(&baton);
@@ -350,6 +363,40 @@ mod tests {
 
     #[test]
     #[cfg_attr(miri, ignore = "sockets")]
+    fn a_baton_pauses_while_the_two_do_not_talk_in_turn_and_goes_on_when_they_do() {
+        const EXCHANGES: u64 = 8 * LONG;
+        /// As many as there are between two looks, and again.
+        const IN_TURN: u64 = 2 * LOOK_LAST as u64;
+        let [lower, higher] = nodes::<2>("conversation-pauses");
+        let [one, other] = talkers([&lower, &higher], "box");
+        let passed = || one.passed();
+        // Both speak, then both listen.
+        let exchange = |talker: &Talker| {
+            for number in 0..EXCHANGES {
+                talker.other.post(talker.message(number, 8), SOON).unwrap();
+                talker.retrieve(number, 8);
+            }
+        };
+        let [before, between, after] = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                other.answer(0..LONG, 8);
+                exchange(&other);
+                other.answer(0..IN_TURN, 8);
+            });
+            one.ask(0..LONG, 8);
+            let before = passed();
+            exchange(&one);
+            let between = passed();
+            one.ask(0..IN_TURN, 8);
+            [before, between, passed()]
+        });
+        let (while_both_spoke, afterwards) = (between - before, after - between);
+        assert!(before > 0 && u64::from(while_both_spoke) < EXCHANGES, "{while_both_spoke} of {EXCHANGES} each way");
+        assert!(u64::from(afterwards) > LONG, "it goes on: {afterwards}");
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "sockets")]
     fn what_is_said_and_makes_no_sense_is_not_heard() {
         let [lower, higher] = nodes::<2>("conversation-nonsense");
         let [one, other] = talkers([&lower, &higher], "box");
@@ -357,7 +404,7 @@ mod tests {
         let ring = |talker: &Talker| talker.own.core.inbox.lock().polled_rings().next().unwrap().id;
         let there = ring(&other);
         let poster = other.node.shared.poster_to(other.other.address().0).unwrap();
-        let good = Said { baton: 1 << 20, mailbox: poster.id.to_word(), ring: poster.ring };
+        let good = Said { baton: 1 << 20, mailbox: poster.id.to_word(), ring: poster.ring, count: 0 };
         for said in [
             Said { baton: 1, ..good },
             Said { baton: u64::MAX - 127, ..good },
@@ -366,6 +413,8 @@ mod tests {
             Said { mailbox: u64::MAX, ..good },
             Said { ring: poster.ring + 1, ..good },
             Said { mailbox: other.own.core.id.to_word(), ..good },
+            // Another thread has heard of a newer one, or of none.
+            Said { count: 1, ..good },
         ] {
             higher.shared.hear(&other.own.core, lower.number(), there, said);
             assert!(poster.sender.baton().is_none(), "{said:?}");

@@ -2,7 +2,8 @@
 //!
 //! A look at such a line takes it away from the side that is about to write the answer there, which then has to fetch it back: looks one
 //! after the other make an answer slower, and so do looks that come late. What is best in between depends on how far the other core is and on
-//! how much it has to write, and neither is told; so a thread times some of its waits. Measured: `docs/design/019-batons.md`.
+//! how much it has to write, and neither is told; so a thread times some of its waits. Who answers late has the line taken away by the first look
+//! anyhow: then one looks on and on, as at a line that one side alone writes. Measured: `docs/design/019-batons.md`.
 
 use std::cell::Cell;
 use std::hint::black_box;
@@ -33,16 +34,25 @@ const QUICK: u64 = 180;
 /// One wait of so many is timed.
 const TIMED: u32 = 64;
 
+/// When answers come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Coming {
+    Quick,
+    Soon,
+    /// After the looks with which a wait begins.
+    Late,
+}
+
 /// How the answers to the calling thread were.
 #[derive(Clone, Copy)]
 struct Answers {
     /// Waits until one is timed.
     untimed: u32,
-    are_quick: bool,
+    coming: Coming,
 }
 
 thread_local! {
-    static ANSWERS: Cell<Answers> = const { Cell::new(Answers { untimed: 0, are_quick: false }) };
+    static ANSWERS: Cell<Answers> = const { Cell::new(Answers { untimed: 0, coming: Coming::Soon }) };
 }
 
 /// When this wait of the calling thread began, if it is to be timed: it ends with [`timed`].
@@ -56,11 +66,22 @@ pub(crate) fn begins() -> Option<u64> {
     Some(now_ns())
 }
 
-/// A wait that began at `began_ns` is over, or will be later.
+/// A wait that began at `began_ns` is over, or goes on without what is waited for.
 #[cold]
-pub(crate) fn timed(began_ns: u64) {
-    let are_quick = now_ns().saturating_sub(began_ns) <= QUICK;
-    ANSWERS.set(Answers { untimed: TIMED - 1, are_quick });
+pub(crate) fn timed(began_ns: u64, is_over: bool) {
+    let coming = match is_over {
+        true if now_ns().saturating_sub(began_ns) <= QUICK => Coming::Quick,
+        true => Coming::Soon,
+        false => Coming::Late,
+    };
+    // Where answers come late there is time to read the clock.
+    ANSWERS.set(Answers { untimed: if coming == Coming::Late { 0 } else { TIMED - 1 }, coming });
+}
+
+/// Whether a wait of the calling thread looks away in between.
+#[inline]
+pub(crate) fn looks_away(away: Away) -> bool {
+    away != Away::No && ANSWERS.get().coming != Coming::Late
 }
 
 /// Looks away once.
@@ -72,8 +93,8 @@ pub(crate) fn look_away(away: Away) {
     }
     let [word, line, other] = GAPS.get_or_init(measured);
     let gap = match away {
-        Away::Word if ANSWERS.get().are_quick => word,
-        Away::Line if ANSWERS.get().are_quick => line,
+        Away::Word if ANSWERS.get().coming == Coming::Quick => word,
+        Away::Line if ANSWERS.get().coming == Coming::Quick => line,
         _ => other,
     };
     gap.pass();
@@ -149,15 +170,20 @@ mod tests {
     }
 
     #[test]
-    fn one_wait_of_many_is_timed_and_tells_whether_answers_are_quick() {
-        let is_quick = || ANSWERS.get().are_quick;
+    fn one_wait_of_many_is_timed_and_tells_when_answers_come() {
+        let coming = || ANSWERS.get().coming;
         let began = begins().expect("the first one");
-        timed(began.saturating_sub(QUICK + 1));
-        assert!(!is_quick());
+        timed(began.saturating_sub(QUICK + 1), true);
+        assert_eq!(coming(), Coming::Soon);
         let untimed = (0..).take_while(|_| begins().is_none()).count() as u32;
         assert_eq!(untimed, TIMED - 1);
         // The clock goes on, however short the wait was.
-        timed(now_ns() + 1_000_000);
-        assert!(is_quick());
+        timed(now_ns() + 1_000_000, true);
+        assert_eq!(coming(), Coming::Quick);
+        timed(now_ns(), false);
+        assert_eq!(coming(), Coming::Late);
+        assert!(!looks_away(Away::Word) && begins().is_some(), "it may come sooner by now");
+        timed(began.saturating_sub(QUICK + 1), true);
+        assert!(looks_away(Away::Word) && !looks_away(Away::No));
     }
 }

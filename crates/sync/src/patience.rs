@@ -73,18 +73,16 @@ pub(crate) fn look_briefly<W: Waiting>(waiting: &mut W) -> Option<W::Output> {
         AT_ONCE.set(at_once - 1);
         return None;
     }
-    let looks_away = waiting.away() != Away::No;
-    let looks = if looks_away { BRIEF_LOOKS / LOOKS_AWAY } else { BRIEF_LOOKS };
-    let began = if looks_away { away::begins() } else { None };
+    let began = if waiting.away() == Away::No { None } else { away::begins() };
+    let looks = if away::looks_away(waiting.away()) { BRIEF_LOOKS / LOOKS_AWAY } else { BRIEF_LOOKS };
     let found = (0..looks).find_map(|_| {
-        match waiting.away() {
-            Away::No => {}
-            away => away::look_away(away),
+        if away::looks_away(waiting.away()) {
+            away::look_away(waiting.away());
         }
         waiting.look()
     });
     if let Some(began) = began {
-        away::timed(began);
+        away::timed(began, found.is_some());
     }
     let is_enough = at_once <= -SUCCESSES;
     AT_ONCE.set(match &found {

@@ -223,7 +223,7 @@ fn stay_awake<W: Waiting>(
                 let spot = spot.map(|spot| Spot { core: current_core(), ..spot });
                 patience.came_back(now, now - before, waiting.whereabouts(), spot);
             }
-        } else if patience.is_none() && waiting.away() != Away::No {
+        } else if patience.is_none() && away::looks_away(waiting.away()) {
             away::look_away(waiting.away());
             // As many as take that long, so that the clock is looked at as often.
             looks = (looks / LOOKS_AWAY + 1).saturating_mul(LOOKS_AWAY) - 1;

@@ -5,7 +5,7 @@
 
 mod loom_memory;
 
-use deck_sync::atomic::pause;
+use deck_sync::atomic::{Ordering, pause};
 use deck_transport::{Parcel, Sender};
 use loom::thread;
 
@@ -108,7 +108,7 @@ fn a_baton_is_not_written_before_another_thread_of_the_node_has_read_what_was_th
 
 /// One thread of a node posts, and another one looks for an answer that nobody gives.
 ///
-/// Seen to fail: with a relaxed load of what the baton has carried where one looks for an answer (the one before is found once more).
+/// Seen to fail: with a look at the tag alone where one looks for an answer (the one before is found once more).
 #[test]
 fn an_answer_is_not_found_a_second_time_while_the_next_message_is_written() {
     bounded(3, || {
@@ -123,5 +123,57 @@ fn an_answer_is_not_found_a_second_time_while_the_next_message_is_written() {
         assert_eq!(sender.baton().expect("it is kept").0.carried(), 3, "it went another way");
         retrieving.join().unwrap();
         assert_eq!(take(&mut answering.ends), 1);
+    });
+}
+
+/// One thread of a node posts, another one retrieves, and what is posted is answered by two messages, on the baton and in a slot.
+///
+/// Seen to fail: with a message that is written before it counts as carried (the second answer is found first).
+#[test]
+fn answers_keep_their_order_for_a_thread_that_does_not_know_of_the_question_yet() {
+    bounded(3, || {
+        let [Talker { sender, ends: mut answers }, mut answering] = conversation(false);
+        let posting = thread::spawn(move || {
+            post(&sender, &message(0));
+            sender
+        });
+        let other = thread::spawn(move || {
+            assert_eq!(take(&mut answering.ends), 0);
+            post(&answering.sender, &message(10));
+            post(&answering.sender, &message(11));
+            answering
+        });
+        let early = answers.take().map(|parcel| number(&parcel));
+        let kept = (posting.join().unwrap(), other.join().unwrap());
+        let found: Vec<u64> = early.into_iter().chain(std::iter::from_fn(|| Some(number(&answers.take()?)))).collect();
+        assert_eq!(found, [10, 11]);
+        drop(kept);
+    });
+}
+
+/// The same with one answer, and the one who retrieves goes to sleep.
+///
+/// Seen to fail: with a message that is written before it counts as carried (it sleeps, and nobody rings).
+#[test]
+fn who_sleeps_is_rung_for_an_answer_though_another_thread_has_asked() {
+    bounded(3, || {
+        let [Talker { sender, ends: mut answers }, mut answering] = conversation(false);
+        let posting = thread::spawn(move || {
+            post(&sender, &message(0));
+            sender
+        });
+        let other = thread::spawn(move || {
+            assert_eq!(take(&mut answering.ends), 0);
+            post(&answering.sender, &message(10));
+            answering
+        });
+        answers.receiver.set_hot(false);
+        deck_sync::barrier::heavy();
+        let sleeps = !answers.receiver.has_next();
+        let kept = posting.join().unwrap();
+        drop(other.join().unwrap());
+        let is_rung = answers.ring.get(answers.bell).load(Ordering::Relaxed) != 0;
+        assert!(!sleeps || is_rung || answers.take().is_none(), "it sleeps, and nobody rings");
+        drop(kept);
     });
 }

@@ -86,7 +86,7 @@ impl Baton {
     pub fn has_one_in(words: &[u64; Baton::WORDS], is_for_offering: bool) -> bool {
         let turn = u32::from(!is_for_offering);
         let carried = words[Self::count_of(turn)] as u32;
-        carried & 1 != turn && Self::stamp(carried.wrapping_add(1)).has_arrived(words[SLOT_WORDS - 1])
+        carried & 1 != turn && Self::is_there(carried.wrapping_add(1), words[SLOT_WORDS - 1])
     }
 
     /// What the last word of the message with this number has, beside what it tells.
@@ -106,20 +106,20 @@ impl Baton {
     /// Writes message `number`. Only after [`Baton::to_write`], and one thread at a time.
     #[inline]
     pub(super) fn write(&self, number: Position, line: &Line) {
+        self.set_carried(number);
         // Release (in the slots): pairs with: baton/line.
         self.slot.write(ONLY, line);
-        self.has_written(number);
     }
 
     /// As [`Baton::write`], of content that lies in one word; `last` is the last word of the line.
     #[inline]
     pub(super) fn write_word(&self, number: Position, word: u64, last: u64) {
+        self.set_carried(number);
         let line = self.line();
         // Relaxed: ordered by the release of the last word.
         line[0].store(word, Ordering::Relaxed);
         // Release: pairs with: baton/line.
         line[LINE_WORDS - 1].store(last, Ordering::Release);
-        self.has_written(number);
     }
 
     /// As [`Baton::write`], of content that is too long for a line: it begins in the line before.
@@ -128,15 +128,24 @@ impl Baton {
     /// `data` is readable for `bytes`, which are no more than a slot has room for.
     #[inline]
     pub(super) unsafe fn write_whole(&self, number: Position, data: *const u8, bytes: usize, last: u64) {
+        self.set_carried(number);
         // SAFETY: as the caller promises. Release (in the slots): pairs with: baton/line.
         unsafe { self.slot.write_whole(ONLY, data, bytes, last) };
-        self.has_written(number);
     }
 
+    /// Message `number` is about to be written, or was read. A message counts before anybody can answer it: a thread of this node that looks for
+    /// the answer knows by this count that there may be one, and perhaps has nothing else that tells it.
     #[inline]
-    fn has_written(&self, number: Position) {
-        // Release: pairs with: baton/written. Whoever looks for the answer finds this message in the line, or what came after it.
+    fn set_carried(&self, number: Position) {
+        // Release: pairs with: baton/written, baton/taken.
         self.count().store(u64::from(number), Ordering::Release);
+    }
+
+    /// Whether a last word tells that message `number` is there. Counted and not written yet, the message before that is in the line in place of it:
+    /// the one two before, which has the same tag.
+    #[inline]
+    fn is_there(number: Position, last: u64) -> bool {
+        Self::stamp(number).has_arrived(last) && !Self::stamp(number.wrapping_sub(2)).is_next(last)
     }
 
     /// Whether the other end has the turn.
@@ -156,7 +165,7 @@ impl Baton {
         let number = carried.wrapping_add(1);
         // Acquire: pairs with: baton/line.
         let last = self.line()[LINE_WORDS - 1].load(Ordering::Acquire);
-        Self::stamp(number).has_arrived(last).then_some((number, last))
+        Self::is_there(number, last).then_some((number, last))
     }
 
     /// As [`MappedSlots::with_content`], of the slot, whoever has written it.
@@ -174,8 +183,7 @@ impl Baton {
     /// Message `number` was read: this end may write.
     #[inline]
     pub(super) fn taken(&self, number: Position) {
-        // Release: pairs with: baton/taken.
-        self.count().store(u64::from(number), Ordering::Release);
+        self.set_carried(number);
     }
 }
 
@@ -198,11 +206,12 @@ mod tests {
         for round in [0u32, 2, 254, 256, 510, u32::MAX - 1] {
             let [before, asked, answered] = [0, 1, 2].map(|step| u64::from(round.wrapping_add(step)));
             let [question, answer] = [asked, answered].map(|number| Some(number as Position));
-            // Written, before and after its writer has counted it; taken.
-            assert_eq!(lies(question, [before, before]), [false, true], "{round}");
+            // Counted and not written yet; written; taken.
+            let last = (round > 0).then_some(round);
+            assert_eq!(lies(last, [asked, before]), [false, false], "{round}");
             assert_eq!(lies(question, [asked, before]), [false, true], "{round}");
             assert_eq!(lies(question, [asked, asked]), [false, false], "{round}");
-            assert_eq!(lies(answer, [asked, asked]), [true, false], "{round}");
+            assert_eq!(lies(question, [asked, answered]), [false, false], "{round}");
             assert_eq!(lies(answer, [asked, answered]), [true, false], "{round}");
             assert_eq!(lies(answer, [answered, answered]), [false, false], "{round}");
             // Counts have 32 bits, whatever else is there.

@@ -159,6 +159,8 @@ pub struct Said {
     pub mailbox: u64,
     /// See `mailbox`.
     pub ring: u64,
+    /// How many times it has said something by then; whoever says it need not know.
+    pub count: u64,
 }
 
 /// What the receiver says of a ring in [`credit::HOT`]. Anything else is the word of the [`deck_sync::Spot`] where it is called: it polls the

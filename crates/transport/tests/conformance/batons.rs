@@ -209,7 +209,7 @@ fn a_closed_ring_passes_nothing_more_and_what_it_has_passed_is_found() {
     talk.rings[0].sender.stop(Ending::Closed);
     assert!(matches!(talk.post(0, &parcel), Err(Refusal::Closed)));
     assert!(!talk.rings[0].sender.hold_baton(talk.batons[0].clone()));
-    assert!(!talk.rings[0].sender.say(Said { baton: 0, mailbox: 0, ring: 0 }));
+    assert!(!talk.rings[0].sender.say(Said { baton: 0, mailbox: 0, ring: 0, count: 0 }));
     let got = talk.take(1);
     assert_same(&got, &parcel);
     // The other way goes on: once on the baton, whose turn it is, and through slots from then on.
@@ -246,13 +246,15 @@ fn what_is_said_beside_the_messages_is_heard_once_and_after_what_came_before() {
     let mut talk = Conversation::new();
     let parcel = talk.nodes[0].parcel(1, b"short");
     assert_eq!(talk.rings[0].receiver.hear(), None);
-    let said = |baton| Said { baton, mailbox: 7, ring: 8 };
+    let said = |baton| Said { baton, mailbox: 7, ring: 8, count: 2 };
     assert!(talk.rings[0].sender.say(said(128)));
     assert!(talk.rings[0].sender.say(said(256)));
     talk.post(0, &parcel).unwrap();
     assert_eq!(talk.rings[0].receiver.hear(), None, "there is a message on the baton");
     talk.take(1);
     assert_eq!(talk.rings[0].receiver.hear(), Some(said(256)), "the newest");
+    assert!(talk.rings[0].receiver.has_heard_last(&said(256)));
+    assert!(!talk.rings[0].receiver.has_heard_last(&Said { count: 1, ..said(128) }));
     assert_eq!(talk.rings[0].receiver.hear(), None);
 }
 
@@ -264,7 +266,7 @@ fn those_who_look_on_are_told_where_the_last_message_before_a_new_baton_may_lie(
         let ring = &talk.rings[0];
         ring.words.get(ring.sender.shape().hungry() / 8 + said::FORMER).load(Ordering::Relaxed)
     };
-    let said = |baton: &Baton| Said { baton: baton.place(), mailbox: 7, ring: 8 };
+    let said = |baton: &Baton| Said { baton: baton.place(), mailbox: 7, ring: 8, count: 0 };
     let offer = |talk: &Conversation| {
         let next = offered(&talk.nodes[0]);
         assert!(talk.rings[0].sender.hold_baton(next.clone()) && talk.rings[0].sender.say(said(&next)));
@@ -315,7 +317,7 @@ fn nonsense_on_a_baton_is_corrupt_and_never_taken() {
 pub fn nothing_is_heard_where_pages_are_not_mapped<F: Fabric>(seed: u64) {
     let [a, b] = job();
     let mut ring = Ring::<F>::new(&a, &b, seed);
-    assert!(ring.sender.say(Said { baton: 128, mailbox: 1, ring: 1 }));
+    assert!(ring.sender.say(Said { baton: 128, mailbox: 1, ring: 1, count: 0 }));
     ring.settle_credits(&b);
     assert_eq!(ring.receiver.hear().is_some(), F::Remote::IS_MAPPED);
 }

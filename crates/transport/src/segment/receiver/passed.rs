@@ -86,9 +86,19 @@ impl<R: Remote> Receiver<R> {
         if !self.is_spoken_to() || self.is_passed() {
             return None;
         }
-        self.heard = self.said(said::COUNT);
+        let count = self.said(said::COUNT);
         let [baton, mailbox, ring] = [said::BATON, said::MAILBOX, said::RING].map(|word| self.said(word));
-        Some(Said { baton, mailbox, ring })
+        // It says something else meanwhile: that will be heard.
+        if self.said(said::COUNT) != count {
+            return None;
+        }
+        self.heard = count;
+        Some(Said { baton, mailbox, ring, count })
+    }
+
+    /// Whether nothing was heard since `said`.
+    pub fn has_heard_last(&self, said: &Said) -> bool {
+        self.heard == said.count
     }
 
     /// Whether a message has come on the baton.

@@ -15,6 +15,13 @@ use crate::protocol::Protocol;
 /// The most batons that a ring had before. They are kept as long as the ring: until it has heard of the next one, the other node looks there.
 const FORMER_MAX: usize = 16;
 
+/// Where more than one message in three goes through slots although there is a baton, it does not pay: the two sides do not talk in turn. A message
+/// that could not be passed counts as two that were, and nothing is passed for a while once so many more could not.
+const MISS: u32 = 2;
+const MISSES_MAX: u32 = 64;
+/// What the other side passes is a reason to go on unless it may have been on its way when the pause began: that is over after so many messages.
+const ON_THE_WAY: u64 = 16;
+
 /// The baton of a ring.
 pub(super) struct Passing {
     baton: Arc<Baton>,
@@ -22,11 +29,49 @@ pub(super) struct Passing {
     is_ready: bool,
     /// Messages posted when it was written last: so many still, and no slot has anything that is not retrieved.
     posted: Option<u64>,
+    misses: u32,
+    pause: Option<Pause>,
+}
+
+/// Nothing is passed for a while.
+struct Pause {
+    /// Messages posted when it began.
+    since: u64,
+    /// What the baton had carried at the last look.
+    carried: u32,
 }
 
 impl Passing {
+    fn new(baton: Arc<Baton>) -> Passing {
+        Passing { baton, is_ready: false, posted: None, misses: 0, pause: None }
+    }
+
     pub(super) fn into_baton(self) -> Arc<Baton> {
         self.baton
+    }
+
+    /// Whether the messages are to go through slots, of which `posted` were posted.
+    #[inline]
+    fn pauses(&mut self, posted: u64) -> bool {
+        let Some(pause) = &mut self.pause else { return false };
+        let carried = self.baton.carried();
+        if std::mem::replace(&mut pause.carried, carried) != carried && posted - pause.since > ON_THE_WAY {
+            self.go_on();
+        }
+        self.pause.is_some()
+    }
+
+    /// True if it was paused.
+    fn go_on(&mut self) -> bool {
+        self.misses = 0;
+        self.pause.take().is_some()
+    }
+
+    fn note_miss(&mut self, posted: u64) {
+        self.misses += MISS;
+        if self.misses >= MISSES_MAX {
+            self.pause = Some(Pause { since: posted, carried: self.baton.carried() });
+        }
     }
 }
 
@@ -38,7 +83,7 @@ impl<R: Remote> Sender<R> {
         if self.ended().is_some() || self.is_closed() || posting.former.len() >= FORMER_MAX {
             return false;
         }
-        if let Some(former) = posting.passing.replace(Passing { baton, is_ready: false, posted: None }) {
+        if let Some(former) = posting.passing.replace(Passing::new(baton)) {
             posting.passed_before = if former.posted.is_some() { former.baton.place() } else { posting.passed_before };
             posting.former.push(former.into_baton());
         }
@@ -50,6 +95,12 @@ impl<R: Remote> Sender<R> {
         if let Some(passing) = &mut self.posting.lock_as_guest().passing {
             passing.is_ready |= Arc::ptr_eq(&passing.baton, baton);
         }
+    }
+
+    /// Goes on with `baton`, on which nothing was passed for a while as the two sides did not talk in turn. False if that is not so.
+    pub fn go_on_passing(&self, baton: &Arc<Baton>) -> bool {
+        let mut posting = self.posting.lock_as_guest();
+        posting.passing.as_mut().is_some_and(|passing| Arc::ptr_eq(&passing.baton, baton) && passing.go_on())
     }
 
     /// The baton that is held, and whether messages may be passed on it.
@@ -81,17 +132,30 @@ impl<R: Remote> Sender<R> {
 
     /// The number of the next message on the baton, if the mail box is open, it is this end's turn and no message in a slot would be overtaken.
     #[inline]
-    fn to_pass(&self, passing: &Passing) -> Option<u32> {
-        let number = passing.baton.to_write().filter(|_| passing.is_ready && !self.is_closed())?;
+    fn to_pass(&self, passing: &mut Passing) -> Option<u32> {
         let posted = self.traffic.messages();
-        (passing.posted == Some(posted) || self.has_retired(posted as u32)).then_some(number)
+        if !passing.is_ready || passing.pauses(posted) {
+            return None;
+        }
+        let is_next = || passing.posted == Some(posted) || self.has_retired(posted as u32);
+        let number = passing.baton.to_write().filter(|_| !self.is_closed() && is_next());
+        if number.is_none() {
+            passing.note_miss(posted);
+        }
+        number
     }
 
+    /// After a message was passed. Whoever comes by at slots lets go of long messages that were retrieved; where none is used any more, that is
+    /// here.
     #[inline]
-    fn has_passed(&self, passing: &mut Passing, bytes: usize) {
+    fn has_passed(&self, posting: &mut Posting, bytes: usize) {
         self.announce();
         self.traffic.count(Protocol::Short, bytes);
-        passing.posted = Some(self.traffic.messages());
+        if let Some(passing) = &mut posting.passing {
+            passing.posted = Some(self.traffic.messages());
+            passing.misses = passing.misses.saturating_sub(1);
+        }
+        self.reap_some(posting, 1);
     }
 
     /// Passes a small message on, if that can be. Budget: two words of the baton's line, the second line of credits. No locked operation,
@@ -103,7 +167,7 @@ impl<R: Remote> Sender<R> {
         point("post/reserved");
         let last = packet::small_word(small.size(), small.element, Baton::stamp(number));
         passing.baton.write_word(number, small.word, last);
-        self.has_passed(passing, small.size());
+        self.has_passed(posting, small.size());
         true
     }
 
@@ -115,7 +179,7 @@ impl<R: Remote> Sender<R> {
         let Some(number) = self.to_pass(passing) else { return false };
         point("post/reserved");
         passing.baton.write(number, &Self::line(parcel, Baton::stamp(number)));
-        self.has_passed(passing, parcel.size());
+        self.has_passed(posting, parcel.size());
         true
     }
 
@@ -132,7 +196,7 @@ impl<R: Remote> Sender<R> {
         let last = packet::wide_word(&label, Baton::stamp(number));
         // SAFETY: as the caller promises.
         unsafe { passing.baton.write_whole(number, data, packet::needed(&label) as usize, last) };
-        self.has_passed(passing, label.size as usize);
+        self.has_passed(posting, label.size as usize);
         true
     }
 }
