@@ -388,6 +388,7 @@ mod tests {
     use std::sync::MutexGuard;
 
     use deck_peers::Broker;
+    use deck_transport::Shape;
 
     use super::*;
     use crate::testing::{SOON, wait_until};
@@ -396,6 +397,14 @@ mod tests {
         let broker = Broker::start("test", 2).unwrap();
         let nodes = [(); 2].map(|()| NodeShared::join(Door::Invited(broker.invite().unwrap())).unwrap());
         (broker, nodes)
+    }
+
+    #[test]
+    fn a_ring_takes_less_than_8_kib_of_its_owner() {
+        let MailboxOptions { messages, bytes, .. } = MailboxOptions::default();
+        let shared = Shape::mapped(messages, bytes, AREA_LINES).ring_bytes();
+        let own = size_of::<Option<Ring>>();
+        assert!(shared + own < 7 << 10, "{shared} bytes in the segment and {own} beside it; what is made for it comes on top");
     }
 
     /// The ring of `poster` at a mail box of `node` that is being closed.
