@@ -137,7 +137,7 @@ impl Baton {
     /// the answer knows by this count that there may be one, and perhaps has nothing else that tells it.
     #[inline]
     fn set_carried(&self, number: Position) {
-        // Release: pairs with: baton/written, baton/taken.
+        // Release: pairs with: baton/written. Release: pairs with: baton/taken.
         self.count().store(u64::from(number), Ordering::Release);
     }
 
