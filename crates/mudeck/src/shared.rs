@@ -404,7 +404,10 @@ mod tests {
         let MailboxOptions { messages, bytes, .. } = MailboxOptions::default();
         let shared = Shape::mapped(messages, bytes, AREA_LINES).ring_bytes();
         let own = size_of::<Option<Ring>>();
-        assert!(shared + own < 7 << 10, "{shared} bytes in the segment and {own} beside it; what is made for it comes on top");
+        assert!(
+            shared + own < 7 << 10,
+            "{shared} bytes in the segment and {own} beside it; what is made for it comes on top"
+        );
     }
 
     /// The ring of `poster` at a mail box of `node` that is being closed.
