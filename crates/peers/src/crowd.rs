@@ -225,7 +225,7 @@ impl Crowd for JobCrowd {
     }
 
     fn forget(&self, note: u32) {
-        self.notices.take_back(note);
+        self.notices.take_back(note, Subject::Wait);
     }
 }
 

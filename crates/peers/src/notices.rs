@@ -198,15 +198,12 @@ impl Notices {
         Some(index)
     }
 
-    /// Takes back what was told.
-    pub(crate) fn take_back(&self, index: u32) {
-        let subject = self.words.get(index as usize * entry::END + entry::SUBJECT);
-        // Relaxed: nobody else has written it since it was told.
-        let was_lasting = subject.load(Relaxed) != Subject::Wait as u64;
+    /// Takes back what was told of `subject`. The caller says of which: what stands there any process may have written.
+    pub(crate) fn take_back(&self, index: u32, subject: Subject) {
         // Release: pairs with: notices/subject.
-        subject.store(0, Release);
+        self.words.get(index as usize * entry::END + entry::SUBJECT).store(0, Release);
         let mut places = lock(&self.places);
-        places.lasting -= usize::from(was_lasting);
+        places.lasting -= usize::from(subject != Subject::Wait);
         places.free.push(index);
     }
 }
@@ -221,6 +218,7 @@ fn thread_id() -> u64 {
 #[derive(Debug)]
 pub struct Notice {
     notices: Arc<Notices>,
+    subject: Subject,
     index: Option<u32>,
     /// The thread that it tells of.
     thread: u64,
@@ -232,7 +230,7 @@ impl Notice {
         let mut content =
             Content { subject, locker: None, since_ns: 0, until_ns: 0, goal: 0, peer: None, facts: [0; FACTS], name };
         content.facts.iter_mut().zip(facts).for_each(|(place, fact)| *place = fact);
-        Notice { notices: notices.clone(), index: notices.tell(&content), thread: thread_id() }
+        Notice { notices: notices.clone(), subject, index: notices.tell(&content), thread: thread_id() }
     }
 
     /// From now on it tells of the calling thread. Costs a comparison if it does so already.
@@ -256,7 +254,7 @@ impl Notice {
 impl Drop for Notice {
     fn drop(&mut self) {
         if let Some(index) = self.index.filter(|_| !crate::fork::is_child()) {
-            self.notices.take_back(index);
+            self.notices.take_back(index, self.subject);
         }
     }
 }
@@ -302,9 +300,9 @@ mod tests {
         assert_eq!(untold(&notices), 3);
         assert_eq!((tell(&notices, Subject::Wait), untold(&notices)), (None, 4));
 
-        notices.take_back(waits[0]);
+        notices.take_back(waits[0], Subject::Wait);
         assert_eq!(tell(&notices, Subject::Ring), None, "what a wait has left is for waits");
-        notices.take_back(mailboxes[7]);
+        notices.take_back(mailboxes[7], Subject::Mailbox);
         assert!(tell(&notices, Subject::Ring).is_some() && tell(&notices, Subject::Ring).is_none());
     }
 
@@ -314,7 +312,7 @@ mod tests {
         let notices = notices();
         for subject in [Subject::Member, Subject::Wait].into_iter().cycle().take(2 * NOTICES_MAX + 10) {
             let index = tell(&notices, subject).unwrap();
-            notices.take_back(index);
+            notices.take_back(index, subject);
         }
         assert_eq!((untold(&notices), lock(&notices.places).lasting), (0, 0));
     }
