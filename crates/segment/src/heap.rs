@@ -81,6 +81,17 @@ struct Own {
     numa: Arc<Numa>,
 }
 
+impl Own {
+    /// Offset and capacity of buffer `index`, if it is in use.
+    #[inline]
+    fn place_of(&self, index: u32) -> Option<(u64, u64)> {
+        let (offset, capacity) = &self.places[index as usize];
+        // Acquire: pairs with: heap/place. In use comes before where.
+        let capacity = capacity.load(Ordering::Acquire);
+        (capacity & 1 == 1).then(|| (offset.load(Ordering::Relaxed), capacity & !1))
+    }
+}
+
 /// How much memory a heap uses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HeapUse {
@@ -384,11 +395,7 @@ impl HeapMemory {
     /// False if the owner knows that there is no such buffer now.
     #[inline]
     fn is_in_use(&self, name: &BufferName) -> bool {
-        self.own.as_ref().is_none_or(|own| {
-            let place = &own.places[name.index as usize];
-            // Acquire: pairs with: heap/place. In use comes before where.
-            place.1.load(Ordering::Acquire) == name.capacity | 1 && place.0.load(Ordering::Relaxed) == name.offset
-        })
+        self.own.as_ref().is_none_or(|own| own.place_of(name.index) == Some((name.offset, name.capacity)))
     }
 
     /// One handle more of a buffer that was handed over under a name that was checked. What its receiver will need next

@@ -1,12 +1,11 @@
 //! Which buffer is it in which these bytes lie?
 
-use std::ops::Range;
 use std::sync::Arc;
 
 use deck_sync::atomic::{AtomicU64, Ordering};
 use deck_sync::locks::lock;
 
-use super::{HeapMemory, Own};
+use super::HeapMemory;
 use crate::buffer::{Buffer, BufferName};
 use crate::layout::{LINE_WORDS, holder};
 
@@ -22,7 +21,11 @@ impl HeapMemory {
             return None;
         }
         let wanted = begin..begin + content.len();
-        let name = (0..count).find_map(|index| self.name_of(own, index).filter(|name| has(name, &wanted)))?;
+        let name = (0..count).find_map(|index| {
+            let (offset, capacity) = own.place_of(index)?;
+            let is_inside = offset <= wanted.start as u64 && wanted.end as u64 <= offset + capacity;
+            is_inside.then_some(BufferName { owner: self.owner.0, seat: self.seat.0, index, offset, capacity })
+        })?;
         if !self.holder(name.index).hold(|| self.held.add()) {
             return None;
         }
@@ -34,19 +37,4 @@ impl HeapMemory {
         self.lines.get(name.index as usize * LINE_WORDS + holder::SHARES).fetch_add(1, Ordering::Relaxed);
         Some(Buffer::counted(self.clone(), name.index, name.offset as usize, name.capacity as usize, false))
     }
-
-    /// Buffer `index`, if it is in use.
-    fn name_of(&self, own: &Own, index: u32) -> Option<BufferName> {
-        let place = &own.places[index as usize];
-        // Acquire: pairs with: heap/place. In use comes before where.
-        let capacity = place.1.load(Ordering::Acquire);
-        let offset = place.0.load(Ordering::Relaxed);
-        let (owner, seat) = (self.owner.0, self.seat.0);
-        (capacity & 1 == 1).then_some(BufferName { owner, seat, index, offset, capacity: capacity & !1 })
-    }
-}
-
-fn has(buffer: &BufferName, wanted: &Range<usize>) -> bool {
-    let begin = buffer.offset as usize;
-    begin <= wanted.start && wanted.end <= begin + buffer.capacity as usize
 }
