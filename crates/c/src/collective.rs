@@ -205,7 +205,7 @@ impl Arrays {
         // SAFETY: as the caller promises.
         let (input, output) = unsafe {
             match is_bcast_root {
-                true => (arrays::to_read(group, self.output, self.gives, false)?, arrays::none()),
+                true => (arrays::to_read(group, self.output, self.gives, false)?, Box::default()),
                 false => (
                     arrays::to_read(group, self.input, self.takes, self.overlaps)?,
                     arrays::to_write(group, self.output, self.gives)?,

@@ -52,18 +52,13 @@ impl Array for Lent {
     }
 }
 
-/// No bytes.
-pub fn none() -> Box<dyn Array> {
-    Box::new(Vec::<u8>::new())
-}
-
 /// What a call reads. Where it `is_written` too, it is copied.
 ///
 /// # Safety
 /// `address` can be read for `bytes` bytes, or is anything if these are 0; in a message they stay as they are until the call has ended.
 pub unsafe fn to_read(group: &Group, address: *const u8, bytes: usize, is_written: bool) -> Result<Box<dyn Array>> {
     if bytes == 0 {
-        return Ok(none());
+        return Ok(Box::default());
     }
     if !is_written {
         // SAFETY: as the caller promises. Nothing is written through the address.

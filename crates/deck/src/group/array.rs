@@ -39,8 +39,10 @@ impl Array for Message {
 }
 
 /// No bytes.
-pub(super) fn none() -> Box<dyn Array> {
-    Box::new(Vec::<u8>::new())
+impl Default for Box<dyn Array> {
+    fn default() -> Box<dyn Array> {
+        Box::new(Vec::<u8>::new())
+    }
 }
 
 /// Keeps the content of a message as it is, whatever becomes of the message: to change that copies it first.

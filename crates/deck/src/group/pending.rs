@@ -14,7 +14,7 @@ use deck_sync::locks::lock;
 use deck_sync::{Deadline, vectors};
 
 use super::Group;
-use super::array::{Array, none};
+use super::array::Array;
 use super::call::{Call, Kind};
 use super::progress::Progress;
 
@@ -197,7 +197,8 @@ impl Group {
     pub fn start<T: Element>(&mut self, call: &Call, input: &[T], output: Vec<T>) -> Result<Pending<T>> {
         // Before it is copied: a call that cannot be asks for no memory.
         self.check_new(call, size_of_val(input), size_of_val(&*output))?;
-        let input = if input.is_empty() { none() } else { Box::new(vectors::copied(input, MEMORY)?) };
+        let input: Box<dyn Array> =
+            if input.is_empty() { Box::default() } else { Box::new(vectors::copied(input, MEMORY)?) };
         let ticket = self.start_arrays(call, input, Box::new(output))?;
         Ok(Pending { ticket, _elements: PhantomData })
     }
@@ -251,12 +252,12 @@ impl Group {
     pub fn start_bcast_message(&mut self, root: u32, mut message: Message) -> Result<PendingMessage> {
         let call = Call::bcast(root, u8::TYPE, message.size());
         if self.index() == root {
-            let ticket = self.start_arrays(&call, Box::new(message.clone()), none())?;
+            let ticket = self.start_arrays(&call, Box::new(message.clone()), Box::default())?;
             return Ok(PendingMessage { ticket, given: Some(message) });
         }
         // From now on it is this call's alone.
         message.edit()?;
-        let ticket = self.start_arrays(&call, none(), Box::new(message))?;
+        let ticket = self.start_arrays(&call, Box::default(), Box::new(message))?;
         Ok(PendingMessage { ticket, given: None })
     }
 
