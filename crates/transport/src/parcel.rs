@@ -266,9 +266,9 @@ impl Parcel {
     #[inline]
     pub unsafe fn append(&mut self, element: u8, data: *const u8, bytes: usize, heap: &Arc<HeapMemory>) -> Result<()> {
         // Most messages are short and of one type.
+        let goes_on = self.goes_on_with(element);
         if let Store::Inline(inline) = &mut self.store
-            && self.runs == 0
-            && (self.size == 0 || self.element == element)
+            && goes_on
             && (1..=INLINE - self.size).contains(&bytes)
         {
             // SAFETY: the line has room for `bytes` bytes behind `size`; `data` is readable (caller), and what the parcel holds itself
@@ -281,6 +281,12 @@ impl Parcel {
         unsafe { self.append_any(element, data, bytes, heap) }
     }
 
+    /// Whether all content is of one type after an element with this code, too.
+    #[inline]
+    fn goes_on_with(&self, element: u8) -> bool {
+        self.runs == 0 && (self.size == 0 || self.element == element)
+    }
+
     /// [`Parcel::append`] of whatever it is.
     ///
     /// # Safety
@@ -291,7 +297,7 @@ impl Parcel {
         }
         let too_large = || Error::new(ErrorKind::TooLarge, format!("packing {bytes} bytes onto {}", self.size));
         let size = self.size.checked_add(bytes).filter(|size| *size < 1 << 48).ok_or_else(too_large)?;
-        if self.runs == 0 && (self.size == 0 || self.element == element) && self.is_open_to(size) {
+        if self.goes_on_with(element) && self.is_open_to(size) {
             // SAFETY: there is room for `size` bytes that nobody else shares; `data` is readable (caller), and what the parcel holds itself
             // ends before that.
             unsafe { content::copy_packed(data, self.data_mut().as_ptr().add(self.size), bytes) };
