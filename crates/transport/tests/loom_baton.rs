@@ -126,23 +126,30 @@ fn an_answer_is_not_found_a_second_time_while_the_next_message_is_written() {
     });
 }
 
+/// One thread of a node asks and another node answers, while a third thread has the end at which the answers come.
+fn asked_by_another_thread(
+    answers: &'static [u64],
+) -> (Ends, thread::JoinHandle<Sender<Memory>>, thread::JoinHandle<Talker>) {
+    let [Talker { sender, ends }, mut answering] = conversation(false);
+    let posting = thread::spawn(move || {
+        post(&sender, &message(0));
+        sender
+    });
+    let other = thread::spawn(move || {
+        assert_eq!(take(&mut answering.ends), 0);
+        answers.iter().for_each(|answer| post(&answering.sender, &message(*answer)));
+        answering
+    });
+    (ends, posting, other)
+}
+
 /// One thread of a node posts, another one retrieves, and what is posted is answered by two messages, on the baton and in a slot.
 ///
 /// Seen to fail: with a message that is written before it counts as carried (the second answer is found first).
 #[test]
 fn answers_keep_their_order_for_a_thread_that_does_not_know_of_the_question_yet() {
     bounded(3, || {
-        let [Talker { sender, ends: mut answers }, mut answering] = conversation(false);
-        let posting = thread::spawn(move || {
-            post(&sender, &message(0));
-            sender
-        });
-        let other = thread::spawn(move || {
-            assert_eq!(take(&mut answering.ends), 0);
-            post(&answering.sender, &message(10));
-            post(&answering.sender, &message(11));
-            answering
-        });
+        let (mut answers, posting, other) = asked_by_another_thread(&[10, 11]);
         let early = answers.take().map(|parcel| number(&parcel));
         let kept = (posting.join().unwrap(), other.join().unwrap());
         let found: Vec<u64> = early.into_iter().chain(std::iter::from_fn(|| Some(number(&answers.take()?)))).collect();
@@ -157,16 +164,7 @@ fn answers_keep_their_order_for_a_thread_that_does_not_know_of_the_question_yet(
 #[test]
 fn who_sleeps_is_rung_for_an_answer_though_another_thread_has_asked() {
     bounded(3, || {
-        let [Talker { sender, ends: mut answers }, mut answering] = conversation(false);
-        let posting = thread::spawn(move || {
-            post(&sender, &message(0));
-            sender
-        });
-        let other = thread::spawn(move || {
-            assert_eq!(take(&mut answering.ends), 0);
-            post(&answering.sender, &message(10));
-            answering
-        });
+        let (mut answers, posting, other) = asked_by_another_thread(&[10]);
         answers.receiver.set_hot(false);
         deck_sync::barrier::heavy();
         let sleeps = !answers.receiver.has_next();

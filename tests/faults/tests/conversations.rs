@@ -144,18 +144,27 @@ fn talk_until_passed(job: &Job, asking: &Process, answering: &Process, name: &st
     }
 }
 
-#[test]
-fn a_message_on_a_baton_is_told_as_one_that_lies_there_until_it_is_retrieved() {
+/// Two nodes that have talked until a question lies on the baton, and what comes then; each of the two asks once.
+fn passed_each_way(name: &str, then: impl Fn(&Job, &Process, &Process)) {
     for is_lower_asking in [true, false] {
         let job = Job::launched(see::seen(PROGRAM));
         let [one, other] = job.nodes();
         let (asking, answering) = if is_lower_asking { (&one, &other) } else { (&other, &one) };
-        introduce(asking, answering, "seen");
-        talk_until_passed(&job, asking, answering, "seen");
+        introduce(asking, answering, name);
+        talk_until_passed(&job, asking, answering, name);
+        then(&job, asking, answering);
+        drop((one, other));
+        job.end();
+    }
+}
+
+#[test]
+fn a_message_on_a_baton_is_told_as_one_that_lies_there_until_it_is_retrieved() {
+    passed_each_way("seen", |job, asking, answering| {
         let text = see::said("ls", job.name());
         assert!(text.contains("1 message in 0 of ") && text.contains(" slots and on a baton, "), "{text}");
         let holds = |name: &str, counts: [u64; 3]| {
-            let ring = ring_to(&job, name);
+            let ring = ring_to(job, name);
             assert_eq!(
                 json!([ring["filled"], ring["on_baton"], ring["slots_filled"]]),
                 json!(counts),
@@ -174,20 +183,13 @@ fn a_message_on_a_baton_is_told_as_one_that_lies_there_until_it_is_retrieved() {
             assert_eq!((got.number, got.size), (number, size));
         }
         // Who has not retrieved since tells nobody, and it is known.
-        assert_eq!(ring_to(&job, "questions-seen")["on_baton"], 0);
-        drop((one, other));
-        job.end();
-    }
+        assert_eq!(ring_to(job, "questions-seen")["on_baton"], 0);
+    });
 }
 
 #[test]
 fn those_who_retrieve_from_one_another_after_a_conversation_are_a_cycle_also_if_all_are_stopped() {
-    for is_lower_asking in [true, false] {
-        let job = Job::launched(see::seen(PROGRAM));
-        let [one, other] = job.nodes();
-        let (asking, answering) = if is_lower_asking { (&one, &other) } else { (&other, &one) };
-        introduce(asking, answering, "stuck");
-        talk_until_passed(&job, asking, answering, "stuck");
+    passed_each_way("stuck", |job, asking, answering| {
         answering.retrieve("questions-stuck", SOON).unwrap();
         // The last one on the baton was a question, and then an answer.
         for _ in 0..2 {
@@ -195,42 +197,33 @@ fn those_who_retrieve_from_one_another_after_a_conversation_are_a_cycle_also_if_
             answering.tell("w", "retrieve questions-stuck 40000");
             let all = [(0, "retrieve".to_owned()), (1, "retrieve".to_owned())];
             assert_eq!(cycle(&waits(job.name(), 2), 0), all, "they wait");
-            [&one, &other].into_iter().for_each(|node| node.stop());
+            [asking, answering].into_iter().for_each(|node| node.stop());
             let told = waits(job.name(), 2);
             assert_eq!(told["cycles"].as_array().map(Vec::len), Some(1), "{told:#}");
             assert_eq!(cycle(&told, 0), all);
-            [&one, &other].into_iter().for_each(|node| node.go_on());
+            [asking, answering].into_iter().for_each(|node| node.go_on());
             asking.post("questions-stuck", 0, 1, 5000);
             answering.post("answers-stuck", 0, 1, 5000);
-            [&one, &other].into_iter().for_each(|node| drop(node.answer("w").expect("it lives").words()));
+            [asking, answering].into_iter().for_each(|node| drop(node.answer("w").expect("it lives").words()));
             begin(asking, answering, "stuck", LONG, 40);
             expect_done([asking, answering], LONG);
         }
-        drop((one, other));
-        job.end();
-    }
+    });
 }
 
 #[test]
 fn who_was_stopped_before_it_could_take_its_message_from_a_baton_is_in_no_cycle() {
-    for is_lower_asking in [true, false] {
-        let job = Job::launched(see::seen(PROGRAM));
-        let [one, other] = job.nodes();
-        let (asking, answering) = if is_lower_asking { (&one, &other) } else { (&other, &one) };
-        introduce(asking, answering, "late");
-        talk_until_passed(&job, asking, answering, "late");
+    passed_each_way("late", |job, asking, answering| {
         answering.retrieve("questions-late", SOON).unwrap();
         // It is the turn of the one who answers.
         asking.tell_and_see_waiting("w", "retrieve answers-late 40000");
         asking.stop();
         answering.post("answers-late", 0, 1, 40);
-        assert_eq!(ring_to(&job, "answers-late")["on_baton"], 1, "it went another way");
+        assert_eq!(ring_to(job, "answers-late")["on_baton"], 1, "it went another way");
         answering.tell_and_see_waiting("w", "retrieve questions-late 40000");
         answering.stop();
         assert_eq!(waits(job.name(), 2)["cycles"], Value::Array(vec![]));
-        [&one, &other].into_iter().for_each(|node| node.go_on());
+        [asking, answering].into_iter().for_each(|node| node.go_on());
         asking.answer("w").expect("it lives").words();
-        drop((one, other));
-        job.end();
-    }
+    });
 }
