@@ -120,7 +120,7 @@ impl Membership {
     /// # Errors
     /// [`ErrorKind::Access`] if the job belongs to another user or network namespace, [`ErrorKind::NoMemory`],
     /// [`ErrorKind::Timeout`] if the broker does not answer, [`ErrorKind::NotInitialized`] in a forked child.
-    pub fn join(door: Door, heap: &HeapOptions, deadline: Deadline) -> Result<Arc<Membership>> {
+    pub fn join(door: Door, heap_options: &HeapOptions, deadline: Deadline) -> Result<Arc<Membership>> {
         if fork::is_child() {
             return Err(Error::new(ErrorKind::NotInitialized, "joining from a forked child")
                 .with_remedy("execute a program in the child; it can join"));
@@ -134,7 +134,7 @@ impl Membership {
             barrier::use_real_fences();
         }
         let broker_node = if hosted.is_some() { u64::from(number.0) } else { broker_node };
-        let heap = HeapMemory::create(number, seat, heap).inspect_err(|_| {
+        let heap = HeapMemory::create(number, seat, heap_options).inspect_err(|_| {
             leave_by(&socket);
         })?;
         let notices = Notices::create(number, table.segment(), heap.segment()).inspect_err(|_| {
@@ -150,7 +150,7 @@ impl Membership {
             opened: Opened::default(),
             pledges: Pledges::default(),
             strangers: Wanted::default(),
-            shares: Shares::default(),
+            shares: Shares::new(heap_options.huge_pages),
             table,
             heaps: RwLock::new(Heaps::with(&heap)),
             heap,

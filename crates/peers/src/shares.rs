@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 
-use deck_segment::Segment;
+use deck_segment::{HugePages, Segment};
 use deck_sync::atomic::{AtomicU64, Ordering};
 use deck_sync::locks::lock;
 use deck_sync::{About, Deadline, Error, ErrorKind, Event, Goal, NodeId, Result, Service, point};
@@ -73,9 +73,26 @@ pub(crate) struct Shares {
     kept: Mutex<HashMap<SegmentLife, Kept>>,
     asked: Mutex<HashMap<u64, Arc<Asked>>>,
     next: AtomicU64,
+    huge_pages: HugePages,
 }
 
 impl Shares {
+    /// None yet; whether those that are made here consist of huge pages.
+    pub fn new(huge_pages: HugePages) -> Shares {
+        Shares { huge_pages, ..Shares::default() }
+    }
+
+    /// Makes the memory of a segment, all of it really allocated.
+    fn make(&self, bytes: u64) -> Result<Arc<Segment>> {
+        if bytes == 0 {
+            return Err(Error::new(ErrorKind::Invalid, "a segment of 0 bytes").with_remedy("give it a size"));
+        }
+        let segment = Segment::create("deck-shared", usize::try_from(bytes).unwrap_or(usize::MAX))?;
+        segment.use_huge_pages(self.huge_pages, 0);
+        segment.allocate(0, segment.bytes())?;
+        Ok(segment)
+    }
+
     fn find(&self, life: SegmentLife) -> Option<Arc<Segment>> {
         lock(&self.kept).get(&life).and_then(|kept| kept.segment.upgrade())
     }
@@ -122,16 +139,6 @@ impl Shares {
     }
 }
 
-/// Makes the memory of a segment, all of it really allocated.
-fn make(bytes: u64) -> Result<Arc<Segment>> {
-    if bytes == 0 {
-        return Err(Error::new(ErrorKind::Invalid, "a segment of 0 bytes").with_remedy("give it a size"));
-    }
-    let segment = Segment::create("deck-shared", usize::try_from(bytes).unwrap_or(usize::MAX))?;
-    segment.allocate(0, segment.bytes())?;
-    Ok(segment)
-}
-
 impl Membership {
     /// The segment of this life, if this node has it.
     pub fn segment_here(&self, life: SegmentLife) -> Option<Arc<Segment>> {
@@ -160,7 +167,7 @@ impl Membership {
         deadline: Deadline,
     ) -> Result<Arc<Segment>> {
         if home == self.number {
-            return Ok(self.shares.keep(life, object, make(bytes)?, false));
+            return Ok(self.shares.keep(life, object, self.shares.make(bytes)?, false));
         }
         let elsewhere = |error: Error| match error.kind() {
             ErrorKind::Closed => error.with_remedy("choose another home"),
@@ -326,7 +333,7 @@ impl Membership {
                 let _ = asker.send(&Frame::SegmentRefuse { request, reason: reason as u64 });
             };
             point("segment/making");
-            match make(bytes) {
+            match membership.shares.make(bytes) {
                 Ok(segment) => {
                     let segment = membership.shares.keep(life, &object, segment, true);
                     if asker.pass(&Frame::SegmentMade { request, entry, generation }, segment.as_fd()).is_err() {
@@ -370,7 +377,7 @@ mod tests {
         let shares = Shares::default();
         let life = |generation| SegmentLife { object: object.index(), generation };
         let make = |generation| {
-            let segment = make(4096).unwrap();
+            let segment = shares.make(4096).unwrap();
             shares.keep(life(generation), &object, segment.clone(), true);
             Arc::downgrade(&segment)
         };
@@ -388,7 +395,7 @@ mod tests {
         let (_, seat) = table.seat_node(1, false).unwrap();
         let object = Objects::new(&table).enter(ObjectKind::Segment, "s", seat).unwrap();
         let (shares, life) = (Shares::default(), SegmentLife { object: object.index(), generation: 1 });
-        let [first, second] = [(); 2].map(|()| shares.keep(life, &object, make(4096).unwrap(), false));
+        let [first, second] = [(); 2].map(|()| shares.keep(life, &object, shares.make(4096).unwrap(), false));
         assert!(Arc::ptr_eq(&first, &second));
         drop(second);
         assert!(shares.find(life).is_some());

@@ -18,13 +18,15 @@ use crate::blocks::Blocks;
 use crate::buffer::{Buffer, BufferName};
 use crate::held::{Held, Unheld};
 use crate::holders::{self, Holder};
-use crate::huge::HugePages;
+use crate::huge::{HUGE, HugePages};
 use crate::layout::{self, BUFFERS, DATA, LINE, LINE_WORDS, SLOT, header, holder};
 use crate::rest::Rest;
 use crate::{MemoryFacts, Numa, NumaChoice, Region, Seat, Segment, Words, limits, prefetch};
 
 /// Bytes of content that are fetched with a buffer: what follows is then fetched ahead by the processor.
 const EXPECTED: usize = 4 * LINE;
+/// A heap that is smaller, tables included, has no huge pages.
+const HUGE_FROM: usize = DATA + 32 * HUGE;
 /// What is wrong with the name of a buffer that its owner has freed.
 const NOT_IN_USE: &str = "that is not in use";
 
@@ -131,7 +133,9 @@ impl HeapMemory {
                 .with_remedy("set DECK_HEAP to at least 1M"));
         }
         let segment = Segment::create("deck-node", bytes)?;
-        segment.use_huge_pages(options.huge_pages, DATA);
+        // What is left over in huge pages is more than a small heap can spare.
+        let huge_pages = if bytes < HUGE_FROM { HugePages::Never } else { options.huge_pages };
+        segment.use_huge_pages(huge_pages, DATA);
         segment.allocate(0, layout::HOLDERS)?;
         let words = Words::in_segment(&segment, 0, LINE_WORDS).expect("the header lies inside");
         let pid = rustix::process::getpid().as_raw_nonzero().get() as u64;
