@@ -320,15 +320,18 @@ mod tests {
         probe.allocate(0, 4 << 20).unwrap();
         // SAFETY: as in `allocate_huge`.
         let can = unsafe { libc::madvise(probe.at(0, 4 << 20).unwrap().as_ptr().cast(), 4 << 20, libc::MADV_COLLAPSE) };
-        let segment = Segment::create("test-huge", 16 << 20).unwrap();
-        segment.use_huge_pages(HugePages::Always, 0);
-        segment.allocate(4 << 20, 8 << 20).unwrap();
-        segment.store_bytes(4 << 20, &[1; 8]).unwrap();
-        let found = huge_bytes("test-huge");
-        if can == 0 && segment.huge.get() == Some(&Way::Collapse) {
-            assert!(found >= HUGE, "{found} bytes of 8 MiB are huge pages");
-        } else {
-            println!("{found} bytes of huge pages; collapsing returns {can}: {}", std::io::Error::last_os_error());
+        for wanted in [HugePages::Auto, HugePages::Always] {
+            let segment = Segment::create("test-huge", 16 << 20).unwrap();
+            segment.use_huge_pages(wanted, 0);
+            // Neither begins nor ends with a huge page.
+            segment.allocate(3 << 20, 8 << 20).unwrap();
+            segment.store_bytes(4 << 20, &[1; 8]).unwrap();
+            let found = huge_bytes("test-huge");
+            if can == 0 && segment.huge.get() == Some(&Way::Collapse) {
+                assert!(found >= HUGE, "{wanted:?}: {found} bytes of 8 MiB are huge pages");
+            } else {
+                println!("{wanted:?}: {found} bytes of huge pages; collapsing returns {can}");
+            }
         }
     }
 
