@@ -344,6 +344,8 @@ impl Blocks {
                     return Ok(());
                 }
                 Err(error) => {
+                    // Some of it may have been there.
+                    self.segment.release(offset, wanted);
                     self.holes.give(offset, wanted);
                     failed = Some(error);
                 }
