@@ -16,6 +16,10 @@ const ADDED_UP_AT_ONCE: usize = 64;
 /// A node that nobody has called, and one that may have something to do on any core.
 const NOWHERE: u64 = 0;
 const EVERYWHERE: u64 = u64::MAX;
+/// Once for each time that another one got the core to which a node is called.
+const PASSED_OVER: u64 = 1 << 32;
+/// Threads for each core above which nobody is told that it was passed over: of so many orders no good one is found by chance.
+const ORDERLY: u64 = 4;
 
 /// Answers between two looks at where the neighbours are.
 const ANSWERS_PER_LOOK_AROUND: u32 = 16;
@@ -31,8 +35,8 @@ pub struct JobCrowd {
     /// The table's count of changes that `neighbours` belongs to.
     known: AtomicU64,
     neighbours: Mutex<Neighbours>,
-    /// The last answer.
-    is_crowded: AtomicU64,
+    /// The last answer: how many threads want to run, if there are fewer cores; else 0.
+    crowd: AtomicU64,
     /// The seats of neighbours are before this one.
     seats: AtomicU64,
     notices: Arc<Notices>,
@@ -62,7 +66,7 @@ impl JobCrowd {
             mask,
             known: AtomicU64::new(u64::MAX),
             neighbours,
-            is_crowded: AtomicU64::new(0),
+            crowd: AtomicU64::new(0),
             seats: AtomicU64::new(0),
             notices,
         }
@@ -95,9 +99,10 @@ impl JobCrowd {
         }
     }
 
-    fn is_called(&self, seat: Seat, core: u32) -> bool {
+    /// Whether the node on `seat` is called to `core`. What is in the word then.
+    fn is_called(&self, seat: Seat, core: u32) -> Option<u64> {
         let called = self.table.called(seat).load(Ordering::Relaxed);
-        called == u64::from(core) + 1 || called == EVERYWHERE
+        (called as u32 == core.wrapping_add(1) || called == EVERYWHERE).then_some(called)
     }
 
     /// The neighbours without this node, and whatever seats lie before the last of them: those are called to cores that are not ours, or
@@ -168,17 +173,29 @@ impl Crowd for JobCrowd {
         }
     }
 
-    fn answer(&self, Spot { place, .. }: Spot) {
+    fn answer(&self, Spot { place, .. }: Spot) -> u32 {
+        let called = self.table.called(Seat(place)).load(Ordering::Relaxed);
         self.note_called(Seat(place), NOWHERE);
+        if called == EVERYWHERE { 0 } else { (called / PASSED_OVER) as u32 }
     }
 
-    /// Budget: a line for each neighbour.
+    /// Budget: a line for each neighbour, up to one that is called here; a store to that.
     fn is_wanted(&self, Spot { core, .. }: Spot) -> bool {
-        self.others().any(|seat| self.is_called(seat, core))
+        let Some((seat, called)) = self.others().find_map(|seat| Some((seat, self.is_called(seat, core)?))) else {
+            return false;
+        };
+        // Relaxed: a hint.
+        if called != EVERYWHERE && self.crowd.load(Ordering::Relaxed) <= ORDERLY * self.cores {
+            // Not a locked operation: it is mostly this core alone that writes now.
+            self.note_called(seat, called.wrapping_add(PASSED_OVER));
+        }
+        true
     }
 
     fn forget_calls(&self, Spot { core, .. }: Spot) {
-        self.others().filter(|seat| self.is_called(*seat, core)).for_each(|seat| self.note_called(seat, NOWHERE));
+        self.others()
+            .filter(|seat| self.is_called(*seat, core).is_some())
+            .for_each(|seat| self.note_called(seat, NOWHERE));
     }
 
     /// Budget: four locked operations, of lines that hardly anybody else writes; a line for each neighbour, of up to
@@ -186,14 +203,14 @@ impl Crowd for JobCrowd {
     fn is_crowded(&self) -> bool {
         // Whoever finds the list busy goes by the last answer.
         let Ok(mut neighbours) = self.neighbours.try_lock() else {
-            return self.is_crowded.load(Ordering::Relaxed) != 0;
+            return self.crowd.load(Ordering::Relaxed) != 0;
         };
         let changes = self.table.changes();
         if self.known.swap(changes, Ordering::Relaxed) != changes {
             self.look_around(&mut neighbours.seats);
         } else if neighbours.answers_left > 0 {
             neighbours.answers_left -= 1;
-            return self.is_crowded.load(Ordering::Relaxed) != 0;
+            return self.crowd.load(Ordering::Relaxed) != 0;
         }
         neighbours.answers_left = neighbours.seats.len() / ADDED_UP_AT_ONCE;
         let runnable: u64 = neighbours
@@ -204,7 +221,7 @@ impl Crowd for JobCrowd {
             .filter(|count| *count < 1 << 32)
             .sum();
         let is_crowded = runnable > self.cores;
-        self.is_crowded.store(u64::from(is_crowded), Ordering::Relaxed);
+        self.crowd.store(if is_crowded { runnable } else { 0 }, Ordering::Relaxed);
         if is_crowded {
             self.spread_out(&mut neighbours);
         }
@@ -253,13 +270,36 @@ mod tests {
         one.call(there);
         assert!(one.is_wanted(spot) && !other.is_wanted(there), "nobody gives way to itself");
         assert!(!one.is_wanted(Spot { core: CORE + 1, ..spot }), "on that core only");
-        other.answer(there);
+        assert_eq!([other.answer(there), other.answer(there)], [1, 0], "passed over once");
         assert!(!one.is_wanted(spot));
+        one.call(there);
+        assert!((0..3).all(|_| one.is_wanted(spot)));
+        one.call(there);
+        assert!((0..2).all(|_| one.is_wanted(spot)));
+        assert_eq!(other.answer(there), 2, "since it was called last");
         one.call(there);
         one.forget_calls(Spot { core: CORE + 1, ..spot });
         assert!(one.is_wanted(spot), "forgotten on another core");
         one.forget_calls(spot);
         assert!(!one.is_wanted(spot));
+    }
+
+    #[test]
+    fn nobody_hears_that_it_was_passed_over_where_there_are_too_many() {
+        let (_, [one, other]) = crowds();
+        let [spot, there] = [&one, &other].map(|crowd| crowd.spot(CORE).expect("one thread or none"));
+        for (runnable, heard) in [(ORDERLY * one.cores, 1), (ORDERLY * one.cores + 1, 0)] {
+            one.crowd.store(runnable, Ordering::Relaxed);
+            one.call(there);
+            assert!(one.is_wanted(spot));
+            assert_eq!(other.answer(there), heard);
+        }
+        let (_, [one, other]) = crowds();
+        let spot = one.spot(CORE).unwrap();
+        (0..2).for_each(|_| other.resume());
+        assert_eq!(other.spot(CORE), None);
+        assert!(one.is_wanted(spot));
+        assert_eq!(other.answer(Spot { core: CORE, place: other.seat.0 }), 0, "on all cores");
     }
 
     #[test]

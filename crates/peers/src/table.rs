@@ -16,7 +16,7 @@ use crate::wire::Refused;
 /// `DECK JOB`, first word of a job's table.
 const MAGIC: u64 = u64::from_le_bytes(*b"DECK JOB");
 /// Changes with every change of the table's layout.
-const VERSION: u64 = 6;
+const VERSION: u64 = 7;
 
 mod header {
     pub const MAGIC: usize = 0;
@@ -396,7 +396,8 @@ impl Table {
         self.seat_word(place, seat::CORE)
     }
 
-    /// The core plus one to which a thread of `seat` is called that gave it away; 0 if none is.
+    /// The core plus one to which a thread of `seat` is called that gave it away, 0 if none is; in the high half, how often another one got that
+    /// core since and had nothing to do.
     pub fn called(&self, place: Seat) -> &deck_sync::atomic::AtomicU64 {
         self.seat_word(place, seat::CALLED)
     }

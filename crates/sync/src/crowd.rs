@@ -30,9 +30,12 @@ pub trait Crowd: Send + Sync {
     fn call(&self, _spot: Spot) {}
     /// As [`Crowd::call`], wherever the threads with this place were last.
     fn call_back(&self, _place: u16) {}
-    /// The calling thread, which is called at `spot`, has nothing to do until it is called again.
-    fn answer(&self, _spot: Spot) {}
-    /// True if another thread is called at the core of `spot`.
+    /// The calling thread, which is called at `spot`, has nothing to do until it is called again. How often others got that core since it was
+    /// called and had nothing to do there.
+    fn answer(&self, _spot: Spot) -> u32 {
+        0
+    }
+    /// True if another thread is called at the core of `spot`, which the calling one gives away then. That one is told.
     fn is_wanted(&self, _spot: Spot) -> bool {
         false
     }

@@ -26,6 +26,7 @@ mod futex;
 pub mod locks;
 mod meeting;
 mod node_id;
+mod order;
 mod patience;
 mod point;
 mod service;

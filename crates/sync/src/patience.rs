@@ -29,6 +29,7 @@ use std::time::Duration;
 
 use crate::away::{self, Away};
 use crate::crowd::Crowd;
+use crate::order;
 use crate::spot::Spot;
 use crate::wait::{Waiting, Whereabouts};
 
@@ -266,7 +267,7 @@ impl Patience {
     /// What was waited for is there.
     pub fn succeed(self, crowd: &dyn Crowd) {
         if let Some(spot) = self.spot {
-            crowd.answer(spot);
+            order::came_back(crowd.answer(spot));
         }
         if let Some(looking) = self.learns {
             let mut habit = HABIT.get();
@@ -312,8 +313,8 @@ mod tests {
         fn is_crowded(&self) -> bool {
             true
         }
-        fn answer(&self, _spot: Spot) {
-            self.answers.fetch_add(1, Ordering::Relaxed);
+        fn answer(&self, _spot: Spot) -> u32 {
+            self.answers.fetch_add(1, Ordering::Relaxed)
         }
         fn is_wanted(&self, _spot: Spot) -> bool {
             self.are_called.load(Ordering::Relaxed)

@@ -26,7 +26,7 @@ use crate::error::{Error, ErrorKind};
 use crate::event::Event;
 use crate::patience::{self, LOOKS_AWAY, Patience};
 use crate::spot::Spot;
-use crate::{atomic, away, barrier, futex, spin, thread};
+use crate::{atomic, away, barrier, futex, order, spin, thread};
 
 /// How many nanoseconds a wait yields in a crowd before it sleeps: a few time slices of short work by the others.
 const YIELD: u64 = if cfg!(loom) { 0 } else { Duration::from_micros(500).as_nanos() as u64 };
@@ -217,7 +217,7 @@ fn stay_awake<W: Waiting>(
             {
                 return Some(Ok(output));
             }
-            atomic::yield_now();
+            order::give_way();
             now = now_ns();
             if let Some(patience) = &mut patience {
                 let spot = spot.map(|spot| Spot { core: current_core(), ..spot });
@@ -374,8 +374,9 @@ mod tests {
         fn call(&self, _spot: Spot) {
             self.note("may have something to do");
         }
-        fn answer(&self, _spot: Spot) {
+        fn answer(&self, _spot: Spot) -> u32 {
             self.note("has nothing to do");
+            0
         }
     }
 
