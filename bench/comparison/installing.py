@@ -91,7 +91,7 @@ def _wheels(name: str) -> Path:
 
 def _compiled(program: str, source: str, command: list[str | Path], environment: dict[str, str] | None = None) -> Path:
     target = PEERS / "bin" / program
-    text = "".join((SOURCES / file).read_text() for file in ("peer.h", "pingpong.h", "collectives.h", source))
+    text = "".join((SOURCES / file).read_text() for file in ("peer.h", "pingpong.h", "collectives.h", "thread_collectives.h", source))
     mark = hashlib.sha256((text + repr([str(word) for word in command])).encode()).hexdigest()
 
     def make() -> None:

@@ -15,6 +15,8 @@ MPI = ("openmpi", "intelmpi", "mpich")
 UCX = ("ucx-tag", "ucx-am")
 # Channels whose receivers wait as DECK's do; and two whose receivers only ever poll.
 BLOCKING = ("std", "crossbeam", "kanal", "flume")
+# Collectives whose members are threads of two processes, which meet in memory before one of them calls MPI.
+BY_THREADS = ("openmpi-yield-threads", "openmpi-ob1-yield-threads", "intelmpi-threads", "mpich-threads")
 CHANNELS = (*BLOCKING, "std-poll", "crossbeam-poll")
 
 
@@ -83,7 +85,7 @@ EXPERIMENTS = (
         "collectives of more members than cores",
         "collectives",
         (4, 8),
-        ("openmpi", "openmpi-ob1", "intelmpi"),
+        ("openmpi", "openmpi-ob1", "intelmpi", *BY_THREADS),
         5.0,
         7,
     ),
@@ -142,6 +144,8 @@ def _versus_all(experiment: str, what: str, points: tuple[int, ...], goal: float
 
 COLLECTIVES = ("bcast", "reduce", "allreduce", "scan", "gather", "scatter", "allgather", "alltoall")
 BLOCKS = ("8 B", "4 KiB", "1 MiB", "1 MiB, in messages")
+# How figures of members that are threads begin.
+THREADS = "threads: "
 # What is also measured where a call ends with the member's own part; MPI's calls always do.
 OWN_PART = tuple(f"{kind}, {block}" for kind in ("bcast", "reduce", "gather", "scatter") for block in BLOCKS[:2])
 
@@ -150,7 +154,10 @@ def _collectives() -> tuple[Versus, ...]:
     own = (f"{what}, own part" for what in OWN_PART)
     whats = ("barrier", *(f"{kind}, {block}" for kind in COLLECTIVES for block in BLOCKS), *own)
     pairs = [_versus_all("collectives-pair", what, (2,), 1.0) for what in whats]
-    return (*pairs, *(_versus_all("collectives", what, (4, 8), 1.0) for what in whats))
+    processes = tuple(peer for peer in ALL_PEERS_OF["collectives"] if peer not in BY_THREADS)
+    crowded = [Versus("collectives", what, (4, 8), processes, 1.0) for what in whats]
+    threads = [Versus("collectives", f"{THREADS}{what}", (4, 8), BY_THREADS, 1.0) for what in whats]
+    return (*pairs, *crowded, *threads)
 
 
 CLAIMS = (

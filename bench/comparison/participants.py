@@ -33,10 +33,12 @@ def _processes(benchmark: str, point: int) -> int:
     return {"fan-in": point + 1, "oversubscribed": point, "collectives": point}.get(benchmark, 2)
 
 
-def _mpi(program: Path, launcher: Path, options: list[str]) -> Callable[[str, str, float, tuple[int, ...]], list[str]]:
-    """One launch for all points, which must want the same number of processes."""
+def _mpi(program: Path, launcher: Path, options: list[str], by_threads: bool = False) -> Callable[[str, str, float, tuple[int, ...]], list[str]]:
+    """One launch for all points, which must want the same number of processes. `by_threads`: members of collectives are threads of two."""
 
     def command(benchmark: str, cpus: str, time: float, points: tuple[int, ...]) -> list[str]:
+        if by_threads:
+            benchmark = f"thread-{benchmark}"
         counts = {_processes(benchmark, point) for point in points}
         if len(counts) != 1:
             raise ValueError(f"{benchmark} wants another number of processes at each point: one point at a time")
@@ -61,9 +63,11 @@ _OPENMPI = {"openmpi": _UCX, "openmpi-ob1": _OB1}
 
 
 def _made(name: str) -> Participant:
-    stream = {"STREAM": "isend"} if name.endswith("-isend") else {}
-    yielding = {"YIELD": "1"} if name.endswith("-yield") else {}
-    base = name.removesuffix("-isend").removesuffix("-yield")
+    by_threads = name.endswith("-threads")
+    how = name.removesuffix("-threads")
+    stream = {"STREAM": "isend"} if how.endswith("-isend") else {}
+    yielding = {"YIELD": "1"} if how.endswith("-yield") else {}
+    base = how.removesuffix("-isend").removesuffix("-yield")
     if name == "deck":
         return Participant(name, _deck(installing.deck()))
     if name in installing.RING_VARIANTS:
@@ -74,10 +78,13 @@ def _made(name: str) -> Participant:
         program, library = installing.mpi_peer("openmpi")
         options = [*library.options, *_OPENMPI[base], *(library.to_yield if yielding else ()), "-x", "UCX_TLS", "-x", "STREAM"]
         environment = {**library.environment, "UCX_TLS": "self,shm", "STREAM": "send", **stream}
-        return Participant(name, _mpi(program, library.launcher, options), environment)
+        return Participant(name, _mpi(program, library.launcher, options, by_threads), environment)
     if base in ("mpich", "intelmpi"):
         program, library = installing.mpi_peer(base)
-        return Participant(name, _mpi(program, library.launcher, []), {**library.environment, **stream})
+        # That of Intel yields to threads if it is told to; that of others goes by how many cores and processes there are.
+        threaded = {"I_MPI_THREAD_YIELD": "2"} if base == "intelmpi" and by_threads else {}
+        environment = {**library.environment, **stream, **threaded}
+        return Participant(name, _mpi(program, library.launcher, [], by_threads), environment)
     if base in ("ucx-tag", "ucx-am"):
         return Participant(name, _simple(installing.ucx()), {"API": base.removeprefix("ucx-"), **yielding})
     if base in ("iceoryx2", "zeromq"):
@@ -101,7 +108,7 @@ def _beside(what: str) -> list[str]:
     short ones where all are waited for and where a call ends with the member's own part, which is all one to MPI."""
     if what.endswith(", 1 MiB"):
         return [what, f"{what}, in messages"]
-    return [what, f"{what}, own part"] if what in measures.OWN_PART else [what]
+    return [what, f"{what}, own part"] if what.removeprefix(measures.THREADS) in measures.OWN_PART else [what]
 
 
 def figures_of(name: str, output: str) -> list[Figure]:

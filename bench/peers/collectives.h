@@ -40,12 +40,13 @@ static double mean_ns(int kind, size_t bytes, uint64_t time_ns, const double *in
   }
 }
 
-static double expected(int kind, size_t place, size_t count) {
+/* What one of so many members has at a place of its output in the end. */
+static double expected(int kind, int member, int members, size_t place, size_t count) {
   switch (kind) {
   case 0: return 1;
-  case 1: case 2: return size * (size + 1) / 2.0;
-  case 3: return (rank + 1) * (rank + 2) / 2.0;
-  case 5: return size;
+  case 1: case 2: return members * (members + 1) / 2.0;
+  case 3: return (member + 1) * (member + 2) / 2.0;
+  case 5: return members;
   default: return (double)(place / count + 1);
   }
 }
@@ -62,7 +63,7 @@ static void collectives(const options_t *options) {
       size_t count = blocks[block] / sizeof(double), outs = kind == 4 || kind >= 6 ? count * (size_t)size : count;
       for (size_t i = 0; i < largest / sizeof(double); i++) in[i] = out[i] = rank + 1;
       double ns = mean_ns(kind, blocks[block], time_ns, in, out);
-      for (size_t i = 0; i < outs; i++) need(out[i] == expected(kind, i, count), "a result");
+      for (size_t i = 0; i < outs; i++) need(out[i] == expected(kind, rank, size, i, count), "a result");
       char what[64];
       snprintf(what, sizeof what, "%s, %s", kind_names[kind], block_names[block]);
       if (rank == 0) tell((size_t)size, what, "ns", ns);

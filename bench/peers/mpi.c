@@ -1,4 +1,5 @@
-/* MPI, whichever it is compiled against: ping-pong, streams, fan-in, threads, token ring, barrier and collectives. A stream ends with a
+/* MPI, whichever it is compiled against: ping-pong, streams, fan-in, threads, token ring, barrier, and collectives of processes and of
+ * threads. A stream ends with a
  * message that holds END. STREAM in the environment may be "isend": 64 sends and receives at a time instead of one. */
 #include "peer.h"
 #include <mpi.h>
@@ -192,6 +193,7 @@ static void oversubscribed(const options_t *options) {
 }
 
 #include "collectives.h"
+#include "thread_collectives.h"
 
 int main(int argc, char **argv) {
   options_t options = options_of(argc, argv);
@@ -200,11 +202,13 @@ int main(int argc, char **argv) {
   /* On its processor before the library looks how many there are. */
   if (is_apart && early) stay_apart(&options, atoi(early));
   if (!is_apart) stay_together(&options);
-  int wanted = is(options.measure, "threads") ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE, provided;
+  int wanted = MPI_THREAD_SINGLE, provided;
+  if (is(options.measure, "threads")) wanted = MPI_THREAD_MULTIPLE;
+  if (is(options.measure, "thread-collectives")) wanted = MPI_THREAD_SERIALIZED;
   check(MPI_Init_thread(&argc, &argv, wanted, &provided), "MPI_Init_thread");
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &size);
-  if (provided < wanted) return fprintf(stderr, "this MPI has no MPI_THREAD_MULTIPLE\n"), 1;
+  if (provided < wanted) return fprintf(stderr, "this MPI has no threads\n"), 1;
   /* Again: some libraries have bound the process to a place of their own choice. */
   if (is_apart) stay_apart(&options, rank);
   else stay_together(&options);
@@ -216,6 +220,7 @@ int main(int argc, char **argv) {
   else if (is(options.measure, "threads")) threads(&options);
   else if (is(options.measure, "oversubscribed")) oversubscribed(&options);
   else if (is(options.measure, "collectives")) collectives(&options);
+  else if (is(options.measure, "thread-collectives")) thread_collectives(&options);
   else return fprintf(stderr, "MPI does not do %s\n", options.measure), 2;
   MPI_Finalize();
   return 0;

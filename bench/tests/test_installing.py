@@ -37,6 +37,20 @@ class MpiLibraries(unittest.TestCase):
         self.assertEqual(yielding, ["openmpi-ob1-yield"])
         self.assertEqual([name for name, command in commands.items() if "pml ucx" in command], ["openmpi"])
 
+    def test_members_that_are_threads_are_those_of_two_processes(self):
+        library = installing.open_mpi("mpicc", Path("mpirun"), {})
+        with patch("comparison.installing.mpi_peer", return_value=(Path("program"), library)):
+            made, _ = participants.prepare(["openmpi", "openmpi-ob1-yield-threads", "intelmpi-threads"])
+        commands = {name: " ".join(one.command("collectives", "0,1", 5, (8,))) for name, one in made.items()}
+        self.assertIn("-n 8 ", commands["openmpi"])
+        self.assertIn(" program collectives 0,1 5 8", commands["openmpi"])
+        for name in ("openmpi-ob1-yield-threads", "intelmpi-threads"):
+            self.assertIn("-n 2 ", commands[name])
+            self.assertIn(" program thread-collectives 0,1 5 8", commands[name])
+        self.assertIn("pml ob1", commands["openmpi-ob1-yield-threads"])
+        self.assertIn("mpi_yield_when_idle", commands["openmpi-ob1-yield-threads"])
+        self.assertEqual(made["intelmpi-threads"].environment["I_MPI_THREAD_YIELD"], "2")
+
 
 class TheMachine(unittest.TestCase):
     def test_a_run_gets_a_folder_of_its_own(self):

@@ -1,0 +1,234 @@
+/* Collectives of MPI whose members are threads, as programs of MPI and threads make them: the threads of a process (a *team*) meet in
+ * memory, and one of them calls MPI. Included by mpi.c, behind collectives.h.
+ *
+ * Members go by processes: member m is thread m % team of process m / team. What a team shares is there twice, and calls take turns: whoever writes it again
+ * has met all others since they last read it. */
+#pragma once
+#include <stdatomic.h>
+
+/* Looks before a waiting thread lets others run. */
+enum { LOOKS = 64, SHORT_BYTES = 64 << 10 };
+
+static int team;
+static _Alignas(64) atomic_int arrived;
+static _Alignas(64) atomic_int meeting;
+/* What each thread gives and gets in this call. */
+static const double *inputs[THREADS_MAX];
+static double *outputs[THREADS_MAX];
+/* What the team gives to others and has from them. */
+static double *giving[2], *getting[2];
+
+typedef struct {
+  int thread, member;
+  unsigned calls;
+  uint64_t time_ns;
+} member_t;
+
+/* Opens when all threads of this process have come. */
+static void meet(void) {
+  int now = atomic_load_explicit(&meeting, memory_order_relaxed);
+  if (atomic_fetch_add_explicit(&arrived, 1, memory_order_acq_rel) + 1 == team) {
+    atomic_store_explicit(&arrived, 0, memory_order_relaxed);
+    atomic_store_explicit(&meeting, now + 1, memory_order_release);
+    return;
+  }
+  for (int looks = 0; atomic_load_explicit(&meeting, memory_order_acquire) == now; looks++)
+    if (looks >= LOOKS) sched_yield();
+}
+
+static void copy(double *to, const double *from, size_t count) { memcpy(to, from, count * sizeof *to); }
+
+/* The place from which this thread works where all share the work. */
+static size_t share(int thread, size_t count) { return (size_t)thread * count / (size_t)team; }
+
+/* This thread's share of the sum over the team. */
+static void fold(int thread, double *to, size_t count) {
+  for (size_t i = share(thread, count); i < share(thread + 1, count); i++) {
+    double sum = 0;
+    for (int other = 0; other < team; other++) sum += inputs[other][i];
+    to[i] = sum;
+  }
+}
+
+static void team_barrier(int leads) {
+  meet();
+  if (leads) check(MPI_Barrier(MPI_COMM_WORLD), "MPI_Barrier");
+  meet();
+}
+
+static void team_bcast(const member_t *me, int root, double *out, size_t count) {
+  int leads = me->thread == root % team;
+  double *shared = giving[me->calls % 2];
+  if (count * sizeof *out >= SHORT_BYTES) {
+    /* Straight from the leader's array, which it keeps until all have read. */
+    outputs[me->thread] = out;
+    if (leads) check(MPI_Bcast(out, (int)count, MPI_DOUBLE, root / team, MPI_COMM_WORLD), "MPI_Bcast");
+    meet();
+    if (!leads) copy(out, outputs[root % team], count);
+    meet();
+    return;
+  }
+  if (leads) {
+    check(MPI_Bcast(out, (int)count, MPI_DOUBLE, root / team, MPI_COMM_WORLD), "MPI_Bcast");
+    copy(shared, out, count);
+  }
+  meet();
+  if (!leads) copy(out, shared, count);
+}
+
+static void team_reduce(const member_t *me, int root, const double *in, double *out, size_t count) {
+  double *ours = giving[me->calls % 2];
+  inputs[me->thread] = in;
+  meet();
+  fold(me->thread, ours, count);
+  meet();
+  if (me->thread == root % team)
+    check(MPI_Reduce(ours, out, (int)count, MPI_DOUBLE, MPI_SUM, root / team, MPI_COMM_WORLD), "MPI_Reduce");
+}
+
+static void team_allreduce(const member_t *me, const double *in, double *out, size_t count) {
+  double *ours = giving[me->calls % 2], *all = getting[me->calls % 2];
+  inputs[me->thread] = in;
+  meet();
+  fold(me->thread, ours, count);
+  meet();
+  if (me->thread == 0) check(MPI_Allreduce(ours, all, (int)count, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD), "MPI_Allreduce");
+  meet();
+  copy(out, all, count);
+}
+
+static void team_scan(const member_t *me, const double *in, double *out, size_t count) {
+  double *ours = giving[me->calls % 2], *before = getting[me->calls % 2];
+  inputs[me->thread] = in;
+  outputs[me->thread] = out;
+  meet();
+  for (size_t i = share(me->thread, count); i < share(me->thread + 1, count); i++) {
+    double sum = 0;
+    for (int other = 0; other < team; other++) outputs[other][i] = sum += inputs[other][i];
+    ours[i] = sum;
+  }
+  meet();
+  if (me->thread == 0) check(MPI_Exscan(ours, before, (int)count, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD), "MPI_Exscan");
+  meet();
+  for (size_t i = 0; rank > 0 && i < count; i++) out[i] += before[i];
+}
+
+static void team_gather(const member_t *me, int root, const double *in, double *out, size_t count) {
+  double *ours = giving[me->calls % 2];
+  copy(ours + (size_t)me->thread * count, in, count);
+  meet();
+  int each = team * (int)count;
+  if (me->thread == root % team)
+    check(MPI_Gather(ours, each, MPI_DOUBLE, out, each, MPI_DOUBLE, root / team, MPI_COMM_WORLD), "MPI_Gather");
+}
+
+static void team_scatter(const member_t *me, int root, const double *in, double *out, size_t count) {
+  double *ours = getting[me->calls % 2];
+  int each = team * (int)count;
+  if (me->thread == root % team)
+    check(MPI_Scatter(in, each, MPI_DOUBLE, ours, each, MPI_DOUBLE, root / team, MPI_COMM_WORLD), "MPI_Scatter");
+  meet();
+  copy(out, ours + (size_t)me->thread * count, count);
+}
+
+static void team_allgather(const member_t *me, const double *in, double *out, size_t count) {
+  double *ours = giving[me->calls % 2], *all = getting[me->calls % 2];
+  int each = team * (int)count;
+  copy(ours + (size_t)me->thread * count, in, count);
+  meet();
+  if (me->thread == 0) check(MPI_Allgather(ours, each, MPI_DOUBLE, all, each, MPI_DOUBLE, MPI_COMM_WORLD), "MPI_Allgather");
+  meet();
+  copy(out, all, (size_t)each * (size_t)size);
+}
+
+/* Between two processes go the blocks of each thread of the one to each thread of the other. */
+static void team_alltoall(const member_t *me, const double *in, double *out, size_t count) {
+  double *ours = giving[me->calls % 2], *all = getting[me->calls % 2];
+  size_t threads = (size_t)team, mine = (size_t)me->thread;
+  for (size_t to = 0; to < (size_t)size; to++)
+    copy(ours + (to * threads + mine) * threads * count, in + to * threads * count, threads * count);
+  meet();
+  int each = team * team * (int)count;
+  if (me->thread == 0) check(MPI_Alltoall(ours, each, MPI_DOUBLE, all, each, MPI_DOUBLE, MPI_COMM_WORLD), "MPI_Alltoall");
+  meet();
+  for (size_t from = 0; from < (size_t)size * threads; from++)
+    copy(out + from * count, all + (from * threads + mine) * count, count);
+}
+
+static void call_team(member_t *me, int kind, int root, const double *in, double *out, size_t count) {
+  switch (kind) {
+  case -1: team_barrier(me->thread == 0); break;
+  case 0: team_bcast(me, root, out, count); break;
+  case 1: team_reduce(me, root, in, out, count); break;
+  case 2: team_allreduce(me, in, out, count); break;
+  case 3: team_scan(me, in, out, count), team_barrier(me->thread == 0); break;
+  case 4: team_gather(me, root, in, out, count); break;
+  case 5: team_scatter(me, root, in, out, count); break;
+  case 6: team_allgather(me, in, out, count); break;
+  default: team_alltoall(me, in, out, count);
+  }
+  me->calls++;
+}
+
+/* The mean time of a round, in member 0. */
+static double team_mean_ns(member_t *me, int kind, size_t bytes, const double *in, double *out) {
+  int rounds = bytes < (64 << 10) ? 64 : 16;
+  size_t count = bytes / sizeof(double);
+  uint64_t begin = now_ns(), warm_up = me->time_ns / 5, spent = 0, counted = 0;
+  for (double next = rounds;;) {
+    /* Whoever was the last to call MPI is through with that. */
+    meet();
+    if (me->member == 0) next = now_ns() - begin < warm_up + me->time_ns || counted == 0 ? rounds : 0;
+    call_team(me, 0, 0, NULL, &next, 1);
+    if (next == 0) return counted ? (double)spent / (double)counted : 0;
+    uint64_t start = now_ns();
+    for (int round = 0; round < rounds; round++) call_team(me, kind, round % (size * team), in, out, count);
+    if (start - begin >= warm_up) spent += now_ns() - start, counted += (uint64_t)rounds;
+  }
+}
+
+static void *team_member(void *argument) {
+  member_t *me = argument;
+  size_t members = (size_t)(size * team), largest = blocks[BLOCKS - 1] * members;
+  double *in = aligned_alloc(64, largest), *out = aligned_alloc(64, largest);
+  need(in != NULL && out != NULL, "aligned_alloc");
+  double barrier = team_mean_ns(me, -1, 0, in, out);
+  if (me->member == 0) tell(members, "threads: barrier", "ns", barrier);
+  for (int kind = 0; kind < KINDS; kind++) {
+    for (int block = 0; block < BLOCKS; block++) {
+      size_t count = blocks[block] / sizeof(double), outs = kind == 4 || kind >= 6 ? count * members : count;
+      for (size_t i = 0; i < largest / sizeof(double); i++) in[i] = out[i] = me->member + 1;
+      double ns = team_mean_ns(me, kind, blocks[block], in, out);
+      for (size_t i = 0; i < outs; i++) need(out[i] == expected(kind, me->member, (int)members, i, count), "a result");
+      char what[64];
+      snprintf(what, sizeof what, "threads: %s, %s", kind_names[kind], block_names[block]);
+      if (me->member == 0) tell(members, what, "ns", ns);
+    }
+  }
+  free(in);
+  free(out);
+  return NULL;
+}
+
+/* Each point is a number of members, the same number of threads in every process. */
+static void thread_collectives(const options_t *options) {
+  for (int point = 0; point < options->points; point++) {
+    team = (int)options->at[point] / size;
+    if (team < 1 || team > THREADS_MAX || team * size != (int)options->at[point]) continue;
+    /* All that a team may hold at once: the blocks of an alltoall. */
+    size_t most = blocks[BLOCKS - 1] * (size_t)(size * team * team);
+    for (int turn = 0; turn < 2; turn++) {
+      giving[turn] = aligned_alloc(64, most), getting[turn] = aligned_alloc(64, most);
+      need(giving[turn] != NULL && getting[turn] != NULL, "aligned_alloc");
+    }
+    pthread_t running[THREADS_MAX];
+    member_t members[THREADS_MAX];
+    for (int thread = 0; thread < team; thread++) {
+      uint64_t time_ns = options->time_ns / (2 * (1 + KINDS * BLOCKS));
+      members[thread] = (member_t){.thread = thread, .member = rank * team + thread, .time_ns = time_ns};
+      need(pthread_create(&running[thread], NULL, team_member, &members[thread]) == 0, "pthread_create");
+    }
+    for (int thread = 0; thread < team; thread++) need(pthread_join(running[thread], NULL) == 0, "pthread_join");
+    for (int turn = 0; turn < 2; turn++) free(giving[turn]), free(getting[turn]);
+  }
+}
