@@ -13,10 +13,10 @@ RINGS = ("ring", "ring-prefetch", "ring-demote", "ring-both", "ring-wide", "ring
 BARE = ("ring-apart", "ring-pause", "baton", "baton-pause")
 MPI = ("openmpi", "intelmpi", "mpich")
 UCX = ("ucx-tag", "ucx-am")
-# Channels whose receivers wait as DECK's do; and two whose receivers only ever poll.
-BLOCKING = ("std", "crossbeam", "kanal", "flume")
 # Collectives whose members are threads of two processes, which meet in memory before one of them calls MPI.
 BY_THREADS = ("openmpi-yield-threads", "openmpi-ob1-yield-threads", "intelmpi-threads", "mpich-threads")
+# Channels whose receivers wait as DECK's do; and two whose receivers only ever poll.
+BLOCKING = ("std", "crossbeam", "kanal", "flume")
 CHANNELS = (*BLOCKING, "std-poll", "crossbeam-poll")
 
 

@@ -1,6 +1,6 @@
 /* MPI, whichever it is compiled against: ping-pong, streams, fan-in, threads, token ring, barrier, and collectives of processes and of
- * threads. A stream ends with a
- * message that holds END. STREAM in the environment may be "isend": 64 sends and receives at a time instead of one. */
+ * threads. A stream ends with a message that holds END. STREAM in the environment may be "isend": 64 sends and receives at a time
+ * instead of one. */
 #include "peer.h"
 #include <mpi.h>
 #include <pthread.h>
@@ -208,7 +208,7 @@ int main(int argc, char **argv) {
   check(MPI_Init_thread(&argc, &argv, wanted, &provided), "MPI_Init_thread");
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &size);
-  if (provided < wanted) return fprintf(stderr, "this MPI has no threads\n"), 1;
+  if (provided < wanted) return fprintf(stderr, "this MPI does not let several threads call it\n"), 1;
   /* Again: some libraries have bound the process to a place of their own choice. */
   if (is_apart) stay_apart(&options, rank);
   else stay_together(&options);

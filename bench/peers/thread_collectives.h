@@ -13,8 +13,8 @@ static int team;
 static _Alignas(64) atomic_int arrived;
 static _Alignas(64) atomic_int meeting;
 /* What each thread gives and gets in this call. */
-static const double *inputs[THREADS_MAX];
-static double *outputs[THREADS_MAX];
+static _Alignas(64) const double *inputs[THREADS_MAX];
+static _Alignas(64) double *outputs[THREADS_MAX];
 /* What the team gives to others and has from them. */
 static double *giving[2], *getting[2];
 
@@ -41,14 +41,32 @@ static void copy(double *to, const double *from, size_t count) { memcpy(to, from
 /* The place from which this thread works where all share the work. */
 static size_t share(int thread, size_t count) { return (size_t)thread * count / (size_t)team; }
 
-/* This thread's share of the sum over the team. */
-static void fold(int thread, double *to, size_t count) {
-  for (size_t i = share(thread, count); i < share(thread + 1, count); i++) {
-    double sum = 0;
-    for (int other = 0; other < team; other++) sum += inputs[other][i];
-    to[i] = sum;
+static void add(double *restrict to, const double *restrict from, size_t count) {
+  for (size_t i = 0; i < count; i++) to[i] += from[i];
+}
+
+/* Elements that are folded at a time, so that what is added to stays in the nearest cache. */
+enum { CHUNK = 512 };
+
+/* This thread's share of the sum over the team; into each output what is there up to its thread, if there are outputs. */
+static void fold(int thread, double *sum, size_t count, int into_outputs) {
+  for (size_t from = share(thread, count), end = share(thread + 1, count); from < end; from += CHUNK) {
+    size_t some = end - from < CHUNK ? end - from : CHUNK;
+    copy(sum + from, inputs[0] + from, some);
+    for (int other = 0; other < team; other++) {
+      if (other > 0) add(sum + from, inputs[other] + from, some);
+      if (into_outputs) copy(outputs[other] + from, sum + from, some);
+    }
   }
 }
+
+/* The sum of the first contributions of a team, which lie one behind the other. */
+static void fold_first(int contributions, const double *ours, double *sum, size_t count) {
+  copy(sum, ours, count);
+  for (int other = 1; other < contributions; other++) add(sum, ours + (size_t)other * count, count);
+}
+
+static int is_long(size_t count) { return count * sizeof(double) >= SHORT_BYTES; }
 
 static void team_barrier(int leads) {
   meet();
@@ -59,7 +77,7 @@ static void team_barrier(int leads) {
 static void team_bcast(const member_t *me, int root, double *out, size_t count) {
   int leads = me->thread == root % team;
   double *shared = giving[me->calls % 2];
-  if (count * sizeof *out >= SHORT_BYTES) {
+  if (is_long(count)) {
     /* Straight from the leader's array, which it keeps until all have read. */
     outputs[me->thread] = out;
     if (leads) check(MPI_Bcast(out, (int)count, MPI_DOUBLE, root / team, MPI_COMM_WORLD), "MPI_Bcast");
@@ -76,83 +94,129 @@ static void team_bcast(const member_t *me, int root, double *out, size_t count) 
   if (!leads) copy(out, shared, count);
 }
 
+/* The sum over the team: long ones all fold together, short ones are folded by the leader, as a meeting costs more. It is there for the leader. */
+static const double *team_sum(const member_t *me, int leads, const double *in, size_t count) {
+  double *ours = giving[me->calls % 2], *sum = ours + (size_t)team * count;
+  if (is_long(count)) {
+    inputs[me->thread] = in;
+    meet();
+    fold(me->thread, ours, count, 0);
+    meet();
+    return ours;
+  }
+  copy(ours + (size_t)me->thread * count, in, count);
+  meet();
+  if (leads) fold_first(team, ours, sum, count);
+  return sum;
+}
+
 static void team_reduce(const member_t *me, int root, const double *in, double *out, size_t count) {
-  double *ours = giving[me->calls % 2];
-  inputs[me->thread] = in;
-  meet();
-  fold(me->thread, ours, count);
-  meet();
-  if (me->thread == root % team)
-    check(MPI_Reduce(ours, out, (int)count, MPI_DOUBLE, MPI_SUM, root / team, MPI_COMM_WORLD), "MPI_Reduce");
+  int leads = me->thread == root % team;
+  const double *sum = team_sum(me, leads, in, count);
+  if (leads) check(MPI_Reduce(sum, out, (int)count, MPI_DOUBLE, MPI_SUM, root / team, MPI_COMM_WORLD), "MPI_Reduce");
 }
 
 static void team_allreduce(const member_t *me, const double *in, double *out, size_t count) {
-  double *ours = giving[me->calls % 2], *all = getting[me->calls % 2];
-  inputs[me->thread] = in;
-  meet();
-  fold(me->thread, ours, count);
-  meet();
-  if (me->thread == 0) check(MPI_Allreduce(ours, all, (int)count, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD), "MPI_Allreduce");
+  int leads = me->thread == 0;
+  const double *sum = team_sum(me, leads, in, count);
+  double *all = getting[me->calls % 2];
+  if (is_long(count)) {
+    if (leads) outputs[0] = all = out;
+    if (leads) check(MPI_Allreduce(sum, out, (int)count, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD), "MPI_Allreduce");
+    meet();
+    if (!leads) copy(out, outputs[0], count);
+    meet();
+    return;
+  }
+  if (leads) check(MPI_Allreduce(sum, all, (int)count, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD), "MPI_Allreduce");
   meet();
   copy(out, all, count);
 }
 
 static void team_scan(const member_t *me, const double *in, double *out, size_t count) {
+  int leads = me->thread == 0;
   double *ours = giving[me->calls % 2], *before = getting[me->calls % 2];
-  inputs[me->thread] = in;
-  outputs[me->thread] = out;
-  meet();
-  for (size_t i = share(me->thread, count); i < share(me->thread + 1, count); i++) {
-    double sum = 0;
-    for (int other = 0; other < team; other++) outputs[other][i] = sum += inputs[other][i];
-    ours[i] = sum;
+  if (is_long(count)) {
+    inputs[me->thread] = in;
+    outputs[me->thread] = out;
+    meet();
+    fold(me->thread, ours, count, 1);
+    meet();
+    if (leads) check(MPI_Exscan(ours, before, (int)count, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD), "MPI_Exscan");
+  } else {
+    const double *sum = team_sum(me, leads, in, count);
+    if (leads) check(MPI_Exscan(sum, before, (int)count, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD), "MPI_Exscan");
+    fold_first(me->thread + 1, ours, out, count);
   }
   meet();
-  if (me->thread == 0) check(MPI_Exscan(ours, before, (int)count, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD), "MPI_Exscan");
-  meet();
-  for (size_t i = 0; rank > 0 && i < count; i++) out[i] += before[i];
+  if (rank > 0) add(out, before, count);
 }
 
 static void team_gather(const member_t *me, int root, const double *in, double *out, size_t count) {
+  int leads = me->thread == root % team, is_here = rank == root / team, each = team * (int)count;
   double *ours = giving[me->calls % 2];
+  if (is_long(count) && is_here) {
+    /* Straight to where it belongs. */
+    if (leads) outputs[me->thread] = out;
+    meet();
+    ours = outputs[root % team] + (size_t)rank * (size_t)each;
+  }
   copy(ours + (size_t)me->thread * count, in, count);
   meet();
-  int each = team * (int)count;
-  if (me->thread == root % team)
-    check(MPI_Gather(ours, each, MPI_DOUBLE, out, each, MPI_DOUBLE, root / team, MPI_COMM_WORLD), "MPI_Gather");
+  const void *from = is_long(count) && is_here ? MPI_IN_PLACE : ours;
+  if (leads) check(MPI_Gather(from, each, MPI_DOUBLE, out, each, MPI_DOUBLE, root / team, MPI_COMM_WORLD), "MPI_Gather");
 }
 
 static void team_scatter(const member_t *me, int root, const double *in, double *out, size_t count) {
+  int leads = me->thread == root % team, is_here = rank == root / team, each = team * (int)count;
+  int from_leader = is_long(count) && is_here;
   double *ours = getting[me->calls % 2];
-  int each = team * (int)count;
-  if (me->thread == root % team)
-    check(MPI_Scatter(in, each, MPI_DOUBLE, ours, each, MPI_DOUBLE, root / team, MPI_COMM_WORLD), "MPI_Scatter");
+  void *to = from_leader ? MPI_IN_PLACE : ours;
+  if (leads) {
+    inputs[me->thread] = in;
+    check(MPI_Scatter(in, each, MPI_DOUBLE, to, each, MPI_DOUBLE, root / team, MPI_COMM_WORLD), "MPI_Scatter");
+  }
   meet();
-  copy(out, ours + (size_t)me->thread * count, count);
+  const double *blocks_of_team = from_leader ? inputs[root % team] + (size_t)rank * (size_t)each : ours;
+  copy(out, blocks_of_team + (size_t)me->thread * count, count);
+  /* The leader keeps its array until all have read. */
+  if (from_leader) meet();
 }
 
 static void team_allgather(const member_t *me, const double *in, double *out, size_t count) {
+  int leads = me->thread == 0, each = team * (int)count;
   double *ours = giving[me->calls % 2], *all = getting[me->calls % 2];
-  int each = team * (int)count;
+  const void *from = ours;
+  if (is_long(count)) {
+    if (leads) outputs[0] = out;
+    meet();
+    all = outputs[0], ours = all + (size_t)rank * (size_t)each, from = MPI_IN_PLACE;
+  }
   copy(ours + (size_t)me->thread * count, in, count);
   meet();
-  if (me->thread == 0) check(MPI_Allgather(ours, each, MPI_DOUBLE, all, each, MPI_DOUBLE, MPI_COMM_WORLD), "MPI_Allgather");
+  if (leads) check(MPI_Allgather(from, each, MPI_DOUBLE, all, each, MPI_DOUBLE, MPI_COMM_WORLD), "MPI_Allgather");
   meet();
-  copy(out, all, (size_t)each * (size_t)size);
+  if (out != all) copy(out, all, (size_t)each * (size_t)size);
+  if (is_long(count)) meet();
 }
 
-/* Between two processes go the blocks of each thread of the one to each thread of the other. */
+/* Between two processes go the blocks of each thread of the one to each thread of the other; those of one process are copied at once. */
 static void team_alltoall(const member_t *me, const double *in, double *out, size_t count) {
   double *ours = giving[me->calls % 2], *all = getting[me->calls % 2];
-  size_t threads = (size_t)team, mine = (size_t)me->thread;
+  size_t threads = (size_t)team, mine = (size_t)me->thread, here = (size_t)rank * threads;
+  inputs[mine] = in;
   for (size_t to = 0; to < (size_t)size; to++)
-    copy(ours + (to * threads + mine) * threads * count, in + to * threads * count, threads * count);
+    if (to != (size_t)rank) copy(ours + (to * threads + mine) * threads * count, in + to * threads * count, threads * count);
   meet();
-  int each = team * team * (int)count;
-  if (me->thread == 0) check(MPI_Alltoall(ours, each, MPI_DOUBLE, all, each, MPI_DOUBLE, MPI_COMM_WORLD), "MPI_Alltoall");
+  if (mine == 0) {
+    int counts[THREADS_MAX], places[THREADS_MAX], each = team * team * (int)count;
+    for (int other = 0; other < size; other++) counts[other] = other == rank ? 0 : each, places[other] = other * each;
+    check(MPI_Alltoallv(ours, counts, places, MPI_DOUBLE, all, counts, places, MPI_DOUBLE, MPI_COMM_WORLD), "MPI_Alltoallv");
+  }
+  for (size_t from = 0; from < threads; from++) copy(out + (here + from) * count, inputs[from] + (here + mine) * count, count);
   meet();
   for (size_t from = 0; from < (size_t)size * threads; from++)
-    copy(out + from * count, all + (from * threads + mine) * count, count);
+    if (from / threads != (size_t)rank) copy(out + from * count, all + (from * threads + mine) * count, count);
 }
 
 static void call_team(member_t *me, int kind, int root, const double *in, double *out, size_t count) {
@@ -172,7 +236,7 @@ static void call_team(member_t *me, int kind, int root, const double *in, double
 
 /* The mean time of a round, in member 0. */
 static double team_mean_ns(member_t *me, int kind, size_t bytes, const double *in, double *out) {
-  int rounds = bytes < (64 << 10) ? 64 : 16;
+  int members = size * team, rounds = (bytes < (64 << 10) ? 64 : 16) / members * members + members;
   size_t count = bytes / sizeof(double);
   uint64_t begin = now_ns(), warm_up = me->time_ns / 5, spent = 0, counted = 0;
   for (double next = rounds;;) {
@@ -182,7 +246,7 @@ static double team_mean_ns(member_t *me, int kind, size_t bytes, const double *i
     call_team(me, 0, 0, NULL, &next, 1);
     if (next == 0) return counted ? (double)spent / (double)counted : 0;
     uint64_t start = now_ns();
-    for (int round = 0; round < rounds; round++) call_team(me, kind, round % (size * team), in, out, count);
+    for (int round = 0; round < rounds; round++) call_team(me, kind, round % members, in, out, count);
     if (start - begin >= warm_up) spent += now_ns() - start, counted += (uint64_t)rounds;
   }
 }

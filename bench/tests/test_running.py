@@ -1,3 +1,4 @@
+import json
 import os
 import signal
 import sys
@@ -5,7 +6,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
-from comparison.measures import Experiment
+from comparison.measures import CLAIMS, THREADS, Experiment, Versus
 from comparison.participants import Participant, figures_of
 from comparison.running import Runner, _order, run_limited
 from recorded import rounds
@@ -112,6 +113,16 @@ class Output(unittest.TestCase):
                          [("untouched", 8, 140.5), ("touched", 8, 150)])
         figures = '{"figures": [{"at": 4, "what": "barrier", "unit": "ns", "median": 9000, "min": 1, "max": 99999}]}'
         self.assertEqual([(one.what, one.at, one.value) for one in figures_of("deck", figures)], [("barrier", 4, 9000)])
+
+    def test_of_collectives_stands_beside_all_of_deck_whoever_the_members_are(self):
+        claimed = {claim.what for claim in CLAIMS if isinstance(claim, Versus) and claim.experiment == "collectives"}
+        for members in ("", THREADS):
+            for block, other in (("8 B", "own part"), ("1 MiB", "in messages")):
+                what = f"{members}bcast, {block}"
+                said = json.dumps({"at": 8, "what": what, "unit": "ns", "value": 5})
+                found = [figure.what for figure in figures_of("openmpi", said)]
+                self.assertEqual(found, [what, f"{what}, {other}"])
+                self.assertLessEqual(set(found), claimed)
 
 
 if __name__ == "__main__":

@@ -179,17 +179,27 @@ impl Crowd for JobCrowd {
         if called == EVERYWHERE { 0 } else { (called / PASSED_OVER) as u32 }
     }
 
-    /// Budget: a line for each neighbour, up to one that is called here; a store to that.
+    /// Budget: a line for each neighbour; a locked operation on those of neighbours that are called here, unless there are many.
     fn is_wanted(&self, Spot { core, .. }: Spot) -> bool {
-        let Some((seat, called)) = self.others().find_map(|seat| Some((seat, self.is_called(seat, core)?))) else {
-            return false;
-        };
         // Relaxed: a hint.
-        if called != EVERYWHERE && self.crowd.load(Ordering::Relaxed) <= ORDERLY * self.cores {
-            // Not a locked operation: it is mostly this core alone that writes now.
-            self.note_called(seat, called.wrapping_add(PASSED_OVER));
+        let is_orderly = self.crowd.load(Ordering::Relaxed) <= ORDERLY * self.cores;
+        let mut is_wanted = false;
+        for (seat, called) in self.others().filter_map(|seat| Some((seat, self.is_called(seat, core)?))) {
+            is_wanted = true;
+            if !is_orderly {
+                break;
+            }
+            if called != EVERYWHERE {
+                // Unless it says something else by now.
+                let _ = self.table.called(seat).compare_exchange(
+                    called,
+                    called.wrapping_add(PASSED_OVER),
+                    Ordering::Relaxed,
+                    Ordering::Relaxed,
+                );
+            }
         }
-        true
+        is_wanted
     }
 
     fn forget_calls(&self, Spot { core, .. }: Spot) {
@@ -294,12 +304,25 @@ mod tests {
             assert!(one.is_wanted(spot));
             assert_eq!(other.answer(there), heard);
         }
-        let (_, [one, other]) = crowds();
-        let spot = one.spot(CORE).unwrap();
-        (0..2).for_each(|_| other.resume());
-        assert_eq!(other.spot(CORE), None);
-        assert!(one.is_wanted(spot));
-        assert_eq!(other.answer(Spot { core: CORE, place: other.seat.0 }), 0, "on all cores");
+    }
+
+    #[test]
+    fn all_who_are_called_to_a_core_hear_of_it_but_those_who_are_called_to_all() {
+        let (table, [one, everywhere]) = crowds();
+        let called = [(); 2].map(|()| {
+            let (node, seat) = table.seat_node(1, false).unwrap();
+            JobCrowd::new(&table, node, seat, Notices::create(node, table.segment(), table.segment()).unwrap())
+        });
+        assert!(!one.is_crowded());
+        (0..2).for_each(|_| everywhere.resume());
+        assert_eq!(everywhere.spot(CORE), None);
+        let spots = called.each_ref().map(|crowd| crowd.spot(CORE).expect("no thread"));
+        spots.iter().for_each(|spot| one.call(*spot));
+        one.crowd.store(1, Ordering::Relaxed);
+        assert!((0..2).all(|_| one.is_wanted(one.spot(CORE).expect("no thread"))));
+        assert_eq!([called[0].answer(spots[0]), called[1].answer(spots[1])], [2, 2]);
+        assert_eq!(table.called(everywhere.seat).load(Ordering::Relaxed), EVERYWHERE);
+        assert_eq!(everywhere.answer(Spot { core: CORE, place: everywhere.seat.0 }), 0);
     }
 
     #[test]

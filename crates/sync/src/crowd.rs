@@ -35,7 +35,8 @@ pub trait Crowd: Send + Sync {
     fn answer(&self, _spot: Spot) -> u32 {
         0
     }
-    /// True if another thread is called at the core of `spot`, which the calling one gives away then. That one is told.
+    /// True if another thread is called at the core of `spot`, which the calling one gives away then. Those who are called are told, unless
+    /// there are too many for that to help.
     fn is_wanted(&self, _spot: Spot) -> bool {
         false
     }

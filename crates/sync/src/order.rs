@@ -16,12 +16,14 @@ use std::cell::Cell;
 
 use crate::atomic::yield_now;
 
-/// Times that a thread was called from one judgement of the order to the next: at first, and at last. Twice as many after each one that was bad:
-/// there are waits for which no order is right.
+/// Waits that end after a thread has given its core away until it is called, from one judgement of the order to the next: at first, and at
+/// last. Twice as many after each one that was bad: there are waits for which no order is right.
 const FIRST: u32 = 32;
 const LAST: u32 = 128;
 /// The order is bad if a thread is passed over more than once in so many times.
 const FEW: u32 = 3;
+/// Counted of one time. What is more has nothing to do with the order: the kernel has moved the thread, or somebody else has the core.
+const MOST: u32 = 3;
 
 /// How a thread got its core back lately, when it was called.
 #[derive(Clone, Copy)]
@@ -41,7 +43,7 @@ impl Order {
 
     fn came_back(&mut self, passed_over: u32) {
         self.times += 1;
-        self.passed_over = self.passed_over.saturating_add(passed_over);
+        self.passed_over += passed_over.min(MOST);
         if self.times < self.until_judged {
             return;
         }
@@ -51,14 +53,15 @@ impl Order {
     }
 }
 
-/// The core of the calling thread is back, which was called there. Before it, so many others got the core that had nothing to do.
+/// The core of the calling thread is back, and what it waits for is there. Since it was called there, others got the core so many times and had
+/// nothing to do.
 pub(crate) fn came_back(passed_over: u32) {
     let mut order = ORDER.get();
     order.came_back(passed_over);
     ORDER.set(order);
 }
 
-/// Gives the core to another runnable thread, and in a bad order to get it back at another place. Never blocks; three more system calls then.
+/// Gives the core to another runnable thread, and in a bad order to get it back at another place. Never blocks; five or six more system calls then.
 pub(crate) fn give_way() {
     let order = ORDER.get();
     if !order.is_to_move {
@@ -78,12 +81,12 @@ mod slice {
     /// The shortest slice that the kernel takes, in nanoseconds.
     const SHORTEST: u64 = 100_000;
 
-    /// Whether slices cannot be chosen: by an older kernel, another way of scheduling, or a filter of system calls.
+    /// Whether slices cannot be chosen: by an older kernel, or a filter of system calls.
     static IS_REFUSED: AtomicBool = AtomicBool::new(false);
 
     const SIZE: u32 = size_of::<libc::sched_attr>() as u32;
 
-    /// What the kernel knows of how the calling thread is scheduled, if that is the usual way and there are slices.
+    /// How the calling thread is scheduled.
     fn attributes() -> Option<libc::sched_attr> {
         let mut found = libc::sched_attr {
             size: 0,
@@ -97,8 +100,12 @@ mod slice {
         };
         // SAFETY: the kernel writes no more than `SIZE` bytes to `found`, which has so many and is plain numbers.
         let result = unsafe { libc::syscall(libc::SYS_sched_getattr, 0, &raw mut found, SIZE, 0) };
-        let is_usual = found.sched_policy == libc::SCHED_OTHER as u32;
-        (result == 0 && is_usual && found.sched_runtime > SHORTEST).then_some(found)
+        (result == 0).then_some(found)
+    }
+
+    /// Whether it is scheduled in the usual way, in which slices count.
+    fn is_usual(attributes: &libc::sched_attr) -> bool {
+        attributes.sched_policy == libc::SCHED_OTHER as u32
     }
 
     fn set(attributes: &libc::sched_attr) -> bool {
@@ -106,19 +113,31 @@ mod slice {
         unsafe { libc::syscall(libc::SYS_sched_setattr, 0, std::ptr::from_ref(attributes), 0) == 0 }
     }
 
+    /// Chooses the slice of the calling thread; 0 is that of the system. All else stays as it is, also if somebody has changed it since.
+    fn choose(slice: u64) -> bool {
+        attributes().is_some_and(|now| !is_usual(&now) || set(&libc::sched_attr { sched_runtime: slice, ..now }))
+    }
+
     /// Gives the core away with another slice than usual, by chance.
     #[cold]
     pub fn yield_with_another() {
         // Relaxed, here and below: whoever does not see it is refused once more.
-        let usual = if IS_REFUSED.load(Ordering::Relaxed) { None } else { attributes() };
-        let Some(usual) = usual else {
-            IS_REFUSED.store(true, Ordering::Relaxed);
+        if IS_REFUSED.load(Ordering::Relaxed) {
             return yield_now();
+        }
+        let usual = match attributes() {
+            Some(found) if !is_usual(&found) => return yield_now(),
+            // Older kernels have no slices to choose, and tell none.
+            Some(found) if found.sched_runtime > SHORTEST => Some(found.sched_runtime),
+            _ => None,
         };
-        let other = SHORTEST + chance() % (usual.sched_runtime - SHORTEST);
-        let is_set = set(&libc::sched_attr { sched_runtime: other, ..usual });
+        let is_set = usual.is_some_and(|usual| choose(SHORTEST + chance() % (usual - SHORTEST)));
         yield_now();
-        if !is_set || !set(&usual) {
+        // That of the system, unless somebody had chosen one.
+        let is_as_before = |usual| {
+            choose(0) && attributes().is_some_and(|now| now.sched_runtime == usual || !is_usual(&now) || choose(usual))
+        };
+        if !is_set || !usual.is_some_and(is_as_before) {
             IS_REFUSED.store(true, Ordering::Relaxed);
         }
     }
@@ -127,6 +146,12 @@ mod slice {
     #[cfg(test)]
     pub fn of_this_thread() -> Option<(u32, u64, i32, u64)> {
         attributes().map(|of| (of.sched_policy, of.sched_flags, of.sched_nice, of.sched_runtime))
+    }
+
+    /// As [`choose`], for tests.
+    #[cfg(test)]
+    pub fn choose_for_this_thread(slice: u64) -> bool {
+        choose(slice)
     }
 
     /// A number by chance: the last bits of the time, spread over all (Knuth's multiplicative hash).
@@ -143,7 +168,7 @@ mod slice {
 }
 
 #[cfg(all(test, not(loom)))]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
     /// Is called `times` times, and passed over in one of `one_in`. Whether it is to move then.
@@ -176,14 +201,33 @@ mod tests {
     }
 
     #[test]
+    fn one_bad_time_decides_nothing() {
+        let mut order = Order::NEW;
+        order.came_back(256);
+        (1..FIRST).for_each(|_| order.came_back(0));
+        assert!(!order.is_to_move && order.times == 0);
+    }
+
+    /// Whether the calling thread moves when it gives way next.
+    pub fn is_to_move() -> bool {
+        ORDER.get().is_to_move
+    }
+
+    pub const ENOUGH: u32 = FIRST;
+
+    #[test]
     #[cfg_attr(miri, ignore = "sched_setattr")]
-    fn who_has_moved_is_scheduled_as_before() {
-        let before = slice::of_this_thread();
-        for _ in 0..3 {
-            ORDER.set(Order { is_to_move: true, ..Order::NEW });
-            give_way();
-            assert!(!ORDER.get().is_to_move);
+    fn who_has_moved_is_scheduled_as_before_with_the_slice_of_the_system_or_its_own() {
+        let Some((_, _, _, usual)) = slice::of_this_thread() else { return };
+        for own in [0, usual / 2] {
+            assert!(own == 0 || slice::choose_for_this_thread(own));
+            let before = slice::of_this_thread();
+            for _ in 0..3 {
+                ORDER.set(Order { is_to_move: true, ..Order::NEW });
+                give_way();
+                assert!(!ORDER.get().is_to_move);
+            }
+            assert_eq!(slice::of_this_thread(), before);
         }
-        assert_eq!(slice::of_this_thread(), before);
     }
 }

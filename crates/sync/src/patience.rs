@@ -425,6 +425,20 @@ mod tests {
     }
 
     #[test]
+    fn who_is_passed_over_each_time_moves() {
+        let now = TURN_NS / 2;
+        // It answers with how often it was asked before.
+        let others = Others { are_called: AtomicBool::new(false), answers: AtomicU32::new(1) };
+        assert!(!order::tests::is_to_move());
+        for _ in 0..order::tests::ENOUGH {
+            let mut patience = Patience::at(now, Whereabouts::Unknown);
+            patience.came_back(now, 0, Whereabouts::Unknown, Some(HERE));
+            patience.succeed(&others);
+        }
+        assert!(order::tests::is_to_move());
+    }
+
+    #[test]
     fn those_who_are_called_again_and_again_and_do_not_come_are_forgotten() {
         let others = Others { are_called: AtomicBool::new(true), answers: AtomicU32::new(0) };
         GAVE_TO_CALLED.set(0);

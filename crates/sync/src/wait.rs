@@ -262,6 +262,7 @@ fn stay_awake<W: Waiting>(
 fn leave_until_called<W: Waiting>(waiting: &mut W, crowd: &dyn Crowd) -> Option<Spot> {
     let spot = crowd.spot(current_core())?;
     if waiting.is_called_at(spot) {
+        // A call that brought nothing tells nothing about the order.
         crowd.answer(spot);
         Some(spot)
     } else {
