@@ -81,7 +81,7 @@ def _made(name: str) -> Participant:
         return Participant(name, _mpi(program, library.launcher, options, by_threads), environment)
     if base in ("mpich", "intelmpi"):
         program, library = installing.mpi_peer(base)
-        # That of Intel yields to threads if it is told to; that of others goes by how many cores and processes there are.
+        # It counts processes, not threads, to find out whether there are more than cores.
         threaded = {"I_MPI_THREAD_YIELD": "2"} if base == "intelmpi" and by_threads else {}
         environment = {**library.environment, **stream, **threaded}
         return Participant(name, _mpi(program, library.launcher, [], by_threads), environment)

@@ -119,18 +119,15 @@ static void team_reduce(const member_t *me, int root, const double *in, double *
 static void team_allreduce(const member_t *me, const double *in, double *out, size_t count) {
   int leads = me->thread == 0;
   const double *sum = team_sum(me, leads, in, count);
-  double *all = getting[me->calls % 2];
-  if (is_long(count)) {
-    if (leads) outputs[0] = all = out;
-    if (leads) check(MPI_Allreduce(sum, out, (int)count, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD), "MPI_Allreduce");
-    meet();
-    if (!leads) copy(out, outputs[0], count);
-    meet();
-    return;
+  double *all = is_long(count) ? out : getting[me->calls % 2];
+  if (leads) {
+    if (is_long(count)) outputs[0] = out;
+    check(MPI_Allreduce(sum, all, (int)count, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD), "MPI_Allreduce");
   }
-  if (leads) check(MPI_Allreduce(sum, all, (int)count, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD), "MPI_Allreduce");
   meet();
-  copy(out, all, count);
+  if (is_long(count)) all = outputs[0];
+  if (out != all) copy(out, all, count);
+  if (is_long(count)) meet();
 }
 
 static void team_scan(const member_t *me, const double *in, double *out, size_t count) {

@@ -114,7 +114,7 @@ mod slice {
     }
 
     /// Chooses the slice of the calling thread; 0 is that of the system. All else stays as it is, also if somebody has changed it since.
-    fn choose(slice: u64) -> bool {
+    pub fn choose(slice: u64) -> bool {
         attributes().is_some_and(|now| !is_usual(&now) || set(&libc::sched_attr { sched_runtime: slice, ..now }))
     }
 
@@ -146,12 +146,6 @@ mod slice {
     #[cfg(test)]
     pub fn of_this_thread() -> Option<(u32, u64, i32, u64)> {
         attributes().map(|of| (of.sched_policy, of.sched_flags, of.sched_nice, of.sched_runtime))
-    }
-
-    /// As [`choose`], for tests.
-    #[cfg(test)]
-    pub fn choose_for_this_thread(slice: u64) -> bool {
-        choose(slice)
     }
 
     /// A number by chance: the last bits of the time, spread over all (Knuth's multiplicative hash).
@@ -220,7 +214,7 @@ pub(crate) mod tests {
     fn who_has_moved_is_scheduled_as_before_with_the_slice_of_the_system_or_its_own() {
         let Some((_, _, _, usual)) = slice::of_this_thread() else { return };
         for own in [0, usual / 2] {
-            assert!(own == 0 || slice::choose_for_this_thread(own));
+            assert!(own == 0 || slice::choose(own));
             let before = slice::of_this_thread();
             for _ in 0..3 {
                 ORDER.set(Order { is_to_move: true, ..Order::NEW });
