@@ -5,6 +5,7 @@
 //! whenever a buffer of its size is wanted, so a release by another node needs no message.
 
 mod finding;
+mod regions;
 
 use std::fmt;
 use std::os::fd::OwnedFd;
@@ -19,9 +20,9 @@ use crate::buffer::{Buffer, BufferName};
 use crate::held::{Held, Unheld};
 use crate::holders::{self, Holder};
 use crate::huge::{HUGE, HugePages};
-use crate::layout::{self, BUFFERS, DATA, LINE, LINE_WORDS, SLOT, header, holder};
+use crate::layout::{self, BUFFERS, DATA, LINE, LINE_WORDS, header, holder};
 use crate::rest::Rest;
-use crate::{MemoryFacts, Numa, NumaChoice, Region, Seat, Segment, Words, limits, prefetch};
+use crate::{MemoryFacts, Numa, NumaChoice, Seat, Segment, Words, limits, prefetch};
 
 /// Bytes of content that are fetched with a buffer: what follows is then fetched ahead by the processor.
 const EXPECTED: usize = 4 * LINE;
@@ -499,46 +500,6 @@ impl HeapMemory {
         let Ok((_, blocks)) = self.blocks() else { return };
         for index in 0..blocks.count() {
             holders::clear_bit(&self.lines, index as usize * LINE_WORDS, seat);
-        }
-    }
-
-    /// A zeroed region of `bytes` for a ring or a mail box, at a multiple of [`SLOT`], near to the calling thread. Only in the owner.
-    ///
-    /// # Errors
-    /// [`ErrorKind::NoMemory`] with the remedy.
-    pub fn region(self: &Arc<Self>, bytes: usize) -> Result<Region> {
-        self.region_in(bytes, self.own.as_ref().map_or(0, |own| own.numa.here()))
-    }
-
-    /// As [`HeapMemory::region`], on the NUMA node that `other` lies on.
-    ///
-    /// # Errors
-    /// As [`HeapMemory::region`].
-    pub fn region_near(self: &Arc<Self>, bytes: usize, other: &Region) -> Result<Region> {
-        self.region_in(bytes, other.part())
-    }
-
-    fn region_in(self: &Arc<Self>, bytes: usize, part: usize) -> Result<Region> {
-        self.check_size(bytes)?;
-        let bytes = bytes.next_multiple_of(LINE);
-        let (offset, part) = self.or_with_reserve(|| {
-            let (own, mut blocks) = self.blocks()?;
-            // Two lines that a processor fetches together are to be one slot.
-            let (taken, part) = blocks.take_range(bytes + LINE, part, &|index| self.claim_free(own, index))?;
-            let offset = taken.next_multiple_of(SLOT);
-            blocks.give_range(if offset == taken { offset + bytes } else { taken }, LINE, part);
-            Ok((offset, part))
-        })?;
-        let region = Region::taken(self.clone(), offset, bytes, part);
-        let words = region.words();
-        (0..words.count()).for_each(|word| words.get(word).store(0, Ordering::Relaxed));
-        Ok(region)
-    }
-
-    /// A region goes.
-    pub(crate) fn give_region(&self, offset: usize, bytes: usize, part: usize) {
-        if let Ok((_, mut blocks)) = self.blocks() {
-            blocks.give_range(offset, bytes, part);
         }
     }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::os::fd::AsFd;
 
 use super::*;
+use crate::Region;
 use crate::caches;
 
 fn heap(bytes: usize, change: impl FnOnce(&mut HeapOptions)) -> Arc<HeapMemory> {
