@@ -10,10 +10,9 @@ use deck_sync::locks::lock;
 use deck_sync::{About, Deadline, Error, ErrorKind, Event, Goal, NodeId, Result, Waiting, point};
 use deck_transport::segment::receiver::ReceiverParts;
 use deck_transport::segment::sender::{Ending, SenderParts};
-use deck_transport::{Receiver, RingPlace, Sender, Shape};
+use deck_transport::{Bell, Receiver, RingPlace, Sender, Shape};
 
 use crate::clone::{MailboxClone, Poster};
-use crate::inbox::Inbox;
 use crate::mailbox::Core;
 use crate::shared::NodeShared;
 
@@ -255,15 +254,15 @@ impl NodeShared {
         let ring = ring_number(self.next_ring.fetch_add(1, Ordering::Relaxed), core.id);
         core.add_ring(|inbox| {
             let index = inbox.free_place(from).ok_or(Refused::Full)?;
-            let area = inbox.area().offset();
+            let bell = inbox.bell(index);
             let granted = Granted {
                 ring,
                 messages: u64::from(core.shape.messages),
                 bytes: core.shape.bytes,
                 area_lines: u64::from(core.shape.area_lines),
                 place: region.offset() as u64,
-                bell: (area + Inbox::bell(index)) as u64,
-                event: area as u64,
+                bell: bell.bit as u64,
+                event: bell.event as u64,
             };
             let receiver = Receiver::new(ReceiverParts {
                 from,
@@ -335,5 +334,36 @@ pub(crate) fn mailbox_of_ring(ring: u64) -> u32 {
 
 fn place(granted: &Granted) -> RingPlace {
     let narrow = |word: u64| usize::try_from(word).unwrap_or(usize::MAX);
-    RingPlace { ring: narrow(granted.place), bell: narrow(granted.bell), event: narrow(granted.event) }
+    RingPlace { ring: narrow(granted.place), bell: Bell { bit: narrow(granted.bell), event: narrow(granted.event) } }
+}
+
+#[cfg(test)]
+mod tests {
+    use deck_peers::{Broker, Door};
+    use deck_transport::Bells;
+
+    use super::*;
+    use crate::mailbox::MailboxOptions;
+
+    /// The numbers of the nodes are made up: what is asked for is room, not a conversation.
+    #[test]
+    #[cfg_attr(miri, ignore = "sockets")]
+    fn a_node_with_many_lanes_leaves_room_for_the_first_rings_of_others() {
+        let broker = Broker::start("test", 1).unwrap();
+        let node = NodeShared::join(Door::Invited(broker.invite().unwrap())).unwrap();
+        let core = node.open(None, &MailboxOptions::default()).unwrap();
+        let credit = node.credit_region().unwrap();
+        let ask = |from: usize| {
+            let granted = node.add_ring(&core, node.heap(), NodeId(from as u32), credit.offset());
+            granted.map(|granted| granted.bell)
+        };
+        let mut bells: Vec<u64> = (0..Bells::RINGS_WITH_LANES).map(|_| ask(1).unwrap()).collect();
+        assert_eq!(ask(1), Err(Refused::Full));
+        bells.extend((Bells::RINGS_WITH_LANES..Bells::RINGS_MAX).map(|from| ask(from).unwrap()));
+        assert_eq!(ask(0), Err(Refused::Full));
+        bells.sort_unstable();
+        bells.dedup();
+        assert_eq!(bells.len(), Bells::RINGS_MAX, "two rings have one bell");
+        core.close();
+    }
 }

@@ -7,23 +7,16 @@
 use std::sync::Arc;
 
 use deck_segment::fabric::Host;
-use deck_segment::{HeapMemory, Region, Words};
-use deck_sync::atomic::Ordering;
+use deck_segment::{HeapMemory, Region};
 use deck_sync::{Away, Error, ErrorKind, Event, NodeId, Result, Spot, barrier};
-use deck_transport::{Glance, Heaps, Parcel, Protocol, Receiver, Said, Traffic};
+use deck_transport::{Bell, Bells, Glance, Heaps, Parcel, Protocol, Receiver, Said, Traffic};
 
 use crate::batons::Pace;
 use crate::doubts::Doubts;
 use crate::turns::{NOBODY, Turns};
 
-/// Rings of a mail box at a time: one for each node that may post to it, and lanes.
-pub(crate) const RINGS_MAX: usize = 256;
 /// So many rings of a mail box get memory for themselves alone.
 const FEW_RINGS: usize = 4;
-/// Bytes of a mail box in its node's segment: a line with the event, and a bell for each ring.
-pub(crate) const AREA_BYTES: usize = 64 + RINGS_MAX * 8;
-/// Word of the first bell.
-const BELLS: usize = 8;
 /// Messages taken from one ring before the others have their turn.
 const TURN: u32 = 16;
 /// Looks without a message after which a ring is made cold while others are busy.
@@ -121,9 +114,18 @@ fn loss(from: NodeId, ended: Ended, unreadable: u32) -> Option<Error> {
     Some(Error::new(ErrorKind::PeerLost, what).with_peer(from).with_remedy(remedy))
 }
 
+/// Has a ring polled, if there is one with this index.
+fn heat(rings: &mut [Option<Ring>], hot: &mut Turns, index: usize) {
+    if let Some(Some(ring)) = rings.get_mut(index) {
+        ring.silent = 0;
+        ring.receiver.set_hot(true);
+        hot.add(index);
+    }
+}
+
 pub(crate) struct Inbox {
     area: Arc<Region>,
-    words: Words,
+    bells: Bells,
     rings: Vec<Option<Ring>>,
     hot: Turns,
     turn: u32,
@@ -136,10 +138,9 @@ pub(crate) struct Inbox {
 
 impl Inbox {
     pub fn new(area: Arc<Region>) -> Inbox {
-        let words = area.words();
         Inbox {
+            bells: Bells::new(area.words()),
             area,
-            words,
             rings: Vec::new(),
             hot: Turns::NONE,
             turn: 0,
@@ -150,7 +151,7 @@ impl Inbox {
     }
 
     pub fn event(&self) -> &Event {
-        self.words.event(0)
+        self.bells.event()
     }
 
     /// Has posters of hot rings call at `spot` whoever waits here, from now on until the rings are cold; those of cold ones ring. Or nowhere.
@@ -173,16 +174,18 @@ impl Inbox {
         &self.area
     }
 
-    /// A place for a ring of `from` that is to be added: its index. Nodes that have one already share the first half of the places.
+    /// A place for a ring of `from` that is to be added: its index. Nodes that have one already leave room for each of the others.
     pub fn free_place(&mut self, from: NodeId) -> Option<usize> {
         let mut others = self.rings.iter().flatten().filter(|ring| ring.ended.is_none());
-        if others.any(|ring| ring.receiver.from() == from) && self.rings.iter().flatten().count() >= RINGS_MAX / 2 {
+        if others.any(|ring| ring.receiver.from() == from)
+            && self.rings.iter().flatten().count() >= Bells::RINGS_WITH_LANES
+        {
             return None;
         }
         if let Some(index) = self.rings.iter().position(Option::is_none) {
             return Some(index);
         }
-        (self.rings.len() < RINGS_MAX).then(|| {
+        (self.rings.len() < Bells::RINGS_MAX).then(|| {
             // Most mail boxes have one ring or two, and a place for one more is half a kilobyte.
             if self.rings.len() < FEW_RINGS {
                 self.rings.reserve_exact(1);
@@ -192,9 +195,9 @@ impl Inbox {
         })
     }
 
-    /// Byte offset of the bell of a ring, from the begin of the area.
-    pub fn bell(index: usize) -> usize {
-        8 * (BELLS + index)
+    /// Where the sender of the ring at a place rings.
+    pub fn bell(&self, index: usize) -> Bell {
+        Bells::bell(index, self.area.offset())
     }
 
     /// Adds a ring at a free place. Its bell may have rung already.
@@ -266,11 +269,7 @@ impl Inbox {
     }
 
     fn heat(&mut self, index: usize) {
-        if let Some(ring) = &mut self.rings[index] {
-            ring.silent = 0;
-            ring.receiver.set_hot(true);
-            self.hot.add(index);
-        }
+        heat(&mut self.rings, &mut self.hot, index);
     }
 
     /// Looks at the bells if any has rung.
@@ -280,14 +279,8 @@ impl Inbox {
             return;
         }
         self.seen = count;
-        for index in 0..self.rings.len() {
-            let bell = self.words.get(BELLS + index);
-            // Acquire: pairs with: ring/bell.
-            if bell.load(Ordering::Acquire) != 0 {
-                bell.store(0, Ordering::Relaxed);
-                self.heat(index);
-            }
-        }
+        let Inbox { bells, rings, hot, .. } = self;
+        bells.hear(rings.len(), |index| heat(rings, hot, index));
     }
 
     /// True if a retrieve would find something.
@@ -471,10 +464,17 @@ impl Inbox {
         is_any
     }
 
-    /// As if no poster had seen that its ring is cold, or as if all had, with 1.
+    /// As if no poster had seen that its ring is cold.
     #[cfg(test)]
-    pub fn set_bells(&mut self, bell: u64) {
-        (0..self.rings.len()).for_each(|index| self.words.get(BELLS + index).store(bell, Ordering::Relaxed));
+    pub fn lose_bells(&mut self) {
+        self.bells.hear(self.rings.len(), |_| ());
+    }
+
+    /// As if all posters had seen that their rings are cold.
+    #[cfg(test)]
+    pub fn ring_bells(&mut self) {
+        let host = Host::new(self.area.heap().segment().clone());
+        (0..self.rings.len()).for_each(|index| self.bell(index).ring(&host));
     }
 
     /// Makes silent rings cold: from now on their posters ring. Those that turn out not to be silent stay hot.

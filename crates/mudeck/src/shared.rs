@@ -11,7 +11,7 @@ use deck_sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use deck_sync::locks::lock;
 use deck_sync::{Deadline, Error, ErrorKind, NodeId, Result, barrier};
 use deck_transport::segment::sender::Ending;
-use deck_transport::{Budget, Heaps};
+use deck_transport::{Bells, Budget, Heaps};
 
 use crate::clone::Poster;
 use crate::cloning::{Cloning, mailbox_of_ring};
@@ -135,7 +135,7 @@ impl NodeShared {
     pub fn open(&self, name: Option<&str>, options: &MailboxOptions) -> Result<Arc<Core>> {
         name.map_or(Ok(()), check_mailbox_name)?;
         let shape = options.shape(AREA_LINES)?;
-        let area = Arc::new(self.heap().region(crate::inbox::AREA_BYTES)?);
+        let area = Arc::new(self.heap().region(Bells::BYTES)?);
         let mut boxes = lock(&self.boxes);
         let index = match boxes.free.pop() {
             Some(index) => index,

@@ -11,7 +11,7 @@ use crate::table::NODES_MAX;
 /// First word of every frame: magic number and version of this protocol.
 const PREFIX: u64 = u64::from_le_bytes(*b"DECKwire") ^ VERSION;
 /// Changes with every change of a frame.
-const VERSION: u64 = 7;
+const VERSION: u64 = 8;
 /// The most words a frame has, prefix and code included.
 const WORDS_MAX: usize = 16;
 

@@ -47,6 +47,10 @@ pub trait Remote: Send + Sync + 'static {
     /// without a flush in between, unless with the same value (two threads that ring one bell).
     fn flush(&self);
 
+    /// Sets bit `bit`, counted from the begin of the segment, after everything written before has landed; the other bits of its word stay. What
+    /// interrupts do where a fabric can do no more than write.
+    fn set_bit(&self, bit: usize);
+
     /// Notifies the [`deck_sync::Event`] at `offset`, after everything written before has landed.
     fn interrupt(&self, offset: usize);
 
@@ -56,9 +60,9 @@ pub trait Remote: Send + Sync + 'static {
 
 /// The slots of a ring in a segment of another node, of two lines each. Positions come round: every one has its slot.
 pub trait Slots: Send + Sync + 'static {
-    /// Writes the second line of the slot of `position`. It lands as a whole: a reader that sees the last word (with acquire) sees
-    /// the others.
-    fn write(&self, position: u32, line: &Line);
+    /// Writes the second line of the slot of `position`: `line`, but for its last word, and `last`. It lands as a whole: a reader that sees
+    /// the last word (with acquire) sees the others.
+    fn write(&self, position: u32, line: &Line, last: u64);
 
     /// Writes `bytes` bytes from the begin of the slot of `position` on, and then its last word: a reader that sees that (with acquire)
     /// sees all of them. What is between them is anything.

@@ -117,13 +117,14 @@ impl MappedSlots {
 
 impl Slots for MappedSlots {
     #[inline]
-    fn write(&self, position: u32, line: &Line) {
+    fn write(&self, position: u32, line: &Line, last: u64) {
         let words = self.line(position);
+        // Word by word from there to here: content that has just come lies in words, which a processor does not pass on to wider loads.
         for (word, value) in words[..LINE_WORDS - 1].iter().zip(line) {
             word.store(*value, Ordering::Relaxed);
         }
         // Release: pairs with: ring/slot. The last word carries sequence and tag.
-        words[LINE_WORDS - 1].store(line[LINE_WORDS - 1], Ordering::Release);
+        words[LINE_WORDS - 1].store(last, Ordering::Release);
     }
 
     #[inline]
@@ -176,7 +177,7 @@ mod tests {
         places.sort_unstable();
         assert_eq!(places, (0..8).map(|index| index * SLOT).collect::<Vec<_>>());
         for position in [0u32, 1, 3, 7, u32::MAX] {
-            slots.write(position, &[u64::from(position); LINE_WORDS]);
+            slots.write(position, &[u64::from(position); LINE_WORDS], u64::from(position));
             let second = (slot_offset(position, 8) + LINE) / 8;
             assert!(
                 (second..second + LINE_WORDS)

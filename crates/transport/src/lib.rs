@@ -16,6 +16,7 @@ pub mod traffic;
 pub use parcel::Parcel;
 pub use protocol::{Budget, Protocol, Thresholds};
 pub use segment::baton::Baton;
+pub use segment::bells::{Bell, Bells};
 pub use segment::receiver::{Glance, Heaps, Receiver};
 pub use segment::ring::{RingPlace, Said, Shape};
 pub use segment::sender::{Refusal, Sender};

@@ -10,7 +10,7 @@ use deck_segment::Region;
 use deck_sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use deck_sync::locks::lock;
 use deck_sync::{About, Away, Biased, Error, ErrorKind, Event, Goal, NodeId, Result, Spot, Waiting};
-use deck_transport::{Heaps, Parcel, Shape, Traffic};
+use deck_transport::{Bells, Heaps, Parcel, Shape, Traffic};
 
 use crate::batons::Answers;
 use crate::inbox::{Arrival, Ended, Inbox, Look, Ring};
@@ -26,7 +26,7 @@ pub(crate) struct Core {
     pub(crate) inbox: Biased<Inbox>,
     /// The same area as the inbox has: for its event, without the lock.
     area: Arc<Region>,
-    words: deck_segment::Words,
+    bells: Bells,
     is_closed: AtomicBool,
     /// Counted inside the inbox.
     pub retrieved: Traffic,
@@ -46,7 +46,7 @@ impl Core {
             id,
             name,
             shape,
-            words: area.words(),
+            bells: Bells::new(area.words()),
             area,
             inbox: Biased::new(inbox),
             is_closed: AtomicBool::new(false),
@@ -59,7 +59,7 @@ impl Core {
     }
 
     pub fn event(&self) -> &Event {
-        self.words.event(0)
+        self.bells.event()
     }
 
     /// The event and the bells.
@@ -270,13 +270,13 @@ mod tests {
         let mailbox = node.mailbox("box").unwrap();
         for _ in 0..3 {
             mailbox.post_shared(&message(&node), Duration::ZERO).unwrap();
-            mailbox.core.inbox.lock().set_bells(0);
+            mailbox.core.inbox.lock().lose_bells();
             assert_eq!(mailbox.retrieve(Duration::ZERO).unwrap_err().kind(), ErrorKind::Timeout);
             mailbox.retrieve(SOON).unwrap();
 
             mailbox.core.arm();
             mailbox.post_shared(&message(&node), Duration::ZERO).unwrap();
-            mailbox.core.inbox.lock().set_bells(0);
+            mailbox.core.inbox.lock().lose_bells();
             assert_eq!(select(&[&mailbox], SOON).unwrap(), 0);
             mailbox.retrieve(Duration::ZERO).unwrap();
             mailbox.core.arm();
@@ -291,8 +291,7 @@ mod tests {
         mailbox.post_shared(&message(&node), Duration::ZERO).unwrap();
         // As if the poster had been held up between its message, which is found, and the bell.
         mailbox.retrieve(SOON).unwrap();
-        mailbox.core.inbox.lock().set_bells(1);
-        mailbox.core.event().notify();
+        mailbox.core.inbox.lock().ring_bells();
 
         let noted = mailbox.core.event().count();
         mailbox.core.arm();
@@ -313,7 +312,7 @@ mod tests {
         mailbox.retrieve(SOON).unwrap();
         mailbox.core.arm();
         to_unheard.post_shared(&message(&unheard), SOON).unwrap();
-        mailbox.core.inbox.lock().set_bells(0);
+        mailbox.core.inbox.lock().lose_bells();
 
         let since = std::time::Instant::now();
         let is_from = |number: NodeId| {
@@ -326,13 +325,13 @@ mod tests {
         // And by whoever only polls.
         mailbox.core.arm();
         to_unheard.post_shared(&message(&unheard), SOON).unwrap();
-        mailbox.core.inbox.lock().set_bells(0);
+        mailbox.core.inbox.lock().lose_bells();
         while mailbox.retrieve(Duration::ZERO).is_err() {
             assert!(since.elapsed() < SOON, "it is never found");
         }
         mailbox.core.arm();
         to_unheard.post_shared(&message(&unheard), SOON).unwrap();
-        mailbox.core.inbox.lock().set_bells(0);
+        mailbox.core.inbox.lock().lose_bells();
         while select(&[&mailbox], Duration::ZERO).is_err() {
             assert!(since.elapsed() < SOON, "it is never found");
         }

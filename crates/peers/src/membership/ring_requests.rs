@@ -28,7 +28,7 @@ pub struct Granted {
     pub area_lines: u64,
     /// Byte offset of the ring.
     pub place: u64,
-    /// Byte offset of its bell.
+    /// Its bell, as the number of a bit from the begin of the segment on.
     pub bell: u64,
     /// Byte offset of the mail box's event.
     pub event: u64,

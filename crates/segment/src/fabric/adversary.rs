@@ -100,8 +100,10 @@ pub struct Packets {
 }
 
 impl Slots for Packets {
-    fn write(&self, position: u32, line: &Line) {
-        self.adversary.send((self.offset + slot_offset(position, self.count) + LINE) / 8, line);
+    fn write(&self, position: u32, line: &Line, last: u64) {
+        let mut packet = *line;
+        packet[LINE_WORDS - 1] = last;
+        self.adversary.send((self.offset + slot_offset(position, self.count) + LINE) / 8, &packet);
     }
 
     unsafe fn write_whole(&self, position: u32, data: *const u8, bytes: usize, last: u64) {
@@ -112,9 +114,8 @@ impl Slots for Packets {
         let (first, second) = slot.split_at(LINE);
         self.adversary.send((self.offset + slot_offset(position, self.count)) / 8, &words_of(first));
         self.adversary.flush();
-        let mut line: Line = words_of(second).try_into().expect("as many words as a line has");
-        line[LINE_WORDS - 1] = last;
-        self.write(position, &line);
+        let line: Line = words_of(second).try_into().expect("as many words as a line has");
+        self.write(position, &line, last);
     }
 }
 
@@ -152,6 +153,12 @@ impl Remote for Adversary {
         let mut flight = self.lock();
         let all = flight.packets.len();
         self.land(&mut flight, all);
+    }
+
+    fn set_bit(&self, bit: usize) {
+        self.flush();
+        // Release: pairs with: ring/bell.
+        self.words.get(bit / 64).fetch_or(1 << (bit % 64), Ordering::Release);
     }
 
     fn interrupt(&self, offset: usize) {

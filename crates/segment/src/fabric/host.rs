@@ -77,6 +77,11 @@ impl Remote for Host {
     #[inline]
     fn flush(&self) {}
 
+    fn set_bit(&self, bit: usize) {
+        // Release: pairs with: ring/bell.
+        self.word(bit / 64 * 8).fetch_or(1 << (bit % 64), Ordering::Release);
+    }
+
     fn interrupt(&self, offset: usize) {
         self.event(offset).notify();
         if let Some((crowd, place)) = &self.crowd {

@@ -103,12 +103,12 @@ impl Baton {
         (carried & 1 == self.turn).then_some(carried.wrapping_add(1))
     }
 
-    /// Writes message `number`. Only after [`Baton::to_write`], and one thread at a time.
+    /// Writes message `number`: `line`, but for its last word, and `last`. Only after [`Baton::to_write`], and one thread at a time.
     #[inline]
-    pub(super) fn write(&self, number: Position, line: &Line) {
+    pub(super) fn write(&self, number: Position, line: &Line, last: u64) {
         self.set_carried(number);
         // Release (in the slots): pairs with: baton/line.
-        self.slot.write(ONLY, line);
+        self.slot.write(ONLY, line, last);
     }
 
     /// As [`Baton::write`], of content that lies in one word; `last` is the last word of the line.

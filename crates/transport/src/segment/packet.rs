@@ -282,16 +282,28 @@ fn array<const N: usize>(bytes: &[u8; 64]) -> [u8; N] {
 #[inline]
 pub fn short_line(content: &Line, size: usize, stamp: Stamp) -> Line {
     let mut line = *content;
-    line[7] = line[7] & (u64::MAX >> 16) | stamp.with(size as u8);
+    line[7] = short_word(line[7], size, stamp);
     line
+}
+
+/// The last word of that line; `word` is that of the content.
+#[inline]
+pub fn short_word(word: u64, size: usize, stamp: Stamp) -> u64 {
+    word & (u64::MAX >> 16) | stamp.with(size as u8)
 }
 
 /// The line of up to [`TYPED`] bytes with types: `content` as a parcel has it, then its runs.
 #[inline]
 pub fn typed_line(content: &Line, label: &Label, stamp: Stamp) -> Line {
     let mut line = *content;
-    line[7] = labelled_word(kind::TYPED, label, stamp);
+    line[7] = typed_word(label, stamp);
     line
+}
+
+/// The last word of that line.
+#[inline]
+pub fn typed_word(label: &Label, stamp: Stamp) -> u64 {
+    labelled_word(kind::TYPED, label, stamp)
 }
 
 /// The last word of content of one type that fits into one word.
@@ -300,7 +312,7 @@ pub fn small_word(size: usize, element: u8, stamp: Stamp) -> u64 {
     if element == BYTES {
         return stamp.with(size as u8);
     }
-    labelled_word(kind::TYPED, &Label { element, size: size as u64, runs: 0 }, stamp)
+    typed_word(&Label { element, size: size as u64, runs: 0 }, stamp)
 }
 
 /// The last word of a [`Packet::Wide`].

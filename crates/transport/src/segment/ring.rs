@@ -7,6 +7,8 @@
 use deck_segment::layout::{LINE, SLOT};
 use deck_sync::{Error, ErrorKind, Result};
 
+use super::bells::Bell;
+
 /// How large a ring is. Both sides compute the same offsets from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
@@ -183,10 +185,8 @@ const _: () = assert!(credit::HOT == 8 && credit::CLOSED == 9 && credit::ROOM ==
 pub struct RingPlace {
     /// The ring.
     pub ring: usize,
-    /// Its bell: a word the sender sets before it notifies the mail box.
-    pub bell: usize,
-    /// The event of the mail box.
-    pub event: usize,
+    /// Where the sender rings if nobody polls it.
+    pub bell: Bell,
 }
 
 impl RingPlace {
@@ -196,14 +196,8 @@ impl RingPlace {
     /// [`ErrorKind::Corrupt`] if anything lies outside or is not aligned.
     pub fn check(&self, shape: &Shape, segment_bytes: usize) -> Result<()> {
         let inside = |offset: usize, bytes: usize| offset.checked_add(bytes).is_some_and(|end| end <= segment_bytes);
-        let possible = self.ring.is_multiple_of(SLOT)
-            && inside(self.ring, shape.ring_bytes())
-            && self.bell.is_multiple_of(8)
-            && inside(self.bell, 8)
-            && self.event.is_multiple_of(8)
-            && inside(self.event, 8);
-        if possible {
-            Ok(())
+        if self.ring.is_multiple_of(SLOT) && inside(self.ring, shape.ring_bytes()) {
+            self.bell.check(segment_bytes)
         } else {
             Err(Error::new(ErrorKind::Corrupt, format!("a ring at an impossible place: {self:?}")))
         }
@@ -296,11 +290,11 @@ mod tests {
             assert!(Shape { messages, ..DEFAULT }.check().is_err());
         }
         assert!(Shape { area_lines: 33, ..DEFAULT }.check().is_err());
-        let place = RingPlace { ring: 128, bell: 8, event: 16 };
+        let place = RingPlace { ring: 128, bell: Bell { bit: 64, event: 16 } };
         assert!(place.check(&DEFAULT, 1 << 20).is_ok());
         assert!(place.check(&DEFAULT, 4096).is_err());
         assert!(RingPlace { ring: usize::MAX - 63, ..place }.check(&DEFAULT, 1 << 20).is_err());
         assert!(RingPlace { ring: 64, ..place }.check(&DEFAULT, 1 << 20).is_err());
-        assert!(RingPlace { bell: 9, ..place }.check(&DEFAULT, 1 << 20).is_err());
+        assert!(RingPlace { bell: Bell { bit: 64, event: 9 }, ..place }.check(&DEFAULT, 1 << 20).is_err());
     }
 }

@@ -252,13 +252,19 @@ impl<R: Remote> Sender<R> {
         self.slots.mapped().filter(|_| self.shape.shares_slots)
     }
 
-    /// The line of content that fits into one.
+    /// The line of content that fits into one, but for its last word, and that: where the content lies, or in `memory` if it has to be
+    /// collected.
     #[inline]
-    fn line(parcel: &Parcel, stamp: Stamp) -> Line {
+    fn line<'a>(parcel: &'a Parcel, stamp: Stamp, memory: &'a mut Option<Line>) -> (&'a Line, u64) {
         match parcel.inline_line().filter(|_| parcel.runs() == 0) {
-            Some(content) if parcel.element() == BYTES => packet::short_line(content, parcel.size(), stamp),
-            Some(content) => packet::typed_line(content, &Label::of(parcel), stamp),
-            None => packet::collected_line(parcel, stamp),
+            Some(line) if parcel.element() == BYTES => {
+                (line, packet::short_word(line[LINE_WORDS - 1], parcel.size(), stamp))
+            }
+            Some(line) => (line, packet::typed_word(&Label::of(parcel), stamp)),
+            None => {
+                let line = memory.insert(packet::collected_line(parcel, stamp));
+                (line, line[LINE_WORDS - 1])
+            }
         }
     }
 
@@ -292,7 +298,9 @@ impl<R: Remote> Sender<R> {
                 return Ok(Protocol::Short);
             }
             self.check_slot(posting)?;
-            self.publish(posting, &Self::line(parcel, posting.stamp));
+            let mut memory = None;
+            let (line, last) = Self::line(parcel, posting.stamp, &mut memory);
+            self.publish(posting, line, last);
         } else {
             let mut memory = [0u8; SLOT_CONTENT];
             let (label, data) = (Label::of(parcel), parcel.collected(&mut memory));
@@ -339,14 +347,20 @@ impl<R: Remote> Sender<R> {
         unsafe { self.remote.write_bytes(offset, data, packet::needed(label) as usize) };
         self.remote.flush();
         posting.area = area_end;
-        self.publish(posting, &packet::buffered_line(label, line, area_end, posting.stamp));
+        self.publish_line(posting, &packet::buffered_line(label, line, area_end, posting.stamp));
     }
 
     #[inline]
-    fn publish(&self, posting: &mut Posting, line: &Line) {
+    fn publish_line(&self, posting: &mut Posting, line: &Line) {
+        self.publish(posting, line, line[LINE_WORDS - 1]);
+    }
+
+    /// As [`Sender::publish_line`], with another last word.
+    #[inline]
+    fn publish(&self, posting: &mut Posting, line: &Line, last: u64) {
         point("post/reserved");
         // Release (in the fabric): pairs with: ring/slot.
-        self.slots.write(posting.position, line);
+        self.slots.write(posting.position, line, last);
         self.leave_slot(posting);
     }
 
@@ -422,17 +436,10 @@ impl<R: Remote> Sender<R> {
     #[cold]
     fn call(&self, hot: u64) {
         if hot == hot::NO {
-            self.ring_bell();
+            self.place.bell.ring(&self.remote);
         } else {
             self.remote.call(Spot::of_word(hot));
         }
-    }
-
-    fn ring_bell(&self) {
-        // Release (in the fabric): pairs with: ring/bell.
-        self.remote.write_word(self.place.bell, 1);
-        point("post/rung");
-        self.remote.interrupt(self.place.event);
     }
 
     /// Ends the ring because its receiver is gone: nothing more is posted, what was posted and not retrieved is given up,

@@ -11,7 +11,7 @@ use deck_segment::{HeapMemory, HeapOptions, Remote, Rest, Seat, Segment, Words, 
 use deck_sync::{Error, NodeId};
 use deck_transport::segment::receiver::ReceiverParts;
 use deck_transport::segment::sender::SenderParts;
-use deck_transport::{Budget, Heaps, Parcel, Protocol, Receiver, Refusal, RingPlace, Sender, Shape, Thresholds};
+use deck_transport::{Bell, Budget, Heaps, Parcel, Protocol, Receiver, Refusal, RingPlace, Sender, Shape, Thresholds};
 
 /// How many orders of events each test sees on the test fabric.
 pub const SEEDS: u64 = 20;
@@ -169,7 +169,7 @@ impl<F: Fabric> Ring<F> {
         let ring = to.heap.region(shape.ring_bytes() + LINE).expect("there is memory");
         let credit = from.heap.region(shape.credit_bytes()).expect("there is memory");
         let bell = ring.offset() + shape.ring_bytes();
-        let place = RingPlace { ring: ring.offset(), bell, event: bell + 8 };
+        let place = RingPlace { ring: ring.offset(), bell: Bell { bit: 8 * bell, event: bell + 8 } };
         let receiver_bytes = to.heap.segment().bytes();
         place.check(&shape, receiver_bytes).expect("a possible place");
         let (there, back) = (F::connect(to.heap.segment(), seed), F::connect(from.heap.segment(), !seed));

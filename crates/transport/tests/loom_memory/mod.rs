@@ -8,7 +8,7 @@ use deck_sync::NodeId;
 use deck_sync::atomic::Ordering;
 use deck_transport::segment::receiver::ReceiverParts;
 use deck_transport::segment::sender::SenderParts;
-use deck_transport::{Baton, Budget, Heaps, Parcel, Receiver, RingPlace, Sender, Shape, Thresholds};
+use deck_transport::{Baton, Bell, Budget, Heaps, Parcel, Receiver, RingPlace, Sender, Shape, Thresholds};
 
 const BYTE: u8 = 1;
 const INT32: u8 = 5;
@@ -38,6 +38,11 @@ impl Remote for Memory {
     }
 
     fn flush(&self) {}
+
+    fn set_bit(&self, bit: usize) {
+        // Release: pairs with: ring/bell.
+        self.0.get(bit / 64).fetch_or(1 << (bit % 64), Ordering::Release);
+    }
 
     fn interrupt(&self, offset: usize) {
         self.0.event(offset / 8).notify();
@@ -112,7 +117,7 @@ fn ring_of(messages: u32, shares_slots: bool) -> (Sender<Memory>, Ends) {
     let heap = HeapMemory::model(NodeId(0), Seat(0)).expect("a page of memory");
     let sender = Sender::new(SenderParts {
         remote: Memory(ring.clone()),
-        place: RingPlace { ring: 0, bell: bell * 8, event: bell * 8 },
+        place: RingPlace { ring: 0, bell: Bell { bit: bell * 64, event: bell * 8 } },
         shape,
         own: NodeId(0),
         receiver: NodeId(1),

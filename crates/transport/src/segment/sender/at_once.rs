@@ -61,7 +61,9 @@ impl<R: Remote> Sender<R> {
             return Some(Protocol::Short);
         }
         self.has_room(posting).then(|| {
-            self.publish(posting, &Self::line(parcel, posting.stamp));
+            let mut memory = None;
+            let (line, last) = Self::line(parcel, posting.stamp, &mut memory);
+            self.publish(posting, line, last);
             self.traffic.count(Protocol::Short, parcel.size());
             Protocol::Short
         })

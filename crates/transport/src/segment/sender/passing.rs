@@ -178,7 +178,9 @@ impl<R: Remote> Sender<R> {
         let Some(passing) = &mut posting.passing else { return false };
         let Some(number) = self.to_pass(passing) else { return false };
         point("post/reserved");
-        passing.baton.write(number, &Self::line(parcel, Baton::stamp(number)));
+        let mut memory = None;
+        let (line, last) = Self::line(parcel, Baton::stamp(number), &mut memory);
+        passing.baton.write(number, line, last);
         self.has_passed(posting, parcel.size());
         true
     }

@@ -62,7 +62,7 @@ impl<R: Remote> Sender<R> {
         }
         // Before the line is written: whoever finds none in flight does not ask for more.
         self.add_in_flight(1);
-        self.publish(posting, &line);
+        self.publish_line(posting, &line);
         // The message is on its way before it is noted: until then the caller's handle keeps the buffer, and whoever asks what is in flight
         // waits for this thread to leave.
         let capacity = buffer.capacity();
@@ -242,9 +242,7 @@ impl<R: Remote> Sender<R> {
         self.remote.write_word(done, u64::from(tag(entry.position, self.count)));
         self.remote.flush();
         // The receiver may have looked at the slot and found no content yet: this is the arrival that counts.
-        // Release (in the fabric): pairs with: ring/bell.
-        self.remote.write_word(self.place.bell, 1);
-        self.remote.interrupt(self.place.event);
+        self.place.bell.ring(&self.remote);
         entry.awaits_address = false;
         Ok(())
     }
