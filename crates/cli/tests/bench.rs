@@ -109,6 +109,11 @@ fn silent_talks_beside_rings_of_several_processes() {
 }
 
 #[test]
+fn silent_talks_beside_more_rings_than_there_are_nodes() {
+    measures("silent", "300", "0.1", "rings", &[("ping-pong, one way", "ns")]);
+}
+
+#[test]
 fn idle_tells_processor_time() {
     measures("idle", "1", "1", "seconds", &[("processor time", "ms")]);
 }

@@ -170,8 +170,8 @@ fn a_point_that_no_benchmark_can_be_measured_at_is_a_usage_error_before_anything
     for (name, point, wanted) in [
         ("threads", "0", "1 to 64 threads"),
         ("threads", "4,1000", "1 to 64 threads"),
-        ("silent", "0", "1 to 254 rings"),
-        ("silent", "255", "1 to 254 rings"),
+        ("silent", "0", "1 to 1008 rings"),
+        ("silent", "1009", "1 to 1008 rings"),
         ("oversubscribed", "0", "2 to 64 nodes"),
         ("collectives", "1", "2 to 32 members"),
         ("start", "0", "2 to 256 nodes"),
