@@ -15,5 +15,5 @@ fuzz_target!(|input: (u32, u64, u32, bool, [usize; 3], usize)| {
     assert!(shape.area_max() * 2 == area_lines as usize * 64);
     let end = ring + shape.ring_bytes();
     assert!(end <= segment_bytes && ring + shape.done() <= end);
-    assert!(bit / 8 < segment_bytes && event + 8 <= segment_bytes);
+    assert!(bit / 64 * 8 + 8 <= segment_bytes && event + 8 <= segment_bytes);
 });

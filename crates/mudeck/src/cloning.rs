@@ -99,10 +99,7 @@ impl NodeShared {
         let core = self.find_box(id.index, id.generation).ok_or_else(closed)?;
         let credit = self.heap().region(core.shape.credit_bytes())?;
         let granted = self.add_ring(&core, self.heap(), self.number(), credit.offset());
-        let granted = granted.map_err(|reason| match reason {
-            Refused::NoMemory => Error::new(ErrorKind::NoMemory, "cloning a mail box of this node"),
-            _ => closed(),
-        })?;
+        let granted = granted.map_err(Refused::of_a_ring)?;
         Ok((self.sender(&granted, core.shape, self.heap(), credit, self.number()), granted.ring, None))
     }
 

@@ -1,7 +1,7 @@
 //! How a write reaches another node's segment.
 //!
 //! Protocols are written against [`Remote`], which can only *write*: whole 64-byte lines, single words, bulk bytes, and a
-//! flush between them. On host memory a write is a store; on SCI, NTB and other write-only fabrics it is a packet that lands
+//! flush between them; and *interrupt*: set a bit, notify an event. On host memory a write is a store; on SCI, NTB and other write-only fabrics it is a packet that lands
 //! some time later, in any order, until a flush. What runs on the test fabric ([`adversary`]), where packets land in the
 //! worst order, runs on all of them.
 
@@ -44,7 +44,7 @@ pub trait Remote: Send + Sync + 'static {
     unsafe fn write_bytes(&self, offset: usize, data: *const u8, bytes: usize);
 
     /// Whatever was written before lands before anything that is written after. The same address must not be written twice
-    /// without a flush in between, unless with the same value (two threads that ring one bell).
+    /// without a flush in between.
     fn flush(&self);
 
     /// Sets bit `bit`, counted from the begin of the segment, after everything written before has landed; the other bits of its word stay. What

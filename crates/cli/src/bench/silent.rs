@@ -36,8 +36,9 @@ fn silent_nodes(rings: usize) -> usize {
     if rings <= NODES { rings } else { rings.div_ceil(1 + LANES) }
 }
 
-fn lanes(rings: usize) -> usize {
-    if rings <= NODES { 0 } else { LANES }
+/// Lanes of the silent node with this index.
+fn lanes(rings: usize, index: usize) -> usize {
+    if rings <= NODES { 0 } else { (rings - index * (1 + LANES) - 1).min(LANES) }
 }
 
 fn part(part: &Part) -> deck::Result<()> {
@@ -113,11 +114,12 @@ fn be_silent(part: &Part, nodes: &[Node]) -> deck::Result<()> {
         return Err(Error::new(ErrorKind::Invalid, "there are more processes than silent nodes"));
     };
     let inbox = first.mailbox(&format!("bench.silent.{}", part.role))?;
+    let until = Instant::now() + SETTLING;
     let mut clones = Vec::new();
-    for node in nodes {
+    for (index, node) in (PER_PROCESS * (part.role as usize - 2)..).zip(nodes) {
         let clone = node.clone_mailbox("bench.served", LOST)?;
         clone.post_shared(&sized(node, WORD)?, LOST)?;
-        make_lanes(node, &clone, lanes(part.at))?;
+        make_lanes(node, &clone, lanes(part.at, index), until)?;
         clones.push(clone);
     }
     clones[0].post_shared(&sized(first, END)?, LOST)?;
@@ -134,12 +136,11 @@ fn sized(node: &Node, bytes: usize) -> deck::Result<Message> {
 }
 
 /// Has threads contend until so many of them have lanes, which outlive them.
-fn make_lanes(node: &Node, clone: &MailboxClone, lanes: usize) -> deck::Result<()> {
+fn make_lanes(node: &Node, clone: &MailboxClone, lanes: usize, until: Instant) -> deck::Result<()> {
     let has_lanes = || clone.stats().lanes >= lanes as u64;
     if has_lanes() {
         return Ok(());
     }
-    let until = Instant::now() + SETTLING;
     let make_noise = || -> deck::Result<()> {
         let message = sized(node, NOISE)?;
         while !has_lanes() && Instant::now() < until {

@@ -1,7 +1,5 @@
 //! A job of several nodes in one process.
 
-#![allow(dead_code, reason = "each test program uses its part")]
-
 use std::time::Duration;
 
 use deck::{Door, Node};

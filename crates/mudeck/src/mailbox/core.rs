@@ -24,8 +24,8 @@ pub(crate) struct Core {
     pub name: Option<String>,
     pub shape: Shape,
     pub(crate) inbox: Biased<Inbox>,
-    /// The same area as the inbox has: for its event, without the lock.
     area: Arc<Region>,
+    /// The same as the inbox has: for the event, without the lock.
     bells: Bells,
     is_closed: AtomicBool,
     /// Counted inside the inbox.

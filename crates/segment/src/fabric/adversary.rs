@@ -1,4 +1,4 @@
-//! The test fabric: only writes exist, and 64-byte packets land in any order until a flush.
+//! The test fabric: only writes and interrupts exist, and 64-byte packets land in any order until a flush.
 //!
 //! It is the contract of [`Remote`] turned into an adversary: whatever the contract allows to happen late or in another
 //! order does, driven by a seed, and nothing that it forbids ever does. A protocol that passes here does not rely on
@@ -58,10 +58,8 @@ impl Adversary {
         assert!(first + values.len() <= self.words.count(), "a write outside of the segment");
         assert_eq!(first / LINE_WORDS, (first + values.len() - 1) / LINE_WORDS, "a packet crosses a line");
         let mut flight = self.lock();
-        let again = flight.packets.iter().any(|packet| {
-            let meets = packet.first < first + values.len() && first < packet.first + packet.values.len();
-            meets && !(packet.first == first && packet.values == values)
-        });
+        let meets = |packet: &Packet| packet.first < first + values.len() && first < packet.first + packet.values.len();
+        let again = flight.packets.iter().any(meets);
         assert!(!again, "an address was written twice without a flush in between");
         flight.packets.push(Packet { first, values: values.to_vec() });
         if flight.draw(3) == 0 {

@@ -53,13 +53,13 @@ impl Bell {
 }
 
 /// The bells of one mail box and its event, at its owner.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Bells(Words);
 
 impl Bells {
-    /// Rings of a mail box at a time, if there are lanes among them.
+    /// As long as a mail box has fewer rings, nodes that have one get lanes.
     pub const RINGS_WITH_LANES: usize = 1024;
-    /// Rings of a mail box at a time: each node can have its first one, however many lanes there are.
+    /// Rings of a mail box at a time: each node of a job can have its first one, unless those of nodes that are gone are not read to their end.
     pub const RINGS_MAX: usize = Self::RINGS_WITH_LANES + Seat::COUNT;
     /// Bytes of their memory, which begins with a line.
     pub const BYTES: usize = LINES * LINE;
@@ -89,6 +89,7 @@ impl Bells {
     pub fn hear(&self, rings: usize, mut has_rung: impl FnMut(usize)) {
         for index in 0..rings.div_ceil(64) {
             let bells = self.0.get(FIRST + index);
+            // Relaxed: whoever has notified is seen by the event's count, and nobody else takes bells down.
             if bells.load(Ordering::Relaxed) == 0 {
                 continue;
             }

@@ -298,9 +298,7 @@ impl<R: Remote> Sender<R> {
                 return Ok(Protocol::Short);
             }
             self.check_slot(posting)?;
-            let mut memory = None;
-            let (line, last) = Self::line(parcel, posting.stamp, &mut memory);
-            self.publish(posting, line, last);
+            self.publish_short(posting, parcel);
         } else {
             let mut memory = [0u8; SLOT_CONTENT];
             let (label, data) = (Label::of(parcel), parcel.collected(&mut memory));
@@ -353,6 +351,14 @@ impl<R: Remote> Sender<R> {
     #[inline]
     fn publish_line(&self, posting: &mut Posting, line: &Line) {
         self.publish(posting, line, line[LINE_WORDS - 1]);
+    }
+
+    /// Publishes content that fits into a line.
+    #[inline]
+    fn publish_short(&self, posting: &mut Posting, parcel: &Parcel) {
+        let mut memory = None;
+        let (line, last) = Self::line(parcel, posting.stamp, &mut memory);
+        self.publish(posting, line, last);
     }
 
     /// As [`Sender::publish_line`], with another last word.

@@ -137,6 +137,9 @@ pub fn job<const COUNT: usize>() -> [Node; COUNT] {
     job_with_budget(64 << 20)
 }
 
+/// Number of the bell of a ring among those of its word.
+pub const BELL: usize = 5;
+
 /// A ring from one node to a mail box of another.
 pub struct Ring<F: Fabric> {
     pub sender: Arc<Sender<F::Remote>>,
@@ -169,7 +172,7 @@ impl<F: Fabric> Ring<F> {
         let ring = to.heap.region(shape.ring_bytes() + LINE).expect("there is memory");
         let credit = from.heap.region(shape.credit_bytes()).expect("there is memory");
         let bell = ring.offset() + shape.ring_bytes();
-        let place = RingPlace { ring: ring.offset(), bell: Bell { bit: 8 * bell, event: bell + 8 } };
+        let place = RingPlace { ring: ring.offset(), bell: Bell { bit: 8 * bell + BELL, event: bell + 8 } };
         let receiver_bytes = to.heap.segment().bytes();
         place.check(&shape, receiver_bytes).expect("a possible place");
         let (there, back) = (F::connect(to.heap.segment(), seed), F::connect(from.heap.segment(), !seed));

@@ -61,9 +61,7 @@ impl<R: Remote> Sender<R> {
             return Some(Protocol::Short);
         }
         self.has_room(posting).then(|| {
-            let mut memory = None;
-            let (line, last) = Self::line(parcel, posting.stamp, &mut memory);
-            self.publish(posting, line, last);
+            self.publish_short(posting, parcel);
             self.traffic.count(Protocol::Short, parcel.size());
             Protocol::Short
         })
