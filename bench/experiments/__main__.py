@@ -78,10 +78,12 @@ def main() -> None:
     # Times of several libraries do not belong together.
     which = "" if options.mpi == libraries.default() else f"-{options.mpi}"
     place = options.out or machine.unused(f"{described['date']}-{machine.name(described)}-papers{which}")
+    chosen = [one for one in EXPERIMENTS if not options.only or one.name in options.only]
     # Before minutes of building.
     folder.expect_the_same(place, described)
+    if any(one.name == "povray-farm" for one in chosen) and not SCENE.exists():
+        sys.exit(f"papers: {SCENE} is missing: apt-get install povray-examples")
     building.build(library)
-    chosen = [one for one in EXPERIMENTS if not options.only or one.name in options.only]
     folder.begin(place, described)
     signal.signal(signal.SIGTERM, _terminated)
     everything = [running.Runs(one, library, place) for one in chosen]
