@@ -2,7 +2,7 @@
 
 mod job;
 
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::Instant;
 
@@ -11,10 +11,28 @@ use deck::{ErrorKind, FOREVER, Node, Thread};
 
 use job::{A_MOMENT, SOON, TRY, job};
 
+/// The mutex and the condition of most tests.
+fn open(node: &Node) -> (Mutex, Condition) {
+    (Mutex::open(node, "m").unwrap(), Condition::open(node, "c").unwrap())
+}
+
+/// A thread that can be cancelled and waits as `wait` does, and what that tells about how far it is.
+fn waiter(
+    node: Node,
+    wait: impl FnOnce(&Mutex, &Condition, &Sender<()>) + Send + 'static,
+) -> (Thread<()>, Receiver<()>) {
+    let (told, when) = channel();
+    let waiter = Thread::spawn(move || {
+        let (mutex, condition) = open(&node);
+        wait(&mutex, &condition, &told);
+    });
+    (waiter.unwrap(), when)
+}
+
 #[test]
 fn a_wait_in_a_condition_whose_mutex_was_closed_meanwhile_does_not_lock_it() {
     let (_broker, [a, b]) = job();
-    let (mutex, condition) = (Mutex::open(&a, "m").unwrap(), Condition::open(&a, "c").unwrap());
+    let (mutex, condition) = open(&a);
     let elsewhere = Mutex::open(&b, "m").unwrap();
     mutex.lock_unguarded(SOON).unwrap();
     thread::scope(|scope| {
@@ -81,7 +99,7 @@ fn word(segment: &Segment) -> i64 {
 #[test]
 fn a_wait_in_a_condition_ends_with_the_mutex_locked_or_says_that_it_is_not() {
     let (_broker, [a, b]) = job();
-    let (mutex, condition) = (Mutex::open(&a, "m").unwrap(), Condition::open(&a, "c").unwrap());
+    let (mutex, condition) = open(&a);
     assert_eq!(condition.wait_unguarded(&mutex, TRY).unwrap_err().kind(), ErrorKind::Invalid, "not held");
     mutex.lock_unguarded(TRY).unwrap();
     assert_eq!(condition.wait_unguarded(&mutex, A_MOMENT).unwrap_err().kind(), ErrorKind::Timeout);
@@ -129,15 +147,12 @@ fn a_wait_in_a_condition_ends_with_the_mutex_locked_or_says_that_it_is_not() {
 #[test]
 fn whoever_is_cancelled_while_it_gets_the_mutex_back_still_gets_it() {
     let (_broker, [a, b]) = job();
-    let (told, when) = channel();
-    let waiter = Thread::spawn(move || {
-        let (mutex, condition) = (Mutex::open(&a, "m").unwrap(), Condition::open(&a, "c").unwrap());
+    let (waiter, when) = waiter(a, |mutex, condition, told| {
         let guard = mutex.lock(SOON).unwrap();
         told.send(()).unwrap();
         let error = condition.wait(guard, FOREVER).map(drop).unwrap_err();
         assert_eq!((error.kind(), error.is_locked()), (ErrorKind::Cancelled, true));
-    })
-    .unwrap();
+    });
     when.recv().unwrap();
     let mutex = Mutex::open(&b, "m").unwrap();
     let guard = mutex.lock(SOON).unwrap();
@@ -152,9 +167,7 @@ fn whoever_is_cancelled_while_it_gets_the_mutex_back_still_gets_it() {
 #[test]
 fn whoever_is_cancelled_again_and_again_waits_for_the_mutex_no_longer_for_that() {
     let (_broker, [a, b]) = job();
-    let (told, when) = channel();
-    let waiter = Thread::spawn(move || {
-        let (mutex, condition) = (Mutex::open(&a, "m").unwrap(), Condition::open(&a, "c").unwrap());
+    let (waiter, when) = waiter(a, |mutex, condition, told| {
         let mut guard = mutex.lock(SOON).unwrap();
         told.send(()).unwrap();
         let mut error = condition.wait(guard, A_MOMENT).map(drop).unwrap_err();
@@ -166,8 +179,7 @@ fn whoever_is_cancelled_again_and_again_waits_for_the_mutex_no_longer_for_that()
         }
         assert_eq!(error.kind(), ErrorKind::NotLocked);
         told.send(()).unwrap();
-    })
-    .unwrap();
+    });
     when.recv().unwrap();
     let mutex = Mutex::open(&b, "m").unwrap();
     let guard = mutex.lock(SOON).unwrap();
@@ -183,9 +195,7 @@ fn whoever_is_cancelled_again_and_again_waits_for_the_mutex_no_longer_for_that()
 #[test]
 fn a_cancellation_that_a_wait_does_not_tell_is_told_by_the_next() {
     let (_broker, [a, b]) = job();
-    let (told, when) = channel();
-    let waiter = Thread::spawn(move || {
-        let (mutex, condition) = (Mutex::open(&a, "m").unwrap(), Condition::open(&a, "c").unwrap());
+    let (waiter, when) = waiter(a, |mutex, condition, told| {
         let guard = mutex.lock(SOON).unwrap();
         told.send(()).unwrap();
         let error = condition.wait(guard, FOREVER).map(drop).unwrap_err();
@@ -196,10 +206,9 @@ fn a_cancellation_that_a_wait_does_not_tell_is_told_by_the_next() {
 
         mutex.lock_unguarded(SOON).unwrap();
         told.send(()).unwrap();
-        assert_eq!(condition.wait_unguarded(&mutex, FOREVER).unwrap_err().kind(), ErrorKind::OwnerDied);
-        assert_eq!(condition.wait_unguarded(&mutex, SOON).unwrap_err().kind(), ErrorKind::Cancelled);
-    })
-    .unwrap();
+        assert_eq!(condition.wait_unguarded(mutex, FOREVER).unwrap_err().kind(), ErrorKind::OwnerDied);
+        assert_eq!(condition.wait_unguarded(mutex, SOON).unwrap_err().kind(), ErrorKind::Cancelled);
+    });
     for _ in ["guarded", "unguarded"] {
         when.recv().unwrap();
         // Ends inside while the other waits, who is told when it has the mutex back.
@@ -215,12 +224,12 @@ fn a_cancellation_that_a_wait_does_not_tell_is_told_by_the_next() {
 fn a_broadcast_wakes_all_and_a_signal_one_of_those_who_wait() {
     let (_broker, nodes) = job::<3>();
     let (waiting, woken) = (Counter::open(&nodes[0], "waiting").unwrap(), Counter::open(&nodes[0], "woken").unwrap());
-    let (mutex, condition) = (Mutex::open(&nodes[0], "m").unwrap(), Condition::open(&nodes[0], "c").unwrap());
+    let (mutex, condition) = open(&nodes[0]);
     thread::scope(|scope| {
         for node in nodes.iter().flat_map(|node| [node, node]) {
             let (waiting, woken) = (&waiting, &woken);
             scope.spawn(move || {
-                let (mutex, condition) = (Mutex::open(node, "m").unwrap(), Condition::open(node, "c").unwrap());
+                let (mutex, condition) = open(node);
                 let guard = mutex.lock(SOON).unwrap();
                 waiting.add(1).unwrap();
                 drop(condition.wait(guard, SOON).unwrap());
