@@ -52,7 +52,7 @@ fn part(part: &Part) -> deck::Result<()> {
             let nodes: Vec<Node> = (before..silent_nodes(part.at).min(before + PER_PROCESS))
                 .map(|_| join())
                 .collect::<deck::Result<_>>()?;
-            be_silent(part, &nodes)
+            be_silent(part, before, &nodes)
         }
     }
 }
@@ -60,9 +60,7 @@ fn part(part: &Part) -> deck::Result<()> {
 /// How long it may take until all are silent: threads that contend are many for few processors.
 const SETTLING: Duration = Duration::from_secs(60);
 
-/// A word of a silent node, the noise of its threads, and the end of a process's words.
-const WORD: usize = 0;
-const NOISE: usize = 8;
+/// Bytes of the message with which the words of a process end; all before are empty.
 const END: usize = 1;
 
 /// Answers the one that talks, once all others have said their word.
@@ -109,30 +107,26 @@ fn talk(part: &Part, node: Node) -> deck::Result<()> {
     node.leave()
 }
 
-fn be_silent(part: &Part, nodes: &[Node]) -> deck::Result<()> {
+/// The silent nodes from the one with index `before` on.
+fn be_silent(part: &Part, before: usize, nodes: &[Node]) -> deck::Result<()> {
     let Some(first) = nodes.first() else {
         return Err(Error::new(ErrorKind::Invalid, "there are more processes than silent nodes"));
     };
     let inbox = first.mailbox(&format!("bench.silent.{}", part.role))?;
     let until = Instant::now() + SETTLING;
     let mut clones = Vec::new();
-    for (index, node) in (PER_PROCESS * (part.role as usize - 2)..).zip(nodes) {
+    for (index, node) in (before..).zip(nodes) {
         let clone = node.clone_mailbox("bench.served", LOST)?;
-        clone.post_shared(&sized(node, WORD)?, LOST)?;
+        clone.post_shared(&node.message(), LOST)?;
         make_lanes(node, &clone, lanes(part.at, index), until)?;
         clones.push(clone);
     }
-    clones[0].post_shared(&sized(first, END)?, LOST)?;
     let mut message = first.message();
+    message.resize(END)?;
+    clones[0].post_shared(&message, LOST)?;
     inbox.retrieve_into(&mut message, SETTLING + LOST + 3 * part.time())?;
     drop((inbox, clones, message));
     nodes.iter().try_for_each(|node| node.clone().leave())
-}
-
-fn sized(node: &Node, bytes: usize) -> deck::Result<Message> {
-    let mut message = node.message();
-    message.resize(bytes)?;
-    Ok(message)
 }
 
 /// Has threads contend until so many of them have lanes, which outlive them.
@@ -142,7 +136,7 @@ fn make_lanes(node: &Node, clone: &MailboxClone, lanes: usize, until: Instant) -
         return Ok(());
     }
     let make_noise = || -> deck::Result<()> {
-        let message = sized(node, NOISE)?;
+        let message = node.message();
         while !has_lanes() && Instant::now() < until {
             clone.post_shared(&message, LOST)?;
         }
