@@ -81,7 +81,8 @@ def main() -> None:
     chosen = [one for one in EXPERIMENTS if not options.only or one.name in options.only]
     # Before minutes of building.
     folder.expect_the_same(place, described)
-    if any(one.name == "povray-farm" for one in chosen) and not SCENE.exists():
+    renders = any(one.name == "povray-farm" for one in chosen)
+    if renders and not SCENE.exists():
         sys.exit(f"papers: {SCENE} is missing: apt-get install povray-examples")
     building.build(library)
     folder.begin(place, described)
@@ -89,7 +90,7 @@ def main() -> None:
     everything = [running.Runs(one, library, place) for one in chosen]
     try:
         # It belongs to the figures that are there: whoever goes on with a folder keeps it.
-        if any(one.name == "povray-farm" for one in chosen) and explaining.START not in folder.described_in(place):
+        if renders and explaining.START not in folder.described_in(place):
             folder.note(place, explaining.START, f"{pictures.start_seconds(SCENE):.2f} s")
         for runs in everything:
             runs.check()
