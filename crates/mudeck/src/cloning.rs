@@ -76,9 +76,8 @@ impl NodeShared {
         let is_here = id.owner == self.number();
         let is_closed = is_here && self.find_box(id.index, id.generation).is_none_or(|core| core.is_closed());
         let made = made.and_then(|made| {
-            let closed = || Error::new(ErrorKind::Closed, "cloning a mail box of this node");
             // Not mine any more: this node has left meanwhile.
-            if is_closed || !is_mine { Err(closed()) } else { Ok(made) }
+            if is_closed || !is_mine { Err(closed_here()) } else { Ok(made) }
         });
         let result = made.map(|sender| {
             let (name, notices) = (name.map(str::to_string), self.membership().notices());
@@ -95,11 +94,9 @@ impl NodeShared {
 
     /// A ring to a mail box of this node.
     pub fn ring_here(&self, id: MailboxId) -> Result<(Sender<Host>, u64, Option<Arc<Peer>>)> {
-        let closed = || Error::new(ErrorKind::Closed, "cloning a mail box of this node");
-        let core = self.find_box(id.index, id.generation).ok_or_else(closed)?;
+        let core = self.find_box(id.index, id.generation).ok_or_else(closed_here)?;
         let credit = self.heap().region(core.shape.credit_bytes())?;
-        let granted = self.add_ring(&core, self.heap(), self.number(), credit.offset());
-        let granted = granted.map_err(Refused::of_a_ring)?;
+        let granted = self.add_ring(&core, self.heap(), self.number(), credit.offset()).map_err(Refused::of_a_ring)?;
         Ok((self.sender(&granted, core.shape, self.heap(), credit, self.number()), granted.ring, None))
     }
 
@@ -327,6 +324,10 @@ fn ring_number(count: u64, mailbox: MailboxId) -> u64 {
 /// The index of the mail box that a ring is at.
 pub(crate) fn mailbox_of_ring(ring: u64) -> u32 {
     (ring % u64::from(MailboxId::INDEX_MAX)) as u32
+}
+
+fn closed_here() -> Error {
+    Error::new(ErrorKind::Closed, "cloning a mail box of this node")
 }
 
 fn place(granted: &Granted) -> RingPlace {

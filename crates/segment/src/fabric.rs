@@ -1,8 +1,8 @@
 //! How a write reaches another node's segment.
 //!
 //! Protocols are written against [`Remote`], which can only *write*: whole 64-byte lines, single words, bulk bytes, and a
-//! flush between them; and *interrupt*: set a bit, notify an event. On host memory a write is a store; on SCI, NTB and other write-only fabrics it is a packet that lands
-//! some time later, in any order, until a flush. What runs on the test fabric ([`adversary`]), where packets land in the
+//! flush between them; and *interrupt*: set a bit, notify an event. On host memory a write is a store; on SCI, NTB and other
+//! write-only fabrics it is a packet that lands some time later, in any order, until a flush. What runs on the test fabric ([`adversary`]), where packets land in the
 //! worst order, runs on all of them.
 
 pub mod adversary;
@@ -47,9 +47,9 @@ pub trait Remote: Send + Sync + 'static {
     /// without a flush in between.
     fn flush(&self);
 
-    /// Sets bit `bit`, counted from the begin of the segment, after everything written before has landed; the other bits of its word stay. What
-    /// interrupts do where a fabric can do no more than write.
-    fn set_bit(&self, bit: usize);
+    /// Sets `bits` of the word at `offset`, after everything written before has landed; its other bits stay. What interrupts do where a fabric
+    /// can do no more than write.
+    fn set_bits(&self, offset: usize, bits: u64);
 
     /// Notifies the [`deck_sync::Event`] at `offset`, after everything written before has landed.
     fn interrupt(&self, offset: usize);

@@ -153,10 +153,10 @@ impl Remote for Adversary {
         self.land(&mut flight, all);
     }
 
-    fn set_bit(&self, bit: usize) {
+    fn set_bits(&self, offset: usize, bits: u64) {
         self.flush();
         // Release: pairs with: ring/bell.
-        self.words.get(bit / 64).fetch_or(1 << (bit % 64), Ordering::Release);
+        self.words.get(offset / 8).fetch_or(bits, Ordering::Release);
     }
 
     fn interrupt(&self, offset: usize) {

@@ -77,9 +77,9 @@ impl Remote for Host {
     #[inline]
     fn flush(&self) {}
 
-    fn set_bit(&self, bit: usize) {
+    fn set_bits(&self, offset: usize, bits: u64) {
         // Release: pairs with: ring/bell.
-        self.word(bit / 64 * 8).fetch_or(1 << (bit % 64), Ordering::Release);
+        self.word(offset).fetch_or(bits, Ordering::Release);
     }
 
     fn interrupt(&self, offset: usize) {

@@ -46,7 +46,7 @@ impl Bell {
     /// if somebody sleeps.
     pub fn ring<R: Remote>(&self, remote: &R) {
         // Release (in the fabric): pairs with: ring/bell.
-        remote.set_bit(self.bit);
+        remote.set_bits(self.bit / 64 * 8, 1 << (self.bit % 64));
         point("post/rung");
         remote.interrupt(self.event);
     }

@@ -39,9 +39,9 @@ impl Remote for Memory {
 
     fn flush(&self) {}
 
-    fn set_bit(&self, bit: usize) {
+    fn set_bits(&self, offset: usize, bits: u64) {
         // Release: pairs with: ring/bell.
-        self.0.get(bit / 64).fetch_or(1 << (bit % 64), Ordering::Release);
+        self.0.get(offset / 8).fetch_or(bits, Ordering::Release);
     }
 
     fn interrupt(&self, offset: usize) {
