@@ -3,11 +3,32 @@
 //! The libraries that DECK is compared with read their messages with this very file, which `bench/peers/rust` includes. It needs
 //! nothing but the standard library.
 
+/// Bytes that are added up in one turn of the loop. With few of them 8 KiB took 80 ns longer where the compiler had put a short loop across
+/// the end of a line.
+const TURN: usize = 128;
+const WORD: usize = size_of::<u64>();
+
 /// Adds up words of eight bytes, and single ones at the end: as fast as memory can be read, unlike byte by byte.
 pub fn sum(bytes: &[u8]) -> u64 {
-    let (words, rest) = bytes.as_chunks::<8>();
-    let words = words.iter().fold(0u64, |sum, word| sum.wrapping_add(u64::from_ne_bytes(*word)));
+    let (turns, rest) = bytes.as_chunks();
+    let turns = if turns.is_empty() { 0 } else { sum_of_turns(turns) };
+    let (words, rest) = rest.as_chunks();
+    let words = words.iter().fold(turns, add);
     rest.iter().fold(words, |sum, byte| sum.wrapping_add(u64::from(*byte)))
+}
+
+fn add(sum: u64, word: &[u8; WORD]) -> u64 {
+    sum.wrapping_add(u64::from_ne_bytes(*word))
+}
+
+fn sum_of_turns(turns: &[[u8; TURN]]) -> u64 {
+    let mut sums = [0; TURN / WORD];
+    for turn in turns {
+        for (sum, word) in sums.iter_mut().zip(turn.as_chunks().0) {
+            *sum = add(*sum, word);
+        }
+    }
+    sums.into_iter().fold(0, u64::wrapping_add)
 }
 
 /// The [`sum`] of `bytes` bytes that are all `value`.
@@ -22,7 +43,7 @@ mod tests {
 
     #[test]
     fn every_byte_counts_in_a_sum() {
-        for bytes in [0, 1, 7, 8, 62, 64, 1000] {
+        for bytes in [0, 1, 7, 8, 62, 64, 127, 128, 1000] {
             let mut content = vec![201; bytes];
             assert_eq!(sum(&content), expected_sum(bytes, 201));
             for at in 0..bytes {
