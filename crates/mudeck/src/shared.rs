@@ -366,7 +366,7 @@ impl Handler for NodeShared {
         barrier::heavy_within();
         let mut has_more = self.bury();
         for poster in self.posters() {
-            has_more |= poster.sender.reap();
+            has_more |= poster.sender.reap_if_idle();
         }
         if has_more {
             self.is_ticking.store(true, Ordering::Relaxed);

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use deck_segment::fabric::{Line, Slots};
 use deck_segment::layout::{LINE, LINE_WORDS, SLOT_CONTENT};
 use deck_segment::{MappedSlots, Region, Remote, Words};
-use deck_sync::atomic::{AtomicU32, Ordering};
+use deck_sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use deck_sync::{Biased, Error, NodeId, Spot, barrier, point};
 
 use super::baton::Baton;
@@ -78,6 +78,8 @@ pub struct Sender<R: Remote> {
     /// Zero-copy messages that were not retrieved when somebody last looked. Read without entering; written inside.
     in_flight: AtomicU32,
     traffic: Traffic,
+    /// Messages of protocol 3 when [`Sender::reap_if_idle`] was called last.
+    posted_before: AtomicU64,
     posting: Biased<Posting>,
     _region: Option<Region>,
 }
@@ -165,6 +167,7 @@ impl<R: Remote> Sender<R> {
             ended: AtomicU32::new(0),
             in_flight: AtomicU32::new(0),
             traffic: Traffic::default(),
+            posted_before: AtomicU64::new(0),
             posting: Biased::new(Posting {
                 position: 0,
                 stamp: Stamp::of(0, count),

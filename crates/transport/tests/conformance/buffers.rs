@@ -65,6 +65,22 @@ pub fn a_retrieved_buffer_is_let_go_of_though_only_short_messages_follow_it<F: F
     assert_eq!(a.budget.used(), 0);
 }
 
+pub fn whoever_comes_by_lets_go_of_buffers_only_where_nobody_has_posted_any_since<F: Fabric>(seed: u64) {
+    let [a, b] = job();
+    let mut ring = Ring::<F>::new(&a, &b, seed);
+    for _ in 0..3 {
+        ring.must_post(&a.parcel(1, &pattern(1, SIZE)));
+        drop(ring.take(&b));
+        ring.settle_credits(&b);
+        assert!(ring.sender.reap_if_idle(), "the next post may do it");
+        assert_ne!(a.budget.used(), 0);
+        ring.must_post(&a.parcel(1, b"short"));
+        drop(ring.take(&b));
+        assert!(!ring.sender.reap_if_idle());
+        assert_eq!(a.budget.used(), 0);
+    }
+}
+
 pub fn a_buffer_is_used_again_once_nobody_holds_it<F: Fabric>(seed: u64) {
     // Large ones rest first, so more of them are in turn.
     let resting = 70_000;

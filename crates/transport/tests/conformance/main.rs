@@ -73,6 +73,7 @@ conformance! {
     }
     buffers {
         a_retrieved_buffer_is_let_go_of_though_only_short_messages_follow_it,
+        whoever_comes_by_lets_go_of_buffers_only_where_nobody_has_posted_any_since,
         #[cfg_attr(miri, ignore = "minutes")]
         memory_comes_back_when_everything_was_retrieved_and_dropped,
         #[cfg_attr(miri, ignore = "minutes")]
