@@ -8,12 +8,13 @@ use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use deck_segment::FetchBack;
 use deck_sync::atomic::Ordering;
 use deck_sync::{Deadline, Error, ErrorKind, Interrupted, NodeId, Result, Waiting};
 use deck_transport::segment::ring::MESSAGES_MAX;
 use deck_transport::{Parcel, Shape};
 
-use self::core::Retrieving;
+use self::core::{Meanwhile, Retrieving};
 use crate::clone::{MailboxAddress, MailboxClone, Refused};
 use crate::inbox::Look;
 use crate::message::Message;
@@ -158,8 +159,22 @@ impl Mailbox {
     /// After a quick look. Not inlined: the fast path would pay for its stack frame.
     #[inline(never)]
     fn wait_for_message(&self, look: Look, into: &mut Parcel, timeout: Duration) -> Result<NodeId> {
+        match FetchBack::due(self.node.heap()) {
+            None => self.wait(look, into, timeout, ()),
+            Some(back) => self.wait_fetching_back(look, into, timeout, back),
+        }
+    }
+
+    /// On its own, so that the wait for short messages is as short as without it.
+    #[inline(never)]
+    fn wait_fetching_back(&self, look: Look, into: &mut Parcel, timeout: Duration, back: FetchBack) -> Result<NodeId> {
+        self.wait(look, into, timeout, back)
+    }
+
+    #[inline(always)]
+    fn wait<M: Meanwhile>(&self, look: Look, into: &mut Parcel, timeout: Duration, meanwhile: M) -> Result<NodeId> {
         let core = &*self.core;
-        let mut retrieving = Retrieving { node: &self.node, core, into, away: look.away() };
+        let mut retrieving = Retrieving { node: &self.node, core, into, away: look.away(), meanwhile };
         // Only if nothing is there it is worth a look at the clock.
         if look == Look::Unclear
             && let Some(result) = retrieving.look_closely()

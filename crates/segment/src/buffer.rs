@@ -7,6 +7,7 @@ use std::sync::Arc;
 use deck_sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use deck_sync::{Result, fork};
 
+use crate::fetch_back::{self, Place};
 use crate::layout::{LINE_WORDS, holder, readers};
 use crate::{HeapMemory, Rest, caches, prefetch};
 
@@ -20,7 +21,7 @@ pub struct Buffer {
     capacity: usize,
     /// Others may have read the content.
     has_travelled: AtomicBool,
-    /// What has become of the present content by this handle: [`POSTED`], [`POSTED_AGAIN`], [`FETCHED`].
+    /// What has become of the present content by this handle: [`POSTED`], [`POSTED_AGAIN`], [`FETCHED`], [`RENEWED`].
     content: AtomicU32,
     /// Shares that are counted beside this one, for messages to come.
     spare: AtomicU64,
@@ -36,6 +37,8 @@ const POSTED: u32 = 1;
 const POSTED_AGAIN: u32 = 2;
 /// It was fetched.
 const FETCHED: u32 = 4;
+/// It is new in a buffer that had other content before.
+const RENEWED: u32 = 8;
 
 /// Buffers of up to this part of a second-level cache are fetched: longer ones have left it before they are written again, and would be
 /// written to memory once more.
@@ -69,12 +72,11 @@ impl Buffer {
         Buffer { heap, index, offset, capacity, has_travelled, content, spare: AtomicU64::new(0) }
     }
 
-    /// True if its next content had better go into another buffer of this node: others have read this one without fetching it, and it is
-    /// one of those that rest ([`crate::Rest`]).
-    pub fn wants_rest(&self) -> bool {
-        self.heap.rest().is_for(self.capacity)
-            && self.has_travelled.load(Ordering::Relaxed)
-            && self.heap.readers(self.index) != readers::FETCHED
+    /// True if its next content had better go into another buffer of this node. Others have read this one, and it is one of those that rest
+    /// ([`crate::Rest`]) unless their readers fetch them, or of those that are used in turn (`fetch_back`).
+    pub fn wants_change(&self) -> bool {
+        let wants_rest = || self.heap.rest().is_for(self.capacity) && self.heap.readers(self.index) != readers::FETCHED;
+        self.has_travelled() && (self.is_own() && fetch_back::takes_turns(self.capacity) || wants_rest())
     }
 
     /// Fetches `bytes` bytes of the content, from byte `from` on, if it came from elsewhere, to one reader alone, and the caches can hold it:
@@ -107,7 +109,7 @@ impl Buffer {
 
     /// It gets new content: whoever reads that may fetch it or not.
     pub fn renew(&self) {
-        self.content.store(0, Ordering::Relaxed);
+        self.content.store(RENEWED, Ordering::Relaxed);
         if self.has_travelled.load(Ordering::Relaxed) && self.heap.readers(self.index) != readers::NOT_TOLD {
             self.heap.tell_readers(self.index, readers::NOT_TOLD);
         }
@@ -116,6 +118,9 @@ impl Buffer {
     /// The content is posted. Who reads it is told in the buffer's line only where that is new: others may have the line.
     fn post(&self) {
         let before = self.content.load(Ordering::Relaxed);
+        if before & RENEWED != 0 {
+            fetch_back::posted(&self.heap, self.place(), 1 + self.spare.load(Ordering::Relaxed));
+        }
         let (after, told) = match (before & POSTED != 0, before & FETCHED != 0) {
             _ if before & POSTED_AGAIN != 0 => return,
             (true, _) => (POSTED | POSTED_AGAIN, Some(readers::SEVERAL)),
@@ -127,6 +132,10 @@ impl Buffer {
         if let Some(readers) = told {
             self.heap.tell_readers(self.index, readers);
         }
+    }
+
+    fn place(&self) -> Place {
+        Place { index: self.index, offset: self.offset, capacity: self.capacity }
     }
 
     /// Address of the content, 64-byte aligned, valid while this share lives.
@@ -192,10 +201,11 @@ impl Buffer {
         self.spare.fetch_add(spare, Ordering::Relaxed);
     }
 
-    /// Takes back this handle's share.
-    fn forget_share(&self) {
+    /// Takes back this handle's share. True if there is no other.
+    fn forget_share(&self) -> bool {
+        let own = 1 + self.spare.load(Ordering::Relaxed);
         // Release: pairs with: buffer/share.
-        self.shares().fetch_sub(1 + self.spare.load(Ordering::Relaxed), Ordering::Release);
+        self.shares().fetch_sub(own, Ordering::Release) == own
     }
 
     /// Receives, as [`HeapMemory::receive`], another buffer of the same heap in place of this one, or this one again.
@@ -263,7 +273,10 @@ impl Drop for Buffer {
         if fork::is_child() {
             return;
         }
-        self.forget_share();
+        let is_free = self.forget_share();
+        if self.content.load(Ordering::Relaxed) & POSTED != 0 {
+            fetch_back::let_go(&self.heap, self.place(), is_free);
+        }
         self.heap.let_go(self.index);
     }
 }

@@ -77,7 +77,7 @@ pub(crate) fn look_briefly<W: Waiting>(waiting: &mut W) -> Option<W::Output> {
     let began = if waiting.away() == Away::No { None } else { away::begins() };
     let looks = if away::looks_away(waiting.away()) { BRIEF_LOOKS / LOOKS_AWAY } else { BRIEF_LOOKS };
     let found = (0..looks).find_map(|_| {
-        if away::looks_away(waiting.away()) {
+        if !waiting.meanwhile() && away::looks_away(waiting.away()) {
             away::look_away(waiting.away());
         }
         waiting.look()

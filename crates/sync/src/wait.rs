@@ -61,6 +61,12 @@ pub trait Waiting {
         Away::No
     }
 
+    /// Something useful to do between two looks, while there is a core for every thread. True if it took as long as some looks.
+    #[inline]
+    fn meanwhile(&mut self) -> bool {
+        false
+    }
+
     /// As [`Waiting::look`], and also where nothing can be that was not announced. Called once in a while by one that sleeps; may be dear.
     fn look_everywhere(&mut self) -> Option<Self::Output> {
         self.look()
@@ -223,6 +229,8 @@ fn stay_awake<W: Waiting>(
                 let spot = spot.map(|spot| Spot { core: current_core(), ..spot });
                 patience.came_back(now, now - before, waiting.whereabouts(), spot);
             }
+        } else if patience.is_none() && waiting.meanwhile() {
+            // That was as long as a pause.
         } else if patience.is_none() && away::looks_away(waiting.away()) {
             away::look_away(waiting.away());
             // As many as take that long, so that the clock is looked at as often.

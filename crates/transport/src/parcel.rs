@@ -243,10 +243,10 @@ impl Parcel {
     }
 
     /// Content is about to be replaced as a whole: puts another buffer in place of one that others have read and that had better
-    /// rest. Nothing changes if there is none to be had.
+    /// rest or be fetched back. Nothing changes if there is none to be had.
     fn let_rest(&mut self, bytes: usize, heap: &Arc<HeapMemory>) {
         if let Store::Buffer(buffer) = &self.store
-            && buffer.wants_rest()
+            && buffer.wants_change()
             && bytes <= buffer.capacity()
             && bytes > INLINE
             && let Ok(other) = heap.allocate(buffer.capacity())
@@ -457,7 +457,7 @@ mod tests {
         parcel.edit(&heap).unwrap().fill(9);
         append(&mut parcel, 2, &heap).unwrap();
         let travels = |parcel: &Parcel| drop(parcel.buffer().unwrap().keep());
-        let rests = |parcel: &Parcel| parcel.buffer().unwrap().wants_rest();
+        let rests = |parcel: &Parcel| parcel.buffer().unwrap().wants_change();
         // Exact halves, an odd begin, and a last element of its own.
         for half in [10_000, 9_999] {
             travels(&parcel);

@@ -6,7 +6,7 @@
 use std::sync::{Arc, Mutex};
 
 use deck_peers::{Granted, MailboxId, Notice, Notices, Refused, Subject};
-use deck_segment::Region;
+use deck_segment::{FetchBack, HeapMemory, Region};
 use deck_sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use deck_sync::locks::lock;
 use deck_sync::{About, Away, Biased, Error, ErrorKind, Event, Goal, NodeId, Result, Spot, Waiting};
@@ -156,16 +156,38 @@ pub(crate) fn what(id: MailboxId, name: Option<&str>) -> String {
     }
 }
 
+/// What a wait for a message does between its looks.
+pub(super) trait Meanwhile {
+    /// True if that took as long as some looks.
+    fn go_on(&mut self, heap: &HeapMemory) -> bool;
+}
+
+impl Meanwhile for FetchBack {
+    #[inline]
+    fn go_on(&mut self, heap: &HeapMemory) -> bool {
+        FetchBack::go_on(self, heap)
+    }
+}
+
+/// Nothing: answers to short messages come after a few looks.
+impl Meanwhile for () {
+    #[inline]
+    fn go_on(&mut self, _: &HeapMemory) -> bool {
+        false
+    }
+}
+
 /// Waits for the next message of a mail box, taken into a parcel.
-pub(super) struct Retrieving<'a> {
+pub(super) struct Retrieving<'a, M> {
     pub node: &'a NodeShared,
     pub core: &'a Core,
     pub into: &'a mut Parcel,
     /// Where the last look was.
     pub away: Away,
+    pub meanwhile: M,
 }
 
-impl Waiting for Retrieving<'_> {
+impl<M: Meanwhile> Waiting for Retrieving<'_, M> {
     type Output = Result<NodeId>;
 
     #[inline]
@@ -177,6 +199,11 @@ impl Waiting for Retrieving<'_> {
             Look::Nothing | Look::Awaited(_) => None,
             Look::Unclear => self.look_closely(),
         }
+    }
+
+    #[inline]
+    fn meanwhile(&mut self) -> bool {
+        self.meanwhile.go_on(self.node.heap())
     }
 
     fn look_everywhere(&mut self) -> Option<Result<NodeId>> {
@@ -207,7 +234,7 @@ impl Waiting for Retrieving<'_> {
     }
 }
 
-impl Retrieving<'_> {
+impl<M> Retrieving<'_, M> {
     /// Everything but the fast path, which would pay for its stack frame if it were inlined.
     #[inline(never)]
     pub fn look_closely(&mut self) -> Option<Result<NodeId>> {
@@ -249,7 +276,6 @@ mod tests {
     use std::time::Duration;
 
     use deck_peers::Door;
-    use deck_segment::HeapMemory;
 
     use super::*;
     use crate::mailbox::select;

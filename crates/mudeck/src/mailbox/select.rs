@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use deck_segment::FetchBack;
 use deck_sync::atomic::{AtomicUsize, Ordering};
 use deck_sync::{About, Deadline, Error, ErrorKind, Event, Goal, Result, Spot, Waiting};
 
@@ -11,12 +12,16 @@ use super::core::Core;
 /// Where the next select begins to look, so that no mail box is always last.
 static TURN: AtomicUsize = AtomicUsize::new(0);
 
-struct Selecting<'a, 'b>(&'a [&'b Mailbox], usize);
+struct Selecting<'a, 'b> {
+    boxes: &'a [&'b Mailbox],
+    turn: usize,
+    fetch_back: Option<FetchBack>,
+}
 
 impl Selecting<'_, '_> {
     fn find(&self, has_work: fn(&Core) -> bool) -> Option<usize> {
-        let count = self.0.len();
-        (0..count).map(|step| (self.1 + step) % count).find(|index| has_work(&self.0[*index].core))
+        let count = self.boxes.len();
+        (0..count).map(|step| (self.turn + step) % count).find(|index| has_work(&self.boxes[*index].core))
     }
 }
 
@@ -31,22 +36,26 @@ impl Waiting for Selecting<'_, '_> {
         self.find(Core::has_work_anywhere)
     }
 
+    fn meanwhile(&mut self) -> bool {
+        self.fetch_back.as_mut().is_some_and(|back| back.go_on(self.boxes[0].node.heap()))
+    }
+
     fn arm(&mut self) {
-        self.0.iter().for_each(|mailbox| mailbox.core.arm());
+        self.boxes.iter().for_each(|mailbox| mailbox.core.arm());
     }
 
     fn is_called_at(&mut self, spot: Spot) -> bool {
-        self.0.iter().for_each(|mailbox| mailbox.core.be_called_at(Some(spot)));
+        self.boxes.iter().for_each(|mailbox| mailbox.core.be_called_at(Some(spot)));
         true
     }
 
     fn need_not_be_called(&mut self) {
-        self.0.iter().for_each(|mailbox| mailbox.core.be_called_at(None));
+        self.boxes.iter().for_each(|mailbox| mailbox.core.be_called_at(None));
     }
 
     fn about(&self) -> Option<About<'_>> {
-        let name = self.0.iter().find_map(|mailbox| mailbox.name()).unwrap_or("");
-        Some(About::new(Goal::Messages, name).with(self.0.iter().map(|mailbox| mailbox.core.id.to_word())))
+        let name = self.boxes.iter().find_map(|mailbox| mailbox.name()).unwrap_or("");
+        Some(About::new(Goal::Messages, name).with(self.boxes.iter().map(|mailbox| mailbox.core.id.to_word())))
     }
 }
 
@@ -78,7 +87,8 @@ pub fn select(boxes: &[&Mailbox], timeout: Duration) -> Result<usize> {
     };
     first.node.check()?;
     let events: Vec<&Event> = boxes.iter().map(|mailbox| mailbox.core.event()).collect();
-    let mut selecting = Selecting(boxes, TURN.fetch_add(1, Ordering::Relaxed) % boxes.len());
+    let turn = TURN.fetch_add(1, Ordering::Relaxed) % boxes.len();
+    let mut selecting = Selecting { boxes, turn, fetch_back: FetchBack::due(first.node.heap()) };
     let crowd = first.node.membership().crowd();
     let selected = deck_sync::wait(&mut selecting, &events, crowd, Deadline::after(timeout));
     selected.map_err(|interrupted| interrupted.error(format!("selecting from {} mail boxes", boxes.len())))

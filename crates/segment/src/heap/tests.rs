@@ -90,13 +90,13 @@ fn what_its_reader_has_fetched_is_used_again_at_once() {
     // SAFETY: the buffer has the byte, and nobody else uses it.
     unsafe { buffer.data().write(7) };
     buffer.fetch(0, part, false);
-    assert!(buffer.wants_rest(), "the end was not fetched");
+    assert!(buffer.wants_change(), "the end was not fetched");
     buffer.fetch(part, size - part, true);
-    assert!(is_fetched(&buffer) && !buffer.wants_rest());
+    assert!(is_fetched(&buffer) && !buffer.wants_change());
     // SAFETY: as above.
     assert_eq!(unsafe { buffer.data().read() }, 7);
     buffer.renew();
-    assert!(buffer.wants_rest(), "who reads what comes next may do without");
+    assert!(buffer.wants_change(), "who reads what comes next may do without");
     drop(buffer.keep());
     buffer.fetch(0, size, true);
     let place = buffer.data();
@@ -122,7 +122,7 @@ fn nothing_is_fetched_that_is_long_or_was_not_elsewhere_or_goes_to_several() {
     let quick = travelled(&heap, size);
     quick.fetch(0, size, true);
     drop(quick.keep());
-    assert!(!is_fetched(&quick) && quick.wants_rest());
+    assert!(!is_fetched(&quick) && quick.wants_change());
     // Passed on by whoever has fetched it.
     let mut passed = travelled(&heap, size);
     passed.receive_again(&passed.name().clone()).unwrap();
@@ -138,12 +138,12 @@ fn nothing_is_fetched_that_is_long_or_was_not_elsewhere_or_goes_to_several() {
 fn only_what_has_travelled_asks_for_rest() {
     let heap = heap(64 << 20, |options| options.rest = Rest::new(1 << 20));
     let buffer = heap.allocate(64 << 10).unwrap();
-    assert!(!buffer.wants_rest());
+    assert!(!buffer.wants_change());
     drop(buffer.keep());
-    assert!(buffer.wants_rest() && buffer.clone().wants_rest());
+    assert!(buffer.wants_change() && buffer.clone().wants_change());
     let short = heap.allocate(1 << 10).unwrap();
     drop(short.keep());
-    assert!(!short.wants_rest());
+    assert!(!short.wants_change());
 }
 
 #[test]

@@ -1,0 +1,340 @@
+//! What a thread does while it waits for an answer: it fetches back the buffer that it will write next.
+//!
+//! The lines of a buffer that was posted are where they were read. To write them anew, each has to come from there, 3 to 10 ns a line, which is most of
+//! what it takes to write some KiB; and the thread that waited for the answer had nothing to do. So it asks for these lines before the answer comes,
+//! as soon as nobody else shares the buffer. It asks by hints to the processor, which change nothing and cannot fail: if it asks for the wrong lines,
+//! they travel in vain. `docs/design/070-buffers-rest.md` has the measurements.
+//!
+//! Each thread notes one buffer, by what it did last: one that it let go of, or else one that it has written anew and posted. Both are used again first.
+
+use std::cell::Cell;
+
+use deck_sync::atomic::Ordering;
+
+use crate::layout::{LINE, LINE_WORDS, holder, readers};
+use crate::{HeapMemory, caches, prefetch};
+
+/// The smallest buffer that is fetched back, in bytes.
+const FROM: usize = 4 << 10;
+/// The longest: this part of a second-level cache. Longer ones leave the other core's caches by themselves.
+const PART: usize = 4;
+/// Buffers of so many bytes are used in turn with another one though they came back: that one can be fetched back from the begin of a wait on, and
+/// nobody asks whether it is free. With shorter ones it takes longer to change buffers; four longer ones do not fit into a first-level cache.
+const IN_TURN: usize = 8 << 10;
+/// Lines that are asked for between two looks: about as many as come meanwhile.
+const LINES: usize = 8;
+/// Looks between two questions whether a buffer is free.
+const LOOKS_PER_QUESTION: u32 = 8;
+/// The most looks before the first question.
+const LOOKS_MAX: u32 = 4096;
+/// These get fewer by one in so many with each wait in which the first question was not too early.
+const FEWER: u32 = 64;
+
+/// Which buffer of a heap.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub index: u32,
+    pub offset: usize,
+    pub capacity: usize,
+}
+
+/// When it may be fetched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum When {
+    /// Posted: when its shares are no more than these, its own handle's.
+    Posted(u64),
+    /// Let go of: when it has no shares.
+    LetGo,
+    /// It had none.
+    Free,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Noted {
+    place: Place,
+    when: When,
+    /// Address of its heap: not to be followed, but to be told from others.
+    heap: usize,
+}
+
+/// How far a wait has come.
+#[derive(Clone, Copy)]
+enum Stage {
+    /// Others may share the buffer: they did at the last question, if that is so, and the next one comes with this look.
+    Asks { next: u32, was_in_vain: bool },
+    /// From this byte on.
+    Fetches(usize),
+}
+
+thread_local! {
+    static IS_NOTED: Cell<bool> = const { Cell::new(false) };
+    static NOTED: Cell<Option<Noted>> = const { Cell::new(None) };
+    /// Looks of a wait before the first question. It takes the buffer's line away from whoever is about to let go, and so is not to be early.
+    static LOOKS: Cell<u32> = const { Cell::new(LOOKS_PER_QUESTION) };
+}
+
+impl Noted {
+    /// True if another buffer will be written first: this one rests, as its readers have copies of it.
+    fn rests(&self, heap: &HeapMemory) -> bool {
+        heap.rest().is_for(self.place.capacity) && heap.readers(self.place.index) != readers::FETCHED
+    }
+
+    /// True if nobody shares the buffer but who has noted it, and nobody has taken it meanwhile.
+    #[inline]
+    fn is_free(&self, heap: &HeapMemory) -> bool {
+        let own_shares = if let When::Posted(own_shares) = self.when { own_shares } else { 0 };
+        // Relaxed: a hint.
+        heap.lines().get(self.place.index as usize * LINE_WORDS + holder::SHARES).load(Ordering::Relaxed) == own_shares
+    }
+}
+
+fn address(heap: &HeapMemory) -> usize {
+    std::ptr::from_ref(heap).addr()
+}
+
+fn note(noted: Option<Noted>) {
+    NOTED.set(noted);
+    IS_NOTED.set(noted.is_some());
+}
+
+/// Is a buffer of `capacity` bytes used in turn with another one?
+pub(crate) fn takes_turns(capacity: usize) -> bool {
+    capacity == IN_TURN
+}
+
+fn is_for(heap: &HeapMemory, place: Place) -> bool {
+    !cfg!(any(loom, miri)) && place.capacity >= FROM && heap.is_own() && place.capacity <= caches::second_level() / PART
+}
+
+/// The calling thread has posted a buffer that it had written anew; its handle has `own_shares`. What is posted as it came is not written, and costs
+/// nothing here.
+#[inline(never)]
+pub(crate) fn posted(heap: &HeapMemory, place: Place, own_shares: u64) {
+    // What was let go of before is used first.
+    let is_second = NOTED.get().is_some_and(|other| !matches!(other.when, When::Posted(_)) && other.place != place);
+    if is_for(heap, place) && !is_second {
+        note(Some(Noted { place, when: When::Posted(own_shares), heap: address(heap) }));
+    }
+}
+
+/// The calling thread has let go of a buffer that was posted. Whether nobody else shares it.
+#[inline(never)]
+pub(crate) fn let_go(heap: &HeapMemory, place: Place, is_free: bool) {
+    if is_for(heap, place) {
+        let when = if is_free { When::Free } else { When::LetGo };
+        note(Some(Noted { place, when, heap: address(heap) }));
+    }
+}
+
+/// What a wait of the calling thread fetches back.
+pub struct FetchBack {
+    noted: Noted,
+    /// Until all of it is fetched.
+    is_on: bool,
+    looks: u32,
+    stage: Stage,
+}
+
+impl FetchBack {
+    /// What the calling thread, which begins to wait, has noted of `heap`.
+    #[inline]
+    pub fn due(heap: &HeapMemory) -> Option<FetchBack> {
+        if IS_NOTED.get() { FetchBack::begin(heap) } else { None }
+    }
+
+    #[inline(never)]
+    fn begin(heap: &HeapMemory) -> Option<FetchBack> {
+        let noted = NOTED.get().filter(|noted| noted.heap == address(heap))?;
+        Some(FetchBack { noted, is_on: true, looks: 0, stage: Stage::Asks { next: 0, was_in_vain: false } })
+    }
+
+    /// Goes on, between two looks of the wait. True if that took about as long as looks away from a line.
+    #[inline]
+    pub fn go_on(&mut self, heap: &HeapMemory) -> bool {
+        self.is_on && self.step(heap)
+    }
+
+    #[inline(never)]
+    fn step(&mut self, heap: &HeapMemory) -> bool {
+        self.looks += 1;
+        let from = match self.stage {
+            Stage::Fetches(from) => from,
+            Stage::Asks { .. } if self.noted.when == When::Free => 0,
+            Stage::Asks { next, .. } if self.looks < next.max(LOOKS.get()) => return false,
+            Stage::Asks { .. } if !self.noted.is_free(heap) => {
+                self.stage = Stage::Asks { next: self.looks + LOOKS_PER_QUESTION, was_in_vain: true };
+                return false;
+            }
+            Stage::Asks { was_in_vain, .. } => {
+                if was_in_vain {
+                    LOOKS.set(self.looks.min(LOOKS_MAX))
+                } else {
+                    ask_sooner()
+                }
+                0
+            }
+        };
+        let Place { offset, capacity, .. } = self.noted.place;
+        // Somebody may have taken it meanwhile, or read it without fetching it.
+        let is_next = self.noted.is_free(heap) && (from > 0 || !self.noted.rests(heap));
+        let Some(begin) = heap.segment().at(offset, capacity).filter(|_| is_next) else {
+            self.end();
+            return false;
+        };
+        let to = (from + LINES * LINE).min(capacity);
+        for at in (from..to).step_by(LINE) {
+            prefetch::to_write(begin.as_ptr().wrapping_add(at));
+        }
+        self.stage = Stage::Fetches(to);
+        if to == capacity {
+            self.end();
+        }
+        true
+    }
+
+    fn end(&mut self) {
+        note(None);
+        self.is_on = false;
+    }
+}
+
+impl Drop for FetchBack {
+    fn drop(&mut self) {
+        match self.stage {
+            _ if !self.is_on => {}
+            Stage::Asks { was_in_vain: true, .. } => LOOKS.set((2 * LOOKS.get()).min(LOOKS_MAX)),
+            Stage::Asks { was_in_vain: false, .. } => ask_sooner(),
+            // The rest is as good as gone: the buffer is about to be written.
+            Stage::Fetches(_) => note(None),
+        }
+    }
+}
+
+fn ask_sooner() {
+    LOOKS.set((LOOKS.get() - LOOKS.get().div_ceil(FEWER)).max(1));
+}
+
+#[cfg(all(test, not(any(loom, miri))))]
+mod tests {
+    use std::sync::Arc;
+
+    use deck_sync::NodeId;
+
+    use super::*;
+    use crate::{Buffer, HeapOptions, Seat, layout};
+
+    fn heap() -> Arc<HeapMemory> {
+        HeapMemory::create(NodeId(0), Seat(0), &HeapOptions::of(layout::DATA + (8 << 20))).unwrap()
+    }
+
+    /// A buffer with new content is posted, received, and fetched by its receiver.
+    fn post(buffer: &Buffer) -> Buffer {
+        buffer.renew();
+        buffer.add_share();
+        let in_flight = buffer.keep();
+        let received = buffer.heap().receive(&buffer.name()).unwrap();
+        drop(in_flight);
+        received.fetch(0, received.capacity(), true);
+        received
+    }
+
+    /// How many times a wait fetches something until all is fetched, in `looks` looks.
+    fn fetches(heap: &HeapMemory, looks: usize) -> usize {
+        FetchBack::due(heap).map_or(0, |mut back| (0..looks).filter(|_| back.go_on(heap)).count())
+    }
+
+    #[test]
+    fn what_was_posted_is_fetched_back_once_when_its_reader_has_let_go() {
+        let heap = heap();
+        let buffer = heap.allocate(16 << 10).unwrap();
+        let received = post(&buffer);
+        assert_eq!(fetches(&heap, 1000), 0, "its reader has it");
+        let mut back = FetchBack::due(&heap).unwrap();
+        assert!(!(0..1000).any(|_| back.go_on(&heap)));
+        drop(received);
+        let steps = buffer.capacity() / (LINES * LINE);
+        assert_eq!((0..10_000).filter(|_| back.go_on(&heap)).count(), steps);
+        assert!(FetchBack::due(&heap).is_none(), "it is back");
+        // By other content, not by the same.
+        drop(buffer.keep());
+        assert!(FetchBack::due(&heap).is_none());
+        drop(post(&buffer));
+        assert_eq!(fetches(&heap, 10_000), steps);
+    }
+
+    #[test]
+    fn what_was_let_go_of_comes_first_and_nothing_that_was_taken_meanwhile() {
+        let heap = heap();
+        let [first, second] = [IN_TURN; 2].map(|bytes| heap.allocate(bytes).unwrap());
+        drop(post(&first));
+        drop(first);
+        drop(post(&second));
+        let last = second.data();
+        let steps = IN_TURN / (LINES * LINE);
+        assert_eq!(fetches(&heap, steps), steps, "from the first look on, as it is free");
+        assert_eq!(fetches(&heap, 10_000), 0, "the second one had its chance");
+
+        drop(post(&second));
+        drop(second);
+        let mut back = FetchBack::due(&heap).unwrap();
+        assert!(back.go_on(&heap));
+        let again = heap.allocate(IN_TURN).unwrap();
+        assert_eq!(again.data(), last);
+        assert!(!(0..100).any(|_| back.go_on(&heap)), "somebody writes it");
+    }
+
+    #[test]
+    fn what_rests_after_its_reader_stays_away() {
+        let heap = heap();
+        let [rests, is_short] = [16 << 10, 4 << 10].map(|bytes| heap.allocate(bytes).unwrap());
+        let read = |buffer: &Buffer| {
+            let received = post(buffer);
+            heap.tell_readers(buffer.name().index, readers::NOT_TOLD);
+            drop(received);
+            fetches(&heap, 10_000)
+        };
+        assert_eq!([&rests, &is_short].map(read), [0, (4 << 10) / (LINES * LINE)]);
+        assert!(FetchBack::due(&heap).is_none());
+    }
+
+    #[test]
+    fn nothing_is_noted_that_is_short_or_long_or_belongs_to_another_heap() {
+        let (heap, other) = (heap(), heap());
+        for bytes in [1 << 10, caches::second_level() / PART + 1] {
+            drop(post(&heap.allocate(bytes).unwrap()));
+            assert!(FetchBack::due(&heap).is_none(), "{bytes} bytes");
+        }
+        drop(post(&heap.allocate(FROM).unwrap()));
+        assert!(FetchBack::due(&other).is_none() && FetchBack::due(&heap).is_some());
+    }
+
+    #[test]
+    fn the_first_question_comes_when_readers_have_mostly_let_go() {
+        let heap = heap();
+        let buffer = heap.allocate(16 << 10).unwrap();
+        // Its reader lets go after so many looks, and the answer comes after some more.
+        let wait = |lets_go: usize| {
+            let mut received = Some(post(&buffer));
+            let mut back = FetchBack::due(&heap).unwrap();
+            for look in 0..lets_go + 200 {
+                if look == lets_go {
+                    received = None;
+                }
+                back.go_on(&heap);
+            }
+            assert!(received.is_none());
+            matches!(back.stage, Stage::Fetches(_))
+        };
+        for lets_go in [100, 300, 20] {
+            let fetched = (0..500).filter(|_| wait(lets_go)).count();
+            assert!(fetched > 400, "{fetched} of 500 where {lets_go}");
+            let first = LOOKS.get() as usize;
+            assert!((lets_go - lets_go / 10..lets_go + 20).contains(&first), "{first} for {lets_go}");
+        }
+        // One that never lets go in time is left alone.
+        let received = post(&buffer);
+        (0..100).for_each(|_| assert_eq!(fetches(&heap, 500), 0));
+        assert!(LOOKS.get() > 400, "{}", LOOKS.get());
+        drop(received);
+    }
+}
