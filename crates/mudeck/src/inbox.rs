@@ -498,14 +498,14 @@ impl Inbox {
         }
         // Heavy fence: pairs with: ring/cold. A poster either sees the mark and rings, or its slot is seen here.
         barrier::heavy();
+        let Inbox { rings, hot, doubts, .. } = self;
         for index in cooled {
-            let is_silent = self.rings[index].as_ref().is_none_or(|ring| !ring.receiver.has_next());
-            if is_silent {
-                self.hot.remove(index);
-                self.doubts.add(index);
+            if rings[index].as_ref().is_some_and(|ring| ring.receiver.has_next()) {
+                heat(rings, hot, index);
             } else {
-                self.heat(index);
+                doubts.add(index);
             }
         }
+        hot.retain(|index| rings[index].as_ref().is_some_and(|ring| ring.receiver.is_hot()));
     }
 }
