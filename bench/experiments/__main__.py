@@ -1,6 +1,7 @@
 """bench/papers: builds the applications and their twins, runs them in turn, and says which of the papers' shapes come out here."""
 
 import argparse
+import shutil
 import signal
 import sys
 import time
@@ -82,8 +83,8 @@ def main() -> None:
     # Before minutes of building.
     folder.expect_the_same(place, described)
     renders = any(one.name == "povray-farm" for one in chosen)
-    if renders and not SCENE.exists():
-        sys.exit(f"papers: {SCENE} is missing: apt-get install povray-examples")
+    if renders:
+        _expect_renderer()
     building.build(library)
     folder.begin(place, described)
     signal.signal(signal.SIGTERM, _terminated)
@@ -105,6 +106,12 @@ def main() -> None:
         # As shells tell it.
         sys.exit(128 + by)
     _finish(place)
+
+
+def _expect_renderer() -> None:
+    missing = "povray" if shutil.which("povray") is None else SCENE
+    if missing == "povray" or not SCENE.exists():
+        sys.exit(f"papers: {missing} is missing: apt-get install povray povray-includes povray-examples")
 
 
 def _finish(place: Path) -> None:

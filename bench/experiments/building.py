@@ -5,7 +5,6 @@ they hand out work and exchange results.
 """
 
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -44,8 +43,6 @@ def build_twins(library: Library) -> None:
 
 def build(library: Library) -> None:
     """Everything that is not up to date."""
-    if shutil.which("povray") is None:
-        sys.exit("papers: povray is missing: apt-get install povray povray-includes povray-examples")
     packages = [word for name in ("deck-cli", *APPLICATIONS) for word in ("-p", name)]
     _run("cargo", "build", "--quiet", "--release", "--manifest-path", ROOT / "Cargo.toml", *packages)
     build_twins(library)

@@ -354,18 +354,21 @@ class Command(unittest.TestCase):
 
     def setUp(self) -> None:
         self.start = Mock(return_value=0.75)
+        self.scene, self.renderer = Path(__file__), "/usr/bin/povray"
 
-    def _run(self, place: Path, *options: str, measure: Mock) -> int:
-        """Its exit status."""
+    def _run(self, place: Path, *options: str, measure: Mock) -> int | str:
+        """Its exit status, or what it says at its end."""
         signals = patch("signal.signal")
         described = patch("comparison.machine.describe", side_effect=lambda program: {**self.DESCRIBED, "command": program})
         prepared = patch("experiments.libraries.find", return_value=replace(PLAIN, launch=("echo",))), patch("experiments.building.build")
         start = patch("experiments.pictures.start_seconds", self.start)
         runs = patch.object(Runs, "check"), patch("experiments.__main__._measure", measure)
+        scene = patch("experiments.__main__.SCENE", self.scene)
+        renderer = patch("shutil.which", return_value=self.renderer)
         typed = patch.object(sys, "argv", ["papers", "--out", str(place), *options])
         quiet = redirect_stdout(StringIO()), redirect_stderr(StringIO())
         with ExitStack() as stack:
-            for one in (signals, described, *prepared, start, *runs, *quiet, typed):
+            for one in (signals, described, *prepared, start, *runs, scene, renderer, *quiet, typed):
                 stack.enter_context(one)
             try:
                 papers.main()
@@ -395,6 +398,14 @@ class Command(unittest.TestCase):
                 self._run(place, "--only", "povray-farm", measure=Mock())
                 self.start.assert_called_once()
             self.assertEqual(folder.described_in(place)[explaining.START], "0.75 s")
+
+    def test_only_the_farm_needs_povray_and_its_scene_and_says_where_they_come_from(self) -> None:
+        with tempfile.TemporaryDirectory() as name:
+            for scene, renderer, missing in ((Path("/nowhere/scene.pov"), "/usr/bin/povray", "/nowhere/scene.pov"), (Path(__file__), None, "povray")):
+                self.scene, self.renderer = scene, renderer
+                self.assertNotIn("missing", str(self._run(Path(name), "--only", "laplace", measure=Mock())))
+                told = self._run(Path(name), "--only", "povray-farm", measure=Mock())
+                self.assertIn(f"papers: {missing} is missing: apt-get install", told)
 
 
 class Time(unittest.TestCase):
