@@ -153,7 +153,7 @@ impl Control {
         if let Some((every, due)) = self.tick {
             if due.has_passed() {
                 let has_more = membership.handler().is_some_and(|handler| handler.tick());
-                // What was in flight has come back by now, if it has been retrieved.
+                // Much of what was in flight has come back by now, if it has been retrieved.
                 membership.release_heaps();
                 let next_time = (every * 2).min(TICK_LAST);
                 self.tick = has_more.then(|| (next_time, Deadline::after(next_time)));

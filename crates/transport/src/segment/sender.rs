@@ -78,8 +78,9 @@ pub struct Sender<R: Remote> {
     /// Zero-copy messages that were not retrieved when somebody last looked. Read without entering; written inside.
     in_flight: AtomicU32,
     traffic: Traffic,
-    /// Messages of protocol 3 when [`Sender::reap_if_idle`] was called last.
+    /// Messages of protocol 3 when [`Sender::reap_if_idle`] was called last, and how many times in a row it has done nothing.
     posted_before: AtomicU64,
+    passes: AtomicU32,
     posting: Biased<Posting>,
     _region: Option<Region>,
 }
@@ -168,6 +169,7 @@ impl<R: Remote> Sender<R> {
             in_flight: AtomicU32::new(0),
             traffic: Traffic::default(),
             posted_before: AtomicU64::new(0),
+            passes: AtomicU32::new(0),
             posting: Biased::new(Posting {
                 position: 0,
                 stamp: Stamp::of(0, count),

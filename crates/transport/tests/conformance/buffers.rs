@@ -79,6 +79,15 @@ pub fn whoever_comes_by_lets_go_of_buffers_only_where_nobody_has_posted_any_sinc
         assert!(!ring.sender.reap_if_idle());
         assert_eq!(a.budget.used(), 0);
     }
+    // One that never stops is left alone for a while only.
+    let comes_by = |_: &u32| {
+        ring.must_post(&a.parcel(1, &pattern(1, SIZE)));
+        drop(ring.take(&b));
+        ring.settle_credits(&b);
+        ring.sender.reap_if_idle()
+    };
+    assert_eq!((0..100).take_while(comes_by).count(), 8);
+    assert_eq!(a.budget.used(), 0);
 }
 
 pub fn a_buffer_is_used_again_once_nobody_holds_it<F: Fabric>(seed: u64) {

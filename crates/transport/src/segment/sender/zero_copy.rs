@@ -22,6 +22,9 @@ pub(super) struct InFlight {
     awaits_address: bool,
 }
 
+/// So many times in a row the control thread passes by a sender that posts.
+const PASSES_MAX: u32 = 8;
+
 impl<R: Remote> Sender<R> {
     /// Budget: the slot; the buffer's line, unless it was posted or received before; one line of this node's tables; five locked
     /// operations, and one for the node's budget unless as much is left here. The line of credits is looked at when the message is on
@@ -112,15 +115,16 @@ impl<R: Remote> Sender<R> {
         self.in_flight.load(Ordering::Relaxed) > 0 && self.reap_all(&mut self.posting.lock_as_guest())
     }
 
-    /// As [`Sender::reap`], for whoever comes by now and then: not if buffers were posted since it came last, as each post lets go of some that
-    /// went before, and would have to wait meanwhile.
+    /// As [`Sender::reap`], for the control thread, which comes by now and then: not if buffers were posted since it came last, as each post lets
+    /// go of some that went before, and would have to wait meanwhile. But a post looks at a few slots only, unless it has come round to its first one: where
+    /// buffers are posted seldom, what is left of them goes after so many times.
     pub fn reap_if_idle(&self) -> bool {
         let posted = self.traffic.by_protocol()[Protocol::ZeroCopy as usize];
-        // Relaxed: a hint. If it is wrong, they are let go of the next time.
-        if self.posted_before.swap(posted, Ordering::Relaxed) != posted {
-            return self.in_flight.load(Ordering::Relaxed) > 0;
-        }
-        self.reap()
+        let passes = self.passes.load(Ordering::Relaxed);
+        let is_busy = self.posted_before.load(Ordering::Relaxed) != posted && passes < PASSES_MAX;
+        self.posted_before.store(posted, Ordering::Relaxed);
+        self.passes.store(if is_busy { passes + 1 } else { 0 }, Ordering::Relaxed);
+        if is_busy { self.in_flight.load(Ordering::Relaxed) > 0 } else { self.reap() }
     }
 
     /// As [`Sender::reap`], unless a thread is inside a post right now, this one included.
