@@ -128,6 +128,9 @@ impl Buffer {
             (false, true) => (POSTED, Some(readers::NOT_TOLD)),
             (false, false) => (POSTED, None),
         };
+        if after & POSTED_AGAIN != 0 {
+            fetch_back::posted_again(&self.heap, self.place());
+        }
         self.content.store(after, Ordering::Relaxed);
         if let Some(readers) = told {
             self.heap.tell_readers(self.index, readers);

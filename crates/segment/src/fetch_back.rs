@@ -5,7 +5,8 @@
 //! as soon as nobody else shares the buffer. It asks by hints to the processor, which change nothing and cannot fail: if it asks for the wrong lines,
 //! they travel in vain. `docs/design/070-buffers-rest.md` has the measurements.
 //!
-//! Each thread notes one buffer, by what it did last: one that it let go of, or else one that it has written anew and posted. Both are used again first.
+//! Each thread notes one buffer, by what it did last: one that it let go of, or else one that it has written anew and posted. Both are used again soon: at once
+//! where it was written anew, and after one other where a message was dropped while it was on its way, as its buffer is free only with the next post.
 
 use std::cell::Cell;
 
@@ -27,8 +28,10 @@ const LINES: usize = 8;
 const LOOKS_PER_QUESTION: u32 = 8;
 /// The most looks before the first question.
 const LOOKS_MAX: u32 = 4096;
-/// These get fewer by one in so many with each wait in which the first question was not too early.
+/// These get fewer by one in so many with each wait in which the first question was not too early, or did not come.
 const FEWER: u32 = 64;
+/// So many waits in a row may be over before anything was fetched: then the buffer is not worth a question any more.
+const VAIN_WAITS: u32 = 16;
 
 /// Which buffer of a heap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,12 +52,14 @@ enum When {
     Free,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Noted {
     place: Place,
     when: When,
     /// Address of its heap: not to be followed, but to be told from others.
     heap: usize,
+    /// Waits that were over before anything was fetched.
+    vain_waits: u32,
 }
 
 /// How far a wait has come.
@@ -111,9 +116,18 @@ fn is_for(heap: &HeapMemory, place: Place) -> bool {
 #[inline(never)]
 pub(crate) fn posted(heap: &HeapMemory, place: Place, own_shares: u64) {
     // What was let go of before is used first.
-    let is_second = NOTED.get().is_some_and(|other| !matches!(other.when, When::Posted(_)) && other.place != place);
-    if is_for(heap, place) && !is_second {
-        note(Some(Noted { place, when: When::Posted(own_shares), heap: address(heap) }));
+    let comes_first =
+        |other: Noted| !matches!(other.when, When::Posted(_)) && other.place != place && other.heap == address(heap);
+    if is_for(heap, place) && !NOTED.get().is_some_and(comes_first) {
+        note(Some(Noted { place, when: When::Posted(own_shares), heap: address(heap), vain_waits: 0 }));
+    }
+}
+
+/// The calling thread has posted the same content again: how many shares are its own is no more what was noted.
+#[cold]
+pub(crate) fn posted_again(heap: &HeapMemory, place: Place) {
+    if NOTED.get().is_some_and(|noted| noted.place == place && noted.heap == address(heap)) {
+        note(None);
     }
 }
 
@@ -122,7 +136,7 @@ pub(crate) fn posted(heap: &HeapMemory, place: Place, own_shares: u64) {
 pub(crate) fn let_go(heap: &HeapMemory, place: Place, is_free: bool) {
     if is_for(heap, place) {
         let when = if is_free { When::Free } else { When::LetGo };
-        note(Some(Noted { place, when, heap: address(heap) }));
+        note(Some(Noted { place, when, heap: address(heap), vain_waits: 0 }));
     }
 }
 
@@ -144,7 +158,12 @@ impl FetchBack {
 
     #[inline(never)]
     fn begin(heap: &HeapMemory) -> Option<FetchBack> {
-        let noted = NOTED.get().filter(|noted| noted.heap == address(heap))?;
+        let noted = NOTED.get()?;
+        if noted.heap != address(heap) {
+            // Of another node of this process, or of one that has left.
+            note(None);
+            return None;
+        }
         Some(FetchBack { noted, is_on: true, looks: 0, stage: Stage::Asks { next: 0, was_in_vain: false } })
     }
 
@@ -193,20 +212,33 @@ impl FetchBack {
     }
 
     fn end(&mut self) {
-        note(None);
         self.is_on = false;
+        self.renote(None);
+    }
+
+    /// Replaces what was noted when this wait began. The thread may have noted another buffer since: the message that ends the wait takes the place of
+    /// the one before.
+    fn renote(&self, noted: Option<Noted>) {
+        if NOTED.get() == Some(self.noted) {
+            note(noted);
+        }
     }
 }
 
 impl Drop for FetchBack {
     fn drop(&mut self) {
+        // A wait that was over at its first look tells nothing.
+        if !self.is_on || self.looks == 0 {
+            return;
+        }
         match self.stage {
-            _ if !self.is_on => {}
             Stage::Asks { was_in_vain: true, .. } => LOOKS.set((2 * LOOKS.get()).min(LOOKS_MAX)),
             Stage::Asks { was_in_vain: false, .. } => ask_sooner(),
             // The rest is as good as gone: the buffer is about to be written.
-            Stage::Fetches(_) => note(None),
+            Stage::Fetches(_) => return self.renote(None),
         }
+        let vain_waits = self.noted.vain_waits + 1;
+        self.renote((vain_waits < VAIN_WAITS).then_some(Noted { vain_waits, ..self.noted }));
     }
 }
 
@@ -284,6 +316,45 @@ mod tests {
     }
 
     #[test]
+    fn what_is_noted_while_a_wait_goes_on_is_there_for_the_next_one() {
+        let heap = heap();
+        let [first, second] = [16 << 10; 2].map(|bytes| heap.allocate(bytes).unwrap());
+        drop(post(&first));
+        let mut back = FetchBack::due(&heap).unwrap();
+        assert!((0..1000).any(|_| back.go_on(&heap)), "not all of it");
+        // As the message that ends the wait takes the place of another one.
+        drop(post(&second));
+        drop(second);
+        let noted = NOTED.get();
+        drop(back);
+        assert!(noted.is_some() && NOTED.get() == noted);
+    }
+
+    #[test]
+    fn what_is_never_free_in_time_and_what_went_to_two_is_forgotten() {
+        let heap = heap();
+        let buffer = heap.allocate(16 << 10).unwrap();
+        let _received = post(&buffer);
+        let waits = (0..).take_while(|_| FetchBack::due(&heap).is_some_and(|mut back| !back.go_on(&heap))).count();
+        assert_eq!(waits, VAIN_WAITS as usize);
+        buffer.renew();
+        drop(buffer.keep());
+        assert!(FetchBack::due(&heap).is_some());
+        drop(buffer.keep());
+        assert!(FetchBack::due(&heap).is_none());
+    }
+
+    #[test]
+    fn a_wait_that_is_over_at_once_tells_nothing() {
+        let heap = heap();
+        let buffer = heap.allocate(16 << 10).unwrap();
+        let _received = post(&buffer);
+        let before = LOOKS.get();
+        (0..1000).for_each(|_| drop(FetchBack::due(&heap).expect("what is noted stays")));
+        assert_eq!(LOOKS.get(), before);
+    }
+
+    #[test]
     fn what_rests_after_its_reader_stays_away() {
         let heap = heap();
         let [rests, is_short] = [16 << 10, 4 << 10].map(|bytes| heap.allocate(bytes).unwrap());
@@ -305,7 +376,15 @@ mod tests {
             assert!(FetchBack::due(&heap).is_none(), "{bytes} bytes");
         }
         drop(post(&heap.allocate(FROM).unwrap()));
-        assert!(FetchBack::due(&other).is_none() && FetchBack::due(&heap).is_some());
+        assert!(FetchBack::due(&heap).is_some());
+        // Whoever waits in another node has no more to do with it; nor does it keep what is posted there from being noted.
+        drop(post(&other.allocate(FROM).unwrap()));
+        let elsewhere = other.allocate(16 << 10).unwrap();
+        drop(post(&elsewhere));
+        assert!(FetchBack::due(&heap).is_none() && FetchBack::due(&other).is_none());
+        drop(post(&heap.allocate(FROM).unwrap()));
+        drop(post(&elsewhere));
+        assert!(FetchBack::due(&other).is_some());
     }
 
     #[test]

@@ -22,20 +22,19 @@ pub fn to_read(address: *const u8) {
 }
 
 /// The line at `address` will be written soon: it is fetched so that no other core has it. Cannot fault, wherever it points.
-#[cfg(not(any(loom, miri)))]
 #[inline]
 pub fn to_write(address: *mut u8) {
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
     // SAFETY: a prefetch writes nothing and cannot fault; processors that do not know this one take it for nothing.
     unsafe {
         std::arch::asm!("prefetchw [{}]", in(reg) address, options(nostack, preserves_flags, readonly));
     }
-    #[cfg(target_arch = "aarch64")]
+    #[cfg(all(target_arch = "aarch64", not(miri)))]
     // SAFETY: as above.
     unsafe {
         std::arch::asm!("prfm pstl1keep, [{}]", in(reg) address, options(nostack, preserves_flags, readonly));
     }
-    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    #[cfg(any(miri, not(any(target_arch = "x86_64", target_arch = "aarch64"))))]
     let _ = address;
 }
 

@@ -94,6 +94,12 @@ pub(crate) fn look_briefly<W: Waiting>(waiting: &mut W) -> Option<W::Output> {
     found
 }
 
+/// As if brief looks had been in vain.
+#[cfg(all(test, not(loom)))]
+pub(crate) fn begin_at_once() {
+    AT_ONCE.set(WAITS_AT_ONCE);
+}
+
 /// So many times a thread gives its core to whom it waits for, though there are cores enough, and then sleeps once: the kernel leaves
 /// threads where they are that run all the time, but puts one that it wakes on an idle core.
 const TOGETHER: u32 = 64;

@@ -477,6 +477,45 @@ mod tests {
         }
     }
 
+    struct Roomy;
+    impl Crowd for Roomy {
+        fn resume(&self) {}
+        fn rest(&self) {}
+        fn is_crowded(&self) -> bool {
+            false
+        }
+    }
+
+    /// Counts what it does between looks.
+    struct Busy(u32);
+
+    impl Waiting for Busy {
+        type Output = ();
+        fn look(&mut self) -> Option<()> {
+            None
+        }
+        fn meanwhile(&mut self) -> bool {
+            self.0 += 1;
+            true
+        }
+    }
+
+    #[test]
+    fn a_wait_does_something_meanwhile_unless_others_want_its_core() {
+        let event = Event::new();
+        let crowds: [Arc<dyn Crowd>; 2] = [Arc::new(Roomy), Arc::new(Crowded)];
+        let [roomy, crowded] = crowds.map(|crowd| {
+            // Those that begin with brief looks do not know of a crowd.
+            patience::begin_at_once();
+            let mut busy = Busy(0);
+            let deadline = Deadline::after(Duration::from_micros(20));
+            assert_eq!(wait(&mut busy, &[&event], &crowd, deadline), Err(Interrupted::Deadline));
+            busy.0
+        });
+        assert!(roomy > 0);
+        assert_eq!(crowded, 0);
+    }
+
     #[test]
     fn a_notification_ends_the_sleep_of_every_waiter() {
         for crowd in crowds() {
