@@ -10,25 +10,29 @@ const WORD: usize = size_of::<u64>();
 
 /// Adds up words of eight bytes, and single ones at the end: as fast as memory can be read, unlike byte by byte.
 pub fn sum(bytes: &[u8]) -> u64 {
-    let (turns, rest) = bytes.as_chunks();
-    let turns = if turns.is_empty() { 0 } else { sum_of_turns(turns) };
-    let (words, rest) = rest.as_chunks();
-    let words = words.iter().fold(turns, add);
-    rest.iter().fold(words, |sum, byte| sum.wrapping_add(u64::from(*byte)))
+    if bytes.len() < TURN { sum_of_words(0, bytes) } else { sum_of_turns(bytes) }
 }
 
 fn add(sum: u64, word: &[u8; WORD]) -> u64 {
     sum.wrapping_add(u64::from_ne_bytes(*word))
 }
 
-fn sum_of_turns(turns: &[[u8; TURN]]) -> u64 {
+fn sum_of_words(sum: u64, bytes: &[u8]) -> u64 {
+    let (words, rest) = bytes.as_chunks();
+    rest.iter().fold(words.iter().fold(sum, add), |sum, byte| sum.wrapping_add(u64::from(*byte)))
+}
+
+/// On its own, so that the sum of a short message is as short as without it.
+#[inline(never)]
+fn sum_of_turns(bytes: &[u8]) -> u64 {
+    let (turns, rest) = bytes.as_chunks::<TURN>();
     let mut sums = [0; TURN / WORD];
     for turn in turns {
         for (sum, word) in sums.iter_mut().zip(turn.as_chunks().0) {
             *sum = add(*sum, word);
         }
     }
-    sums.into_iter().fold(0, u64::wrapping_add)
+    sum_of_words(sums.into_iter().fold(0, u64::wrapping_add), rest)
 }
 
 /// The [`sum`] of `bytes` bytes that are all `value`.
