@@ -159,16 +159,17 @@ impl Mailbox {
     /// After a quick look. Not inlined: the fast path would pay for its stack frame.
     #[inline(never)]
     fn wait_for_message(&self, look: Look, into: &mut Parcel, timeout: Duration) -> Result<NodeId> {
-        match FetchBack::due(self.node.heap()) {
-            None => self.wait(look, into, timeout, ()),
-            Some(back) => self.wait_fetching_back(look, into, timeout, back),
+        if FetchBack::may_be_due() {
+            self.wait_fetching_back(look, into, timeout)
+        } else {
+            self.wait(look, into, timeout, ())
         }
     }
 
     /// On its own, so that the wait for short messages is as short as without it.
     #[inline(never)]
-    fn wait_fetching_back(&self, look: Look, into: &mut Parcel, timeout: Duration, back: FetchBack) -> Result<NodeId> {
-        self.wait(look, into, timeout, back)
+    fn wait_fetching_back(&self, look: Look, into: &mut Parcel, timeout: Duration) -> Result<NodeId> {
+        self.wait(look, into, timeout, FetchBack::due(self.node.heap()))
     }
 
     #[inline(always)]

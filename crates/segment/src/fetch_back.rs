@@ -150,14 +150,14 @@ pub struct FetchBack {
 }
 
 impl FetchBack {
-    /// What the calling thread, which begins to wait, has noted of `heap`.
+    /// Whether the calling thread has noted anything.
     #[inline]
-    pub fn due(heap: &HeapMemory) -> Option<FetchBack> {
-        if IS_NOTED.get() { FetchBack::begin(heap) } else { None }
+    pub fn may_be_due() -> bool {
+        IS_NOTED.get()
     }
 
-    #[inline(never)]
-    fn begin(heap: &HeapMemory) -> Option<FetchBack> {
+    /// What the calling thread, which begins to wait, has noted of `heap`.
+    pub fn due(heap: &HeapMemory) -> Option<FetchBack> {
         let noted = NOTED.get()?;
         if noted.heap != address(heap) {
             // Of another node of this process, or of one that has left.

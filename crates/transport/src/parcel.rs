@@ -201,7 +201,7 @@ impl Parcel {
     pub fn clear(&mut self) {
         // A buffer of another node goes back to it.
         if self.buffer().is_some_and(|buffer| buffer.is_shared() || !buffer.is_own()) {
-            self.store = Store::Inline(Inline::default());
+            self.give_up_buffer();
         }
         (self.size, self.element, self.runs) = (0, BYTES, 0);
     }

@@ -162,10 +162,10 @@ pub(super) trait Meanwhile {
     fn go_on(&mut self, heap: &HeapMemory) -> bool;
 }
 
-impl Meanwhile for FetchBack {
+impl Meanwhile for Option<FetchBack> {
     #[inline]
     fn go_on(&mut self, heap: &HeapMemory) -> bool {
-        FetchBack::go_on(self, heap)
+        self.as_mut().is_some_and(|back| back.go_on(heap))
     }
 }
 

@@ -46,8 +46,10 @@ impl Parcel {
         (self.size, self.element, self.runs) = (size, element, 0);
     }
 
+    /// On its own, so that what has none is emptied or replaced without a stack frame.
     #[cold]
-    fn give_up_buffer(&mut self) {
+    #[inline(never)]
+    pub(super) fn give_up_buffer(&mut self) {
         self.store = Store::Inline(Inline::default());
     }
 
