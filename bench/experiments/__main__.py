@@ -109,9 +109,9 @@ def main() -> None:
 
 
 def _expect_renderer() -> None:
-    missing = "povray" if shutil.which("povray") is None else SCENE
-    if missing == "povray" or not SCENE.exists():
-        sys.exit(f"papers: {missing} is missing: apt-get install povray povray-includes povray-examples")
+    for needed, is_there in (("povray", shutil.which("povray")), (SCENE, SCENE.exists())):
+        if not is_there:
+            sys.exit(f"papers: {needed} is missing: apt-get install povray povray-includes povray-examples")
 
 
 def _finish(place: Path) -> None:

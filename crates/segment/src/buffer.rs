@@ -40,10 +40,6 @@ const FETCHED: u32 = 4;
 /// It is new in a buffer that had other content before.
 const RENEWED: u32 = 8;
 
-/// Buffers of up to this part of a second-level cache are fetched: longer ones have left it before they are written again, and would be
-/// written to memory once more.
-const FETCHED_PART: usize = 4;
-
 /// What it takes to find a buffer from another node: the fields of a hand-over, to be checked by whoever reads them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BufferName {
@@ -86,8 +82,7 @@ impl Buffer {
     /// # Panics
     /// If the buffer ends before they do.
     pub fn fetch(&self, from: usize, bytes: usize, is_rest: bool) {
-        let comes_back =
-            self.has_travelled.load(Ordering::Relaxed) && self.capacity <= caches::second_level() / FETCHED_PART;
+        let comes_back = self.has_travelled.load(Ordering::Relaxed) && caches::go_to_and_fro(self.capacity);
         if !comes_back || fork::is_child() || self.heap.readers(self.index) == readers::SEVERAL {
             return;
         }

@@ -15,10 +15,8 @@ use deck_sync::atomic::Ordering;
 use crate::layout::{LINE, LINE_WORDS, holder, readers};
 use crate::{HeapMemory, caches, prefetch};
 
-/// The smallest buffer that is fetched back, in bytes.
+/// The smallest buffer that is fetched back, in bytes. The longest are those that their readers fetch ([`caches::go_to_and_fro`]).
 const FROM: usize = 4 << 10;
-/// The longest: this part of a second-level cache. Longer ones leave the other core's caches by themselves.
-const PART: usize = 4;
 /// Buffers of so many bytes are used in turn with another one though they came back: that one can be fetched back from the begin of a wait on, and
 /// nobody asks whether it is free. With shorter ones it takes longer to change buffers; four longer ones do not fit into a first-level cache.
 const IN_TURN: usize = 8 << 10;
@@ -97,9 +95,13 @@ fn address(heap: &HeapMemory) -> usize {
     std::ptr::from_ref(heap).addr()
 }
 
-fn note(noted: Option<Noted>) {
+fn set(noted: Option<Noted>) {
     NOTED.set(noted);
     IS_NOTED.set(noted.is_some());
+}
+
+fn note(heap: &HeapMemory, place: Place, when: When) {
+    set(Some(Noted { place, when, heap: address(heap), vain_waits: 0 }));
 }
 
 /// Is a buffer of `capacity` bytes used in turn with another one?
@@ -108,7 +110,7 @@ pub(crate) fn takes_turns(capacity: usize) -> bool {
 }
 
 fn is_for(heap: &HeapMemory, place: Place) -> bool {
-    !cfg!(any(loom, miri)) && place.capacity >= FROM && heap.is_own() && place.capacity <= caches::second_level() / PART
+    !cfg!(any(loom, miri)) && place.capacity >= FROM && heap.is_own() && caches::go_to_and_fro(place.capacity)
 }
 
 /// The calling thread has posted a buffer that it had written anew; its handle has `own_shares`. What is posted as it came is not written, and costs
@@ -119,7 +121,7 @@ pub(crate) fn posted(heap: &HeapMemory, place: Place, own_shares: u64) {
     let comes_first =
         |other: Noted| !matches!(other.when, When::Posted(_)) && other.place != place && other.heap == address(heap);
     if is_for(heap, place) && !NOTED.get().is_some_and(comes_first) {
-        note(Some(Noted { place, when: When::Posted(own_shares), heap: address(heap), vain_waits: 0 }));
+        note(heap, place, When::Posted(own_shares));
     }
 }
 
@@ -127,7 +129,7 @@ pub(crate) fn posted(heap: &HeapMemory, place: Place, own_shares: u64) {
 #[cold]
 pub(crate) fn posted_again(heap: &HeapMemory, place: Place) {
     if NOTED.get().is_some_and(|noted| noted.place == place && noted.heap == address(heap)) {
-        note(None);
+        set(None);
     }
 }
 
@@ -135,8 +137,7 @@ pub(crate) fn posted_again(heap: &HeapMemory, place: Place) {
 #[inline(never)]
 pub(crate) fn let_go(heap: &HeapMemory, place: Place, is_free: bool) {
     if is_for(heap, place) {
-        let when = if is_free { When::Free } else { When::LetGo };
-        note(Some(Noted { place, when, heap: address(heap), vain_waits: 0 }));
+        note(heap, place, if is_free { When::Free } else { When::LetGo });
     }
 }
 
@@ -161,7 +162,7 @@ impl FetchBack {
         let noted = NOTED.get()?;
         if noted.heap != address(heap) {
             // Of another node of this process, or of one that has left.
-            note(None);
+            set(None);
             return None;
         }
         Some(FetchBack { noted, is_on: true, looks: 0, stage: Stage::Asks { next: 0, was_in_vain: false } })
@@ -220,7 +221,7 @@ impl FetchBack {
     /// the one before.
     fn renote(&self, noted: Option<Noted>) {
         if NOTED.get() == Some(self.noted) {
-            note(noted);
+            set(noted);
         }
     }
 }
@@ -371,7 +372,7 @@ mod tests {
     #[test]
     fn nothing_is_noted_that_is_short_or_long_or_belongs_to_another_heap() {
         let (heap, other) = (heap(), heap());
-        for bytes in [1 << 10, caches::second_level() / PART + 1] {
+        for bytes in [1 << 10, caches::second_level() / caches::FETCHED_PART + 1] {
             drop(post(&heap.allocate(bytes).unwrap()));
             assert!(FetchBack::due(&heap).is_none(), "{bytes} bytes");
         }

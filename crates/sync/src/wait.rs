@@ -352,12 +352,13 @@ mod tests {
         }
     }
 
-    struct Crowded;
-    impl Crowd for Crowded {
+    /// Whether it is one.
+    struct Fixed(bool);
+    impl Crowd for Fixed {
         fn resume(&self) {}
         fn rest(&self) {}
         fn is_crowded(&self) -> bool {
-            true
+            self.0
         }
     }
 
@@ -463,7 +464,7 @@ mod tests {
     }
 
     fn crowds() -> [Arc<dyn Crowd>; 2] {
-        [Alone::shared(), Arc::new(Crowded)]
+        [Alone::shared(), Arc::new(Fixed(true))]
     }
 
     #[test]
@@ -474,15 +475,6 @@ mod tests {
             assert_eq!(wait(&mut Flag(&flag), &[&event], &crowd, deadline), Err(Interrupted::Deadline));
             assert!(deadline.has_passed());
             assert!(!event.has_sleepers());
-        }
-    }
-
-    struct Roomy;
-    impl Crowd for Roomy {
-        fn resume(&self) {}
-        fn rest(&self) {}
-        fn is_crowded(&self) -> bool {
-            false
         }
     }
 
@@ -503,7 +495,7 @@ mod tests {
     #[test]
     fn a_wait_does_something_meanwhile_unless_others_want_its_core() {
         let event = Event::new();
-        let crowds: [Arc<dyn Crowd>; 2] = [Arc::new(Roomy), Arc::new(Crowded)];
+        let crowds: [Arc<dyn Crowd>; 2] = [Arc::new(Fixed(false)), Arc::new(Fixed(true))];
         let [roomy, crowded] = crowds.map(|crowd| {
             // Those that begin with brief looks do not know of a crowd.
             patience::begin_at_once();

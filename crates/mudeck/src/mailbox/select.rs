@@ -7,7 +7,7 @@ use deck_sync::atomic::{AtomicUsize, Ordering};
 use deck_sync::{About, Deadline, Error, ErrorKind, Event, Goal, Result, Spot, Waiting};
 
 use super::Mailbox;
-use super::core::Core;
+use super::core::{Core, Meanwhile};
 
 /// Where the next select begins to look, so that no mail box is always last.
 static TURN: AtomicUsize = AtomicUsize::new(0);
@@ -37,7 +37,7 @@ impl Waiting for Selecting<'_, '_> {
     }
 
     fn meanwhile(&mut self) -> bool {
-        self.fetch_back.as_mut().is_some_and(|back| back.go_on(self.boxes[0].node.heap()))
+        self.fetch_back.go_on(self.boxes[0].node.heap())
     }
 
     fn arm(&mut self) {
