@@ -265,6 +265,7 @@ impl NodeShared {
                 region: Some(region),
                 remote: Host::new(heap.segment().clone()),
                 credit,
+                fetching: heap.fetching(),
             });
             inbox.add(index, ring, receiver);
             Ok(granted)

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use deck_segment::{HeapOptions, HugePages, Numa, NumaChoice, Rest};
+use deck_segment::{Fetching, HeapOptions, HugePages, Numa, NumaChoice, Rest};
 use deck_sync::{Error, ErrorKind, Result};
 use deck_transport::Thresholds;
 
@@ -41,10 +41,14 @@ impl Settings {
             Some(text) => Rest::new(usize::try_from(parse_bytes("DECK_HEAP_REST", &text)?).unwrap_or(usize::MAX)),
             None => heap.rest,
         };
-        let choice = |name| parse_choice(name, variable(name));
-        heap.huge_pages = choice("DECK_HUGE_PAGES")?.of(HugePages::Never, HugePages::Auto, HugePages::Always);
-        let numa = choice("DECK_NUMA")?.of(NumaChoice::Never, NumaChoice::Auto, NumaChoice::Always);
-        heap.numa = Numa::of_this_machine(numa);
+        let text = variable("DECK_FETCH");
+        let by = [heap.fetching, Fetching::ByReaders, Fetching::ByWriters];
+        heap.fetching = choose("DECK_FETCH", text, ["auto", "readers", "writers"], by)?;
+        let choice = ["auto", "always", "never"];
+        let huge_pages = [HugePages::Auto, HugePages::Always, HugePages::Never];
+        heap.huge_pages = choose("DECK_HUGE_PAGES", variable("DECK_HUGE_PAGES"), choice, huge_pages)?;
+        let numa = [NumaChoice::Auto, NumaChoice::Always, NumaChoice::Never];
+        heap.numa = Numa::of_this_machine(choose("DECK_NUMA", variable("DECK_NUMA"), choice, numa)?);
         let budget_bytes = match variable("DECK_BUDGET") {
             Some(text) => parse_bytes("DECK_BUDGET", &text)?,
             None => (bytes - deck_segment::layout::DATA as u64) / 2,
@@ -63,30 +67,14 @@ fn variable(name: &str) -> Option<String> {
     std::env::var_os(name).map(|value| value.to_string_lossy().into_owned())
 }
 
-enum Choice {
-    Never,
-    Auto,
-    Always,
-}
-
-impl Choice {
-    fn of<T>(self, never: T, auto: T, always: T) -> T {
-        match self {
-            Choice::Never => never,
-            Choice::Auto => auto,
-            Choice::Always => always,
-        }
-    }
-}
-
-fn parse_choice(name: &str, text: Option<String>) -> Result<Choice> {
-    match text.as_deref().map(str::trim) {
-        None | Some("auto") => Ok(Choice::Auto),
-        Some("never") => Ok(Choice::Never),
-        Some("always") => Ok(Choice::Always),
-        Some(text) => Err(Error::new(ErrorKind::Invalid, format!("{name}={text} is no choice"))
-            .with_remedy(format!("set {name} to auto, always or never"))),
-    }
+/// What `text` names, the first one by default.
+fn choose<T: Copy, const N: usize>(name: &str, text: Option<String>, names: [&str; N], values: [T; N]) -> Result<T> {
+    let Some(text) = text else { return Ok(values[0]) };
+    let chosen = names.iter().position(|name| *name == text.trim()).map(|at| values[at]);
+    chosen.ok_or_else(|| {
+        Error::new(ErrorKind::Invalid, format!("{name}={} is no choice", text.trim()))
+            .with_remedy(format!("set {name} to one of {}", names.join(", ")))
+    })
 }
 
 /// A number of bytes, with K, M, G or T for powers of 1,024.
@@ -138,6 +126,14 @@ mod tests {
     }
 
     #[test]
+    fn choices_have_names() {
+        let fetching = |value| read("DECK_FETCH", value).unwrap().heap.fetching;
+        assert_eq!(["readers", " writers "].map(fetching), [Fetching::ByReaders, Fetching::ByWriters]);
+        assert_eq!(fetching("auto"), Fetching::of_this_machine());
+        assert!(matches!(read("DECK_HUGE_PAGES", "always").unwrap().heap.huge_pages, HugePages::Always));
+    }
+
+    #[test]
     fn nonsense_is_refused_by_name() {
         let nonsense = [
             ("DECK_BUDGET", ""),
@@ -145,6 +141,7 @@ mod tests {
             ("DECK_HEAP", "0"),
             ("DECK_HEAP", "-1M"),
             ("DECK_HEAP_REST", "a while"),
+            ("DECK_FETCH", "both"),
             ("DECK_HUGE_PAGES", "2M"),
             ("DECK_NUMA", "0-1"),
             ("DECK_TIMEOUT", "soon"),

@@ -12,13 +12,15 @@ use std::collections::{BTreeSet, HashMap};
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Weak};
 
-use deck_segment::{HeapMemory, Seat};
+use deck_segment::{Fetching, HeapMemory, Seat};
 use deck_sync::{Error, ErrorKind, NodeId, Result};
 
 /// Heaps by their owners.
 #[derive(Default)]
 pub(crate) struct Heaps {
     known: HashMap<NodeId, Arc<HeapMemory>>,
+    /// As in this node's own.
+    fetching: Fetching,
     /// Owners of heaps whose buffers others post on, each with who has passed the heap for that.
     passed: BTreeSet<(NodeId, NodeId)>,
     /// Views that are there while a buffer of them is.
@@ -28,7 +30,7 @@ pub(crate) struct Heaps {
 impl Heaps {
     /// With this node's own.
     pub fn with(own: &Arc<HeapMemory>) -> Heaps {
-        Heaps { known: HashMap::from([(own.owner(), own.clone())]), ..Heaps::default() }
+        Heaps { known: HashMap::from([(own.owner(), own.clone())]), fetching: own.fetching(), ..Heaps::default() }
     }
 
     /// The heap of `owner`, if it is known or in use.
@@ -63,7 +65,7 @@ impl Heaps {
         // Another node of this process may leave and have its seat given to somebody else.
         let heap = match self.views(owner).find(|heap| heap.is_seen_from(own)) {
             Some(heap) => heap,
-            None => HeapMemory::adopt(fd, owner, seat, own)?,
+            None => HeapMemory::adopt(fd, owner, seat, own, self.fetching)?,
         };
         self.known.insert(owner, heap.clone());
         Ok(heap)
@@ -143,7 +145,7 @@ mod tests {
         let (own, other) = (heap(1), heap(2));
         let mut heaps = Heaps::with(&own);
         let pass = || other.segment().as_fd().try_clone_to_owned().unwrap();
-        let lent = HeapMemory::adopt(pass(), other.owner(), other.seat(), Seat(3)).unwrap();
+        let lent = HeapMemory::adopt(pass(), other.owner(), other.seat(), Seat(3), Fetching::default()).unwrap();
         heaps.lend(&lent);
         let entered = heaps.enter(other.owner(), other.seat(), pass(), own.seat()).unwrap();
         assert!(entered.is_seen_from(own.seat()) && lent.is_seen_from(Seat(3)));
@@ -164,7 +166,7 @@ mod tests {
             let mut heaps = Heaps::with(&own);
             let mut views = [own.seat(), Seat(3)].map(|seat| {
                 let passed = other.segment().as_fd().try_clone_to_owned().unwrap();
-                let view = HeapMemory::adopt(passed, other.owner(), other.seat(), seat).unwrap();
+                let view = HeapMemory::adopt(passed, other.owner(), other.seat(), seat, Fetching::default()).unwrap();
                 (0..2).for_each(|_| heaps.lend(&view));
                 Some(view)
             });

@@ -9,7 +9,7 @@ use deck_sync::{Result, fork};
 
 use crate::fetch_back::{self, Place};
 use crate::layout::{LINE_WORDS, holder, readers};
-use crate::{HeapMemory, Rest, caches, prefetch};
+use crate::{HeapMemory, Rest, prefetch};
 
 /// A counted share of a buffer in this or another node's heap. Cloning shares; the last share of the last node frees it.
 ///
@@ -72,18 +72,33 @@ impl Buffer {
     /// ([`crate::Rest`]) unless their readers fetch them, or of those that are used in turn (`fetch_back`).
     pub fn wants_change(&self) -> bool {
         let wants_rest = || self.heap.rest().is_for(self.capacity) && self.heap.readers(self.index) != readers::FETCHED;
-        self.has_travelled() && (self.is_own() && fetch_back::takes_turns(self.capacity) || wants_rest())
+        self.has_travelled() && (self.takes_turns() || wants_rest())
     }
 
-    /// Fetches `bytes` bytes of the content, from byte `from` on, if it came from elsewhere, to one reader alone, and the caches can hold it:
+    /// True if this node uses it in turn with another one ([`Fetching::takes_turns`](crate::Fetching::takes_turns)).
+    pub fn takes_turns(&self) -> bool {
+        self.is_own() && self.heap.fetching().takes_turns(self.capacity)
+    }
+
+    /// Another buffer gets the next content, and this one the content after that, if it is fetched back until then ([`Buffer::came_back`]).
+    pub fn put_aside(&self) {
+        fetch_back::put_aside(&self.heap, self.place(), 1 + self.spare.load(Ordering::Relaxed));
+    }
+
+    /// True once if it was put aside, nobody else shares it, and the calling thread has fetched it back.
+    pub fn came_back(&self) -> bool {
+        fetch_back::came_back(&self.heap, self.place()) && !self.is_shared()
+    }
+
+    /// Fetches `bytes` bytes of the content, from byte `from` on, if it came from elsewhere, to one reader alone, and readers are to do so ([`Fetching`](crate::Fetching)):
     /// for whoever reads all of them, and nothing more behind them if `is_rest`. Never blocks. Does nothing in a forked child: that has no
     /// share, and the bytes may be somebody else's by now.
     ///
     /// # Panics
     /// If the buffer ends before they do.
     pub fn fetch(&self, from: usize, bytes: usize, is_rest: bool) {
-        let comes_back = self.has_travelled.load(Ordering::Relaxed) && caches::go_to_and_fro(self.capacity);
-        if !comes_back || fork::is_child() || self.heap.readers(self.index) == readers::SEVERAL {
+        let is_worth_it = self.has_travelled() && self.heap.fetching().readers_fetch(self.capacity);
+        if !is_worth_it || fork::is_child() || self.heap.readers(self.index) == readers::SEVERAL {
             return;
         }
         let end = from.checked_add(bytes).filter(|end| *end <= self.capacity);

@@ -12,15 +12,6 @@ pub(crate) fn second_level() -> usize {
     *BYTES.get_or_init(|| read_second_level().unwrap_or(SECOND_LEVEL))
 }
 
-/// What [`go_to_and_fro`], as a part of a second-level cache.
-pub(crate) const FETCHED_PART: usize = 4;
-
-/// Whether lines of a buffer of so many bytes are worth fetching, to be read and to be written again. Longer ones have left the caches before they are
-/// written again, and would be written to memory once more.
-pub(crate) fn go_to_and_fro(bytes: usize) -> bool {
-    bytes <= second_level() / FETCHED_PART
-}
-
 /// As the system tells it, of the first processor.
 fn read_second_level() -> Option<usize> {
     if cfg!(miri) {

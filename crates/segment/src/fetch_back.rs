@@ -5,21 +5,17 @@
 //! as soon as nobody else shares the buffer. It asks by hints to the processor, which change nothing and cannot fail: if it asks for the wrong lines,
 //! they travel in vain. `docs/design/070-buffers-rest.md` has the measurements.
 //!
-//! Each thread notes one buffer, by what it did last: one that it let go of, or else one that it has written anew and posted. Both are used again soon: at once
-//! where it was written anew, and after one other where a message was dropped while it was on its way, as its buffer is free only with the next post.
+//! Each thread notes one buffer, by what it did last: one that it let go of or put aside, or else one that it has written anew and posted. All are used again soon: at
+//! once where it was written anew, and after one other where a message was dropped while it was on its way, as its buffer is free only with the next post, or
+//! where a message has two buffers in turn. [`Fetching`](crate::Fetching) tells which sizes that is for.
 
 use std::cell::Cell;
 
 use deck_sync::atomic::Ordering;
 
 use crate::layout::{LINE, LINE_WORDS, holder, readers};
-use crate::{HeapMemory, caches, prefetch};
+use crate::{Fetching, HeapMemory, prefetch};
 
-/// The smallest buffer that is fetched back, in bytes. The longest are those that their readers fetch ([`caches::go_to_and_fro`]).
-const FROM: usize = 4 << 10;
-/// Buffers of so many bytes are used in turn with another one though they came back: that one can be fetched back from the begin of a wait on, and
-/// nobody asks whether it is free. With shorter ones it takes longer to change buffers; four longer ones do not fit into a first-level cache.
-const IN_TURN: usize = 8 << 10;
 /// Lines that are asked for between two looks: about as many as come meanwhile.
 const LINES: usize = 8;
 /// Looks between two questions whether a buffer is free.
@@ -44,6 +40,8 @@ pub(crate) struct Place {
 enum When {
     /// Posted: when its shares are no more than these, its own handle's.
     Posted(u64),
+    /// Put aside by a message that uses it in turn with another one: as well, and it may be so at once.
+    PutAside(u64),
     /// Let go of: when it has no shares.
     LetGo,
     /// It had none.
@@ -72,6 +70,8 @@ enum Stage {
 thread_local! {
     static IS_NOTED: Cell<bool> = const { Cell::new(false) };
     static NOTED: Cell<Option<Noted>> = const { Cell::new(None) };
+    /// What was put aside and is on its way back, or there.
+    static BACK: Cell<Option<Noted>> = const { Cell::new(None) };
     /// Looks of a wait before the first question. It takes the buffer's line away from whoever is about to let go, and so is not to be early.
     static LOOKS: Cell<u32> = const { Cell::new(LOOKS_PER_QUESTION) };
 }
@@ -79,13 +79,17 @@ thread_local! {
 impl Noted {
     /// True if another buffer will be written first: this one rests, as its readers have copies of it.
     fn rests(&self, heap: &HeapMemory) -> bool {
-        heap.rest().is_for(self.place.capacity) && heap.readers(self.place.index) != readers::FETCHED
+        let is_in_turn = matches!(self.when, When::PutAside(_)) && heap.fetching() == Fetching::ByWriters;
+        !is_in_turn && heap.rest().is_for(self.place.capacity) && heap.readers(self.place.index) != readers::FETCHED
     }
 
     /// True if nobody shares the buffer but who has noted it, and nobody has taken it meanwhile.
     #[inline]
     fn is_free(&self, heap: &HeapMemory) -> bool {
-        let own_shares = if let When::Posted(own_shares) = self.when { own_shares } else { 0 };
+        let own_shares = match self.when {
+            When::Posted(own_shares) | When::PutAside(own_shares) => own_shares,
+            When::LetGo | When::Free => 0,
+        };
         // Relaxed: a hint.
         heap.lines().get(self.place.index as usize * LINE_WORDS + holder::SHARES).load(Ordering::Relaxed) == own_shares
     }
@@ -104,20 +108,15 @@ fn note(heap: &HeapMemory, place: Place, when: When) {
     set(Some(Noted { place, when, heap: address(heap), vain_waits: 0 }));
 }
 
-/// Is a buffer of `capacity` bytes used in turn with another one?
-pub(crate) fn takes_turns(capacity: usize) -> bool {
-    capacity == IN_TURN
-}
-
 fn is_for(heap: &HeapMemory, place: Place) -> bool {
-    !cfg!(any(loom, miri)) && place.capacity >= FROM && heap.is_own() && caches::go_to_and_fro(place.capacity)
+    !cfg!(any(loom, miri)) && heap.is_own() && heap.fetching().writers_fetch(place.capacity)
 }
 
 /// The calling thread has posted a buffer that it had written anew; its handle has `own_shares`. What is posted as it came is not written, and costs
 /// nothing here.
 #[inline(never)]
 pub(crate) fn posted(heap: &HeapMemory, place: Place, own_shares: u64) {
-    // What was let go of before is used first.
+    // What was let go of or put aside before is used first.
     let comes_first =
         |other: Noted| !matches!(other.when, When::Posted(_)) && other.place != place && other.heap == address(heap);
     if is_for(heap, place) && !NOTED.get().is_some_and(comes_first) {
@@ -139,6 +138,19 @@ pub(crate) fn let_go(heap: &HeapMemory, place: Place, is_free: bool) {
     if is_for(heap, place) {
         note(heap, place, if is_free { When::Free } else { When::LetGo });
     }
+}
+
+/// The calling thread has put a buffer aside, to be written after another one; its handle has `own_shares`.
+pub(crate) fn put_aside(heap: &HeapMemory, place: Place, own_shares: u64) {
+    if is_for(heap, place) {
+        note(heap, place, When::PutAside(own_shares));
+    }
+}
+
+/// Whether the calling thread has fetched back what was put aside. It is not told twice.
+pub(crate) fn came_back(heap: &HeapMemory, place: Place) -> bool {
+    let is_this = |back: Noted| back.place == place && back.heap == address(heap);
+    BACK.take().is_some_and(is_this)
 }
 
 /// What a wait of the calling thread fetches back.
@@ -180,17 +192,13 @@ impl FetchBack {
         let from = match self.stage {
             Stage::Fetches(from) => from,
             Stage::Asks { .. } if self.noted.when == When::Free => 0,
-            Stage::Asks { next, .. } if self.looks < next.max(LOOKS.get()) => return false,
+            Stage::Asks { next, .. } if self.looks < next.max(self.looks_before()) => return false,
             Stage::Asks { .. } if !self.noted.is_free(heap) => {
                 self.stage = Stage::Asks { next: self.looks + LOOKS_PER_QUESTION, was_in_vain: true };
                 return false;
             }
             Stage::Asks { was_in_vain, .. } => {
-                if was_in_vain {
-                    LOOKS.set(self.looks.min(LOOKS_MAX))
-                } else {
-                    ask_sooner()
-                }
+                self.learn(was_in_vain, self.looks);
                 0
             }
         };
@@ -206,10 +214,32 @@ impl FetchBack {
             prefetch::to_write(begin.as_ptr().wrapping_add(at));
         }
         self.stage = Stage::Fetches(to);
+        if from == 0 && self.is_put_aside() {
+            BACK.set(Some(self.noted));
+        }
         if to == capacity {
             self.end();
         }
         true
+    }
+
+    fn is_put_aside(&self) -> bool {
+        matches!(self.noted.when, When::PutAside(_))
+    }
+
+    /// Looks before the first question.
+    fn looks_before(&self) -> u32 {
+        // Its reader has mostly been through before the message that is now on its way was written.
+        if self.is_put_aside() { 0 } else { LOOKS.get() }
+    }
+
+    /// The last question came after so many looks, or will.
+    fn learn(&self, was_in_vain: bool, looks: u32) {
+        match was_in_vain {
+            _ if self.is_put_aside() => {}
+            true => LOOKS.set(looks.min(LOOKS_MAX)),
+            false => LOOKS.set((LOOKS.get() - LOOKS.get().div_ceil(FEWER)).max(1)),
+        }
     }
 
     fn end(&mut self) {
@@ -233,18 +263,13 @@ impl Drop for FetchBack {
             return;
         }
         match self.stage {
-            Stage::Asks { was_in_vain: true, .. } => LOOKS.set((2 * LOOKS.get()).min(LOOKS_MAX)),
-            Stage::Asks { was_in_vain: false, .. } => ask_sooner(),
+            Stage::Asks { was_in_vain, .. } => self.learn(was_in_vain, 2 * LOOKS.get()),
             // The rest is as good as gone: the buffer is about to be written.
             Stage::Fetches(_) => return self.renote(None),
         }
         let vain_waits = self.noted.vain_waits + 1;
         self.renote((vain_waits < VAIN_WAITS).then_some(Noted { vain_waits, ..self.noted }));
     }
-}
-
-fn ask_sooner() {
-    LOOKS.set((LOOKS.get() - LOOKS.get().div_ceil(FEWER)).max(1));
 }
 
 #[cfg(all(test, not(any(loom, miri))))]
@@ -254,10 +279,15 @@ mod tests {
     use deck_sync::NodeId;
 
     use super::*;
-    use crate::{Buffer, HeapOptions, Seat, layout};
+    use crate::{Buffer, HeapOptions, Seat, fetching, layout};
+
+    fn heap_of(fetching: Fetching) -> Arc<HeapMemory> {
+        let options = HeapOptions { fetching, ..HeapOptions::of(layout::DATA + (8 << 20)) };
+        HeapMemory::create(NodeId(0), Seat(0), &options).unwrap()
+    }
 
     fn heap() -> Arc<HeapMemory> {
-        HeapMemory::create(NodeId(0), Seat(0), &HeapOptions::of(layout::DATA + (8 << 20))).unwrap()
+        heap_of(Fetching::ByReaders)
     }
 
     /// A buffer with new content is posted, received, and fetched by its receiver.
@@ -298,12 +328,12 @@ mod tests {
     #[test]
     fn what_was_let_go_of_comes_first_and_nothing_that_was_taken_meanwhile() {
         let heap = heap();
-        let [first, second] = [IN_TURN; 2].map(|bytes| heap.allocate(bytes).unwrap());
+        let [first, second] = [8 << 10; 2].map(|bytes| heap.allocate(bytes).unwrap());
         drop(post(&first));
         drop(first);
         drop(post(&second));
         let last = second.data();
-        let steps = IN_TURN / (LINES * LINE);
+        let steps = (8 << 10) / (LINES * LINE);
         assert_eq!(fetches(&heap, steps), steps, "from the first look on, as it is free");
         assert_eq!(fetches(&heap, 10_000), 0, "the second one had its chance");
 
@@ -311,7 +341,7 @@ mod tests {
         drop(second);
         let mut back = FetchBack::due(&heap).unwrap();
         assert!(back.go_on(&heap));
-        let again = heap.allocate(IN_TURN).unwrap();
+        let again = heap.allocate(8 << 10).unwrap();
         assert_eq!(again.data(), last);
         assert!(!(0..100).any(|_| back.go_on(&heap)), "somebody writes it");
     }
@@ -372,20 +402,61 @@ mod tests {
     #[test]
     fn nothing_is_noted_that_is_short_or_long_or_belongs_to_another_heap() {
         let (heap, other) = (heap(), heap());
-        for bytes in [1 << 10, caches::second_level() / caches::FETCHED_PART + 1] {
+        for bytes in [1 << 10, crate::caches::second_level() / fetching::FETCHED_PART + 1] {
             drop(post(&heap.allocate(bytes).unwrap()));
             assert!(FetchBack::due(&heap).is_none(), "{bytes} bytes");
         }
-        drop(post(&heap.allocate(FROM).unwrap()));
+        drop(post(&heap.allocate(4 << 10).unwrap()));
         assert!(FetchBack::due(&heap).is_some());
         // Whoever waits in another node has no more to do with it; nor does it keep what is posted there from being noted.
-        drop(post(&other.allocate(FROM).unwrap()));
+        drop(post(&other.allocate(4 << 10).unwrap()));
         let elsewhere = other.allocate(16 << 10).unwrap();
         drop(post(&elsewhere));
         assert!(FetchBack::due(&heap).is_none() && FetchBack::due(&other).is_none());
-        drop(post(&heap.allocate(FROM).unwrap()));
+        drop(post(&heap.allocate(4 << 10).unwrap()));
         drop(post(&elsewhere));
         assert!(FetchBack::due(&other).is_some());
+    }
+
+    #[test]
+    fn what_was_put_aside_comes_back_from_the_first_look_on_and_is_told_once() {
+        for fetching in [Fetching::ByReaders, Fetching::ByWriters] {
+            let heap = heap_of(fetching);
+            let [first, second, other] = [8 << 10; 3].map(|bytes| heap.allocate(bytes).unwrap());
+            let steps = first.capacity() / (LINES * LINE);
+            let received = post(&first);
+            first.put_aside();
+            drop(post(&second));
+            let mut back = FetchBack::due(&heap).unwrap();
+            assert!(!(0..100).any(|_| back.go_on(&heap)), "its reader has it");
+            assert!(!first.came_back());
+            drop(received);
+            assert_eq!((0..100).filter(|_| back.go_on(&heap)).count(), steps);
+            assert!(first.came_back() && !first.came_back());
+
+            first.put_aside();
+            assert_eq!(fetches(&heap, steps), steps, "from the first look on");
+            let again = first.clone();
+            assert!(!first.came_back(), "somebody shares it");
+            drop(again);
+
+            first.put_aside();
+            assert_eq!(fetches(&heap, 1), 1);
+            assert!(!other.came_back(), "it is another one");
+        }
+    }
+
+    #[test]
+    fn what_rests_is_fetched_back_where_it_is_used_in_turn_and_its_reader_leaves_copies() {
+        let fetched = |fetching| {
+            let heap = heap_of(fetching);
+            let buffer = heap.allocate(8 << 10).unwrap();
+            drop(buffer.keep());
+            buffer.put_aside();
+            assert!(heap.rest().is_for(buffer.capacity()));
+            fetches(&heap, 100) > 0
+        };
+        assert_eq!([Fetching::ByReaders, Fetching::ByWriters].map(fetched), [false, true]);
     }
 
     #[test]

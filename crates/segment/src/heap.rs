@@ -22,7 +22,7 @@ use crate::holders::{self, Holder};
 use crate::huge::{HUGE, HugePages};
 use crate::layout::{self, BUFFERS, DATA, LINE, LINE_WORDS, header, holder};
 use crate::rest::Rest;
-use crate::{MemoryFacts, Numa, NumaChoice, Seat, Segment, Words, limits, prefetch};
+use crate::{Fetching, MemoryFacts, Numa, NumaChoice, Seat, Segment, Words, limits, prefetch};
 
 /// Bytes of content that are fetched with a buffer: what follows is then fetched ahead by the processor.
 const EXPECTED: usize = 4 * LINE;
@@ -47,6 +47,8 @@ pub struct HeapMemory {
     is_closed: AtomicBool,
     /// Lets go of buffers that are needed no longer; asked when memory runs out.
     reserve: OnceLock<Box<dyn Fn() + Send + Sync>>,
+    /// Who fetches what lies here.
+    fetching: Fetching,
     /// How long buffers of this heap rest.
     rest: Rest,
     /// Only in the owner.
@@ -58,6 +60,8 @@ pub struct HeapMemory {
 pub struct HeapOptions {
     /// Address space in bytes, tables included.
     pub bytes: usize,
+    /// Who fetches its buffers.
+    pub fetching: Fetching,
     /// How long buffers rest before they are used again.
     pub rest: Rest,
     /// Whether it consists of huge pages.
@@ -70,7 +74,8 @@ impl HeapOptions {
     /// A heap of `bytes` bytes of address space, in all else as this machine has it best.
     pub fn of(bytes: usize) -> HeapOptions {
         let numa = Numa::of_this_machine(NumaChoice::default());
-        HeapOptions { bytes, rest: Rest::of_this_machine(), huge_pages: HugePages::default(), numa }
+        let (fetching, rest) = (Fetching::of_this_machine(), Rest::of_this_machine());
+        HeapOptions { bytes, fetching, rest, huge_pages: HugePages::default(), numa }
     }
 }
 
@@ -157,14 +162,14 @@ impl HeapMemory {
         let rest = options.rest.within(bytes - DATA);
         let blocks = Mutex::new(Blocks::new(segment.clone(), rest, options.numa.clone()));
         let own = Own { blocks, places, numa: options.numa.clone() };
-        HeapMemory::assemble(segment, owner, seat, None, Some((own, rest)))
+        HeapMemory::assemble(segment, owner, seat, options.fetching, None, Some((own, rest)))
     }
 
-    /// Maps the segment of another node, seen from the node on seat `my_seat`.
+    /// Maps the segment of another node, seen from the node on seat `my_seat`, which reads it as `fetching` says.
     ///
     /// # Errors
     /// [`ErrorKind::Corrupt`] for a wrong magic number, layout version, size, node or seat.
-    pub fn adopt(fd: OwnedFd, owner: NodeId, seat: Seat, my_seat: Seat) -> Result<Arc<HeapMemory>> {
+    pub fn adopt(fd: OwnedFd, owner: NodeId, seat: Seat, my_seat: Seat, fetching: Fetching) -> Result<Arc<HeapMemory>> {
         let segment = Segment::adopt(fd).map_err(|error| error.with_peer(owner))?;
         let words = Words::in_segment(&segment, 0, LINE_WORDS).expect("a segment has at least a page");
         // Acquire: pairs with: heap/header. The magic number is read first.
@@ -185,13 +190,14 @@ impl HeapMemory {
         if told != expected || segment.bytes() <= DATA {
             return corrupt(format!("its segment says size, node and seat {told:?}, not {expected:?}"));
         }
-        HeapMemory::assemble(segment, owner, seat, Some(my_seat), None)
+        HeapMemory::assemble(segment, owner, seat, fetching, Some(my_seat), None)
     }
 
     fn assemble(
         segment: Arc<Segment>,
         owner: NodeId,
         seat: Seat,
+        fetching: Fetching,
         my_seat: Option<Seat>,
         own: Option<(Own, Rest)>,
     ) -> Result<Arc<HeapMemory>> {
@@ -210,6 +216,7 @@ impl HeapMemory {
             held: Held::default(),
             is_closed: AtomicBool::new(false),
             reserve: OnceLock::new(),
+            fetching,
             rest,
             own,
         }))
@@ -221,7 +228,7 @@ impl HeapMemory {
     /// As [`Segment::create`].
     #[cfg(loom)]
     pub fn model(owner: NodeId, seat: Seat) -> Result<Arc<HeapMemory>> {
-        HeapMemory::assemble(Segment::create("deck-model", layout::PAGE)?, owner, seat, None, None)
+        HeapMemory::assemble(Segment::create("deck-model", layout::PAGE)?, owner, seat, Fetching::default(), None, None)
     }
 
     /// The node whose heap this is.
@@ -247,6 +254,12 @@ impl HeapMemory {
     /// The memory.
     pub fn segment(&self) -> &Arc<Segment> {
         &self.segment
+    }
+
+    /// Who fetches its buffers, as this node has it.
+    #[inline]
+    pub fn fetching(&self) -> Fetching {
+        self.fetching
     }
 
     /// How long buffers rest before they are used again; not at all in another node's heap.

@@ -10,6 +10,7 @@
 //! | content | free              | last run ... first run |
 //! ```
 
+mod aside;
 mod travel;
 
 use std::ptr::NonNull;
@@ -22,6 +23,7 @@ use deck_sync::{Error, ErrorKind, Result};
 
 use crate::segment::packet::RUNS_MAX;
 
+use aside::Aside;
 pub(crate) use travel::Small;
 
 /// The most bytes of content that need no buffer; what one line of a slot can carry.
@@ -52,6 +54,7 @@ pub struct Parcel {
     size: usize,
     element: u8,
     runs: usize,
+    aside: Aside,
 }
 
 /// A run: consecutive elements of one type.
@@ -77,7 +80,7 @@ impl Run {
 
 impl Default for Parcel {
     fn default() -> Parcel {
-        Parcel { store: Store::Inline(Inline::default()), size: 0, element: BYTES, runs: 0 }
+        Parcel { store: Store::Inline(Inline::default()), size: 0, element: BYTES, runs: 0, aside: Aside::default() }
     }
 }
 
@@ -245,13 +248,14 @@ impl Parcel {
     /// Content is about to be replaced as a whole: puts another buffer in place of one that others have read and that had better
     /// rest or be fetched back. Nothing changes if there is none to be had.
     fn let_rest(&mut self, bytes: usize, heap: &Arc<HeapMemory>) {
-        if let Store::Buffer(buffer) = &self.store
+        if let Store::Buffer(buffer) = &mut self.store
             && buffer.wants_change()
             && bytes <= buffer.capacity()
             && bytes > INLINE
+            && !self.aside.change(buffer)
             && let Ok(other) = heap.allocate(buffer.capacity())
         {
-            self.store = Store::Buffer(other);
+            self.aside.put(std::mem::replace(buffer, other));
         }
     }
 
@@ -422,13 +426,18 @@ impl Parcel {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use deck_segment::layout::DATA;
-    use deck_segment::{HeapOptions, Seat};
+    use deck_segment::{FetchBack, Fetching, HeapOptions, Seat};
     use deck_sync::NodeId;
 
     use super::*;
 
     fn heap(bytes: usize) -> Arc<HeapMemory> {
-        HeapMemory::create(NodeId(0), Seat(0), &HeapOptions::of(DATA + bytes)).expect("there is memory")
+        heap_of(bytes, Fetching::ByReaders)
+    }
+
+    fn heap_of(bytes: usize, fetching: Fetching) -> Arc<HeapMemory> {
+        let options = HeapOptions { fetching, ..HeapOptions::of(DATA + bytes) };
+        HeapMemory::create(NodeId(0), Seat(0), &options).expect("there is memory")
     }
 
     fn append(parcel: &mut Parcel, element: u8, heap: &Arc<HeapMemory>) -> Result<()> {
@@ -477,6 +486,50 @@ mod tests {
         parcel.fetch(0, usize::MAX);
         assert!(!rests(&parcel));
         assert_eq!(parcel.bytes()[..20_000], [9; 20_000]);
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "nothing is fetched")]
+    fn new_content_goes_into_two_buffers_in_turn_if_they_come_back_and_anywhere_else_if_not() {
+        let size = 8 << 10;
+        for fetching in [Fetching::ByReaders, Fetching::ByWriters] {
+            let heap = heap_of(8 << 20, fetching);
+            let mut parcel = Parcel::default();
+            // Each content is posted and read; the thread waits for an answer, or does not.
+            let mut places = |rounds: usize, waits: bool| -> Vec<_> {
+                let round = |number: usize| {
+                    parcel.resize(size, &heap).unwrap();
+                    parcel.edit(&heap).unwrap().fill(number as u8);
+                    let buffer = parcel.buffer().unwrap();
+                    buffer.add_share();
+                    let in_flight = buffer.keep();
+                    let received = heap.receive(&buffer.name()).unwrap();
+                    received.fetch(0, size, true);
+                    let place = received.data();
+                    drop((in_flight, received));
+                    if waits && let Some(mut back) = FetchBack::due(&heap) {
+                        while back.go_on(&heap) {}
+                    }
+                    place
+                };
+                (0..rounds).map(round).collect()
+            };
+            places(3, true);
+            let in_turn = places(20, true);
+            assert!(in_turn[0] != in_turn[1] && in_turn.windows(3).all(|three| three[0] == three[2]), "{fetching:?}");
+            let elsewhere = places(20, false);
+            if fetching == Fetching::ByWriters {
+                assert!(elsewhere[2..].windows(3).all(|three| three[0] != three[2]), "they rest");
+            }
+            assert_eq!(heap.held(), 2, "the content and the one aside");
+            // A copy has none of its own, and whoever gives one up gives up both.
+            let copy = parcel.clone();
+            assert_eq!(heap.held(), 2);
+            parcel.clear();
+            assert_eq!(heap.held(), 1);
+            drop(copy);
+            assert_eq!(heap.held(), 0);
+        }
     }
 
     #[test]

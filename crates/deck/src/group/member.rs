@@ -12,14 +12,14 @@ use std::sync::Arc;
 use deck_mudeck::{Error, ErrorKind, Node, NodeId, Result};
 use deck_peers::{Membership, Notice, Subject, fork};
 use deck_segment::content::{Content, STREAM_FROM, Way};
-use deck_segment::{Buffer, Region, Segment};
+use deck_segment::{Buffer, Fetching, Region, Segment};
 use deck_sync::atomic::{AtomicU64, Ordering};
 use deck_sync::{About, Deadline, Goal, Meeting, Spread, Waiting, Whereabouts, current_core, now_ns, point};
 
 use super::absent;
 use super::ahead::{self, Ahead, Awaited};
 use super::board::{Board, INLINE, Said};
-use super::call::Kind;
+use super::call::{Call, Kind};
 use super::choose::Layout;
 use super::difference::IN_PLACE;
 use super::flow::Flow;
@@ -311,6 +311,12 @@ impl Member {
     /// What member `index` said in `phase`, which is complete and not two phases old.
     pub fn heard(&self, index: u32, phase: u64) -> Said {
         self.board.heard(index, phase)
+    }
+
+    /// The way in which this member takes what others give in `call` in the way `way`, in blocks of `bytes`: as [`Call::taking`] where readers fetch.
+    pub fn taking(&self, call: &Call, way: Way, bytes: usize) -> Way {
+        let readers_fetch = self.membership().heap().fetching() == Fetching::ByReaders;
+        if readers_fetch { call.taking(way, self.size(), bytes) } else { way }
     }
 
     /// Reads from the contribution of member `index` to `phase`, from byte `from` on. What lies in its program's memory is not fetched.

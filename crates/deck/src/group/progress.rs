@@ -368,7 +368,7 @@ impl Progress {
         let is_root = me == call.root;
         let block = call.count * self.element_bytes();
         let piece = self.piece_of(block);
-        let way = call.taking(self.way, member.size(), piece.len());
+        let way = member.taking(call, self.way, piece.len());
         match call.kind {
             Kind::Barrier => Ok(()),
             Kind::Bcast if is_root => Ok(()),

@@ -8,8 +8,13 @@ use crate::Region;
 use crate::caches;
 
 fn heap(bytes: usize, change: impl FnOnce(&mut HeapOptions)) -> Arc<HeapMemory> {
-    let mut options =
-        HeapOptions { bytes: DATA + bytes, rest: Rest::new(0), huge_pages: HugePages::Never, numa: Numa::one() };
+    let mut options = HeapOptions {
+        bytes: DATA + bytes,
+        fetching: Fetching::ByReaders,
+        rest: Rest::new(0),
+        huge_pages: HugePages::Never,
+        numa: Numa::one(),
+    };
     change(&mut options);
     HeapMemory::create(NodeId(0), Seat(0), &options).expect("there is memory")
 }
@@ -135,6 +140,15 @@ fn nothing_is_fetched_that_is_long_or_was_not_elsewhere_or_goes_to_several() {
 }
 
 #[test]
+fn readers_leave_copies_where_writers_fetch() {
+    let heap = heap(64 << 20, |options| options.fetching = Fetching::ByWriters);
+    let buffer = travelled(&heap, 8 << 10);
+    buffer.fetch(0, buffer.capacity(), true);
+    assert!(!is_fetched(&buffer) && buffer.wants_change(), "it takes turns");
+    assert!(!travelled(&heap, 512).wants_change());
+}
+
+#[test]
 fn only_what_has_travelled_asks_for_rest() {
     let heap = heap(64 << 20, |options| options.rest = Rest::new(1 << 20));
     let buffer = heap.allocate(64 << 10).unwrap();
@@ -201,7 +215,7 @@ fn an_index_that_another_node_gave_back_is_found_however_many_it_still_has() {
 /// `heap` as the node on `seat` sees it.
 fn seen_from(heap: &HeapMemory, seat: Seat) -> Arc<HeapMemory> {
     let fd = heap.segment().as_fd().try_clone_to_owned().unwrap();
-    HeapMemory::adopt(fd, heap.owner(), heap.seat(), seat).unwrap()
+    HeapMemory::adopt(fd, heap.owner(), heap.seat(), seat, heap.fetching()).unwrap()
 }
 
 #[test]

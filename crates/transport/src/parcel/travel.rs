@@ -51,6 +51,7 @@ impl Parcel {
     #[inline(never)]
     pub(super) fn give_up_buffer(&mut self) {
         self.store = Store::Inline(Inline::default());
+        self.aside.drop();
     }
 
     /// The content, if it is of one type and fits into a word; what is behind [`Parcel::size`] is anything.

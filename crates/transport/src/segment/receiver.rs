@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use deck_segment::layout::{LINE, LINE_WORDS};
-use deck_segment::{Buffer, HeapMemory, MappedSlots, Region, Remote, Words};
+use deck_segment::{Buffer, Fetching, HeapMemory, MappedSlots, Region, Remote, Words};
 use deck_sync::{NodeId, Result, Spot};
 
 use super::baton::Baton;
@@ -32,8 +32,6 @@ pub trait Heaps {
 /// slot before it is written would take its line away from the sender.
 const BEHIND: u32 = 4;
 const PREFETCH: u32 = 8;
-/// The most lines of the area that a receiver looks at while it waits.
-const EXPECTED_LINES: u32 = 8;
 
 /// What a quick look at a ring finds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,6 +76,7 @@ pub struct Receiver<R: Remote> {
     remote: R,
     /// Offset of the credit line in the sender's segment.
     credit: usize,
+    fetching: Fetching,
     head: Position,
     stamp: Stamp,
     /// Of the small messages in the slot at `head`, how many were taken, how many are known to be there, and the last word that
@@ -136,6 +135,8 @@ pub struct ReceiverParts<R: Remote> {
     pub remote: R,
     /// Offset of the credit line in it; checked.
     pub credit: usize,
+    /// Who fetches lines on this machine.
+    pub fetching: Fetching,
 }
 
 impl<R: Remote> Receiver<R> {
@@ -154,6 +155,7 @@ impl<R: Remote> Receiver<R> {
             ring: parts.ring,
             remote: parts.remote,
             credit: parts.credit,
+            fetching: parts.fetching,
             head: 0,
             stamp: Stamp::of(0, parts.shape.slots()),
             taken: 0,
@@ -462,7 +464,8 @@ impl<R: Remote> Receiver<R> {
     #[inline]
     fn leave_area(&mut self, label: &Label, area_end: u32) {
         self.area = area_end;
-        self.expected = Expected::Beside((needed(label).div_ceil(LINE as u64) as u32).min(EXPECTED_LINES));
+        let lines = needed(label).div_ceil(LINE as u64) as u32;
+        self.expected = Expected::Beside(self.fetching.expected_lines(lines));
     }
 
     /// After the sender is gone: passes over a message that can never be read.

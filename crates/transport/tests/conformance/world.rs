@@ -7,7 +7,7 @@ use std::sync::Arc;
 use deck_segment::fabric::Host;
 use deck_segment::fabric::adversary::Adversary;
 use deck_segment::layout::{DATA, LINE};
-use deck_segment::{HeapMemory, HeapOptions, Remote, Rest, Seat, Segment, Words, slot_offset};
+use deck_segment::{Fetching, HeapMemory, HeapOptions, Remote, Rest, Seat, Segment, Words, slot_offset};
 use deck_sync::{Error, NodeId};
 use deck_transport::segment::receiver::ReceiverParts;
 use deck_transport::segment::sender::SenderParts;
@@ -107,10 +107,10 @@ pub fn seat(node: u32) -> Seat {
     Seat(u16::try_from(node * 100).expect("few nodes"))
 }
 
-/// `COUNT` nodes that were introduced to one another, each with `budget` bytes.
-pub fn job_with_budget<const COUNT: usize>(budget: u64) -> [Node; COUNT] {
+/// `COUNT` nodes that were introduced to one another, each with `budget` bytes, whose lines are fetched as `fetching` says.
+pub fn job_of<const COUNT: usize>(budget: u64, fetching: Fetching) -> [Node; COUNT] {
     // Whatever caches this machine has: fewer bytes than `use_memory_again` takes.
-    let options = HeapOptions { rest: Rest::new(1 << 20), ..HeapOptions::of(DATA + (64 << 20)) };
+    let options = HeapOptions { fetching, rest: Rest::new(1 << 20), ..HeapOptions::of(DATA + (64 << 20)) };
     let own: Vec<Arc<HeapMemory>> = (0..COUNT as u32)
         .map(|node| HeapMemory::create(NodeId(node), seat(node), &options).expect("there is memory"))
         .collect();
@@ -122,7 +122,7 @@ pub fn job_with_budget<const COUNT: usize>(budget: u64) -> [Node; COUNT] {
                 return (me, other.clone());
             }
             let fd = other.segment().as_fd().try_clone_to_owned().expect("a file descriptor");
-            (owner.0, HeapMemory::adopt(fd, owner, other.seat(), seat(me)).expect("a good segment"))
+            (owner.0, HeapMemory::adopt(fd, owner, other.seat(), seat(me), other.fetching()).expect("a good segment"))
         };
         Node {
             number: NodeId(me),
@@ -133,9 +133,20 @@ pub fn job_with_budget<const COUNT: usize>(budget: u64) -> [Node; COUNT] {
     })
 }
 
-pub fn job<const COUNT: usize>() -> [Node; COUNT] {
-    job_with_budget(64 << 20)
+pub fn job_with_budget<const COUNT: usize>(budget: u64) -> [Node; COUNT] {
+    job_of(budget, Fetching::of_this_machine())
 }
+
+pub fn job<const COUNT: usize>() -> [Node; COUNT] {
+    job_with_budget(BUDGET)
+}
+
+/// One of each kind.
+pub fn jobs_that_fetch<const COUNT: usize>() -> impl Iterator<Item = [Node; COUNT]> {
+    [Fetching::ByReaders, Fetching::ByWriters].into_iter().map(|fetching| job_of(BUDGET, fetching))
+}
+
+const BUDGET: u64 = 64 << 20;
 
 /// Number of the bell of a ring among those of its word.
 pub const BELL: usize = 5;
@@ -195,6 +206,7 @@ impl<F: Fabric> Ring<F> {
             region: Some(ring),
             remote: back.clone(),
             credit: credit_offset,
+            fetching: to.heap.fetching(),
         });
         if begin != (0, 0) {
             sender.begin_at(begin.0, begin.1);

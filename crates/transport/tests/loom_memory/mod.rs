@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use deck_segment::{HeapMemory, MappedSlots, Remote, Seat, Words};
+use deck_segment::{Fetching, HeapMemory, MappedSlots, Remote, Seat, Words};
 use deck_sync::NodeId;
 use deck_sync::atomic::Ordering;
 use deck_transport::segment::receiver::ReceiverParts;
@@ -133,6 +133,7 @@ fn ring_of(messages: u32, shares_slots: bool) -> (Sender<Memory>, Ends) {
         region: None,
         remote: Memory(credit),
         credit: 0,
+        fetching: Fetching::default(),
     });
     (sender, Ends { receiver, ring, bell, heap })
 }

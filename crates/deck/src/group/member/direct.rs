@@ -83,7 +83,7 @@ impl Member {
         if !is_ahead {
             self.settle();
         }
-        let taken = self.take_direct(call, call.taking(way, self.size(), bytes), bytes, input, output);
+        let taken = self.take_direct(call, self.taking(call, way, bytes), bytes, input, output);
         point("group/taken");
         // What cannot be taken is told by the general way.
         if taken.is_ok() { Direct::Done } else { Direct::Said(Ok(())) }
