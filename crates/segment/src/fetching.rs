@@ -3,7 +3,7 @@
 //! A line that was written on one core and read on another is in both caches, and has to be taken away from the reader before it is written again. What is quick
 //! there differs from processor to processor. `docs/design/070-buffers-rest.md` has the measurements.
 
-use std::sync::OnceLock;
+use deck_sync::Maker;
 
 use crate::caches;
 
@@ -35,10 +35,12 @@ const CACHES: usize = 4;
 const EXPECTED_LINES: u32 = 8;
 
 impl Fetching {
-    /// As this machine's processors have it best. They are asked once.
+    /// As this machine's processors have it best.
     pub fn of_this_machine() -> Fetching {
-        static BEST: OnceLock<Fetching> = OnceLock::new();
-        *BEST.get_or_init(|| if is_amd() { Fetching::ByReaders } else { Fetching::ByWriters })
+        match Maker::here() {
+            Maker::Amd => Fetching::ByReaders,
+            Maker::Other => Fetching::ByWriters,
+        }
     }
 
     /// True if a reader of all of a buffer of `capacity` bytes had better fetch it.
@@ -72,18 +74,6 @@ impl Fetching {
             Fetching::ByWriters => 0,
         }
     }
-}
-
-#[cfg(all(target_arch = "x86_64", not(miri)))]
-fn is_amd() -> bool {
-    let maker = std::arch::x86_64::__cpuid(0);
-    let maker = [maker.ebx, maker.edx, maker.ecx].map(u32::to_le_bytes);
-    [b"AuthenticAMD", b"HygonGenuine"].contains(&maker.as_flattened().try_into().expect("twelve letters"))
-}
-
-#[cfg(any(miri, not(target_arch = "x86_64")))]
-fn is_amd() -> bool {
-    false
 }
 
 #[cfg(all(test, not(loom)))]

@@ -11,6 +11,7 @@ use std::sync::OnceLock;
 
 use crate::atomic;
 use crate::deadline::now_ns;
+use crate::maker::Maker;
 
 /// Whether a wait looks away between its looks, and for what it waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,8 +26,10 @@ pub enum Away {
     Lines,
 }
 
-/// Nanoseconds that a look away takes: for a word and for a line where answers are quick, and otherwise.
-const AWAY: [u64; 3] = [25, 35, 45];
+/// Nanoseconds that a look away takes: for a word and for a line where answers are quick, for either where they are not, and for several lines.
+const AWAY: [u64; 4] = [25, 35, 45, 45];
+/// The same on processors of other makers than AMD.
+const AWAY_ELSEWHERE: [u64; 4] = [60, 60, 60, 100];
 
 /// Answers within so many nanoseconds are quick: a line goes to and fro between cores that share a cache, and what the other side does
 /// about it is not much.
@@ -91,11 +94,12 @@ pub(crate) fn look_away(away: Away) {
     if cfg!(loom) {
         return atomic::pause();
     }
-    let [word, line, other] = GAPS.get_or_init(measured);
+    let [word, line, either, lines] = GAPS.get_or_init(measured);
     let gap = match away {
         Away::Word if ANSWERS.get().coming == Coming::Quick => word,
         Away::Line if ANSWERS.get().coming == Coming::Quick => line,
-        _ => other,
+        Away::Lines => lines,
+        _ => either,
     };
     gap.pass();
 }
@@ -135,8 +139,10 @@ fn few(times: u64) -> u32 {
 #[cold]
 fn measured() -> [Gap; AWAY.len()] {
     let [pause, round] = [Gap { pauses: TIMES, rounds: 0 }, Gap { pauses: 0, rounds: TIMES }].map(time_of);
-    let [word, line, other] = AWAY.map(|time| time * u64::from(TIMES));
-    [Gap::of(word, pause, round), Gap::of(line, pause, round), Gap::whole(other, pause)]
+    let away = if Maker::here() == Maker::Amd { AWAY } else { AWAY_ELSEWHERE };
+    let [word, line, either, lines] = away.map(|time| time * u64::from(TIMES));
+    let [word, line] = [word, line].map(|time| Gap::of(time, pause, round));
+    [word, line, Gap::whole(either, pause), Gap::whole(lines, pause)]
 }
 
 /// How many pauses or rounds are timed.
