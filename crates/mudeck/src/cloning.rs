@@ -232,6 +232,7 @@ impl NodeShared {
             region: Some(credit),
             budget: self.budget().clone(),
             thresholds: self.settings.thresholds,
+            fetching: self.heap().fetching(),
         })
     }
 

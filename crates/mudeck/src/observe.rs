@@ -38,7 +38,7 @@ fn on_batons(poster: &NodeSight, owner: &NodeSight, line: Option<u64>) -> u32 {
     // The lower number offers.
     let (offering, is_for_offering) = if owner.number < poster.number { (owner, true) } else { (poster, false) };
     let lies = |place: u64| {
-        let words = offering.words::<{ Baton::WORDS }>(place).filter(|_| place.is_multiple_of(SLOT as u64));
+        let words = offering.words::<{ Baton::TELLING }>(place).filter(|_| place.is_multiple_of(SLOT as u64));
         words.is_some_and(|words| Baton::has_one_in(&words, is_for_offering))
     };
     let is_told = words[said::COUNT] != 0;

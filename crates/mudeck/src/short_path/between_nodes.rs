@@ -6,6 +6,7 @@
 use std::hint::spin_loop;
 use std::thread::panicking;
 
+use deck_segment::Fetching;
 use deck_sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::{expect_no_allocation, expect_no_system_call, sentence, serve};
@@ -37,6 +38,7 @@ impl Traffic {
     fn sizes(self) -> &'static [usize] {
         match self {
             Traffic::Stream => &[8, 62, 100, 300, 5000, 20_000],
+            Traffic::OnBaton if Fetching::of_this_machine().passes_copies() => &[8, 62, 100, 300],
             Traffic::Answers | Traffic::OnBaton => &[8, 62, 100],
             Traffic::HandedOver => &[5000, 20_000],
         }

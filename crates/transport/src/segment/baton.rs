@@ -19,8 +19,8 @@
 //! message whether it was taken. Why: `docs/design/019-batons.md`. Model: `tests/loom_baton.rs`.
 
 use deck_segment::fabric::{Line, Slots};
-use deck_segment::layout::{LINE_WORDS, SLOT_WORDS};
-use deck_segment::{MappedSlots, Region, Words};
+use deck_segment::layout::{LINE, LINE_WORDS, SLOT_WORDS};
+use deck_segment::{Fetching, MappedSlots, Region, Words};
 use deck_sync::atomic::{AtomicU64, Ordering};
 
 use super::ring::{Position, Stamp};
@@ -42,9 +42,37 @@ pub struct Baton {
     _region: Option<Region>,
 }
 
+/// Lines of a baton.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Piece {
+    /// The first word.
+    from: usize,
+    lines: usize,
+}
+
+impl Piece {
+    pub const NONE: Piece = Piece { from: 0, lines: 0 };
+
+    /// Where content of two lines begins, if it is worth asking for.
+    #[inline]
+    pub fn first_line(fetching: Fetching) -> Piece {
+        Piece { from: 0, lines: fetching.passed_lines(1) }
+    }
+
+    /// Where `bytes` bytes lie that take no slot, as far as they are worth asking for.
+    #[inline]
+    pub fn behind(fetching: Fetching, bytes: usize) -> Piece {
+        Piece { from: Baton::TELLING, lines: fetching.passed_lines(bytes.div_ceil(LINE)) }
+    }
+}
+
 impl Baton {
-    /// Words of its memory: a slot, and a place for the count of each end. Each of the three is two lines, which processors fetch together.
-    pub const WORDS: usize = 3 * SLOT_WORDS;
+    /// Words for those who look on: a slot, and a place for the count of each end. Each of the three is two lines, which processors fetch together.
+    pub const TELLING: usize = 3 * SLOT_WORDS;
+    /// Bytes of content that may lie behind these. A model has no bulk content.
+    pub const CONTENT: usize = if cfg!(loom) { 0 } else { 1024 };
+    /// Words of its memory.
+    pub const WORDS: usize = Self::TELLING + Self::CONTENT / 8;
 
     /// The end that offers it and writes first. `words` are zero and lie at `place`, and `region` keeps them allocated.
     pub fn offered(words: &Words, place: u64, region: Option<Region>) -> Baton {
@@ -83,7 +111,7 @@ impl Baton {
 
     /// Whether there is a message for one of its ends, by a copy of its words: for the end that offered it, or for the other one. As that end
     /// itself would see it.
-    pub fn has_one_in(words: &[u64; Baton::WORDS], is_for_offering: bool) -> bool {
+    pub fn has_one_in(words: &[u64; Baton::TELLING], is_for_offering: bool) -> bool {
         let turn = u32::from(!is_for_offering);
         let carried = words[Self::count_of(turn)] as u32;
         carried & 1 != turn && Self::is_there(carried.wrapping_add(1), words[SLOT_WORDS - 1])
@@ -131,6 +159,39 @@ impl Baton {
         self.set_carried(number);
         // SAFETY: as the caller promises. Release (in the slots): pairs with: baton/line.
         unsafe { self.slot.write_whole(ONLY, data, bytes, last) };
+    }
+
+    /// As [`Baton::write`], of content that is too long for a slot: `bytes` bytes at `data`, of which `line` tells. They lie in the same lines each time: those that this
+    /// end has read last, and the other one has written.
+    ///
+    /// # Panics
+    /// If they are more than [`Baton::CONTENT`].
+    ///
+    /// # Safety
+    /// `data` is readable for `bytes` bytes.
+    #[inline]
+    pub(super) unsafe fn write_beside(&self, number: Position, data: *const u8, bytes: usize, line: &Line) {
+        let content = self.content(bytes);
+        // All at once: the copy would take its lines away from the other core one after the other.
+        (0..bytes.div_ceil(8)).step_by(LINE_WORDS).for_each(|word| self.words.prefetch_to_write(Self::TELLING + word));
+        // SAFETY: `data` is readable (caller); the content lies in a live mapping that nobody borrows, and is other memory.
+        unsafe { std::ptr::copy_nonoverlapping(data, content, bytes) };
+        self.write(number, line, line[LINE_WORDS - 1]);
+    }
+
+    /// Where the `bytes` bytes of a message lie that are behind the slot, to be copied and never borrowed.
+    ///
+    /// # Panics
+    /// If they are more than [`Baton::CONTENT`].
+    #[inline]
+    pub(super) fn content(&self, bytes: usize) -> *mut u8 {
+        self.words.address(Self::TELLING, bytes)
+    }
+
+    /// Has lines fetched in which content is expected. As the look at the line that tells of it comes next, all of them come at once.
+    #[inline]
+    pub(super) fn expect(&self, piece: Piece) {
+        (0..piece.lines).for_each(|line| self.words.prefetch(piece.from + line * LINE_WORDS));
     }
 
     /// Message `number` is about to be written, or was read. A message counts before anybody can answer it: a thread of this node that looks for
@@ -192,8 +253,8 @@ mod tests {
     use super::*;
 
     /// Words of a baton whose line tells of message `number`, or of none yet, and whose ends have counted so many.
-    fn words(number: Option<Position>, counts: [u64; 2]) -> [u64; Baton::WORDS] {
-        let mut words = [0; Baton::WORDS];
+    fn words(number: Option<Position>, counts: [u64; 2]) -> [u64; Baton::TELLING] {
+        let mut words = [0; Baton::TELLING];
         words[SLOT_WORDS - 1] = number.map_or(0, |number| Baton::stamp(number).with(8));
         (words[SLOT_WORDS], words[2 * SLOT_WORDS]) = (counts[0], counts[1]);
         words

@@ -10,7 +10,7 @@ use deck_segment::layout::{LINE, LINE_WORDS};
 use deck_segment::{Buffer, Fetching, HeapMemory, MappedSlots, Region, Remote, Words};
 use deck_sync::{NodeId, Result, Spot};
 
-use super::baton::Baton;
+use super::baton::{Baton, Piece};
 use super::packed::{self, Packed};
 use super::packet::{self, Carries, Label, Packet, needed};
 use super::ring::{Position, Shape, Stamp};
@@ -56,6 +56,8 @@ enum Expected {
     Slot,
     /// In so many lines of the area.
     Beside(u32),
+    /// In lines of a baton that do not tell of a message.
+    Passed(Piece),
 }
 
 /// The receiving end of one ring.
@@ -340,8 +342,10 @@ impl<R: Remote> Receiver<R> {
     /// [`NoMemory`](deck_sync::ErrorKind::NoMemory) if there is no room for a copy (the message stays in the ring). `into` is
     /// as before then.
     pub fn take(&mut self, into: &mut Parcel, heap: &Arc<HeapMemory>, heaps: &dyn Heaps) -> Result<Option<Protocol>> {
-        if self.taken == self.known && self.take_passed(into, heap)? {
-            return Ok(Some(Protocol::Short));
+        if self.taken == self.known
+            && let Some(protocol) = self.take_passed(into, heap)?
+        {
+            return Ok(Some(protocol));
         }
         let Some(last) = self.next()? else {
             self.in_a_row = 0;
@@ -351,8 +355,10 @@ impl<R: Remote> Receiver<R> {
             self.expect_content();
             return Ok(None);
         };
-        if self.taken == self.known && self.take_passed(into, heap)? {
-            return Ok(Some(Protocol::Short));
+        if self.taken == self.known
+            && let Some(protocol) = self.take_passed(into, heap)?
+        {
+            return Ok(Some(protocol));
         }
         if let Some(protocol) = self.take_here(last, into) {
             return Ok(Some(protocol));
@@ -410,6 +416,7 @@ impl<R: Remote> Receiver<R> {
     fn expect_content(&self) {
         match self.expected {
             Expected::Word | Expected::Line => {}
+            Expected::Passed(_) => {}
             // Who is to write there has both lines of the baton.
             _ if self.awaits_baton() => {}
             Expected::Slot => self.slots.prefetch_first(self.head),

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use deck_segment::fabric::{Line, Slots};
 use deck_segment::layout::{LINE, LINE_WORDS, SLOT_CONTENT};
-use deck_segment::{MappedSlots, Region, Remote, Words};
+use deck_segment::{Fetching, MappedSlots, Region, Remote, Words};
 use deck_sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use deck_sync::{Biased, Error, NodeId, Spot, barrier, point};
 
@@ -72,6 +72,8 @@ pub struct Sender<R: Remote> {
     receiver: NodeId,
     credit: Words,
     thresholds: Thresholds,
+    /// Whether what is copied may go on a baton.
+    passes_beside: bool,
     budget: Arc<Budget>,
     /// Read without entering; written inside.
     ended: AtomicU32,
@@ -144,6 +146,8 @@ pub struct SenderParts<R: Remote> {
     pub budget: Arc<Budget>,
     /// Sizes at which protocols change.
     pub thresholds: Thresholds,
+    /// Who fetches lines on this machine.
+    pub fetching: Fetching,
 }
 
 impl<R: Remote> Sender<R> {
@@ -164,6 +168,7 @@ impl<R: Remote> Sender<R> {
             receiver: parts.receiver,
             credit: parts.credit,
             thresholds: parts.thresholds,
+            passes_beside: R::IS_MAPPED && parts.fetching.passes_copies(),
             budget: parts.budget,
             ended: AtomicU32::new(0),
             in_flight: AtomicU32::new(0),
@@ -282,8 +287,10 @@ impl<R: Remote> Sender<R> {
     pub fn post_any(&self, parcel: &Parcel) -> Result<Protocol, Refusal> {
         let protocol = choose(parcel, &self.thresholds, self.shape.area_max());
         let posting = &mut *self.posting.lock();
+        // What was passed is counted by then.
         let posted = match protocol {
             Protocol::Short => return self.post_short(posting, parcel),
+            Protocol::Buffered if self.pass_collected(posting, parcel) => return Ok(Protocol::Buffered),
             Protocol::Buffered => self.post_buffered(posting, parcel),
             Protocol::ZeroCopy => self.post_zero_copy(posting, parcel),
         }?;

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use deck_segment::layout::SLOT_WORDS;
+use deck_segment::layout::{LINE_WORDS, SLOT_WORDS};
 use deck_segment::{Remote, Words};
 use deck_sync::ErrorKind;
 use deck_sync::atomic::Ordering;
@@ -12,7 +12,7 @@ use deck_transport::segment::sender::Ending;
 use deck_transport::{Baton, Parcel, Refusal, Said};
 use proptest::prelude::*;
 
-use crate::world::{Fabric, HostMemory, Node, Ring, assert_same, job, pattern};
+use crate::world::{Fabric, HostMemory, Node, Ring, assert_same, job, jobs_that_fetch, pattern};
 
 /// Two nodes that talk to one another. The first one may write on the baton.
 pub struct Conversation {
@@ -25,7 +25,10 @@ pub struct Conversation {
 
 impl Conversation {
     pub fn new() -> Conversation {
-        let nodes = job();
+        Conversation::of(job())
+    }
+
+    fn of(nodes: [Node; 2]) -> Conversation {
         let rings = [Ring::new(&nodes[0], &nodes[1], 0), Ring::new(&nodes[1], &nodes[0], 0)];
         let region = nodes[0].heap.region(Baton::WORDS * 8).expect("there is memory");
         let words = region.words();
@@ -75,23 +78,58 @@ fn short_contents(node: &Node) -> Vec<Parcel> {
     plain.chain(mixed).collect()
 }
 
-#[test]
-fn each_answer_goes_on_the_baton_whatever_it_has_and_the_slots_stay_empty() {
-    let mut talk = Conversation::new();
-    let contents = short_contents(&talk.nodes[0]);
-    for (count, parcel) in contents.iter().enumerate() {
+/// Contents of lengths that are copied beside slots, and some of several types.
+fn copied_contents(node: &Node) -> Vec<Parcel> {
+    let plain = [121, 127, 128, 129, 256, 257, 600, 1023, 1024].map(|size| node.parcel(1, &pattern(size, size)));
+    let mixed = [112, 300, 1000].map(|size| node.parcel_of(&[(1, &pattern(size, size)), (12, &pattern(size, 8))]));
+    plain.into_iter().chain(mixed).collect()
+}
+
+/// Each node posts each content once, and the other one takes it before it answers.
+fn answer_each(talk: &mut Conversation, contents: &[Parcel]) {
+    for parcel in contents {
         for node in [0, 1] {
             talk.post(node, parcel).unwrap();
             assert!(talk.rings[node].receiver.has_next());
             let got = talk.take(1 - node);
             assert_same(&got, parcel);
         }
-        assert_eq!(talk.carried(), [2 * (count as u32 + 1); 2]);
     }
-    for ring in &talk.rings {
-        assert_eq!(ring.receiver.head(), 0, "no slot was used");
-        assert_eq!(ring.receiver.messages(), contents.len() as u32);
-        assert_eq!(ring.sender.posted(), contents.len() as u32);
+}
+
+#[test]
+fn each_answer_goes_on_the_baton_whatever_it_has_and_the_slots_stay_empty() {
+    for nodes in jobs_that_fetch() {
+        let passes_copies = nodes[0].heap.fetching().passes_copies();
+        let mut talk = Conversation::of(nodes);
+        let mut contents = short_contents(&talk.nodes[0]);
+        if passes_copies {
+            contents.extend(copied_contents(&talk.nodes[0]));
+        }
+        answer_each(&mut talk, &contents);
+        assert_eq!(talk.carried(), [2 * contents.len() as u32; 2]);
+        for ring in &talk.rings {
+            assert_eq!(ring.receiver.head(), 0, "no slot was used");
+            assert_eq!(ring.receiver.messages(), contents.len() as u32);
+            assert_eq!(ring.sender.posted(), contents.len() as u32);
+        }
+    }
+}
+
+#[test]
+fn what_is_copied_is_taken_also_into_memory_that_was_there_and_counts_as_copied() {
+    for nodes in jobs_that_fetch() {
+        let mut talk = Conversation::of(nodes);
+        let contents = copied_contents(&talk.nodes[0]);
+        let mut into = Parcel::default();
+        for (number, parcel) in contents.iter().enumerate() {
+            talk.post(number % 2, parcel).unwrap();
+            let (ring, node) = (&mut talk.rings[number % 2], &talk.nodes[1 - number % 2]);
+            ring.take_into(&mut into, node);
+            assert_same(&into, parcel);
+        }
+        let by_protocol = [0, 1].map(|node: usize| talk.rings[node].sender.traffic().by_protocol());
+        assert_eq!(by_protocol, [[0, contents.len() as u64 / 2, 0]; 2]);
     }
 }
 
@@ -173,7 +211,7 @@ fn a_sender_whose_receiver_never_looks_in_vain_is_told_now_and_then() {
 #[test]
 fn nothing_is_expected_on_a_baton_that_was_left_aside_until_something_comes_there() {
     let mut talk = Conversation::new();
-    let (short, long) = (talk.nodes[0].parcel(1, b"short"), talk.nodes[0].parcel(1, &pattern(1, 300)));
+    let (short, long) = (talk.nodes[0].parcel(1, b"short"), talk.nodes[0].parcel(1, &pattern(1, 5000)));
     assert!(talk.rings[0].receiver.awaits_baton() && !talk.rings[1].receiver.awaits_baton());
     for _ in 0..100 {
         talk.post(0, &long).unwrap();
@@ -289,22 +327,32 @@ fn those_who_look_on_are_told_where_the_last_message_before_a_new_baton_may_lie(
 fn nonsense_on_a_baton_is_corrupt_and_never_taken() {
     let number = 1u64;
     let stamp = |length: u64| number << 48 | length << 56 | (1 + number % 2) << 62;
-    for last in [
-        // Another message's number.
-        stamp(5) ^ 2 << 48,
-        // Kinds that lie elsewhere, that do not exist, and small messages, which are no kind of their own here.
-        stamp(63) | 2 | 1 << 8,
-        stamp(63) | 3 | 1 << 8,
-        stamp(63) | 4 | 1 << 8,
-        stamp(63) | 5 | 1 << 8 | 1 << 44,
-        stamp(63) | 99,
-        // Too long for the line and for the slot, no element type, runs without a type of their own.
-        stamp(63) | 1 | 1 << 8 | 57 << 16,
-        stamp(63) | 6 | 1 << 8 | 121 << 16,
-        stamp(63) | 1 | 5 << 16,
-        stamp(63) | 1 | 1 << 8 | 5 << 16 | 1 << 24,
-    ] {
+    for (last, size) in [
+        // Copied, and longer than what lies there.
+        (stamp(63) | 2 | 1 << 8, 1025),
+        (stamp(63) | 2 | 1 << 8, u64::MAX),
+        (stamp(63) | 2, 8),
+    ]
+    .into_iter()
+    .chain(
+        [
+            // Another message's number.
+            stamp(5) ^ 2 << 48,
+            // Kinds that lie elsewhere, that do not exist, and small messages, which are no kind of their own here.
+            stamp(63) | 3 | 1 << 8,
+            stamp(63) | 4 | 1 << 8,
+            stamp(63) | 5 | 1 << 8 | 1 << 44,
+            stamp(63) | 99,
+            // Too long for the line and for the slot, no element type, runs without a type of their own.
+            stamp(63) | 1 | 1 << 8 | 57 << 16,
+            stamp(63) | 6 | 1 << 8 | 121 << 16,
+            stamp(63) | 1 | 5 << 16,
+            stamp(63) | 1 | 1 << 8 | 5 << 16 | 1 << 24,
+        ]
+        .map(|last| (last, 0)),
+    ) {
         let mut talk = Conversation::new();
+        talk.words.get(SLOT_WORDS - LINE_WORDS + 1).store(size, Ordering::Relaxed);
         talk.words.get(SLOT_WORDS - 1).store(last, Ordering::Release);
         for _ in 0..2 {
             let error = talk.rings[0].try_take(&talk.nodes[1]).expect_err("nonsense");

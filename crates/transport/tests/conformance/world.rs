@@ -198,6 +198,7 @@ impl<F: Fabric> Ring<F> {
             region: Some(credit),
             budget: from.budget.clone(),
             thresholds: Thresholds::default(),
+            fetching: from.heap.fetching(),
         });
         let mut receiver = Receiver::new(ReceiverParts {
             from: from.number,

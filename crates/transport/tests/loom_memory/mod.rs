@@ -125,6 +125,7 @@ fn ring_of(messages: u32, shares_slots: bool) -> (Sender<Memory>, Ends) {
         region: None,
         budget: Budget::new(1),
         thresholds: Thresholds::default(),
+        fetching: Fetching::default(),
     });
     let receiver = Receiver::new(ReceiverParts {
         from: NodeId(0),

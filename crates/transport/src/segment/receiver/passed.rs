@@ -11,9 +11,9 @@ use deck_segment::{HeapMemory, Remote};
 use deck_sync::atomic::Ordering;
 use deck_sync::{Away, Result};
 
-use super::super::baton::Baton;
+use super::super::baton::{Baton, Piece};
 use super::super::packet::{self, Carries, Packet};
-use super::super::ring::{Said, said};
+use super::super::ring::{Position, Said, said};
 use super::{Expected, Glance, Receiver};
 use crate::parcel::Parcel;
 use crate::protocol::Protocol;
@@ -49,7 +49,7 @@ impl<R: Remote> Receiver<R> {
             _ if !self.awaits_baton() => Away::No,
             Expected::Word => Away::Word,
             Expected::Line => Away::Line,
-            Expected::Slot | Expected::Beside(_) => Away::Lines,
+            Expected::Slot | Expected::Beside(_) | Expected::Passed(_) => Away::Lines,
         }
     }
 
@@ -122,22 +122,46 @@ impl<R: Remote> Receiver<R> {
     #[inline(never)]
     pub(super) fn take_passed_simple(&mut self, into: &mut Parcel) -> Option<Glance> {
         let baton = self.baton.as_ref()?;
+        if let Expected::Passed(piece) = self.expected {
+            baton.expect(piece);
+        }
         let (number, last) = baton.arrived()?;
         let stamp = Baton::stamp(number);
         if let Some((size, element)) = packet::simple(last, stamp) {
             into.set_words(baton.line(), size, element);
             self.expected = if size <= size_of::<u64>() { Expected::Word } else { Expected::Line };
-        } else {
-            let Some(label) = packet::wide(last, stamp) else { return Some(Glance::Unclear) };
+        } else if let Some(label) = packet::wide(last, stamp) {
             // SAFETY: the slot is readable for what the label needs.
             if !baton.with_content(|data| unsafe { into.copy_in_place(&label, data) }) {
                 return Some(Glance::Unclear);
             }
-            self.expected = Expected::Slot;
+            self.expected = Expected::Passed(Piece::first_line(self.fetching));
+        } else {
+            return Some(self.take_passed_beside(number, last, into));
         }
         baton.taken(number);
         self.count_passed();
         Some(Glance::Taken(Protocol::Short))
+    }
+
+    /// Takes the message that has come behind the slot of the baton, if it is of one type and `into` has a buffer for it. Not inlined: shorter messages would
+    /// pay for it.
+    #[inline(never)]
+    fn take_passed_beside(&mut self, number: Position, last: u64, into: &mut Parcel) -> Glance {
+        let Some(baton) = &self.baton else { return Glance::Unclear };
+        let label = match Carries::of(last) {
+            Carries::Beside => packet::buffered(baton.line(), last, Baton::stamp(number)).map(|(label, ..)| label),
+            _ => None,
+        };
+        let Some(label) = label.filter(|label| label.size <= Baton::CONTENT as u64) else { return Glance::Unclear };
+        // SAFETY: the content is readable for what the label needs, which has no runs.
+        if !unsafe { into.copy_in_place(&label, baton.content(label.size as usize)) } {
+            return Glance::Unclear;
+        }
+        baton.taken(number);
+        self.expected = Expected::Passed(Piece::behind(self.fetching, label.size as usize));
+        self.count_passed();
+        Glance::Taken(Protocol::Buffered)
     }
 
     /// Takes the message that has come on the baton, if one has. Budget: a look at the baton's line if none has; that of
@@ -146,20 +170,20 @@ impl<R: Remote> Receiver<R> {
     ///
     /// # Errors
     /// As [`Receiver::take`].
-    pub(super) fn take_passed(&mut self, into: &mut Parcel, heap: &Arc<HeapMemory>) -> Result<bool> {
+    pub(super) fn take_passed(&mut self, into: &mut Parcel, heap: &Arc<HeapMemory>) -> Result<Option<Protocol>> {
         match self.take_passed_simple(into) {
-            None => return Ok(false),
-            Some(Glance::Taken(_)) => return Ok(true),
+            None => return Ok(None),
+            Some(Glance::Taken(protocol)) => return Ok(Some(protocol)),
             Some(_) => {}
         }
         let Some((baton, (number, last))) = self.baton.as_ref().and_then(|baton| Some((baton, baton.arrived()?)))
         else {
-            return Ok(false);
+            return Ok(None);
         };
         // Relaxed: ordered by the acquire of the last word.
         let mut line: Line = std::array::from_fn(|word| baton.line()[word].load(Ordering::Relaxed));
         line[LINE_WORDS - 1] = last;
-        let is_wide = Carries::of(last) == Carries::Wide;
+        let carries = Carries::of(last);
         match Packet::read(&line, number) {
             // SAFETY: `Packet::read` has checked that content and runs lie in `bytes`.
             Ok(Packet::Typed { label, bytes }) => unsafe { into.copy_collected(&label, bytes.as_ptr(), heap)? },
@@ -167,12 +191,19 @@ impl<R: Remote> Receiver<R> {
                 // SAFETY: `Packet::read` has checked that content and runs lie in the slot.
                 baton.with_content(|data| unsafe { into.copy_collected(&label, data, heap) })?;
             }
-            Ok(_) => return Err(self.nonsense("what came on the baton does not lie in its slot")),
+            Ok(Packet::Buffered { label, .. }) if packet::needed(&label) <= Baton::CONTENT as u64 => {
+                // SAFETY: content and runs are readable, as they are no more than there is.
+                unsafe { into.copy_collected(&label, baton.content(packet::needed(&label) as usize), heap)? };
+            }
+            Ok(_) => return Err(self.nonsense("what came on the baton does not lie there")),
             Err(nonsense) => return Err(self.nonsense(nonsense.0)),
         }
         baton.taken(number);
-        self.expected = if is_wide { Expected::Slot } else { Expected::Line };
+        self.expected = match carries {
+            Carries::Wide | Carries::Beside => Expected::Passed(Piece::NONE),
+            _ => Expected::Line,
+        };
         self.count_passed();
-        Ok(true)
+        Ok(Some(if carries == Carries::Beside { Protocol::Buffered } else { Protocol::Short }))
     }
 }

@@ -88,12 +88,17 @@ impl<R: Remote> Sender<R> {
     /// shorter messages. No locked operation, no allocation, no system call.
     #[inline(always)]
     fn post_beside_at_once(&self, posting: &mut Posting, parcel: &Parcel) -> Option<Protocol> {
+        let (label, data) = (Label::of(parcel), parcel.data().as_ptr());
+        // SAFETY: a parcel's content is readable for its size.
+        if posting.passing.is_some() && unsafe { self.pass_beside(posting, label, data) } {
+            return Some(Protocol::Buffered);
+        }
         if !self.has_room(posting) {
             return None;
         }
         let place = self.find_area(posting, parcel.size().div_ceil(LINE) as u32)?;
-        // SAFETY: a parcel's content is readable for its size.
-        unsafe { self.publish_beside(posting, &Label::of(parcel), place, parcel.data().as_ptr()) };
+        // SAFETY: as above.
+        unsafe { self.publish_beside(posting, &label, place, data) };
         self.traffic.count(Protocol::Buffered, parcel.size());
         Some(Protocol::Buffered)
     }

@@ -148,9 +148,9 @@ impl<R: Remote> Sender<R> {
     /// After a message was passed. Whoever comes by at slots lets go of long messages that were retrieved; where none is used any more, that is
     /// here.
     #[inline]
-    fn has_passed(&self, posting: &mut Posting, bytes: usize) {
+    fn has_passed(&self, posting: &mut Posting, protocol: Protocol, bytes: usize) {
         self.announce();
-        self.traffic.count(Protocol::Short, bytes);
+        self.traffic.count(protocol, bytes);
         if let Some(passing) = &mut posting.passing {
             passing.posted = Some(self.traffic.messages());
             passing.misses = passing.misses.saturating_sub(1);
@@ -167,7 +167,7 @@ impl<R: Remote> Sender<R> {
         point("post/reserved");
         let last = packet::small_word(small.size(), small.element, Baton::stamp(number));
         passing.baton.write_word(number, small.word, last);
-        self.has_passed(posting, small.size());
+        self.has_passed(posting, Protocol::Short, small.size());
         true
     }
 
@@ -181,7 +181,7 @@ impl<R: Remote> Sender<R> {
         let mut memory = None;
         let (line, last) = Self::line(parcel, Baton::stamp(number), &mut memory);
         passing.baton.write(number, line, last);
-        self.has_passed(posting, parcel.size());
+        self.has_passed(posting, Protocol::Short, parcel.size());
         true
     }
 
@@ -198,7 +198,37 @@ impl<R: Remote> Sender<R> {
         let last = packet::wide_word(&label, Baton::stamp(number));
         // SAFETY: as the caller promises.
         unsafe { passing.baton.write_whole(number, data, packet::needed(&label) as usize, last) };
-        self.has_passed(posting, label.size as usize);
+        self.has_passed(posting, Protocol::Short, label.size as usize);
         true
+    }
+    /// Passes a message on that takes no slot but is copied, if that can be: content and runs of `label` at `data`. Budget: the lines of the content,
+    /// the baton's line, the second line of credits. No locked operation, no allocation, no system call. Not inlined: a ring without a baton
+    /// would pay for it.
+    ///
+    /// # Safety
+    /// `data` is readable for what the label needs.
+    #[inline(never)]
+    pub(super) unsafe fn pass_beside(&self, posting: &mut Posting, label: Label, data: *const u8) -> bool {
+        let bytes = packet::needed(&label) as usize;
+        let may_be = self.passes_beside && bytes <= Baton::CONTENT;
+        let Some(passing) = posting.passing.as_mut().filter(|_| may_be) else { return false };
+        let Some(number) = self.to_pass(passing) else { return false };
+        point("post/reserved");
+        let line = packet::buffered_line(&label, 0, 0, Baton::stamp(number));
+        // SAFETY: as the caller promises.
+        unsafe { passing.baton.write_beside(number, data, bytes, &line) };
+        self.has_passed(posting, Protocol::Buffered, label.size as usize);
+        true
+    }
+    /// As [`Sender::pass_beside`], whatever `parcel` has.
+    pub(super) fn pass_collected(&self, posting: &mut Posting, parcel: &Parcel) -> bool {
+        if posting.passing.is_none() {
+            return false;
+        }
+        let label = Label::of(parcel);
+        let mut memory = vec![0u8; if parcel.runs() == 0 { 0 } else { packet::needed(&label) as usize }];
+        let data = parcel.collected(&mut memory);
+        // SAFETY: content and runs are readable there, as long as parcel and memory live.
+        unsafe { self.pass_beside(posting, label, data) }
     }
 }
