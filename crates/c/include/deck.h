@@ -263,8 +263,8 @@ void *deck_msg_data(deck_msg_t *m);
    to be taken away. Where readers do so, a message of 4 to 64 KiB that is written and read takes 0.6 to 0.9 of the time
    between near cores, and up to 256 KiB 0.35 to 0.55 between far ones. Costs as much as reading: leave it where only
    parts are looked at. Fetch long messages by pieces of some KiB, each before it is read. deck_msg_unpack does it by
-   itself. Content that was posted more than once, and what is too long for caches, is left where it is. Nobody may
-   write the content meanwhile; it stays as it is. Never waits. */
+   itself. Leaves content where it is that was posted more than once or is too long for caches, and all of it where the
+   processor has that better (DECK_FETCH). Nobody may write the content meanwhile; it stays as it is. Never waits. */
 int deck_msg_fetch(const deck_msg_t *m, size_t from, size_t bytes);
 
 /* A writable address of the same content; copies it first only if others hold the buffer. NULL for a bad handle, or

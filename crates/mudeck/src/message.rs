@@ -216,7 +216,8 @@ impl Message {
     /// between near cores, and up to 256 KiB 0.35 to 0.55 between far ones (`docs/design/070-buffers-rest.md`). It costs as much as
     /// reading: whoever looks at parts of a message had better leave it. Of long messages fetch pieces of some KiB, each before it is
     /// read, so that they stay in the caches till then. [`Message::unpack`] does all this by itself. Content that was posted more than
-    /// once, or whose buffer is longer than a quarter of a second-level cache, is left where it is.
+    /// once, or whose buffer is longer than a quarter of a second-level cache, is left where it is. Does nothing on processors where writers had
+    /// better fetch, such as those of Intel (`DECK_FETCH`): a program that calls it is right on all of them.
     ///
     /// ```
     /// # fn main() -> deck_mudeck::Result<()> {

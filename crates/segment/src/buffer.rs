@@ -9,7 +9,7 @@ use deck_sync::{Result, fork};
 
 use crate::fetch_back::{self, Place};
 use crate::layout::{LINE_WORDS, holder, readers};
-use crate::{HeapMemory, Rest, prefetch};
+use crate::{Fetching, HeapMemory, Rest, prefetch};
 
 /// A counted share of a buffer in this or another node's heap. Cloning shares; the last share of the last node frees it.
 ///
@@ -68,11 +68,22 @@ impl Buffer {
         Buffer { heap, index, offset, capacity, has_travelled, content, spare: AtomicU64::new(0) }
     }
 
-    /// True if its next content had better go into another buffer of this node. Others have read this one, and it is one of those that rest
-    /// ([`crate::Rest`]) unless their readers fetch them, or of those that are used in turn (`fetch_back`).
+    /// True if its next content had better go into another buffer of this node. Others have read this one, and it is one of those that rest or that
+    /// are used in turn.
     pub fn wants_change(&self) -> bool {
-        let wants_rest = || self.heap.rest().is_for(self.capacity) && self.heap.readers(self.index) != readers::FETCHED;
-        self.has_travelled() && (self.takes_turns() || wants_rest())
+        self.has_gone() && (self.takes_turns() || self.wants_rest())
+    }
+
+    /// True if it has travelled, and, where writers fetch, this handle has posted it: who answers in the message that came has just read the lines that it
+    /// writes.
+    fn has_gone(&self) -> bool {
+        let is_posted = || self.content.load(Ordering::Relaxed) & POSTED != 0;
+        self.has_travelled() && (self.heap.fetching() == Fetching::ByReaders || is_posted())
+    }
+
+    /// True if it is one of those that rest ([`crate::Rest`]) unless their readers fetch them.
+    pub fn wants_rest(&self) -> bool {
+        self.heap.rest().is_for(self.capacity) && self.heap.readers(self.index) != readers::FETCHED
     }
 
     /// True if this node uses it in turn with another one ([`Fetching::takes_turns`](crate::Fetching::takes_turns)).

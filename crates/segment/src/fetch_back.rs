@@ -79,8 +79,10 @@ thread_local! {
 impl Noted {
     /// True if another buffer will be written first: this one rests, as its readers have copies of it.
     fn rests(&self, heap: &HeapMemory) -> bool {
-        let is_in_turn = matches!(self.when, When::PutAside(_)) && heap.fetching() == Fetching::ByWriters;
-        !is_in_turn && heap.rest().is_for(self.place.capacity) && heap.readers(self.place.index) != readers::FETCHED
+        // A message has it and will write it again.
+        let is_kept = matches!(self.when, When::PutAside(_) | When::Posted(_));
+        let stays = is_kept && heap.fetching() == Fetching::ByWriters;
+        !stays && heap.rest().is_for(self.place.capacity) && heap.readers(self.place.index) != readers::FETCHED
     }
 
     /// True if nobody shares the buffer but who has noted it, and nobody has taken it meanwhile.

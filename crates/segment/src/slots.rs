@@ -131,10 +131,10 @@ impl Slots for MappedSlots {
     unsafe fn write_whole(&self, position: u32, data: *const u8, bytes: usize, last: u64) {
         assert!(bytes <= SLOT_CONTENT, "{bytes} bytes for a slot");
         // SAFETY: `data` is readable for `bytes` (caller); the slot has so many before its last word, in a live mapping that nobody
-        // borrows, and is other memory.
+        // borrows, and is other memory unless a peer says that buffers lie there: then content alone is spoilt.
         #[cfg(not(loom))]
         unsafe {
-            std::ptr::copy_nonoverlapping(data, self.slot(position).as_ptr().cast(), bytes);
+            std::ptr::copy(data, self.slot(position).as_ptr().cast(), bytes);
         }
         #[cfg(loom)]
         {

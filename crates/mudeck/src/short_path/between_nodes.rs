@@ -6,11 +6,11 @@
 use std::hint::spin_loop;
 use std::thread::panicking;
 
-use deck_segment::Fetching;
 use deck_sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::{expect_no_allocation, expect_no_system_call, sentence, serve};
 use crate::message::Message;
+use crate::settings::Settings;
 use crate::testing::SOON;
 use crate::testing::talkers::{LONG, Talker, nodes, talk_until_they_pass, talkers};
 
@@ -38,7 +38,7 @@ impl Traffic {
     fn sizes(self) -> &'static [usize] {
         match self {
             Traffic::Stream => &[8, 62, 100, 300, 5000, 20_000],
-            Traffic::OnBaton if Fetching::of_this_machine().passes_copies() => &[8, 62, 100, 300],
+            Traffic::OnBaton if passes_copies() => &[8, 62, 100, 300],
             Traffic::Answers | Traffic::OnBaton => &[8, 62, 100],
             Traffic::HandedOver => &[5000, 20_000],
         }
@@ -53,6 +53,11 @@ impl Traffic {
         }
         pair
     }
+}
+
+/// As the nodes are told.
+fn passes_copies() -> bool {
+    Settings::from_environment().expect("sensible variables").heap.fetching.passes_copies()
 }
 
 /// Whose turn it is: of the first one if even.

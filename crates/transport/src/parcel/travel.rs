@@ -78,7 +78,10 @@ impl Parcel {
     pub(crate) fn receive(&mut self, label: &Label, name: &BufferName, heap: &Arc<HeapMemory>) -> Result<()> {
         match &mut self.store {
             Store::Buffer(buffer) if Arc::ptr_eq(buffer.heap(), heap) => buffer.receive_again(name)?,
-            store => *store = Store::Buffer(heap.receive(name)?),
+            store => {
+                *store = Store::Buffer(heap.receive(name)?);
+                self.aside.drop();
+            }
         }
         (self.size, self.element, self.runs) = (label.size as usize, label.element, label.runs as usize);
         Ok(())
@@ -87,6 +90,7 @@ impl Parcel {
     /// A buffer that was handed over.
     pub(crate) fn set_buffer(&mut self, buffer: Buffer, size: usize, element: u8, runs: usize) {
         self.store = Store::Buffer(buffer);
+        self.aside.drop();
         (self.size, self.element, self.runs) = (size, element, runs);
     }
 
@@ -125,8 +129,9 @@ impl Parcel {
         if label.runs != 0 || !fits {
             return false;
         }
-        // SAFETY: the memory has room for `size` bytes and is nobody else's; `data` is readable (caller) and other memory.
-        unsafe { std::ptr::copy_nonoverlapping(data, self.data_mut().as_ptr(), size) };
+        // SAFETY: the memory has room for `size` bytes and is nobody else's; `data` is readable (caller). If a peer has named a buffer there they
+        // overlap, and content alone is spoilt.
+        unsafe { std::ptr::copy(data, self.data_mut().as_ptr(), size) };
         (self.size, self.element, self.runs) = (size, label.element, 0);
         true
     }
@@ -161,11 +166,11 @@ impl Parcel {
             return Err(error);
         }
         let end = target.end() - 8 * runs;
-        // SAFETY: `detach` made room for content and runs; `data` is readable (caller); a ring is other memory than a parcel.
+        // SAFETY: `detach` made room for content and runs; `data` is readable (caller), and other memory unless a peer has named a buffer there.
         unsafe {
-            std::ptr::copy_nonoverlapping(data, target.data_mut().as_ptr(), size);
+            std::ptr::copy(data, target.data_mut().as_ptr(), size);
             let from = data.add(if runs == 0 { size } else { size.next_multiple_of(8) });
-            std::ptr::copy_nonoverlapping(from, target.data_mut().as_ptr().add(end), 8 * runs);
+            std::ptr::copy(from, target.data_mut().as_ptr().add(end), 8 * runs);
         }
         (target.size, target.element, target.runs) = (size, label.element, runs);
         *self = target;

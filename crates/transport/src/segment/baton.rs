@@ -2,7 +2,7 @@
 //!
 //! In a ring a message costs two exchanges of a line between two cores: the writer takes it away from the reader, who has looked at it last, and
 //! the reader fetches it. Where one side writes what the other one has just read, the line is at the writer's core already, and one exchange is
-//! left. So two rings of a pair of nodes, one each way, may have a baton between them. It carries one short message at a time, in
+//! left. So two rings of a pair of nodes, one each way, may have a baton between them. It carries one message at a time that is short or copied, in
 //! turn: whoever has taken one may write the next.
 //!
 //! It carries what would be next in its ring anyhow. A sender passes a message on the baton only if all that it has put into slots before was
@@ -51,8 +51,6 @@ pub(super) struct Piece {
 }
 
 impl Piece {
-    pub const NONE: Piece = Piece { from: 0, lines: 0 };
-
     /// Where content of two lines begins, if it is worth asking for.
     #[inline]
     pub fn first_line(fetching: Fetching) -> Piece {
@@ -174,8 +172,9 @@ impl Baton {
         let content = self.content(bytes);
         // All at once: the copy would take its lines away from the other core one after the other.
         (0..bytes.div_ceil(8)).step_by(LINE_WORDS).for_each(|word| self.words.prefetch_to_write(Self::TELLING + word));
-        // SAFETY: `data` is readable (caller); the content lies in a live mapping that nobody borrows, and is other memory.
-        unsafe { std::ptr::copy_nonoverlapping(data, content, bytes) };
+        // SAFETY: `data` is readable (caller); the content lies in a live mapping that nobody borrows, and is other memory unless the peer says that
+        // buffers lie there: then content alone is spoilt.
+        unsafe { std::ptr::copy(data, content, bytes) };
         self.write(number, line, line[LINE_WORDS - 1]);
     }
 

@@ -332,6 +332,8 @@ fn nonsense_on_a_baton_is_corrupt_and_never_taken() {
         (stamp(63) | 2 | 1 << 8, 1025),
         (stamp(63) | 2 | 1 << 8, u64::MAX),
         (stamp(63) | 2, 8),
+        // Its only runs of several types are none.
+        (stamp(63) | 2 | 255 << 8, 1000),
     ]
     .into_iter()
     .chain(

@@ -1,4 +1,4 @@
-//! Short messages that come on a [`Baton`] beside the slots, and what the sender says to come to one.
+//! Short messages, and copied ones, that come on a [`Baton`] beside the slots, and what the sender says to come to one.
 //!
 //! What has come on the baton comes before all that is in slots and was not known to be there: its sender knew that everything it had posted before was
 //! retrieved.
@@ -183,27 +183,31 @@ impl<R: Remote> Receiver<R> {
         // Relaxed: ordered by the acquire of the last word.
         let mut line: Line = std::array::from_fn(|word| baton.line()[word].load(Ordering::Relaxed));
         line[LINE_WORDS - 1] = last;
-        let carries = Carries::of(last);
-        match Packet::read(&line, number) {
-            // SAFETY: `Packet::read` has checked that content and runs lie in `bytes`.
-            Ok(Packet::Typed { label, bytes }) => unsafe { into.copy_collected(&label, bytes.as_ptr(), heap)? },
+        let mut protocol = Protocol::Short;
+        let expected = match Packet::read(&line, number) {
+            Ok(Packet::Typed { label, bytes }) => {
+                // SAFETY: `Packet::read` has checked that content and runs lie in `bytes`.
+                unsafe { into.copy_collected(&label, bytes.as_ptr(), heap)? };
+                Expected::Line
+            }
             Ok(Packet::Wide { label }) => {
                 // SAFETY: `Packet::read` has checked that content and runs lie in the slot.
                 baton.with_content(|data| unsafe { into.copy_collected(&label, data, heap) })?;
+                Expected::Passed(Piece::first_line(self.fetching))
             }
             Ok(Packet::Buffered { label, .. }) if packet::needed(&label) <= Baton::CONTENT as u64 => {
+                let bytes = packet::needed(&label) as usize;
                 // SAFETY: content and runs are readable, as they are no more than there is.
-                unsafe { into.copy_collected(&label, baton.content(packet::needed(&label) as usize), heap)? };
+                unsafe { into.copy_collected(&label, baton.content(bytes), heap)? };
+                protocol = Protocol::Buffered;
+                Expected::Passed(Piece::behind(self.fetching, bytes))
             }
             Ok(_) => return Err(self.nonsense("what came on the baton does not lie there")),
             Err(nonsense) => return Err(self.nonsense(nonsense.0)),
-        }
-        baton.taken(number);
-        self.expected = match carries {
-            Carries::Wide | Carries::Beside => Expected::Passed(Piece::NONE),
-            _ => Expected::Line,
         };
+        baton.taken(number);
+        self.expected = expected;
         self.count_passed();
-        Ok(Some(if carries == Carries::Beside { Protocol::Buffered } else { Protocol::Short }))
+        Ok(Some(protocol))
     }
 }

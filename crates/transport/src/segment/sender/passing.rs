@@ -1,4 +1,4 @@
-//! Short messages on a [`Baton`] in place of slots, and what is said beside the messages to come to one.
+//! Short messages, and copied ones, on a [`Baton`] in place of slots, and what is said beside the messages to come to one.
 
 use std::sync::Arc;
 
@@ -222,11 +222,11 @@ impl<R: Remote> Sender<R> {
     }
     /// As [`Sender::pass_beside`], whatever `parcel` has.
     pub(super) fn pass_collected(&self, posting: &mut Posting, parcel: &Parcel) -> bool {
-        if posting.passing.is_none() {
+        let label = Label::of(parcel);
+        if posting.passing.is_none() || !self.passes_beside || packet::needed(&label) > Baton::CONTENT as u64 {
             return false;
         }
-        let label = Label::of(parcel);
-        let mut memory = vec![0u8; if parcel.runs() == 0 { 0 } else { packet::needed(&label) as usize }];
+        let mut memory = [0u8; Baton::CONTENT];
         let data = parcel.collected(&mut memory);
         // SAFETY: content and runs are readable there, as long as parcel and memory live.
         unsafe { self.pass_beside(posting, label, data) }
