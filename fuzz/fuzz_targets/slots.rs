@@ -35,7 +35,8 @@ static JOB: LazyLock<Job> = LazyLock::new(|| {
     let create = |node| HeapMemory::create(NodeId(node), Seat(node as u16), &options).expect("there is memory");
     let (own, other) = (create(1), create(0));
     let fd = other.segment().as_fd().try_clone_to_owned().expect("a file descriptor");
-    Job { own, other: HeapMemory::adopt(fd, NodeId(0), Seat(0), Seat(1)).expect("a good segment") }
+    let other = HeapMemory::adopt(fd, NodeId(0), Seat(0), Seat(1), own.fetching()).expect("a good segment");
+    Job { own, other }
 });
 
 fuzz_target!(|input: ([[u64; SLOT_WORDS]; 4], [u64; 32], Option<[u64; SLOT_WORDS]>)| {
@@ -61,6 +62,7 @@ fuzz_target!(|input: ([[u64; SLOT_WORDS]; 4], [u64; 32], Option<[u64; SLOT_WORDS
         credit: credit.offset(),
         region: Some(ring),
         remote: Host::new(JOB.own.segment().clone()),
+        fetching: JOB.own.fetching(),
     });
     if let Some(mut line) = passed {
         let region = JOB.own.region(Baton::WORDS * 8).expect("there is memory");
@@ -69,6 +71,9 @@ fuzz_target!(|input: ([[u64; SLOT_WORDS]; 4], [u64; 32], Option<[u64; SLOT_WORDS
         let last = &mut line[SLOT_WORDS - 1];
         *last = *last << 16 >> 16 | (1 | u64::from(tag(1, 1)) << 14 | (*last >> 56 & 63) << 8) << 48;
         (0..SLOT_WORDS).for_each(|word| words.get(word).store(line[word], Ordering::Relaxed));
+        for (index, word) in area.iter().enumerate() {
+            words.get(Baton::TELLING + index).store(*word, Ordering::Relaxed);
+        }
         receiver.set_baton(Arc::new(Baton::accepted(&words, region.offset() as u64)));
     }
     // Four slots, with up to seven small messages in each, and what came on the baton.
