@@ -4,6 +4,7 @@
 //! that has waited often looks whether it has a conversation; both is for the time before the rounds that count.
 
 use std::hint::spin_loop;
+use std::sync::LazyLock;
 use std::thread::panicking;
 
 use deck_sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -38,7 +39,7 @@ impl Traffic {
     fn sizes(self) -> &'static [usize] {
         match self {
             Traffic::Stream => &[8, 62, 100, 300, 5000, 20_000],
-            Traffic::OnBaton if passes_copies() => &[8, 62, 100, 300],
+            Traffic::OnBaton if *PASSES_COPIES => &[8, 62, 100, 300],
             Traffic::Answers | Traffic::OnBaton => &[8, 62, 100],
             Traffic::HandedOver => &[5000, 20_000],
         }
@@ -55,10 +56,9 @@ impl Traffic {
     }
 }
 
-/// As the nodes are told.
-fn passes_copies() -> bool {
-    Settings::from_environment().expect("sensible variables").heap.fetching.passes_copies()
-}
+/// As the nodes are told. Asked before anything is counted, and once.
+static PASSES_COPIES: LazyLock<bool> =
+    LazyLock::new(|| Settings::from_environment().expect("sensible variables").heap.fetching.passes_copies());
 
 /// Whose turn it is: of the first one if even.
 #[derive(Default)]
