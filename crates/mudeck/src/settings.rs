@@ -41,14 +41,12 @@ impl Settings {
             Some(text) => Rest::new(usize::try_from(parse_bytes("DECK_HEAP_REST", &text)?).unwrap_or(usize::MAX)),
             None => heap.rest,
         };
-        let text = variable("DECK_FETCH");
-        let by = [heap.fetching, Fetching::ByReaders, Fetching::ByWriters];
-        heap.fetching = choose("DECK_FETCH", text, ["auto", "readers", "writers"], by)?;
-        let choice = ["auto", "always", "never"];
-        let huge_pages = [HugePages::Auto, HugePages::Always, HugePages::Never];
-        heap.huge_pages = choose("DECK_HUGE_PAGES", variable("DECK_HUGE_PAGES"), choice, huge_pages)?;
-        let numa = [NumaChoice::Auto, NumaChoice::Always, NumaChoice::Never];
-        heap.numa = Numa::of_this_machine(choose("DECK_NUMA", variable("DECK_NUMA"), choice, numa)?);
+        let fetching = [("auto", heap.fetching), ("readers", Fetching::ByReaders), ("writers", Fetching::ByWriters)];
+        heap.fetching = choose(variable, "DECK_FETCH", &fetching)?;
+        let huge_pages = [("auto", HugePages::Auto), ("always", HugePages::Always), ("never", HugePages::Never)];
+        heap.huge_pages = choose(variable, "DECK_HUGE_PAGES", &huge_pages)?;
+        let numa = [("auto", NumaChoice::Auto), ("always", NumaChoice::Always), ("never", NumaChoice::Never)];
+        heap.numa = Numa::of_this_machine(choose(variable, "DECK_NUMA", &numa)?);
         let budget_bytes = match variable("DECK_BUDGET") {
             Some(text) => parse_bytes("DECK_BUDGET", &text)?,
             None => (bytes - deck_segment::layout::DATA as u64) / 2,
@@ -67,13 +65,14 @@ fn variable(name: &str) -> Option<String> {
     std::env::var_os(name).map(|value| value.to_string_lossy().into_owned())
 }
 
-/// What `text` names, the first one by default.
-fn choose<T: Copy, const N: usize>(name: &str, text: Option<String>, names: [&str; N], values: [T; N]) -> Result<T> {
-    let Some(text) = text else { return Ok(values[0]) };
-    let chosen = names.iter().position(|name| *name == text.trim()).map(|at| values[at]);
-    chosen.ok_or_else(|| {
+/// What the variable `name` names, the first one by default.
+fn choose<T: Copy>(variable: &dyn Fn(&str) -> Option<String>, name: &str, choices: &[(&str, T)]) -> Result<T> {
+    let Some(text) = variable(name) else { return Ok(choices[0].1) };
+    let chosen = choices.iter().find(|(word, _)| *word == text.trim());
+    chosen.map(|(_, value)| *value).ok_or_else(|| {
+        let words: Vec<&str> = choices.iter().map(|(word, _)| *word).collect();
         Error::new(ErrorKind::Invalid, format!("{name}={} is no choice", text.trim()))
-            .with_remedy(format!("set {name} to one of {}", names.join(", ")))
+            .with_remedy(format!("set {name} to one of {}", words.join(", ")))
     })
 }
 

@@ -68,6 +68,17 @@ pub unsafe fn copy_packed(from: *const u8, to: *mut u8, bytes: usize) {
     unsafe { copy_raw(if is_long { Way::PastCaches } else { Way::ThroughCaches }, from, to, bytes) }
 }
 
+/// Copies to lines that another core has: all of them are asked for at once, as the copy would take them away one after the other.
+///
+/// # Safety
+/// `from` can be read and `to`, which begins a line, be written for `bytes` bytes. Where they overlap, what is written is not told.
+#[inline]
+pub unsafe fn copy_to_other_core(from: *const u8, to: *mut u8, bytes: usize) {
+    prefetch::all_to_write(to, bytes);
+    // SAFETY: as the caller promises.
+    unsafe { std::ptr::copy(from, to, bytes) }
+}
+
 /// # Safety
 /// `from` can be read and `to` be written for `bytes` bytes. Where they overlap, what is written is not told.
 unsafe fn copy_raw(way: Way, from: *const u8, to: *mut u8, bytes: usize) {

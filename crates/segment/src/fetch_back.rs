@@ -77,6 +77,10 @@ thread_local! {
 }
 
 impl Noted {
+    fn is(&self, heap: &HeapMemory, place: Place) -> bool {
+        self.place == place && self.heap == address(heap)
+    }
+
     /// True if another buffer will be written first: this one rests, as its readers have copies of it.
     fn rests(&self, heap: &HeapMemory) -> bool {
         // A message has it and will write it again.
@@ -129,7 +133,7 @@ pub(crate) fn posted(heap: &HeapMemory, place: Place, own_shares: u64) {
 /// The calling thread has posted the same content again: how many shares are its own is no more what was noted.
 #[cold]
 pub(crate) fn posted_again(heap: &HeapMemory, place: Place) {
-    if NOTED.get().is_some_and(|noted| noted.place == place && noted.heap == address(heap)) {
+    if NOTED.get().is_some_and(|noted| noted.is(heap, place)) {
         set(None);
     }
 }
@@ -151,8 +155,7 @@ pub(crate) fn put_aside(heap: &HeapMemory, place: Place, own_shares: u64) {
 
 /// Whether the calling thread has fetched back what was put aside. It is not told twice.
 pub(crate) fn came_back(heap: &HeapMemory, place: Place) -> bool {
-    let is_this = |back: Noted| back.place == place && back.heap == address(heap);
-    BACK.take().is_some_and(is_this)
+    BACK.take().is_some_and(|back| back.is(heap, place))
 }
 
 /// What a wait of the calling thread fetches back.
@@ -212,9 +215,7 @@ impl FetchBack {
             return false;
         };
         let to = (from + LINES * LINE).min(capacity);
-        for at in (from..to).step_by(LINE) {
-            prefetch::to_write(begin.as_ptr().wrapping_add(at));
-        }
+        prefetch::all_to_write(begin.as_ptr().wrapping_add(from), to - from);
         self.stage = Stage::Fetches(to);
         if from == 0 && self.is_put_aside() {
             BACK.set(Some(self.noted));
@@ -237,11 +238,11 @@ impl FetchBack {
 
     /// The last question came after so many looks, or will.
     fn learn(&self, was_in_vain: bool, looks: u32) {
-        match was_in_vain {
-            _ if self.is_put_aside() => {}
-            true => LOOKS.set(looks.min(LOOKS_MAX)),
-            false => LOOKS.set((LOOKS.get() - LOOKS.get().div_ceil(FEWER)).max(1)),
+        if self.is_put_aside() {
+            return;
         }
+        let sooner = LOOKS.get() - LOOKS.get().div_ceil(FEWER);
+        LOOKS.set(if was_in_vain { looks.min(LOOKS_MAX) } else { sooner.max(1) });
     }
 
     fn end(&mut self) {

@@ -38,6 +38,12 @@ pub fn to_write(address: *mut u8) {
     let _ = address;
 }
 
+/// As [`to_write`], all lines of `bytes` bytes from `begin` on, which begins a line.
+#[inline]
+pub fn all_to_write(begin: *mut u8, bytes: usize) {
+    (0..bytes).step_by(LINE).for_each(|at| to_write(begin.wrapping_add(at)));
+}
+
 /// Fetches `bytes` bytes from `begin` on for whoever reads all of them: all other cores lose them, so that the next one that writes them
 /// has no copy to be taken away elsewhere ([why](../../../docs/design/070-buffers-rest.md)). A line is written with what is in it, as
 /// processors give a line to a writer alone, but a line that was asked for by a hint to whoever wants it.

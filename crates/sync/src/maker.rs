@@ -24,8 +24,10 @@ impl Maker {
 }
 
 #[cfg(all(target_arch = "x86_64", not(miri)))]
+#[allow(unused_unsafe, reason = "it is a safe function since later than this workspace's oldest compiler")]
 fn name() -> Option<[u8; 12]> {
-    let leaf = std::arch::x86_64::__cpuid(0);
+    // SAFETY: every processor of this kind has the instruction, and leaf 0.
+    let leaf = unsafe { std::arch::x86_64::__cpuid(0) };
     let mut name = [0; 12];
     let words = [leaf.ebx, leaf.edx, leaf.ecx];
     name.as_chunks_mut().0.iter_mut().zip(words).for_each(|(letters, word)| *letters = word.to_le_bytes());

@@ -8,7 +8,7 @@ use deck_sync::{Crowd, Event, Spot};
 
 use super::{Line, Remote};
 use crate::layout::{SLOT, SLOT_WORDS};
-use crate::{MappedSlots, Segment, Words, prefetch};
+use crate::{MappedSlots, Segment, Words, content};
 
 /// A mapped segment as a [`Remote`].
 #[derive(Clone)]
@@ -68,13 +68,9 @@ impl Remote for Host {
     #[inline]
     unsafe fn write_bytes(&self, offset: usize, data: *const u8, bytes: usize) {
         let target = self.at(offset, bytes, size_of::<Line>());
-        // All at once: the copy would take its lines away from the other core one after the other.
-        for line in (0..bytes).step_by(size_of::<Line>()) {
-            prefetch::to_write(target.as_ptr().wrapping_add(line));
-        }
         // SAFETY: `data` is readable for `bytes` (caller); `target` is inside a live mapping that nobody borrows; the ranges
-        // are different memory or the caller's bug costs content only, as `copy` allows overlap.
-        unsafe { std::ptr::copy(data, target.as_ptr(), bytes) };
+        // are different memory or the caller's bug costs content only, as the copy allows overlap.
+        unsafe { content::copy_to_other_core(data, target.as_ptr(), bytes) };
     }
 
     /// Stores of x86 and releases of the following writes keep the order: nothing to do.

@@ -20,7 +20,7 @@
 
 use deck_segment::fabric::{Line, Slots};
 use deck_segment::layout::{LINE, LINE_WORDS, SLOT_WORDS};
-use deck_segment::{Fetching, MappedSlots, Region, Words};
+use deck_segment::{Fetching, MappedSlots, Region, Words, content};
 use deck_sync::atomic::{AtomicU64, Ordering};
 
 use super::ring::{Position, Stamp};
@@ -169,12 +169,9 @@ impl Baton {
     /// `data` is readable for `bytes` bytes.
     #[inline]
     pub(super) unsafe fn write_beside(&self, number: Position, data: *const u8, bytes: usize, line: &Line) {
-        let content = self.content(bytes);
-        // All at once: the copy would take its lines away from the other core one after the other.
-        (0..bytes.div_ceil(8)).step_by(LINE_WORDS).for_each(|word| self.words.prefetch_to_write(Self::TELLING + word));
         // SAFETY: `data` is readable (caller); the content lies in a live mapping that nobody borrows, and is other memory unless the peer says that
         // buffers lie there: then content alone is spoilt.
-        unsafe { std::ptr::copy(data, content, bytes) };
+        unsafe { content::copy_to_other_core(data, self.content(bytes), bytes) };
         self.write(number, line, line[LINE_WORDS - 1]);
     }
 

@@ -415,8 +415,7 @@ impl<R: Remote> Receiver<R> {
     #[inline]
     fn expect_content(&self) {
         match self.expected {
-            Expected::Word | Expected::Line => {}
-            Expected::Passed(_) => {}
+            Expected::Word | Expected::Line | Expected::Passed(_) => {}
             // Who is to write there has both lines of the baton.
             _ if self.awaits_baton() => {}
             Expected::Slot => self.slots.prefetch_first(self.head),

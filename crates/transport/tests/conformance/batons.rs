@@ -85,18 +85,6 @@ fn copied_contents(node: &Node) -> Vec<Parcel> {
     plain.into_iter().chain(mixed).collect()
 }
 
-/// Each node posts each content once, and the other one takes it before it answers.
-fn answer_each(talk: &mut Conversation, contents: &[Parcel]) {
-    for parcel in contents {
-        for node in [0, 1] {
-            talk.post(node, parcel).unwrap();
-            assert!(talk.rings[node].receiver.has_next());
-            let got = talk.take(1 - node);
-            assert_same(&got, parcel);
-        }
-    }
-}
-
 #[test]
 fn each_answer_goes_on_the_baton_whatever_it_has_and_the_slots_stay_empty() {
     for nodes in jobs_that_fetch() {
@@ -106,8 +94,15 @@ fn each_answer_goes_on_the_baton_whatever_it_has_and_the_slots_stay_empty() {
         if passes_copies {
             contents.extend(copied_contents(&talk.nodes[0]));
         }
-        answer_each(&mut talk, &contents);
-        assert_eq!(talk.carried(), [2 * contents.len() as u32; 2]);
+        for (count, parcel) in contents.iter().enumerate() {
+            for node in [0, 1] {
+                talk.post(node, parcel).unwrap();
+                assert!(talk.rings[node].receiver.has_next());
+                let got = talk.take(1 - node);
+                assert_same(&got, parcel);
+            }
+            assert_eq!(talk.carried(), [2 * (count as u32 + 1); 2]);
+        }
         for ring in &talk.rings {
             assert_eq!(ring.receiver.head(), 0, "no slot was used");
             assert_eq!(ring.receiver.messages(), contents.len() as u32);
@@ -390,8 +385,8 @@ proptest! {
 
     #[test]
     #[cfg_attr(miri, ignore = "minutes")]
-    fn any_conversation_is_that_of_two_queues(steps in prop::collection::vec(step(), 1..150)) {
-        let mut talk = Conversation::new();
+    fn any_conversation_is_that_of_two_queues(kind in 0usize..2, steps in prop::collection::vec(step(), 1..150)) {
+        let mut talk = Conversation::of(jobs_that_fetch().nth(kind).expect("two kinds"));
         let mut queues: [VecDeque<Parcel>; 2] = Default::default();
         for (index, step) in steps.into_iter().enumerate() {
             match step {

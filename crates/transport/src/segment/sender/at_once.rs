@@ -90,7 +90,7 @@ impl<R: Remote> Sender<R> {
     fn post_beside_at_once(&self, posting: &mut Posting, parcel: &Parcel) -> Option<Protocol> {
         let (label, data) = (Label::of(parcel), parcel.data().as_ptr());
         // SAFETY: a parcel's content is readable for its size.
-        if posting.passing.is_some() && unsafe { self.pass_beside(posting, label, data) } {
+        if self.may_pass_beside(posting, &label) && unsafe { self.pass_beside(posting, label, data) } {
             return Some(Protocol::Buffered);
         }
         if !self.has_room(posting) {

@@ -201,29 +201,35 @@ impl<R: Remote> Sender<R> {
         self.has_passed(posting, Protocol::Short, label.size as usize);
         true
     }
-    /// Passes a message on that takes no slot but is copied, if that can be: content and runs of `label` at `data`. Budget: the lines of the content,
-    /// the baton's line, the second line of credits. No locked operation, no allocation, no system call. Not inlined: a ring without a baton
-    /// would pay for it.
+
+    /// Whether what `label` tells of, which is copied, may go on the baton.
+    #[inline]
+    pub(super) fn may_pass_beside(&self, posting: &Posting, label: &Label) -> bool {
+        posting.passing.is_some() && self.passes_beside && packet::needed(label) <= Baton::CONTENT as u64
+    }
+
+    /// Passes a message on that takes no slot but is copied, if that can be: content and runs of `label` at `data`, after
+    /// [`Sender::may_pass_beside`]. Budget: the lines of the content, the baton's line, the second line of credits. No locked operation, no
+    /// allocation, no system call. Not inlined: a ring without a baton would pay for it.
     ///
     /// # Safety
     /// `data` is readable for what the label needs.
     #[inline(never)]
     pub(super) unsafe fn pass_beside(&self, posting: &mut Posting, label: Label, data: *const u8) -> bool {
-        let bytes = packet::needed(&label) as usize;
-        let may_be = self.passes_beside && bytes <= Baton::CONTENT;
-        let Some(passing) = posting.passing.as_mut().filter(|_| may_be) else { return false };
+        let Some(passing) = &mut posting.passing else { return false };
         let Some(number) = self.to_pass(passing) else { return false };
         point("post/reserved");
         let line = packet::buffered_line(&label, 0, 0, Baton::stamp(number));
         // SAFETY: as the caller promises.
-        unsafe { passing.baton.write_beside(number, data, bytes, &line) };
+        unsafe { passing.baton.write_beside(number, data, packet::needed(&label) as usize, &line) };
         self.has_passed(posting, Protocol::Buffered, label.size as usize);
         true
     }
+
     /// As [`Sender::pass_beside`], whatever `parcel` has.
     pub(super) fn pass_collected(&self, posting: &mut Posting, parcel: &Parcel) -> bool {
         let label = Label::of(parcel);
-        if posting.passing.is_none() || !self.passes_beside || packet::needed(&label) > Baton::CONTENT as u64 {
+        if !self.may_pass_beside(posting, &label) {
             return false;
         }
         let mut memory = [0u8; Baton::CONTENT];
