@@ -11,59 +11,20 @@ use deck_segment::{HeapMemory, Region};
 use deck_sync::{Away, Error, ErrorKind, Event, NodeId, Result, Spot, barrier};
 use deck_transport::{Bell, Bells, Glance, Heaps, Parcel, Protocol, Receiver, Said, Traffic};
 
+use self::ring::loss;
+pub(crate) use self::ring::{Ended, Ring};
 use crate::batons::Pace;
 use crate::doubts::Doubts;
 use crate::turns::{NOBODY, Turns};
+
+mod ring;
 
 /// So many rings of a mail box get memory for themselves alone.
 const FEW_RINGS: usize = 4;
 /// Messages taken from one ring before the others have their turn.
 const TURN: u32 = 16;
-/// Looks without a message after which a ring is made cold while others are busy.
-const SILENT_LOOKS: u32 = 4096;
-
-/// How the sender of a ring came to its end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ended {
-    /// Left in order.
-    Left,
-    /// Died.
-    Lost,
-}
-
-pub(crate) struct Ring {
-    pub id: u64,
-    pub receiver: Receiver<Host>,
-    pub ended: Option<Ended>,
-    /// Messages that lie in heaps which cannot be had any more.
-    unreadable: u32,
-    /// Looks that found nothing since this many messages had been taken.
-    silent: u32,
-    seen: u32,
-    pub pace: Pace,
-}
-
-impl Ring {
-    /// Nothing is taken from it any more. A sender that is gone is told nothing.
-    pub fn close(&mut self) {
-        if self.ended.is_none() {
-            self.receiver.set_closed();
-        }
-    }
-
-    /// It has something, and nobody looks there.
-    fn is_unheard(&self) -> bool {
-        !self.receiver.is_hot() && self.receiver.has_next()
-    }
-
-    /// A look found nothing; true if that has been so for long.
-    fn note_silence(&mut self) -> bool {
-        let messages = self.receiver.messages();
-        self.silent = if self.seen == messages { self.silent + 1 } else { 1 };
-        self.seen = messages;
-        self.silent >= SILENT_LOOKS
-    }
-}
+/// Rings of which lines are fetched at the same time.
+const EXPECTED: usize = 16;
 
 /// What a quick look at a mail box brings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,25 +54,6 @@ pub(crate) enum Arrival {
     Trouble(Error, Option<Box<Ring>>),
     /// What this node has said beside the messages of the ring with this number.
     Said(NodeId, u64, Said),
-}
-
-/// What is told of a node that has cloned a mail box and is gone.
-#[cold]
-fn loss(from: NodeId, ended: Ended, unreadable: u32) -> Option<Error> {
-    let how = match ended {
-        Ended::Left if unreadable == 0 => return None,
-        Ended::Left => "left",
-        Ended::Lost => "died",
-    };
-    let what = format!("a node that had cloned this mail box {how}");
-    let (what, remedy) = match unreadable {
-        0 => (what, "all that it had posted was delivered; go on retrieving from the others"),
-        count => (
-            format!("{what}; messages that are lost with it, as their memory cannot be reached any more: {count}"),
-            "all else that it had posted was delivered; go on retrieving from the others",
-        ),
-    };
-    Some(Error::new(ErrorKind::PeerLost, what).with_peer(from).with_remedy(remedy))
 }
 
 /// Has a ring polled, if there is one with this index.
@@ -322,6 +264,15 @@ impl Inbox {
                 away => Look::Awaited(away),
             },
             Glance::Unclear => Look::Unclear,
+        }
+    }
+
+    /// Others had time to post: has the lines fetched at which the next look is, of several rings at the same time.
+    pub fn expect(&self) {
+        for index in self.hot.rings.iter().take(EXPECTED) {
+            if let Some(ring) = &self.rings[*index] {
+                ring.receiver.prefetch();
+            }
         }
     }
 

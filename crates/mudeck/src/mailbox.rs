@@ -175,7 +175,7 @@ impl Mailbox {
     #[inline(always)]
     fn wait<M: Meanwhile>(&self, look: Look, into: &mut Parcel, timeout: Duration, meanwhile: M) -> Result<NodeId> {
         let core = &*self.core;
-        let mut retrieving = Retrieving { node: &self.node, core, into, away: look.away(), meanwhile };
+        let mut retrieving = Retrieving { node: &self.node, core, into, look, meanwhile };
         // Only if nothing is there it is worth a look at the clock.
         if look == Look::Unclear
             && let Some(result) = retrieving.look_closely()

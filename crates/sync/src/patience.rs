@@ -47,8 +47,9 @@ const CALLS_IN_VAIN: u32 = 256;
 /// From this doubt on a thread does not look that way.
 const CONVINCED: u32 = 3;
 const DOUBT_MAX: u32 = 5;
-/// Which of the waits of a convinced thread tries again.
-const TRY_AGAIN: u32 = 8;
+/// A convinced thread tries again after so many nanoseconds. Not after so many waits: those are short where all give their cores away at once, as in a barrier,
+/// and a try there holds up everybody else.
+const TRY_AGAIN: u64 = 200_000;
 /// How long a thread may go on without ever giving its core away.
 const TURN: Duration = Duration::from_millis(1);
 
@@ -120,16 +121,19 @@ pub(crate) fn is_time_to_part() -> bool {
 #[derive(Clone, Copy)]
 struct Doubt {
     doubt: u32,
-    /// Counts waits, of which some try it though it is in doubt.
-    waits: u32,
+    /// When a thread looked that way last.
+    looked_ns: u64,
 }
 
 impl Doubt {
-    const NONE: Doubt = Doubt { doubt: 0, waits: 0 };
+    const NONE: Doubt = Doubt { doubt: 0, looked_ns: 0 };
 
-    fn is_to_look(&mut self) -> bool {
-        self.waits = (self.waits + 1) % TRY_AGAIN;
-        self.doubt < CONVINCED || self.waits == 0
+    fn is_to_look(&mut self, now_ns: u64) -> bool {
+        let is_to_look = self.doubt < CONVINCED || now_ns.saturating_sub(self.looked_ns) >= TRY_AGAIN;
+        if is_to_look {
+            self.looked_ns = now_ns;
+        }
+        is_to_look
     }
 
     fn was_in_vain(&mut self, grows_by: u32) {
@@ -210,8 +214,8 @@ impl Patience {
             habit.turn_began = now_ns;
         } else {
             match whereabouts {
-                Whereabouts::Unknown if habit.long.is_to_look() => patience.look(now_ns, Looking::Long),
-                Whereabouts::Unknown if habit.short.is_to_look() => patience.look(now_ns, Looking::Short),
+                Whereabouts::Unknown if habit.long.is_to_look(now_ns) => patience.look(now_ns, Looking::Long),
+                Whereabouts::Unknown if habit.short.is_to_look(now_ns) => patience.look(now_ns, Looking::Short),
                 known => patience.go_by(now_ns, known),
             }
         }
@@ -263,7 +267,7 @@ impl Patience {
         if away_ns > TURN.as_nanos() as u64 / 2 {
             habit.long = Doubt::NONE;
             self.look(now_ns, Looking::Long);
-        } else if whereabouts == Whereabouts::Unknown && habit.again.is_to_look() {
+        } else if whereabouts == Whereabouts::Unknown && habit.again.is_to_look(now_ns) {
             self.look(now_ns, Looking::Again);
         }
         HABIT.set(habit);
@@ -348,40 +352,37 @@ mod tests {
         let now = TURN_NS / 2;
         assert_eq!([looking(now), is_in_vain(now), looking(now), is_in_vain(now)], [LONG; 4]);
         assert_eq!(looking(now), SHORT);
-        for _ in 0..2 * TRY_AGAIN {
+        (0..DOUBT_MAX).for_each(|_| {
             is_in_vain(now);
-        }
-        let tries: Vec<u64> = (0..2 * TRY_AGAIN).map(|_| looking(now)).filter(|looking| *looking > 0).collect();
-        assert_eq!(
-            tries.iter().filter(|looking| **looking == LONG).count(),
-            2,
-            "one in {TRY_AGAIN} tries again: {tries:?}"
-        );
-        assert!(tries.contains(&SHORT));
+        });
+        assert_eq!([now, now + TRY_AGAIN - 1].map(looking), [0; 2]);
+        let mut later = now + TRY_AGAIN;
+        assert_eq!([(); 3].map(|()| looking(later)), [LONG, SHORT, 0], "one of each kind tries again");
         for _ in CONVINCED..=DOUBT_MAX {
-            let tried = (0..TRY_AGAIN)
-                .map(|_| Patience::at(now, Whereabouts::Unknown))
-                .find(|patience| patience.until_ns == now + LONG);
-            tried.expect("one tries again").succeed(&NOBODY);
-            assert!((1..TRY_AGAIN).all(|_| looking(now) >= SHORT), "an answer that came while it looked");
+            later += TRY_AGAIN;
+            let tries = Patience::at(later, Whereabouts::Unknown);
+            assert_eq!(tries.until_ns, later + LONG);
+            tries.succeed(&NOBODY);
+            assert!((0..2).all(|_| looking(later) >= SHORT), "an answer that came while it looked");
         }
-        assert!((0..TRY_AGAIN).all(|_| looking(now) == LONG));
+        assert_eq!([(); 2].map(|()| looking(later)), [LONG; 2]);
     }
 
     #[test]
     fn who_is_back_looks_for_as_long_as_that_is_worth_it() {
         let now = TURN_NS / 2;
-        let back = || {
+        let back = |now| {
             let mut patience = Patience::at(now, Whereabouts::Unknown);
             patience.came_back(now, 0, Whereabouts::Unknown, None);
             patience
         };
-        (0..DOUBT_MAX).for_each(|_| back().succeed(&NOBODY));
-        assert!((0..TRY_AGAIN).all(|_| back().until_ns == now + LONG));
-        let mut patience = back();
+        let looks = |now| back(now).until_ns - now;
+        (0..DOUBT_MAX).for_each(|_| back(now).succeed(&NOBODY));
+        assert_eq!([now; 2].map(looks), [LONG; 2]);
+        let mut patience = back(now);
         (0..DOUBT_MAX).for_each(|_| patience.came_back(now, 0, Whereabouts::Unknown, None));
-        let looks = (0..2 * TRY_AGAIN).filter(|_| back().until_ns > now).count();
-        assert_eq!(looks, 2, "one in {TRY_AGAIN} tries again");
+        let later = now + TRY_AGAIN;
+        assert_eq!([now, later, later, later + TRY_AGAIN].map(looks), [0, LONG, 0, LONG], "it tries again");
     }
 
     #[test]

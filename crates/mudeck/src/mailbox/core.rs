@@ -182,8 +182,8 @@ pub(super) struct Retrieving<'a, M> {
     pub node: &'a NodeShared,
     pub core: &'a Core,
     pub into: &'a mut Parcel,
-    /// Where the last look was.
-    pub away: Away,
+    /// What the last look brought.
+    pub look: Look,
     pub meanwhile: M,
 }
 
@@ -192,9 +192,8 @@ impl<M: Meanwhile> Waiting for Retrieving<'_, M> {
 
     #[inline]
     fn look(&mut self) -> Option<Result<NodeId>> {
-        let look = self.core.take_simple(self.into);
-        self.away = look.away();
-        match look {
+        self.look = self.core.take_simple(self.into);
+        match self.look {
             Look::From(from) => Some(Ok(from)),
             Look::Nothing | Look::Awaited(_) => None,
             Look::Unclear => self.look_closely(),
@@ -212,7 +211,16 @@ impl<M: Meanwhile> Waiting for Retrieving<'_, M> {
 
     #[inline]
     fn away(&self) -> Away {
-        self.away
+        self.look.away()
+    }
+
+    #[inline]
+    fn has_looked(&self) -> bool {
+        self.look != Look::Unclear
+    }
+
+    fn expect(&self) {
+        self.core.inbox.visit_as_favourite(|inbox| inbox.expect());
     }
 
     fn arm(&mut self) {

@@ -190,6 +190,12 @@ impl Baton {
         (0..piece.lines).for_each(|line| self.words.prefetch(piece.from + line * LINE_WORDS));
     }
 
+    /// Has the line fetched that tells of a message.
+    #[inline]
+    pub(super) fn prefetch(&self) {
+        self.slot.prefetch(ONLY);
+    }
+
     /// Message `number` is about to be written, or was read. A message counts before anybody can answer it: a thread of this node that looks for
     /// the answer knows by this count that there may be one, and perhaps has nothing else that tells it.
     #[inline]

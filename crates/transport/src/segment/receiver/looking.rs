@@ -25,6 +25,18 @@ impl<R: Remote> Receiver<R> {
         self.slots.line(position)[LINE_WORDS - 1].load(Ordering::Acquire)
     }
 
+    /// Has the lines fetched that tell of the next message.
+    #[inline]
+    pub fn prefetch(&self) {
+        if let Some(baton) = &self.baton {
+            baton.prefetch();
+        }
+        self.slots.prefetch(self.head);
+        if self.is_drained() {
+            self.slots.prefetch(self.head.wrapping_add(1));
+        }
+    }
+
     /// True if the next message is there, or nonsense. One load, or two.
     #[inline]
     pub fn has_next(&self) -> bool {
