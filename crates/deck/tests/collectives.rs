@@ -305,6 +305,27 @@ proptest! {
     ) {
         check_with(Completion::Own, &cases, &on);
     }
+
+    /// Calls of two that copy what they give, one after the other and with others between them: each gives where it has just read.
+    #[test]
+    fn two_who_lend_one_another_memory_get_what_the_model_says(
+        cases in prop::collection::vec(of_two(), 10..120),
+        other in 0..2usize,
+    ) {
+        check(&cases, &[0, other]);
+    }
+}
+
+fn of_two() -> impl Strategy<Value = Case> {
+    let kinds = [Kind::Bcast, Kind::Reduce, Kind::Gather, Kind::Scatter, Kind::Scan, Kind::Allgather, Kind::Alltoall];
+    let counts = prop_oneof![8 => Just(100usize), 4 => 5..700usize, 1 => 700..9000usize];
+    (case(), proptest::sample::select(kinds.to_vec()), counts, 0..10u32).prop_map(|(case, kind, count, starts)| Case {
+        kind: if starts == 0 { case.kind } else { kind },
+        count,
+        in_library: 0,
+        starts: if starts == 1 { case.starts } else { 0 },
+        ..case
+    })
 }
 
 fn ahead() -> impl Strategy<Value = Case> {

@@ -24,6 +24,7 @@ use super::choose::Layout;
 use super::difference::IN_PLACE;
 use super::flow::Flow;
 use super::join::{self, Joined};
+use super::lending::{self, Lending};
 use super::parties::Parties;
 use super::retired;
 use super::room::Room;
@@ -79,6 +80,7 @@ pub struct Member {
     has_lost: bool,
     /// Where what this member contributes lies, if it does not fit into a line.
     room: Room,
+    lending: Lending,
     /// Members that had left, and nodes that had come or gone, at the last look.
     seen: (u64, u64),
     /// Why the group can do nothing more.
@@ -120,6 +122,7 @@ impl Member {
             spread: Spread::new(WAITS_PER_LOOK_AROUND),
             has_lost: false,
             room: Room::default(),
+            lending: Lending::new(index),
             seen: (0, 0),
             broken: None,
             has_left: false,
@@ -368,10 +371,11 @@ impl Member {
         content.ok_or_else(|| self.impossible(index))
     }
 
-    /// Byte `from` of what member `index` said lies at `place`: where that is in its node's segment.
+    /// Byte `from` of what member `index` said lies at `place`: where that is.
     fn at(&self, index: u32, place: u64, from: usize) -> Option<(&Segment, usize)> {
+        let (owner, place) = lending::owner_of(index, place, self.nodes.len());
         let offset = usize::try_from(place).ok()?.checked_add(from)?;
-        Some((&*self.segments[index as usize], offset))
+        Some((&*self.segments[owner as usize], offset))
     }
 
     fn impossible(&self, index: u32) -> Error {

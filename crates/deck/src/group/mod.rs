@@ -41,6 +41,7 @@ mod difference;
 mod flow;
 mod folding;
 mod join;
+mod lending;
 mod member;
 pub(crate) mod observe;
 mod options;

@@ -109,6 +109,15 @@ impl Room {
         Ok(self.short.as_ref().map_or(0, |region| region.offset() + (phase % 2) as usize * region.bytes() / 2))
     }
 
+    /// Whether `bytes` bytes from `offset` on are for short contributions.
+    pub fn has_short(&self, offset: usize, bytes: usize) -> bool {
+        let lies_in = |region: &Region| {
+            let end = region.offset() + region.bytes();
+            offset >= region.offset() && offset.checked_add(bytes).is_some_and(|last| last <= end)
+        };
+        self.short.as_ref().is_some_and(lies_in)
+    }
+
     fn take_long(&mut self, heap: &Arc<HeapMemory>, phase: u64, bytes: usize, members: usize) -> Result<usize> {
         let has = self.long.as_ref().map_or(0, Region::bytes);
         let (least, most) = (PLACES * bytes, (TOGETHER / members).min(MOST));

@@ -8,12 +8,13 @@ use deck_mudeck::Result;
 use deck_segment::content::Way;
 use deck_sync::{Deadline, point};
 
-use super::super::board::INLINE;
+use super::super::board::{INLINE, Said};
 use super::super::call::{Call, Kind};
 use super::super::choose::{is_direct, may_be_ahead};
 use super::super::difference::length_of;
 use super::super::flow::Course;
 use super::super::folding::Inputs;
+use super::super::lending::{Part, Place};
 use super::Member;
 
 /// How far a call came.
@@ -53,9 +54,18 @@ impl Member {
         if beside == 0 {
             self.arrive_short(word, length, given);
         } else {
-            let Ok(place) = self.place(beside, is_ahead) else { return Direct::Nothing };
+            let part = Part::of(1 - self.index.min(1), call.kind, bytes);
+            let lent = self.lending.borrowed(self.phase, part, &self.room);
+            let place = match lent {
+                Some(place) => place,
+                None => match self.place(beside, is_ahead) {
+                    Ok(offset) => Place { owner: self.index, offset },
+                    Err(_) => return Direct::Nothing,
+                },
+            };
+            let told = self.lending.told(place);
             self.write_parts(call.kind, way, place, bytes, given);
-            self.arrive_at(word, length, place);
+            self.arrive(&Said { call: word, length, place: told }, &[]);
         }
         if is_ahead {
             self.await_sources(course);
@@ -85,6 +95,11 @@ impl Member {
         }
         let taken = self.take_direct(call, self.taking(call, way, bytes), bytes, input, output);
         point("group/taken");
+        let may_lend = self.nodes.len() == 2 && self.ahead.is_none();
+        if may_lend && self.lending.is_lent(course, bytes) && taken.is_ok() {
+            let place = self.board.heard(1 - self.index, self.phase).place;
+            self.lending.note(self.phase, place, Part::of(self.index, call.kind, bytes));
+        }
         // What cannot be taken is told by the general way.
         if taken.is_ok() { Direct::Done } else { Direct::Said(Ok(())) }
     }
@@ -102,11 +117,13 @@ impl Member {
     }
 
     /// Writes what is `given` to its place, without what this member has for itself: nobody reads that.
-    fn write_parts(&self, kind: Kind, way: Way, place: usize, bytes: usize, given: &[u8]) {
+    fn write_parts(&self, kind: Kind, way: Way, place: Place, bytes: usize, given: &[u8]) {
+        let is_own = place.owner == self.index;
+        let segment = if is_own { self.own_segment() } else { &self.segments[place.owner as usize] };
         let part = self.index as usize * bytes;
         let own = if kind.gives_parts() { part..part + bytes } else { 0..0 };
         for (from, others) in [(0, &given[..own.start]), (own.end, &given[own.end..])] {
-            let written = self.own_segment().write_by(way, place + from, others);
+            let written = segment.write_by(way, place.offset + from, others);
             debug_assert!(written.is_some());
         }
     }
