@@ -118,7 +118,7 @@ mod tests {
 
     impl Side {
         fn new(heap: Arc<HeapMemory>) -> Side {
-            let lending = Lending::new(heap.owner().0 as u32);
+            let lending = Lending::new(heap.owner().0);
             Side { heap, room: Room::default(), lending }
         }
 
@@ -136,7 +136,7 @@ mod tests {
     }
 
     fn heap(index: u32) -> Arc<HeapMemory> {
-        HeapMemory::create(NodeId(index.into()), Seat(0), &HeapOptions::of(layout::DATA + (8 << 20))).unwrap()
+        HeapMemory::create(NodeId(index), Seat(0), &HeapOptions::of(layout::DATA + (8 << 20))).unwrap()
     }
 
     fn meet(one: &Bytes, other: &Bytes) -> bool {
