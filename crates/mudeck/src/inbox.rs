@@ -13,7 +13,6 @@ use deck_transport::{Bell, Bells, Glance, Heaps, Parcel, Protocol, Receiver, Sai
 
 use self::ring::loss;
 pub(crate) use self::ring::{Ended, Ring};
-use crate::batons::Pace;
 use crate::doubts::Doubts;
 use crate::turns::{NOBODY, Turns};
 
@@ -144,8 +143,7 @@ impl Inbox {
 
     /// Adds a ring at a free place. Its bell may have rung already.
     pub fn add(&mut self, index: usize, id: u64, receiver: Receiver<Host>) {
-        self.rings[index] =
-            Some(Ring { id, receiver, ended: None, unreadable: 0, silent: 0, seen: 0, pace: Pace::default() });
+        self.rings[index] = Some(Ring::new(id, receiver));
     }
 
     /// All rings, for the end of the mail box.

@@ -9,6 +9,10 @@
 //! have been read by all who have come to phase *n* - 1. In its own memory a member has one place for odd phases and one for even ones. A place that is lent
 //! goes to and fro once a phase, so its owner gives there in phases of one kind only, and in the next one at the other place.
 
+use std::sync::Arc;
+
+use deck_segment::Segment;
+
 use super::board::INLINE;
 use super::call::Kind;
 use super::flow::Course;
@@ -19,7 +23,7 @@ const OF_THE_OTHER: u64 = 1 << 63;
 
 /// What of a place is written or read: `bytes` bytes, behind `skipped` bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Part {
+struct Part {
     skipped: usize,
     bytes: usize,
 }
@@ -27,7 +31,7 @@ pub struct Part {
 impl Part {
     /// What is given to the member with this index in blocks of `block` bytes, each its own.
     #[inline]
-    pub fn of(index: u32, kind: Kind, block: usize) -> Part {
+    fn of(index: u32, kind: Kind, block: usize) -> Part {
         Part { skipped: if kind.gives_parts() { index as usize * block } else { 0 }, bytes: block }
     }
 }
@@ -37,6 +41,14 @@ impl Part {
 pub struct Place {
     pub owner: u32,
     pub offset: usize,
+}
+
+impl Place {
+    /// What the member with this index tells of it.
+    #[inline]
+    pub fn told_by(self, index: u32) -> u64 {
+        self.offset as u64 | if self.owner == index { 0 } else { OF_THE_OTHER }
+    }
 }
 
 /// In whose memory lies what `teller` tells `place` of, in a group of `members`, and where there.
@@ -68,31 +80,35 @@ impl Lending {
         course.is_giver(1 - self.index, 2) && block > INLINE && block < LONG
     }
 
-    /// The other one told `place` in `phase`, which is the present one, and this member has read `part` of it.
+    /// The other one told `place` in `phase`, which is the present one, of a call in blocks of `block` bytes, and this member has read its part of it.
     #[inline]
-    pub fn note(&mut self, phase: u64, place: u64, part: Part) {
-        (self.phase, self.place, self.read) = (phase, place, part);
+    pub fn note(&mut self, phase: u64, place: u64, kind: Kind, block: usize) {
+        (self.phase, self.place, self.read) = (phase, place, Part::of(self.index, kind, block));
     }
 
-    /// A place to give `part` in the phase after `phase`, if one is lent. `room` is this member's memory.
+    /// A place to give blocks of `block` bytes in the phase after `phase`, if one is lent. `room` is this member's memory, and `segments` are those of both
+    /// nodes.
     #[inline]
-    pub fn borrowed(&self, phase: u64, part: Part, room: &Room) -> Option<Place> {
+    pub fn borrowed(
+        &self,
+        phase: u64,
+        kind: Kind,
+        block: usize,
+        room: &Room,
+        segments: &[Arc<Segment>],
+    ) -> Option<Place> {
+        let part = Part::of(1 - self.index, kind, block);
         if self.phase != phase || part.bytes > self.read.bytes || self.place == 0 {
             return None;
         }
         let (owner, offset) = owner_of(1 - self.index, self.place, 2);
         let begin = usize::try_from(offset).ok()?.checked_add(self.read.skipped)?;
-        // What the other one tells of this node's memory may be anything.
-        if owner == self.index && !room.has_short(begin, part.bytes) {
-            return None;
-        }
-        Some(Place { owner, offset: begin.checked_sub(part.skipped)? })
-    }
-
-    /// What is told of `place`.
-    #[inline]
-    pub fn told(&self, place: Place) -> u64 {
-        place.offset as u64 | if place.owner == self.index { 0 } else { OF_THE_OTHER }
+        // What the other one tells may be anything, and something else by now than what was read.
+        let is_possible = match owner == self.index {
+            true => room.has_short(begin, part.bytes),
+            false => segments.get(owner as usize)?.content(begin, part.bytes).is_some(),
+        };
+        Some(Place { owner, offset: begin.checked_sub(part.skipped)? }).filter(|_| is_possible)
     }
 }
 
@@ -122,14 +138,20 @@ mod tests {
             Side { heap, room: Room::default(), lending }
         }
 
+        fn borrowed(&self, phase: u64, kind: Kind, block: usize) -> Option<Place> {
+            let segments = [(); 2].map(|()| self.heap.segment().clone());
+            self.lending.borrowed(phase, kind, block, &self.room, &segments)
+        }
+
         /// Gives in `phase`: what it tells, and what it writes.
-        fn give(&mut self, phase: u64, part: Part) -> (u64, Bytes) {
-            let place = self.lending.borrowed(phase - 1, part, &self.room).unwrap_or_else(|| {
+        fn give(&mut self, phase: u64, kind: Kind, block: usize) -> (u64, Bytes) {
+            let part = Part::of(1 - self.lending.index, kind, block);
+            let place = self.borrowed(phase - 1, kind, block).unwrap_or_else(|| {
                 let bytes = part.skipped + part.bytes;
                 let offset = self.room.take(&self.heap, phase, bytes, 2).unwrap();
                 Place { owner: self.lending.index, offset }
             });
-            let told = self.lending.told(place);
+            let told = place.told_by(self.lending.index);
             let begin = place.offset + part.skipped;
             (told, (place.owner, begin..begin + part.bytes))
         }
@@ -160,10 +182,8 @@ mod tests {
                 for phase in 1..=u64::from(PHASES) {
                     let (givers, block) = (ways % 4, blocks[(phase % 3 == 0) as usize]);
                     ways /= 4;
-                    let now = [0, 1].map(|index: u32| {
-                        let part = Part::of(1 - index, kind, block);
-                        (givers & 1 << index != 0).then(|| sides[index as usize].give(phase, part))
-                    });
+                    let now = [0, 1]
+                        .map(|index: usize| (givers & 1 << index != 0).then(|| sides[index].give(phase, kind, block)));
                     for (me, other) in [(0, 1), (1, 0)] {
                         let Some((told, written)) = &now[me] else { continue };
                         assert!(!last[me].as_ref().is_some_and(|last| meet(last, written)), "it is being read");
@@ -172,7 +192,7 @@ mod tests {
                         let (owner, offset) = owner_of(me as u32, *told, 2);
                         assert_eq!((owner, offset as usize + part.skipped), (written.0, written.1.start));
                         borrowed += u32::from(owner != me as u32);
-                        sides[other].lending.note(phase, *told, part);
+                        sides[other].lending.note(phase, *told, kind, block);
                     }
                     last = now.map(|given| given.map(|(_, written)| written));
                 }
@@ -184,22 +204,23 @@ mod tests {
     #[test]
     fn what_the_other_one_tells_of_this_nodes_memory_is_not_believed() {
         let mut side = Side::new(heap(0));
-        let part = Part::of(1, Kind::Allgather, 4096);
-        let (own, _) = side.give(1, part);
+        let kind = Kind::Allgather;
+        let (own, _) = side.give(1, kind, 4096);
         let is_lent = |side: &mut Side, place: u64| {
-            side.lending.note(1, place, part);
-            side.lending.borrowed(1, part, &side.room).is_some()
+            side.lending.note(1, place, kind, 4096);
+            side.borrowed(1, kind, 4096).is_some()
         };
         assert!(is_lent(&mut side, own | OF_THE_OTHER));
         for place in [0, own - 8192, own + 4096 - 64, own + (1 << 20), u64::MAX >> 1, u64::MAX - 4096] {
             assert!(!is_lent(&mut side, place | OF_THE_OTHER), "{place:#x}");
         }
-        // Of its own memory it may tell what it likes: nobody can write there but in it.
+        // Of its own memory it may tell what it likes, as long as there is such a place: nobody can write there but in it.
         assert!(is_lent(&mut side, 64) && !is_lent(&mut side, 0));
-        side.lending.note(1, own | OF_THE_OTHER, part);
-        assert_eq!(side.lending.borrowed(2, part, &side.room), None, "only in the phase after that");
-        let more = Part::of(1, Kind::Allgather, 4097);
-        assert_eq!(side.lending.borrowed(1, more, &side.room), None);
+        let end = side.heap.segment().bytes() as u64;
+        assert!([end - 64, end, OF_THE_OTHER - 64].into_iter().all(|place| !is_lent(&mut side, place)));
+        side.lending.note(1, own | OF_THE_OTHER, kind, 4096);
+        assert_eq!(side.borrowed(2, kind, 4096), None, "only in the phase after that");
+        assert_eq!(side.borrowed(1, kind, 4097), None);
         assert_eq!(owner_of(1, own | OF_THE_OTHER, 3), (1, own | OF_THE_OTHER), "of three nobody borrows");
     }
 }

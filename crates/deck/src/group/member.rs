@@ -80,7 +80,8 @@ pub struct Member {
     has_lost: bool,
     /// Where what this member contributes lies, if it does not fit into a line.
     room: Room,
-    lending: Lending,
+    /// Where two lend one another memory; nobody is ahead of others there.
+    lending: Option<Lending>,
     /// Members that had left, and nodes that had come or gone, at the last look.
     seen: (u64, u64),
     /// Why the group can do nothing more.
@@ -97,6 +98,7 @@ impl Member {
         let parties = if ahead.is_none() { Parties::of(&nodes, index) } else { Parties::none(index) };
         let facts = board.facts(nodes.len() as u32, 0, index);
         let notice = Notice::new(node.membership().notices(), Subject::Member, &name, facts);
+        let lending = (nodes.len() == 2 && ahead.is_none()).then(|| Lending::new(index));
         let mut member = Member {
             node,
             name,
@@ -122,7 +124,7 @@ impl Member {
             spread: Spread::new(WAITS_PER_LOOK_AROUND),
             has_lost: false,
             room: Room::default(),
-            lending: Lending::new(index),
+            lending,
             seen: (0, 0),
             broken: None,
             has_left: false,

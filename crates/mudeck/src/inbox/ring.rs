@@ -26,11 +26,16 @@ pub(crate) struct Ring {
     pub(super) unreadable: u32,
     /// Looks that found nothing since this many messages had been taken.
     pub(super) silent: u32,
-    pub(super) seen: u32,
+    seen: u32,
     pub pace: Pace,
 }
 
 impl Ring {
+    /// A new one, whose sender is there.
+    pub(super) fn new(id: u64, receiver: Receiver<Host>) -> Ring {
+        Ring { id, receiver, ended: None, unreadable: 0, silent: 0, seen: 0, pace: Pace::default() }
+    }
+
     /// Nothing is taken from it any more. A sender that is gone is told nothing.
     pub fn close(&mut self) {
         if self.ended.is_none() {

@@ -14,7 +14,7 @@ use super::super::choose::{is_direct, may_be_ahead};
 use super::super::difference::length_of;
 use super::super::flow::Course;
 use super::super::folding::Inputs;
-use super::super::lending::{Part, Place};
+use super::super::lending::Place;
 use super::Member;
 
 /// How far a call came.
@@ -54,18 +54,15 @@ impl Member {
         if beside == 0 {
             self.arrive_short(word, length, given);
         } else {
-            let part = Part::of(1 - self.index.min(1), call.kind, bytes);
-            let lent = self.lending.borrowed(self.phase, part, &self.room);
-            let place = match lent {
+            let place = match self.lent(call.kind, bytes) {
                 Some(place) => place,
                 None => match self.place(beside, is_ahead) {
                     Ok(offset) => Place { owner: self.index, offset },
                     Err(_) => return Direct::Nothing,
                 },
             };
-            let told = self.lending.told(place);
             self.write_parts(call.kind, way, place, bytes, given);
-            self.arrive(&Said { call: word, length, place: told }, &[]);
+            self.arrive(&Said { call: word, length, place: place.told_by(self.index) }, &[]);
         }
         if is_ahead {
             self.await_sources(course);
@@ -95,10 +92,11 @@ impl Member {
         }
         let taken = self.take_direct(call, self.taking(call, way, bytes), bytes, input, output);
         point("group/taken");
-        let may_lend = self.nodes.len() == 2 && self.ahead.is_none();
-        if may_lend && self.lending.is_lent(course, bytes) && taken.is_ok() {
-            let place = self.board.heard(1 - self.index, self.phase).place;
-            self.lending.note(self.phase, place, Part::of(self.index, call.kind, bytes));
+        if taken.is_ok()
+            && let Some(lending) = &mut self.lending
+            && lending.is_lent(course, bytes)
+        {
+            lending.note(self.phase, self.board.heard(1 - self.index, self.phase).place, call.kind, bytes);
         }
         // What cannot be taken is told by the general way.
         if taken.is_ok() { Direct::Done } else { Direct::Said(Ok(())) }
@@ -114,6 +112,12 @@ impl Member {
             Kind::Scatter | Kind::Alltoall => &input[..bytes * self.nodes.len()],
             _ => &input[..bytes],
         }
+    }
+
+    /// Where this member gives next, in blocks of `block` bytes, if the other one of two has lent it a place.
+    #[inline]
+    fn lent(&self, kind: Kind, block: usize) -> Option<Place> {
+        self.lending.as_ref()?.borrowed(self.phase, kind, block, &self.room, &self.segments)
     }
 
     /// Writes what is `given` to its place, without what this member has for itself: nobody reads that.
