@@ -82,6 +82,9 @@ pub mod group;
 #[cfg(not(loom))]
 #[doc(hidden)]
 pub mod observe;
+#[cfg(loom)]
+#[path = "group/relocation.rs"]
+pub mod relocation;
 pub mod shared;
 
 #[cfg(not(loom))]

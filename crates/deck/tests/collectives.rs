@@ -380,3 +380,17 @@ fn threads_of_large_groups_count_themselves_in_their_node() {
         .collect();
     check(&cases, &on);
 }
+
+/// Also mixed with arrays in library memory, and in calls that are started.
+#[test]
+fn all_that_holds_where_long_arrays_are_read_in_their_programs_memory() {
+    let tests = [
+        "members_get_what_the_model_says",
+        "members_that_are_ahead_of_others_get_what_the_model_says",
+        "long_blocks_travel_in_pieces_or_are_read_in_place",
+    ];
+    let mut again = std::process::Command::new(std::env::current_exe().unwrap());
+    let ended = again.env("DECK_ATTACH", "always").arg("--exact").args(tests).output().unwrap();
+    let told = String::from_utf8_lossy(&ended.stdout).into_owned() + &String::from_utf8_lossy(&ended.stderr);
+    assert!(ended.status.success() && told.contains("3 passed"), "with DECK_ATTACH=always:\n{told}");
+}

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use deck_launch::Place;
 use deck_peers::{Door, Membership, NodeState, check_mailbox_name};
+use deck_segment::attach::Attach;
 use deck_sync::{Deadline, Error, ErrorKind, NodeId, Result};
 
 use crate::clone::MailboxClone;
@@ -196,6 +197,12 @@ impl Node {
     #[doc(hidden)]
     pub fn membership(&self) -> &Arc<Membership> {
         self.shared.membership()
+    }
+
+    /// Are long arrays of programs read where they lie? For services above µDECK.
+    #[doc(hidden)]
+    pub fn attach(&self) -> Attach {
+        self.shared.settings.attach
     }
 
     /// True once the node has left.

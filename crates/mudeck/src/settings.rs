@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use deck_segment::attach::Attach;
 use deck_segment::{Fetching, HeapOptions, HugePages, Numa, NumaChoice, Rest};
 use deck_sync::{Error, ErrorKind, Result};
 use deck_transport::Thresholds;
@@ -19,6 +20,8 @@ pub struct Settings {
     pub heap: HeapOptions,
     /// Where protocols change. `DECK_BUFFERED_MAX`.
     pub thresholds: Thresholds,
+    /// Are long arrays in programs' own memory read where they lie? `DECK_ATTACH`.
+    pub attach: Attach,
 }
 
 impl Settings {
@@ -56,7 +59,9 @@ impl Settings {
             thresholds.buffered_max = usize::try_from(parse_bytes("DECK_BUFFERED_MAX", &text)?).unwrap_or(usize::MAX);
         }
         timeout_from(variable("DECK_TIMEOUT"))?;
-        Ok(Settings { budget_bytes, heap, thresholds })
+        let attach = [("auto", Attach::Auto), ("always", Attach::Always), ("never", Attach::Never)];
+        let attach = choose(variable, "DECK_ATTACH", &attach)?;
+        Ok(Settings { budget_bytes, heap, thresholds, attach })
     }
 }
 
@@ -129,6 +134,7 @@ mod tests {
         let fetching = |value| read("DECK_FETCH", value).unwrap().heap.fetching;
         assert_eq!(["readers", " writers "].map(fetching), [Fetching::ByReaders, Fetching::ByWriters]);
         assert_eq!(fetching("auto"), Fetching::of_this_machine());
+        assert_eq!(read("DECK_ATTACH", "never").unwrap().attach, Attach::Never);
         assert!(matches!(read("DECK_HUGE_PAGES", "always").unwrap().heap.huge_pages, HugePages::Always));
     }
 
@@ -140,6 +146,7 @@ mod tests {
             ("DECK_HEAP", "0"),
             ("DECK_HEAP", "-1M"),
             ("DECK_HEAP_REST", "a while"),
+            ("DECK_ATTACH", "yes"),
             ("DECK_FETCH", "both"),
             ("DECK_HUGE_PAGES", "2M"),
             ("DECK_NUMA", "0-1"),

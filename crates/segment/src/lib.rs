@@ -7,6 +7,7 @@
 //!
 //! Nothing here knows what a mail box is or how nodes meet.
 
+pub mod attach;
 mod blocks;
 mod buffer;
 mod caches;

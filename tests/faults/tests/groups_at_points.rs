@@ -20,7 +20,14 @@ fn join_own(members: &[&Process]) {
 /// For each of some points and calls (the time that the victim comes by the point, the kind and its count): three members `join`
 /// and make many of these calls, of which one is killed; the others are told of it, in the `next_call`, too, and form the group anew.
 #[track_caller]
-fn each_point(join: fn(&[&Process]), points: &[&str], calls: &[(u32, &str, u32)], rounds: u32, next_call: &str) {
+fn each_point(
+    join: fn(&[&Process]),
+    environment: &[(&str, &str)],
+    points: &[&str],
+    calls: &[(u32, &str, u32)],
+    rounds: u32,
+    next_call: &str,
+) {
     let cases = points.iter().flat_map(|point| calls.iter().map(move |call| (*point, *call)));
     // Only long ones of these kinds flow, and nothing is taken at a barrier.
     let comes_by = |(point, (_, kind, _)): &(&str, (u32, &str, u32))| match *point {
@@ -30,8 +37,9 @@ fn each_point(join: fn(&[&Process]), points: &[&str], calls: &[(u32, &str, u32)]
     };
     for (point, (time, kind, count)) in cases.filter(comes_by) {
         let job = Job::launched(PROGRAM);
-        let [one, other] = job.nodes();
-        let victim = job.node_with(&[("DECK_POINT", &format!("{point}:{time}"))]);
+        let [one, other] = [(); 2].map(|()| job.node_with(environment));
+        let point_and_time = format!("{point}:{time}");
+        let victim = job.node_with(&[environment, &[("DECK_POINT", &point_and_time)]].concat());
         join(&[&one, &victim, &other]);
         for member in [&one, &victim, &other] {
             member.tell("g", &format!("collective g {kind} {count} {rounds} 20000"));
@@ -63,14 +71,22 @@ fn a_member_killed_anywhere_inside_a_call_is_named_to_all_others() {
         (7, "bcast", 300_000),
         (20, "allgather", 300_000),
     ];
-    each_point(join, &points, &calls, 30, "collective g barrier 0 1 20000");
+    each_point(join, &[], &points, &calls, 30, "collective g barrier 0 1 20000");
 }
 
 #[test]
 fn a_member_killed_anywhere_inside_a_call_is_named_to_all_others_that_are_ahead_or_behind() {
     let points = ["group/said", "group/arrived", "group/taken"];
     let calls = [(1, "bcast", 1), (8, "bcast", 500), (21, "reduce", 1), (30, "gather", 300), (40, "scatter", 2)];
-    each_point(join_own, &points, &calls, 100, "collective g bcast 1 1 20000");
+    each_point(join_own, &[], &points, &calls, 100, "collective g bcast 1 1 20000");
+}
+
+/// Long arrays are read in their programs' memory, from the second call on.
+#[test]
+fn a_member_killed_while_others_read_its_programs_memory_is_named_to_them() {
+    let points = ["group/said", "group/arrived", "group/taken"];
+    let calls = [(4, "bcast", 300_000), (5, "gather", 300_000), (5, "scatter", 300_000), (6, "allgather", 300_000)];
+    each_point(join, &[("DECK_ATTACH", "always")], &points, &calls, 30, "collective g barrier 0 1 20000");
 }
 
 /// Two fold what is longer than a piece one by one while pieces flow, and share what is much longer. What a call has left in its array

@@ -6,10 +6,11 @@
 //! ```text
 //! line 0        hash of the name, size, lock, state, event of joining, incarnation, by how many phases members may be ahead
 //! line 1        members that left; the event that waiting members sleep on; who disagreed
-//! 2 + 3 i       member i: state and node; arrivals and flag of its party, if it is the first of one; its core; pieces
-//!               that it has given and taken; to which phase it has waited for all
-//! 3 + 3 i       what member i said in its last even phase; the phase, written last, is the flag of a party of one
-//! 4 + 3 i       ... and in its last odd phase
+//! 2 + 4 i       member i: state and node; arrivals and flag of its party, if it is the first of one; its core; pieces
+//!               that it has given and taken; to which phase it has waited for all; whether it reads all programs' memory
+//! 3 + 4 i       what member i has found in its last trials of ways
+//! 4 + 4 i       what member i said in its last even phase; the phase, written last, is the flag of a party of one
+//! 5 + 4 i       ... and in its last odd phase
 //! ```
 //!
 //! That is a board at which all meet in every phase. Where members may be ahead by *a* phases each has 2 *a* lines instead of two,
@@ -40,7 +41,10 @@ pub use said::{INLINE, Said};
 pub const MEMBERS_MAX: u32 = 1024;
 const HEAD_LINES: usize = 2;
 /// Lines of a member before those in which it says something.
-const OWN_LINES: usize = 1;
+const OWN_LINES: usize = 2;
+
+/// Words of what a member tells of a trial.
+const TIMES_WORDS: usize = 4;
 
 mod head {
     pub const NAME: usize = 0;
@@ -63,6 +67,8 @@ mod member {
     pub const GIVEN: usize = 4;
     pub const TAKEN: usize = 5;
     pub const AWAITED: usize = 6;
+    pub const READS: usize = 7;
+    pub const TIMES: usize = 8;
 }
 
 /// How far a group is.
@@ -284,6 +290,17 @@ impl Board {
     /// The last phase to which member `index` has waited for all to come before it said something. A hint.
     pub fn awaited(&self, index: u32) -> &AtomicU64 {
         self.words.get(self.own_line(index) + member::AWAITED)
+    }
+
+    /// Whether member `index` can read the memory of all members' programs: 0 until it has told that.
+    pub fn reads_all(&self, index: u32) -> &AtomicU64 {
+        self.words.get(self.own_line(index) + member::READS)
+    }
+
+    /// What member `index` has told in its last even or odd trial of ways: which calls that is of, and times of them.
+    pub fn times(&self, index: u32, trial: u64) -> [&AtomicU64; 3] {
+        let begin = self.own_line(index) + member::TIMES + (trial % 2) as usize * TIMES_WORDS;
+        [0, 1, 2].map(|word| self.words.get(begin + word))
     }
 
     /// How many pieces member `index` has given and taken in all calls whose pieces flow.

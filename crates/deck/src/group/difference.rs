@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use deck_mudeck::{Error, ErrorKind};
 
+use super::attaching::ATTACHED;
 use super::call::{Call, Kind};
 use super::member::Member;
 
@@ -15,7 +16,7 @@ pub const SHOWS_OUTPUT: u64 = 1 << 62;
 /// The length without what is said beside it.
 #[inline]
 pub fn length_of(said: u64) -> u64 {
-    said & (SHOWS_OUTPUT - 1)
+    said & (ATTACHED - 1)
 }
 
 /// The first of `indexes` that said another call in `phase` than member `against`: as an error, if there is one.

@@ -1,16 +1,19 @@
 //! One member's side of a group: it says what it contributes, arrives, waits, and reads what the others said.
 
+mod attached;
 mod contribution;
 mod direct;
 mod flowing;
 mod missing;
 mod running_ahead;
+mod times;
 
 use std::cell::Cell;
 use std::sync::Arc;
 
 use deck_mudeck::{Error, ErrorKind, Node, NodeId, Result};
 use deck_peers::{Membership, Notice, Subject, fork};
+use deck_segment::attach::Attach;
 use deck_segment::content::{Content, STREAM_FROM, Way};
 use deck_segment::{Buffer, Fetching, Region, Segment};
 use deck_sync::atomic::{AtomicU64, Ordering};
@@ -18,6 +21,7 @@ use deck_sync::{About, Deadline, Goal, Meeting, Spread, Waiting, Whereabouts, cu
 
 use super::absent;
 use super::ahead::{self, Ahead, Awaited};
+use super::attaching::ATTACHED;
 use super::board::{Board, INLINE, Said};
 use super::call::{Call, Kind};
 use super::choose::Layout;
@@ -51,6 +55,11 @@ pub struct Member {
     pub nodes: Vec<NodeId>,
     /// The segments of the members' nodes that this one has met: of the first ones, until it has met all.
     segments: Vec<Arc<Segment>>,
+    /// The processes of all members, if this one may read their memory; and what this one may tell the others to read, once that is known.
+    processes: Vec<u32>,
+    attach: Option<Attach>,
+    /// Trials of ways of which it has told the others.
+    trials: u64,
     parties: Parties,
     /// The last phase at which this member arrived.
     phase: u64,
@@ -107,6 +116,9 @@ impl Member {
             index,
             nodes,
             segments: Vec::new(),
+            processes: Vec::new(),
+            attach: None,
+            trials: 0,
             parties,
             phase: 0,
             said: vec![(0, 0); ahead.lines()],
@@ -152,6 +164,7 @@ impl Member {
             };
             self.segments.push(segment);
             if self.has_met() {
+                self.tell_what_it_reads();
                 self.tell_met();
             }
         }
@@ -330,6 +343,9 @@ impl Member {
     /// `Corrupt` naming its node if it named an impossible place.
     pub fn read(&self, way: Way, index: u32, phase: u64, from: usize, into: &mut [u8]) -> Result<()> {
         let said = self.heard(index, phase);
+        if said.length & ATTACHED != 0 {
+            return self.read_attached(index, phase, from, into);
+        }
         let way = match way {
             // So little is looked at next.
             Way::PastCaches if into.len() < STREAM_FROM => Way::ThroughCaches,

@@ -20,7 +20,9 @@
 //! | `difference` | whether members are in the same call |
 //! | `flow` | pieces with no meeting for each: who may give and take the next |
 //! | `stream` | ... and what that gives and takes in each call |
-//! | `ways` | through the caches or past them |
+//! | `ways` | through the caches, past them, or read in the giver's own memory |
+//! | `attaching` | what members tell the others to read in their programs' memory |
+//! | `relocation` | ... and that it lies somewhere else now |
 //! | `folding` | what all give, folded in the order of indexes |
 //! | `reduction` | operations on elements |
 //! | `pending` | calls that are started and waited for later |
@@ -33,6 +35,7 @@
 mod absent;
 mod ahead;
 mod array;
+mod attaching;
 mod board;
 mod call;
 mod choose;
@@ -49,6 +52,7 @@ mod parties;
 mod pending;
 mod progress;
 mod reduction;
+mod relocation;
 mod retired;
 mod room;
 mod stream;
@@ -58,7 +62,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use deck_mudeck::{Error, ErrorKind, Node, NodeId, Result};
-use deck_segment::content::Way;
+use deck_segment::attach::Attach;
 use deck_sync::locks::lock;
 use deck_sync::{Deadline, cancellation, now_ns};
 
@@ -66,7 +70,7 @@ use join::Joining;
 use member::{Direct, Member};
 use pending::{Outcome, Started};
 use progress::{Progress, Step};
-use ways::{Alike, Ways};
+use ways::{Alike, Route, Then, Ways};
 
 pub use array::{Array, Share};
 pub use board::MEMBERS_MAX;
@@ -85,7 +89,8 @@ pub use reduction::Operation;
 ///   the first one that differs, and the group goes on.
 /// * Any size from 0 up, also more than the node's budget: large data travels in pieces. An array in the content of a
 ///   [`crate::Message`] that this node made, with more than 16 KiB for each receiver, is read by the others where it lies, except in the
-///   forms ending in v; all others are copied.
+///   forms ending in v. Others of that size may be read in the program's own memory, where the system lets a process do so and that is found to be
+///   faster (`DECK_ATTACH`), except in these forms and in reductions. All others are copied.
 /// * Reductions are folded in the order of indexes: the same inputs give the same bits in every run, whichever nodes the
 ///   members are on.
 /// * It blocks until all members have come, at most `timeout`. [`ErrorKind::Timeout`] and [`ErrorKind::Cancelled`] name the
@@ -185,7 +190,7 @@ impl Group {
             met => met.map_err(|(_, error)| error.context("joining"))?,
         }
         member.await_met(deadline);
-        Ok(Group { member, stalled: None, queue: VecDeque::new(), ways: Ways::default() })
+        Ok(Group { member, stalled: None, queue: VecDeque::new(), ways: Ways::new(size) })
     }
 
     /// This member's index, 0 to size - 1.
@@ -241,17 +246,21 @@ impl Group {
         }
         // What one took that was held up in between tells nothing.
         let alike = if is_resumed { None } else { self.alike(call, input, output) };
-        let (way, is_timed) = alike.map_or((Way::ThroughCaches, false), |alike| self.ways.choose(alike));
-        let timed = alike.filter(|_| is_timed).map(|alike| (alike, now_ns()));
+        let (route, then) = alike.map_or((Route::Through, Then::Nothing), |alike| self.ways.choose(alike));
+        let timed = alike.filter(|_| then == Then::Time).map(|alike| (alike, now_ns()));
+        let told = alike.filter(|_| then == Then::Agree).and_then(|alike| Some((alike, self.ways.told(alike)?)));
+        if let Some((_, told)) = &told {
+            self.member.tell_times(told);
+        }
         let deadline_from_now = || deadline.unwrap_or_else(|| Deadline::after(timeout));
         let direct = match is_resumed {
             true => Direct::Nothing,
-            false => self.member.call_direct(call, way, input, output, deadline_from_now),
+            false => self.member.call_direct(call, route.giving(), input, output, deadline_from_now),
         };
         let result = match direct {
             Direct::Done => Ok(()),
             direct => {
-                let mut progress = self.stalled.take().unwrap_or_else(|| Progress::new(call, &self.member, way));
+                let mut progress = self.stalled.take().unwrap_or_else(|| Progress::new(call, &self.member, route));
                 let mut waited = Ok(());
                 if let Direct::Said(said) = direct {
                     (progress.has_given, waited) = (true, said);
@@ -262,6 +271,9 @@ impl Group {
         };
         if let Some((alike, began)) = timed.filter(|_| result.is_ok()) {
             self.ways.took(alike, now_ns() - began);
+        }
+        if let Some((alike, told)) = told.filter(|_| result.is_ok()) {
+            self.ways.agree(alike, &self.member.times_told(told.key));
         }
         // Others count it once, and all are to try the same way at the same time.
         let will_begin_again = result.as_ref().is_err_and(is_resumable) && self.stalled.is_none();
@@ -275,13 +287,18 @@ impl Group {
 
     /// The calls that tell how long this one will take, if that depends on anything.
     #[inline]
-    fn alike(&self, call: &Call, input: &[u8], output: &[u8]) -> Option<Alike> {
+    fn alike(&mut self, call: &Call, input: &[u8], output: &[u8]) -> Option<Alike> {
         let block = match call.kind.has_counts() {
             true => input.len().max(output.len()) / self.size() as usize,
             false => call.count * call.element.size(),
         };
-        let is_in_place = |content: &[u8]| !content.is_empty() && self.member.offset_of(content).is_some();
-        Alike::new(call.kind, block, || is_in_place(input) || is_in_place(output))
+        Alike::new(call.kind, block, || {
+            let is_in_place = |content: &[u8]| !content.is_empty() && self.member.offset_of(content).is_some();
+            let is_in_place = is_in_place(input) || is_in_place(output);
+            let is_moved = !call.kind.is_reduction() && !call.kind.has_counts();
+            let may_attach = is_moved && !is_in_place && self.size() > 1;
+            (is_in_place, if may_attach { self.member.attach() } else { Attach::Never })
+        })
     }
 
     /// Goes on with a call to its end, if it `waited` without an error. Blocks until the deadline.
@@ -304,6 +321,7 @@ impl Group {
         };
         let result = run();
         if result.as_ref().is_err_and(is_resumable) && progress.is_under_way() {
+            progress.give_back(input, output);
             self.stalled = Some(progress);
         }
         result
@@ -404,7 +422,7 @@ mod tests {
             let mut call = |kind| group.call(&Call::new(kind, element, count), &input, &mut output, SOON);
             assert_eq!(call(own).unwrap_err().kind(), ErrorKind::Invalid);
             call(Kind::Bcast).unwrap();
-            group.ways.calls_like(Alike::new(Kind::Bcast, 8 * count, || false).unwrap())
+            group.ways.calls_like(Alike::new(Kind::Bcast, 8 * count, || (false, Attach::Never)).unwrap())
         };
         let calls = std::thread::scope(|scope| {
             [0, 1]

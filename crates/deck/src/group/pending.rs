@@ -9,7 +9,6 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use deck_mudeck::{Element, Error, ErrorKind, Message, Result};
-use deck_segment::content::Way;
 use deck_sync::locks::lock;
 use deck_sync::{Deadline, vectors};
 
@@ -17,6 +16,7 @@ use super::Group;
 use super::array::Array;
 use super::call::{Call, Kind};
 use super::progress::Progress;
+use super::ways::Route;
 
 /// What memory is for that there may be too little of.
 const MEMORY: &str = "for a collective that is started";
@@ -266,8 +266,8 @@ impl Group {
         self.check_new(call, takes.len(), gives.len())?;
         let alike = self.alike(call, takes, gives);
         let slot = Arc::new(Mutex::new(Outcome::UnderWay));
-        let way = alike.map_or(Way::ThroughCaches, |alike| self.ways.choose(alike).0);
-        let progress = Progress::new(call, &self.member, way);
+        let route = alike.map_or(Route::Through, |alike| self.ways.choose(alike).0);
+        let progress = Progress::new(call, &self.member, route);
         self.queue.push_back(Started { progress, input, output, slot: slot.clone() });
         match self.go_on() {
             // The call is in the queue: whoever was refused would start it again.

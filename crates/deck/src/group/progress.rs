@@ -9,9 +9,11 @@ mod fitting;
 use std::ops::Range;
 
 use deck_mudeck::{Error, ErrorKind, Result};
-use deck_segment::content::Way;
+use deck_segment::attach;
+use deck_segment::content::{self, Way};
 use deck_sync::point;
 
+use super::attaching::Attachment;
 use super::board::INLINE;
 use super::call::{Call, Kind};
 use super::choose::{Choice, choose, may_be_ahead};
@@ -20,6 +22,7 @@ use super::flow::Course;
 use super::folding::{Inputs, TILE};
 use super::member::{Contribution, Member};
 use super::stream::Stream;
+use super::ways::Route;
 use fitting::BLOCK_BYTES;
 
 /// Blocks of shared work begin at multiples of this: whole elements, whole cache lines.
@@ -36,11 +39,25 @@ enum Round {
     End,
 }
 
+/// Where all that a member gives is read without a copy of its own.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Lies {
+    /// At this place of its node's segment.
+    InLibrary(usize),
+    /// In its program's memory.
+    InProgram,
+}
+
 /// A collective of one member, under way.
 pub struct Progress {
     pub call: Call,
     choice: Choice,
-    pub(super) way: Way,
+    /// How it copies what it gives, and what it takes.
+    pub(super) giving: Way,
+    pub(super) taking: Way,
+    /// What this member gives is read in its program's memory if it can be; and what the others have been told of that.
+    attaches: bool,
+    attachment: Option<Attachment>,
     /// Where this member need not wait for everybody: from whom it takes.
     course: Option<Course>,
     round: Round,
@@ -59,13 +76,16 @@ pub struct Progress {
 }
 
 impl Progress {
-    pub fn new(call: &Call, member: &Member, way: Way) -> Progress {
+    pub fn new(call: &Call, member: &Member, route: Route) -> Progress {
         let block = call.count * call.element.size();
         let choice = choose(call.kind, block, member.size() as usize);
         Progress {
             call: call.clone(),
             choice,
-            way,
+            giving: route.giving(),
+            taking: route.taking(),
+            attaches: route == Route::Attached,
+            attachment: None,
             course: (member.may_be_ahead() && may_be_ahead(call.kind, block, member.size() as usize))
                 .then(|| Call::course(call.kind, call.root)),
             round: Round::Inputs,
@@ -209,9 +229,32 @@ impl Progress {
         }
     }
 
-    /// What this member gives in the whole call, if it can be read where it lies: its place.
-    pub(super) fn in_place(&self, member: &Member, whole: &[u8]) -> Option<usize> {
+    /// The place of `whole` in library memory, if it is read there.
+    fn in_library(&self, member: &Member, whole: &[u8]) -> Option<usize> {
         if self.choice.may_be_in_place { member.offset_of(whole) } else { None }
+    }
+
+    /// Where this member gives the `whole` of what it gives in this call, if it can be read where it lies.
+    pub(super) fn lies(&self, member: &Member, whole: &[u8]) -> Option<Lies> {
+        let is_attached = || self.attaches && attach::can_be_read(whole);
+        self.in_library(member, whole).map(Lies::InLibrary).or_else(|| is_attached().then_some(Lies::InProgram))
+    }
+
+    /// Says that the `whole` of what this member gives is read where it `lies`, and arrives.
+    pub(super) fn arrive_in_place(&mut self, lies: Lies, member: &mut Member, length: u64, whole: &[u8]) {
+        let (word, length) = (self.call.word(), length | IN_PLACE);
+        match lies {
+            Lies::InLibrary(place) => member.arrive_at(word, length, place),
+            Lies::InProgram => self.attachment = Some(member.arrive_attached(word, length, whole)),
+        }
+    }
+
+    /// The program gets its arrays back before the call has ended, and may call again.
+    pub fn give_back(&mut self, input: &[u8], output: &[u8]) {
+        let whole = self.given(input, output);
+        if let Some(attachment) = &mut self.attachment {
+            attachment.give_back(whole);
+        }
     }
 
     /// Does member `index` give anything that others read?
@@ -223,7 +266,7 @@ impl Progress {
     }
 
     /// Puts this member's part of the round where all can read it, and arrives.
-    fn give(&self, member: &mut Member, input: &[u8], output: &mut [u8]) -> Result<()> {
+    fn give(&mut self, member: &mut Member, input: &[u8], output: &mut [u8]) -> Result<()> {
         let word = self.call.word();
         match self.round {
             Round::Inputs => {}
@@ -234,7 +277,7 @@ impl Progress {
             }
         }
         let shows_output =
-            self.choice.is_shared && self.call.kind == Kind::Allreduce && self.in_place(member, output).is_some();
+            self.choice.is_shared && self.call.kind == Kind::Allreduce && self.in_library(member, output).is_some();
         let length = self.length(member) | if shows_output { SHOWS_OUTPUT } else { 0 };
         if !self.is_giver(member.index, member.size()) {
             member.arrive_short(word, length, &[]);
@@ -248,8 +291,10 @@ impl Progress {
         let content = &whole[piece.clone()];
         if content.len() <= INLINE {
             member.arrive_short(word, length, content);
-        } else if let Some(place) = self.in_place(member, whole) {
+        } else if let Some(place) = self.in_library(member, whole) {
             member.arrive_at(word, length | IN_PLACE, place + piece.start);
+        } else if let Some(lies) = self.lies(member, whole) {
+            self.arrive_in_place(lies, member, length, whole);
         } else {
             let contribution = self.room(member, content.len())?;
             // In shared work nobody reads the block that the giver itself works on.
@@ -257,18 +302,18 @@ impl Progress {
                 true => self.share_of(member.index, content.len(), member.size()),
                 false => 0..0,
             };
-            contribution.write(self.way, 0, &content[..left_out.start]);
-            contribution.write(self.way, left_out.end, &content[left_out.end..]);
+            contribution.write(self.giving, 0, &content[..left_out.start]);
+            contribution.write(self.giving, left_out.end, &content[left_out.end..]);
             member.arrive_long(word, length, &contribution);
         }
         Ok(())
     }
 
     /// Gives a block to each member: one behind the other. With different counts, the bytes of all blocks stand in front.
-    fn give_parts(&self, member: &mut Member, input: &[u8]) -> Result<()> {
+    fn give_parts(&mut self, member: &mut Member, input: &[u8]) -> Result<()> {
         let (word, length, size) = (self.call.word(), self.length(member), member.size());
-        if let Some(place) = self.in_place(member, input) {
-            member.arrive_at(word, length | IN_PLACE, place);
+        if let Some(lies) = self.lies(member, input) {
+            self.arrive_in_place(lies, member, length, input);
             return Ok(());
         }
         let blocks = (0..size).map(|index| self.sent_to(index));
@@ -300,7 +345,7 @@ impl Progress {
         for (index, part) in parts.enumerate() {
             // Nobody reads what the giver has for itself.
             if index != member.index as usize {
-                contribution.write(self.way, at, part);
+                contribution.write(self.giving, at, part);
             }
             at += part.len();
         }
@@ -326,13 +371,13 @@ impl Progress {
         let kind = self.call.kind;
         // Whoever wants the result as well gets it here; an allreduce may be read there.
         let keeps = kind == Kind::Allreduce || (kind == Kind::Reduce && member.index == self.call.root);
-        let place = if kind == Kind::Allreduce { self.in_place(member, output) } else { None };
+        let place = if kind == Kind::Allreduce { self.in_library(member, output) } else { None };
         let rows = if kind == Kind::Scan { member.size() as usize } else { 1 };
         let contribution = match (kind, keeps, place) {
             (Kind::Reduce, true, _) | (_, _, Some(_)) => None,
             _ => Some(member.room(share.len() * rows, false)?),
         };
-        let inputs = Inputs::new(member, phase, &input[piece.clone()], &self.call, self.way);
+        let inputs = Inputs::new(member, phase, &input[piece.clone()], &self.call, self.taking);
         let mut tile = [0; TILE];
         for from in share.clone().step_by(TILE) {
             let (bytes, at) = (TILE.min(share.end - from), from - share.start);
@@ -344,14 +389,14 @@ impl Progress {
                 for row in 0..rows {
                     inputs.fold_one(row as u32, from, sum)?;
                     if let Some(contribution) = &contribution {
-                        contribution.write(self.way, row * share.len() + at, sum);
+                        contribution.write(self.giving, row * share.len() + at, sum);
                     }
                 }
                 continue;
             }
             inputs.fold_tile(member.size(), from, sum)?;
             if let Some(contribution) = &contribution {
-                contribution.write(self.way, at, sum);
+                contribution.write(self.giving, at, sum);
             }
         }
         match (contribution, place) {
@@ -368,7 +413,7 @@ impl Progress {
         let is_root = me == call.root;
         let block = call.count * self.element_bytes();
         let piece = self.piece_of(block);
-        let way = member.taking(call, self.way, piece.len());
+        let way = member.taking(call, self.taking, piece.len());
         match call.kind {
             Kind::Barrier => Ok(()),
             Kind::Bcast if is_root => Ok(()),
@@ -433,7 +478,7 @@ impl Progress {
             let piece = self.piece_of(bytes);
             let target = &mut output[begin + piece.start..begin + piece.end];
             if index == member.index {
-                target.copy_from_slice(&input[piece]);
+                content::copy(way, target, &input[piece]);
             } else if !target.is_empty() {
                 member.read(way, index, member.phase(), 0, target)?;
             }
@@ -449,7 +494,7 @@ impl Progress {
         if index == me {
             let begin: usize = (0..me).map(|other| self.sent_to(other)).sum();
             self.expect(member, index, self.sent_to(me) as u64, output.len())?;
-            output[piece.clone()].copy_from_slice(&input[begin + piece.start..begin + piece.end]);
+            content::copy(way, &mut output[piece.clone()], &input[begin + piece.start..begin + piece.end]);
             return Ok(());
         }
         let mut begin = match member.heard(index, phase).length & IN_PLACE {
@@ -458,7 +503,7 @@ impl Progress {
         };
         if self.call.kind.has_counts() {
             let mut head = vec![0u8; BLOCK_BYTES * member.size() as usize];
-            member.read(self.way, index, phase, 0, &mut head)?;
+            member.read(self.taking, index, phase, 0, &mut head)?;
             let words = head.as_chunks::<BLOCK_BYTES>().0;
             let blocks: Vec<u64> = words.iter().map(|bytes| u64::from_ne_bytes(*bytes)).collect();
             self.expect(member, index, blocks[me as usize], output.len())?;

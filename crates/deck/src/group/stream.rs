@@ -1,6 +1,7 @@
 //! The pieces of a call that flow: what a member puts into its window, and what it takes out of those of others.
 
 use deck_mudeck::Result;
+use deck_segment::content;
 use deck_sync::atomic::Ordering;
 use deck_sync::point;
 
@@ -10,13 +11,15 @@ use super::difference::IN_PLACE;
 use super::flow::Flow;
 use super::folding::Inputs;
 use super::member::{Contribution, Member};
-use super::progress::{Progress, Step};
+use super::progress::{Lies, Progress, Step};
 
 /// How far the pieces of a call have come.
 pub struct Stream {
     layout: Layout,
     flow: Option<Flow>,
     window: Option<Contribution>,
+    /// Where this member's pieces are read, if not in a window.
+    lies: Option<Lies>,
     /// All have come, and to the same call.
     has_met: bool,
     /// What this member gives to itself is there.
@@ -25,7 +28,7 @@ pub struct Stream {
 
 impl Stream {
     pub fn new(layout: Layout) -> Stream {
-        Stream { layout, flow: None, window: None, has_met: false, has_own: false }
+        Stream { layout, flow: None, window: None, lies: None, has_met: false, has_own: false }
     }
 }
 
@@ -102,11 +105,11 @@ impl Progress {
     fn begin(&mut self, stream: &mut Stream, member: &mut Member, input: &[u8], output: &[u8]) -> Result<Flow> {
         let flow = member.next_flow(Call::course(self.call.kind, self.call.root), self.pieces as u64, stream.layout);
         if flow.course.is_giver(member.index, flow.members) {
-            let is_in_place = self.in_place(member, self.given(input, output)).is_some();
-            if !is_in_place {
+            stream.lies = self.lies(member, self.given(input, output));
+            if stream.lies.is_none() {
                 stream.window = Some(member.window(stream.layout)?);
             }
-            member.give(if is_in_place { flow.end } else { flow.begin });
+            member.give(if stream.lies.is_some() { flow.end } else { flow.begin });
         }
         stream.flow = Some(flow);
         Ok(flow)
@@ -120,11 +123,10 @@ impl Progress {
     /// Comes to the meeting with which the call begins, and tells where its pieces will lie.
     fn arrive(&mut self, stream: &Stream, member: &mut Member, input: &[u8], output: &[u8]) {
         let (word, length) = (self.call.word(), self.length(member));
-        let is_giver = stream.flow.is_some_and(|flow| flow.course.is_giver(member.index, flow.members));
-        match (&stream.window, self.in_place(member, self.given(input, output))) {
+        match (&stream.window, stream.lies) {
             (Some(window), _) => member.arrive_long(word, length, window),
-            (None, Some(place)) if is_giver => member.arrive_at(word, length | IN_PLACE, place),
-            _ => member.arrive_short(word, length, &[]),
+            (None, Some(lies)) => self.arrive_in_place(lies, member, length, self.given(input, output)),
+            (None, None) => member.arrive_short(word, length, &[]),
         }
         self.has_given = true;
     }
@@ -142,10 +144,10 @@ impl Progress {
             if self.call.kind.gives_parts() {
                 for to in (0..flow.members).filter(|to| *to != member.index) {
                     let (part, begin) = (to as usize * block, to as usize * piece.len());
-                    window.write(self.way, slot + begin, &given[part + piece.start..part + piece.end]);
+                    window.write(self.giving, slot + begin, &given[part + piece.start..part + piece.end]);
                 }
             } else {
-                window.write(self.way, slot, &given[piece]);
+                window.write(self.giving, slot, &given[piece]);
             }
         }
         point("group/given");
@@ -157,10 +159,10 @@ impl Progress {
         let (block, me, is_root) = (self.block(), member.index as usize, member.index == self.call.root);
         let own = me * block..(me + 1) * block;
         match self.call.kind {
-            Kind::Gather if is_root => output[own].copy_from_slice(&input[..block]),
-            Kind::Allgather => output[own].copy_from_slice(&input[..block]),
-            Kind::Scatter if is_root => output[..block].copy_from_slice(&input[own]),
-            Kind::Alltoall => output[own.clone()].copy_from_slice(&input[own]),
+            Kind::Gather if is_root => content::copy(self.taking, &mut output[own], &input[..block]),
+            Kind::Allgather => content::copy(self.taking, &mut output[own], &input[..block]),
+            Kind::Scatter if is_root => content::copy(self.taking, &mut output[..block], &input[own]),
+            Kind::Alltoall => content::copy(self.taking, &mut output[own.clone()], &input[own]),
             _ => {}
         }
     }
@@ -187,17 +189,17 @@ impl Progress {
         match self.call.kind {
             Kind::Reduce | Kind::Allreduce | Kind::Scan => {
                 let members = if self.call.kind == Kind::Scan { me + 1 } else { flow.members };
-                let inputs = Inputs::new(member, phase, &input[piece.clone()], &self.call, self.way);
+                let inputs = Inputs::new(member, phase, &input[piece.clone()], &self.call, self.taking);
                 inputs.beginning(&begins).fold(members, &mut output[piece])
             }
             Kind::Bcast | Kind::Scatter => {
                 let root = self.call.root;
-                member.read(self.way, root, phase, begins(root), &mut output[piece])
+                member.read(self.taking, root, phase, begins(root), &mut output[piece])
             }
             _ => (0..flow.members).filter(|from| *from != me).try_for_each(|from| {
                 let block = from as usize * block;
                 let target = &mut output[block + piece.start..block + piece.end];
-                member.read(self.way, from, phase, begins(from), target)
+                member.read(self.taking, from, phase, begins(from), target)
             }),
         }
     }

@@ -1,11 +1,13 @@
-//! Whether long data goes through the caches or past them: each member goes by what its calls took.
+//! Whether long data goes through the caches or past them, or is read in the giver's own memory: each member goes by what its calls took.
 //!
-//! Which is faster depends on whether cores share a cache, and whether all that moves fits into it. Nobody can be asked for
-//! that, and in a virtual machine it may change at any time; the difference is a factor of two either way. All members make
+//! Which is faster depends on whether cores share a cache, whether all that moves fits into it, and what it takes to read another process's
+//! memory. Nobody can be asked for that, and in a virtual machine it may change at any time; the difference is a factor of two either way. All members make
 //! the same calls in the same order. So certain calls go one way in all members, whichever each of them prefers, and others the
 //! other way: what these take together tells about the whole group, whatever the part of a member in each. Nothing else is timed: it would
-//! tell of members that go different ways, and the clock takes a part of what a short call takes.
+//! tell of members that go different ways, and the clock takes a part of what a short call takes. After a trial each tells the others what it
+//! has found, and all take what is fastest for all together.
 
+use deck_segment::attach::Attach;
 use deck_segment::content::{STREAM_FROM, Way};
 
 use super::call::Kind;
@@ -14,11 +16,42 @@ use super::call::Kind;
 /// looked at next.
 const FROM: usize = 2 << 10;
 
-/// How often both ways are tried.
+/// How data gets from who gives it to who takes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Route {
+    /// Copied through the caches, and again.
+    Through,
+    /// Copied through the caches where it is given, and past them where it is taken: a long result would only drive out what others are to take.
+    ThroughAndPast,
+    /// Copied past the caches, and again.
+    Past,
+    /// Not copied where it is given: the kernel copies it from there.
+    Attached,
+}
+
+impl Route {
+    /// Every one, in the order in which they are tried: those after one another that leave the same in the caches.
+    const ALL: [Route; 4] = [Route::Through, Route::Attached, Route::ThroughAndPast, Route::Past];
+
+    /// How what is given is copied.
+    pub fn giving(self) -> Way {
+        if self == Route::Past { Way::PastCaches } else { Way::ThroughCaches }
+    }
+
+    /// How what is taken is copied, where that is not done by the kernel.
+    pub fn taking(self) -> Way {
+        match self {
+            Route::Through | Route::Attached => Way::ThroughCaches,
+            Route::ThroughAndPast | Route::Past => Way::PastCaches,
+        }
+    }
+}
+
+/// How often all ways are tried.
 struct Trials {
-    /// So many calls go each way before one is chosen.
-    first: u32,
-    /// After that the first of so many calls try both again, ...
+    /// So many calls go before the first trial: in these, members touch their memory for the first time.
+    before: u32,
+    /// The first of so many calls try all, ...
     of: u32,
     /// ... each so many times one after the other, ...
     each: u32,
@@ -26,9 +59,26 @@ struct Trials {
     timed: u32,
 }
 
-const LONG: Trials = Trials { first: 8, of: 128, each: 4, timed: 3 };
 /// With a root that goes round and two places for what each member gives, a line is written once in so many calls.
-const SHORT: Trials = Trials { first: 32, of: 4096, each: 32, timed: 16 };
+const SHORT: Trials = Trials { before: 0, of: 4096, each: 32, timed: 16 };
+/// The least of long calls that is timed, and what goes before it.
+const TIMED: u32 = 4;
+const UNTIMED: u32 = 2;
+/// With a root that goes round each member is root once while calls are timed, or as often as the others, in groups of up to so many: a root has more
+/// to do than others, and who has done its part goes on while others have not. Before that, too, each has its turn, up to a few.
+const ROOTS_MAX: u32 = 16;
+const UNTIMED_ROOTS: u32 = 4;
+
+impl Trials {
+    /// Those of long calls of `kind` and so many members.
+    fn long(kind: Kind, members: u32) -> Trials {
+        let roots = if kind.has_root() { members.min(ROOTS_MAX) } else { 1 };
+        let untimed = if kind.has_root() { UNTIMED_ROOTS } else { UNTIMED };
+        let timed = roots.max(TIMED).next_multiple_of(roots);
+        let each = untimed + timed;
+        Trials { before: roots, of: 64 * each, each, timed }
+    }
+}
 
 /// What was once reached is forgotten by this part with every trial that takes longer.
 const FORGET: u64 = 4;
@@ -42,20 +92,85 @@ pub struct Alike {
     magnitude: u32,
     /// They are of what lies in library memory.
     is_in_place: bool,
+    /// May others read what they give in the program's own memory?
+    attach: Attach,
 }
 
 impl Alike {
     /// The calls like one of `kind` with blocks of `bytes`; `None` if the way does not matter.
     #[inline]
-    pub fn new(kind: Kind, bytes: usize, is_in_place: impl FnOnce() -> bool) -> Option<Alike> {
+    pub fn new(kind: Kind, bytes: usize, lies: impl FnOnce() -> (bool, Attach)) -> Option<Alike> {
         // Shorter ones are copied, wherever they lie.
-        let is_in_place = || bytes > STREAM_FROM && is_in_place();
-        (bytes >= FROM).then(|| Alike { kind, magnitude: bytes.ilog2(), is_in_place: is_in_place() })
+        let lies = || if bytes > STREAM_FROM { lies() } else { (false, Attach::Never) };
+        (bytes >= FROM).then(|| {
+            let (is_in_place, attach) = lies();
+            Alike { kind, magnitude: bytes.ilog2(), is_in_place, attach }
+        })
     }
 
-    fn trials(&self) -> Trials {
-        if self.magnitude < STREAM_FROM.ilog2() { SHORT } else { LONG }
+    /// Which way took the least; the first one unless that is known of it.
+    fn fastest(&self, ns: &[u64; Route::ALL.len()]) -> Route {
+        let (first, ns) = (self.routes()[0], |route: Route| ns[route as usize]);
+        let least = self.routes().iter().copied().min_by_key(|route| ns(*route)).unwrap_or(first);
+        if ns(first) == UNKNOWN { first } else { least }
     }
+
+    /// What there is to choose from.
+    fn routes(&self) -> &'static [Route] {
+        match self.attach {
+            // What is so short is taken through the caches, and what lies in library memory is copied once.
+            Attach::Never if self.is_in_place || self.is_short() => &[Route::Through, Route::Past],
+            Attach::Never => &[Route::Through, Route::ThroughAndPast, Route::Past],
+            Attach::Auto => &Route::ALL,
+            Attach::Always => &[Route::Attached],
+        }
+    }
+
+    fn trials(&self, members: u32) -> Trials {
+        if self.is_short() { SHORT } else { Trials::long(self.kind, members) }
+    }
+
+    fn is_short(&self) -> bool {
+        self.magnitude < STREAM_FROM.ilog2()
+    }
+}
+
+/// What a member tells the others after a trial.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Told {
+    /// Which calls it is of, and after how many of them.
+    pub key: u64,
+    /// What one took, for each way.
+    pub ns: [u32; Route::ALL.len()],
+}
+
+impl Told {
+    const UNIT_NS: u64 = 16;
+
+    /// In longer units.
+    fn rounded(ns: u64) -> u32 {
+        u32::try_from(ns / Told::UNIT_NS).unwrap_or(u32::MAX)
+    }
+
+    /// What all together tell.
+    fn sum(all: &[Told]) -> [u64; Route::ALL.len()] {
+        std::array::from_fn(|route| {
+            let sum = all.iter().try_fold(0u64, |sum, told| {
+                (told.ns[route] != u32::MAX).then(|| sum.saturating_add(told.ns[route].into()))
+            });
+            sum.unwrap_or(UNKNOWN)
+        })
+    }
+}
+
+/// What is to be done after a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Then {
+    Nothing,
+    /// [`Ways::took`] is to be told what it takes.
+    Time,
+    /// What trials have told is told to the others before the call ([`Ways::told`]), and what they have told makes all [`Ways::agree`] after it.
+    Agree,
 }
 
 /// What calls that are alike took.
@@ -64,57 +179,90 @@ struct Record {
     alike: Alike,
     calls: u32,
     /// The present trial: its way, what was timed of it, and how many calls that was.
-    trial: (Way, u64, u64),
-    /// About the least nanoseconds of a call in a trial, through the caches and past them; at first not known.
-    best_ns: [u64; 2],
+    trial: (Route, u64, u64),
+    /// About the least nanoseconds of a call in a trial of each way; at first not known.
+    best_ns: [u64; Route::ALL.len()],
+    /// What all have agreed on.
+    agreed: Option<Route>,
 }
 
 impl Record {
-    fn best(&self) -> Way {
-        let [through, past] = self.best_ns;
-        if past < through && through != UNKNOWN { Way::PastCaches } else { Way::ThroughCaches }
+    fn best(&self) -> Route {
+        self.agreed.unwrap_or_else(|| self.alike.fastest(&self.best_ns))
+    }
+
+    /// What this member tells the others of it: as that of so many calls.
+    fn told(&self) -> Told {
+        let Alike { kind, magnitude, is_in_place, attach } = self.alike;
+        let alike = kind as u64 | u64::from(magnitude) << 8 | u64::from(is_in_place) << 16 | (attach as u64) << 24;
+        Told { key: alike | u64::from(self.calls) << 32, ns: self.best_ns.map(Told::rounded) }
     }
 
     /// Another trial begins, or none.
-    fn try_next(&mut self, way: Way) {
-        let (before, ns, calls) = std::mem::replace(&mut self.trial, (way, 0, 0));
+    fn try_next(&mut self, route: Route) {
+        let (before, ns, calls) = std::mem::replace(&mut self.trial, (route, 0, 0));
         if let Some(mean) = ns.checked_div(calls) {
-            let best = &mut self.best_ns[usize::from(before == Way::PastCaches)];
+            let best = &mut self.best_ns[before as usize];
             *best = mean.min(best.saturating_add(*best / FORGET + 1));
         }
     }
 }
 
 /// What a member's calls took.
-#[derive(Debug, Default)]
-pub struct Ways(Vec<Record>);
+#[derive(Debug)]
+pub struct Ways {
+    members: u32,
+    records: Vec<Record>,
+}
 
 impl Ways {
-    /// The way of the next call, whether it is waited for or only started, and whether [`Ways::took`] is to be told what it takes.
-    pub fn choose(&mut self, alike: Alike) -> (Way, bool) {
-        let record = match self.0.iter().position(|record| record.alike == alike) {
-            Some(known) => &mut self.0[known],
+    /// Those of one of so many members.
+    pub fn new(members: u32) -> Ways {
+        Ways { members, records: Vec::new() }
+    }
+
+    /// The way of the next call, whether it is waited for or only started, and what is to be done if it is waited for.
+    pub fn choose(&mut self, alike: Alike) -> (Route, Then) {
+        let routes = alike.routes();
+        let record = match self.records.iter().position(|record| record.alike == alike) {
+            Some(known) => &mut self.records[known],
             None => {
-                self.0.push(Record { alike, calls: 0, trial: (Way::ThroughCaches, 0, 0), best_ns: [UNKNOWN; 2] });
-                self.0.last_mut().expect("it was just pushed")
+                self.records.push(Record {
+                    alike,
+                    calls: 0,
+                    trial: (routes[0], 0, 0),
+                    best_ns: [UNKNOWN; Route::ALL.len()],
+                    agreed: None,
+                });
+                self.records.last_mut().expect("it was just pushed")
             }
         };
         let number = record.calls;
         record.calls = number.wrapping_add(1);
-        let Trials { first, of, each, timed } = alike.trials();
-        let (round, each) = if number < 2 * first { (number, first) } else { (number % of, each) };
-        let way = match round / each {
-            0 => Way::ThroughCaches,
-            1 => Way::PastCaches,
-            _ => {
-                record.try_next(record.trial.0);
-                return (record.best(), false);
-            }
+        let Trials { before, of, each, timed } = alike.trials(self.members);
+        let Some(number) = number.checked_sub(before) else { return (routes[0], Then::Nothing) };
+        let round = number % of;
+        let Some(route) = routes.get((round / each) as usize) else {
+            record.try_next(record.trial.0);
+            let is_next = round == each * routes.len() as u32;
+            return (record.best(), if is_next { Then::Agree } else { Then::Nothing });
         };
         if round.is_multiple_of(each) {
-            record.try_next(way);
+            record.try_next(*route);
         }
-        (way, round % each >= each - timed)
+        (*route, if round % each >= each - timed { Then::Time } else { Then::Nothing })
+    }
+
+    /// What this member tells the others of calls like that which was chosen for last.
+    pub fn told(&self, alike: Alike) -> Option<Told> {
+        self.records.iter().find(|record| record.alike == alike).map(Record::told)
+    }
+
+    /// These were told by all, of calls that are alike: from now on all go the same way, which is the fastest for all together.
+    pub fn agree(&mut self, alike: Alike, all: &[Told]) {
+        if let Some(record) = self.of(alike) {
+            record.agreed = Some(alike.fastest(&Told::sum(all)));
+        }
     }
 
     /// The last call that was chosen for has not begun: it will be called again.
@@ -134,11 +282,11 @@ impl Ways {
     /// How many calls were chosen for.
     #[cfg(test)]
     pub fn calls_like(&self, alike: Alike) -> u32 {
-        self.0.iter().find(|record| record.alike == alike).map_or(0, |record| record.calls)
+        self.records.iter().find(|record| record.alike == alike).map_or(0, |record| record.calls)
     }
 
     fn of(&mut self, alike: Alike) -> Option<&mut Record> {
-        self.0.iter_mut().find(|record| record.alike == alike)
+        self.records.iter_mut().find(|record| record.alike == alike)
     }
 }
 
@@ -146,50 +294,71 @@ impl Ways {
 mod tests {
     use super::*;
 
-    fn best(ways: &Ways, alike: Alike) -> Way {
-        ways.0.iter().find(|record| record.alike == alike).unwrap().best()
+    /// In the program's own memory, where nobody else may read.
+    fn copied() -> (bool, Attach) {
+        (false, Attach::Never)
+    }
+
+    fn best(ways: &Ways, alike: Alike) -> Route {
+        ways.records.iter().find(|record| record.alike == alike).unwrap().best()
     }
 
     /// Makes calls that take what `ns` says; how many went through the caches, and how many were timed.
-    fn make_as(alike: Alike, ways: &mut Ways, calls: u32, ns: impl Fn(Way) -> u64) -> (u32, u32) {
+    fn make_as(alike: Alike, ways: &mut Ways, calls: u32, ns: impl Fn(Route) -> u64) -> (u32, u32) {
         let (mut through, mut timed) = (0, 0);
         for _ in 0..calls {
-            let (way, is_timed) = ways.choose(alike);
+            let (way, then) = ways.choose(alike);
+            let is_timed = then == Then::Time;
             if is_timed {
                 ways.took(alike, ns(way));
             }
-            through += u32::from(way == Way::ThroughCaches);
+            through += u32::from(way == Route::Through);
             timed += u32::from(is_timed);
         }
         (through, timed)
     }
 
-    fn make(ways: &mut Ways, calls: u32, ns: impl Fn(Way) -> u64) -> u32 {
-        make_as(Alike::new(Kind::Bcast, 1 << 20, || false).unwrap(), ways, calls, ns).0
+    /// Long calls, which may be attached.
+    fn long() -> Alike {
+        Alike::new(Kind::Bcast, 1 << 20, || (false, Attach::Auto)).unwrap()
+    }
+
+    fn long_trials() -> Trials {
+        Trials::long(Kind::Bcast, 2)
+    }
+
+    fn make(ways: &mut Ways, calls: u32, ns: impl Fn(Route) -> u64) -> u32 {
+        make_as(long(), ways, calls, ns).0
     }
 
     #[test]
     fn the_faster_way_is_taken_and_the_other_one_tried_now_and_then() {
-        let mut ways = Ways::default();
-        assert_eq!(make(&mut ways, 2 * LONG.first, |_| 150), LONG.first);
-        for faster in [Way::ThroughCaches, Way::PastCaches, Way::ThroughCaches] {
+        let mut ways = Ways::new(2);
+        let Trials { before, each, .. } = long_trials();
+        assert_eq!(make(&mut ways, before + 4 * each, |_| 150), before + each);
+        for faster in Route::ALL.into_iter().chain([Route::Through]) {
             let ns = |way| if way == faster { 100 } else { 200 };
-            make(&mut ways, 20 * LONG.of, ns);
-            let through = make(&mut ways, 10 * LONG.of, ns);
-            assert_eq!(through, if faster == Way::ThroughCaches { 10 * (LONG.of - LONG.each) } else { 10 * LONG.each });
+            make(&mut ways, 20 * long_trials().of, ns);
+            assert_eq!(best(&ways, long()), faster);
+            let through = make(&mut ways, 10 * long_trials().of, ns);
+            let others = 3 * long_trials().each;
+            assert_eq!(
+                through,
+                if faster == Route::Through { 10 * (long_trials().of - others) } else { 10 * long_trials().each }
+            );
         }
     }
 
     #[test]
     fn short_calls_come_to_the_faster_way_too_and_are_seldom_timed() {
-        let (alike, mut ways) = (Alike::new(Kind::Bcast, 4096, || false).unwrap(), Ways::default());
-        make_as(alike, &mut ways, 2 * SHORT.first, |_| 150);
-        for faster in [Way::PastCaches, Way::ThroughCaches, Way::PastCaches] {
+        let (alike, mut ways) = (Alike::new(Kind::Bcast, 4096, copied).unwrap(), Ways::new(2));
+        make_as(alike, &mut ways, 2 * SHORT.each, |_| 150);
+        for faster in [Route::Past, Route::Through, Route::Past] {
             let ns = |way| if way == faster { 600 } else { 2400 };
             make_as(alike, &mut ways, 20 * SHORT.of, ns);
             let (through, timed) = make_as(alike, &mut ways, 10 * SHORT.of, ns);
             let other = 10 * SHORT.each;
-            let expected = if faster == Way::PastCaches { other } else { 10 * SHORT.of - other };
+            let expected = if faster == Route::Past { other } else { 10 * SHORT.of - other };
             assert_eq!((through, timed), (expected, 20 * SHORT.timed));
         }
     }
@@ -197,78 +366,122 @@ mod tests {
     /// What a call takes depends on the ways of both. They begin with different opinions.
     #[test]
     fn members_that_prefer_different_ways_come_to_agree() {
-        let alike = Alike::new(Kind::Allgather, 4096, || false).unwrap();
-        let mut ways = [Ways::default(), Ways::default()];
-        for (ways, faster) in ways.iter_mut().zip([Way::ThroughCaches, Way::PastCaches]) {
-            make_as(alike, ways, 2 * SHORT.first + 1, |way| if way == faster { 90 } else { 100 });
+        let alike = Alike::new(Kind::Allgather, 4096, copied).unwrap();
+        let mut ways = [Ways::new(2), Ways::new(2)];
+        for (ways, faster) in ways.iter_mut().zip([Route::Through, Route::Past]) {
+            make_as(alike, ways, 2 * SHORT.each + 1, |way| if way == faster { 90 } else { 100 });
         }
         assert_ne!(best(&ways[0], alike), best(&ways[1], alike));
         for _ in 0..20 * SHORT.of {
             let chosen = ways.each_mut().map(|ways| ways.choose(alike));
-            let ns = chosen.iter().map(|(way, _)| if *way == Way::PastCaches { 100 } else { 200 }).sum();
-            for (ways, _) in ways.iter_mut().zip(chosen).filter(|(_, (_, is_timed))| *is_timed) {
+            let ns = chosen.iter().map(|(way, _)| if *way == Route::Past { 100 } else { 200 }).sum();
+            for (ways, _) in ways.iter_mut().zip(chosen).filter(|(_, (_, then))| *then == Then::Time) {
                 ways.took(alike, ns);
             }
         }
-        assert_eq!(ways.each_ref().map(|ways| best(ways, alike)), [Way::PastCaches; 2]);
+        assert_eq!(ways.each_ref().map(|ways| best(ways, alike)), [Route::Past; 2]);
+    }
+
+    #[test]
+    fn members_agree_on_what_is_fastest_for_all_together() {
+        let mut ways = [(); 3].map(|()| Ways::new(3));
+        let Trials { before, each, .. } = Trials::long(Kind::Bcast, 3);
+        let trial = before + 4 * each;
+        for (ways, slow) in ways.iter_mut().zip([Route::Through, Route::Attached, Route::Past]) {
+            make(ways, trial, |way| if way == slow { 1000 } else { 100 + 20 * way as u64 });
+        }
+        assert_ne!(best(&ways[0], long()), best(&ways[1], long()));
+        let all = ways.each_mut().map(|ways| {
+            assert_eq!(ways.choose(long()).1, Then::Agree);
+            ways.told(long()).unwrap()
+        });
+        assert_eq!(all.map(|told| told.key), [all[0].key; 3]);
+        for ways in &mut ways {
+            ways.agree(long(), &all);
+            assert_eq!(ways.choose(long()), (Route::ThroughAndPast, Then::Nothing));
+        }
+        // What one of them does not know tells nothing.
+        let mut less = all;
+        less[1].ns[Route::ThroughAndPast as usize] = u32::MAX;
+        ways[0].agree(long(), &less);
+        assert_ne!(best(&ways[0], long()), Route::ThroughAndPast);
     }
 
     #[test]
     fn one_trial_that_was_held_up_changes_nothing() {
-        let mut ways = Ways::default();
-        let ns = |way| if way == Way::PastCaches { 100 } else { 140 };
-        make(&mut ways, 3 * LONG.of, ns);
-        make(&mut ways, 2 * LONG.each, |way| if way == Way::PastCaches { 1_000_000 } else { 140 });
-        assert_eq!(make(&mut ways, LONG.of, ns), LONG.each);
+        let mut ways = Ways::new(2);
+        let ns = |way| if way == Route::Past { 100 } else { 140 };
+        make(&mut ways, long_trials().before + 3 * long_trials().of, ns);
+        make(&mut ways, 4 * long_trials().each, |way| if way == Route::Past { 1_000_000 } else { 140 });
+        assert_eq!(make(&mut ways, long_trials().of, ns), long_trials().each);
+        assert_eq!(best(&ways, long()), Route::Past);
     }
 
     #[test]
     fn a_member_whose_part_is_small_in_some_calls_tells_the_ways_by_all() {
-        let (alike, mut ways, mut number) = (Alike::new(Kind::Scatter, 4096, || false).unwrap(), Ways::default(), 0);
+        let (alike, mut ways, mut number) = (Alike::new(Kind::Scatter, 4096, copied).unwrap(), Ways::new(2), 0);
         // The root in every second call: writing past the caches is quick, and reading what was written so takes long.
         for _ in 0..SHORT.of {
-            let (way, is_timed) = ways.choose(alike);
+            let (way, then) = ways.choose(alike);
             number += 1;
             let ns = match (way, number % 2) {
-                (Way::PastCaches, 0) => 100,
-                (Way::PastCaches, _) => 1000,
+                (Route::Past, 0) => 100,
+                (Route::Past, _) => 1000,
                 _ => 400,
             };
-            if is_timed {
+            if then == Then::Time {
                 ways.took(alike, ns);
             }
         }
-        assert_eq!(best(&ways, alike), Way::ThroughCaches);
+        assert_eq!(best(&ways, alike), Route::Through);
     }
 
     #[test]
     fn what_is_told_of_a_trial_is_enough_and_an_unknown_way_is_not_slow() {
-        let (alike, mut ways) = (Alike::new(Kind::Bcast, 1 << 20, || false).unwrap(), Ways::default());
+        let (alike, mut ways) = (long(), Ways::new(2));
         // All calls through the caches were held up at first; after that every second call is only started.
-        for number in 0..2 * LONG.of {
-            let (way, is_timed) = ways.choose(alike);
-            assert!(way == Way::ThroughCaches || !(2 * LONG.first..LONG.of).contains(&number));
-            let is_told = if number < LONG.of { way == Way::PastCaches } else { number % 2 == 0 };
-            if is_timed && is_told {
-                ways.took(alike, if way == Way::PastCaches { 100 } else { 200 });
+        let Trials { before, of, each, .. } = long_trials();
+        for number in 0..before + 2 * of {
+            let (way, then) = ways.choose(alike);
+            assert!(way == Route::Through || !(before + 4 * each..before + of).contains(&number));
+            let is_told = if number < before + of { way == Route::Past } else { number % 2 == 0 };
+            if then == Then::Time && is_told {
+                ways.took(alike, if way == Route::Past { 100 } else { 200 });
             }
         }
-        assert_eq!(best(&ways, alike), Way::PastCaches);
+        assert_eq!(best(&ways, alike), Route::Past);
     }
 
     #[test]
     fn a_call_that_has_not_begun_does_not_count() {
-        let (alike, mut ways) = (Alike::new(Kind::Bcast, 4096, || false).unwrap(), Ways::default());
-        for _ in 0..2 * SHORT.first {
+        let (alike, mut ways) = (Alike::new(Kind::Bcast, 4096, copied).unwrap(), Ways::new(2));
+        for _ in 0..2 * SHORT.each {
             ways.choose(alike);
             ways.take_back(alike);
         }
-        assert_eq!(ways.choose(alike), (Way::ThroughCaches, false));
-        assert_eq!(make_as(alike, &mut ways, 2 * SHORT.first - 1, |_| 1).0, SHORT.first - 1);
+        assert_eq!(ways.choose(alike), (Route::Through, Then::Nothing));
+        assert_eq!(make_as(alike, &mut ways, 2 * SHORT.each - 1, |_| 1).0, SHORT.each - 1);
+    }
+
+    #[test]
+    fn what_there_is_to_choose_from_depends_on_where_and_how_long_it_is() {
+        let routes = |bytes, lies| Alike::new(Kind::Bcast, bytes, || lies).unwrap().routes();
+        assert_eq!(routes(4096, (false, Attach::Auto)), [Route::Through, Route::Past]);
+        assert_eq!(routes(1 << 20, (true, Attach::Never)), [Route::Through, Route::Past]);
+        assert_eq!(routes(1 << 20, (false, Attach::Never)), [Route::Through, Route::ThroughAndPast, Route::Past]);
+        assert_eq!(routes(1 << 20, (false, Attach::Auto)), Route::ALL);
+        assert_eq!(routes(1 << 20, (false, Attach::Always)), [Route::Attached]);
+    }
+
+    #[test]
+    fn each_member_is_root_as_often_as_the_others_while_long_calls_are_timed() {
+        let timed = [1, 2, 3, 4, 5, 8, 15, 16, 17, 1024].map(|members| Trials::long(Kind::Scatter, members).timed);
+        assert_eq!(timed, [4, 4, 6, 4, 5, 8, 15, 16, 16, 16]);
+        assert_eq!(Trials::long(Kind::Allgather, 8).timed, TIMED);
     }
 
     #[test]
     fn short_calls_have_no_choice() {
-        assert_eq!(Alike::new(Kind::Bcast, FROM - 1, || false), None);
+        assert_eq!(Alike::new(Kind::Bcast, FROM - 1, copied), None);
     }
 }

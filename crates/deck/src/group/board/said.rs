@@ -70,6 +70,11 @@ impl Board {
         Said { call: get(word::CALL), length: get(word::LENGTH), place: get(word::PLACE) }
     }
 
+    /// Where what member `index` gave in `phase` lies, if that may change (`relocation`).
+    pub fn place_said(&self, index: u32, phase: u64) -> &AtomicU64 {
+        &self.line(index, phase)[word::PLACE]
+    }
+
     /// The short content that member `index` said in `phase`, from byte `from` on; `None` if there is not so much.
     #[must_use]
     #[inline]

@@ -76,7 +76,7 @@ impl Member {
         })
     }
 
-    fn is_live(&self, index: u32) -> bool {
+    pub(super) fn is_live(&self, index: u32) -> bool {
         matches!(self.board.place(index), Place::Present(node) if self.membership().table().is_live(node))
     }
 
@@ -89,7 +89,7 @@ impl Member {
         self.those(|index| behind[index as usize])
     }
 
-    fn those(&self, is_absent: impl Fn(u32) -> bool) -> Vec<Absent> {
+    pub(super) fn those(&self, is_absent: impl Fn(u32) -> bool) -> Vec<Absent> {
         let others = (0..self.size()).filter(|index| *index != self.index && is_absent(*index));
         others
             .map(|index| {

@@ -35,7 +35,7 @@ impl Progress {
             return Ok(self.sent_to(index) as u64);
         }
         let mut bytes = [0; BLOCK_BYTES];
-        member.read(self.way, index, phase, BLOCK_BYTES * member.index as usize, &mut bytes)?;
+        member.read(self.taking, index, phase, BLOCK_BYTES * member.index as usize, &mut bytes)?;
         Ok(u64::from_ne_bytes(bytes))
     }
 

@@ -1,0 +1,60 @@
+//! Long arrays in a program's own memory, which others read there: one copy, by the kernel, where memory that both map takes two.
+//!
+//! A member tells the address of what it gives, with [`ATTACHED`], and the others have the kernel read it (`deck_segment::attach`). As for
+//! all that is read in place, one more round keeps everybody in the call until all have read.
+//!
+//! A member may leave the call before that, at its deadline or because another one has died, and then the program does with its array what it
+//! likes. So an [`Attachment`] says so first, in the place that was told: either it lies somewhere else now, in a copy that the
+//! call keeps until it is called again, or nowhere. What was read from a place that is no longer told does not count (`relocation`).
+
+use super::board::Board;
+use super::relocation;
+
+/// What members say beside a length: what is given in this round lies in the program's own memory, at the address that is told.
+pub const ATTACHED: u64 = 1 << 61;
+/// The place of what could not be kept: there was no memory for a copy.
+pub const NOT_KEPT: u64 = u64::MAX - 1;
+/// The place of what lies nowhere any more: the call has ended for whoever gave it.
+pub const GONE: u64 = u64::MAX;
+
+/// What a member has told the others to read in its program's memory. When it is dropped nobody finds it any more.
+pub struct Attachment {
+    board: Board,
+    index: u32,
+    phase: u64,
+    copy: Option<Vec<u8>>,
+}
+
+impl Attachment {
+    /// Of member `index`, told in `phase`.
+    pub fn new(board: Board, index: u32, phase: u64) -> Attachment {
+        Attachment { board, index, phase, copy: None }
+    }
+
+    /// The program gets its array back, which is `whole`; from now on others read a copy. Where there is no memory for one they are told
+    /// that there is nothing.
+    pub fn give_back(&mut self, whole: &[u8]) {
+        if self.copy.is_some() {
+            return;
+        }
+        let mut copy = Vec::new();
+        if copy.try_reserve_exact(whole.len()).is_ok() {
+            copy.extend_from_slice(whole);
+            self.moved(copy.as_ptr().addr() as u64);
+            self.copy = Some(copy);
+        } else {
+            self.moved(NOT_KEPT);
+        }
+    }
+
+    fn moved(&self, to: u64) {
+        relocation::moved(self.board.place_said(self.index, self.phase), to);
+    }
+}
+
+impl Drop for Attachment {
+    fn drop(&mut self) {
+        // After the call nobody reads the place any more, whatever it says.
+        self.moved(GONE);
+    }
+}

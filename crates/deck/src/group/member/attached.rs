@@ -1,0 +1,91 @@
+//! One member's side where others read its program's own memory, and it reads theirs.
+
+use deck_mudeck::{Error, ErrorKind, NodeState, Result};
+use deck_segment::attach::{self, Attach, Errno};
+use deck_sync::atomic::Ordering;
+
+use super::super::absent::{self, Absent};
+use super::super::attaching::{ATTACHED, Attachment, GONE, NOT_KEPT};
+use super::super::call::Kind;
+use super::super::relocation;
+use super::Member;
+
+/// What a member tells of what it can read; 0 until it has.
+const CANNOT: u64 = 1;
+const READS_ALL: u64 = 2;
+
+impl Member {
+    /// Tells the others whether this member can read the memory of all of them, once it has met their nodes and before it comes to any phase.
+    pub(super) fn tell_what_it_reads(&mut self) {
+        let membership = self.node.membership();
+        let may_be = self.node.attach() != Attach::Never;
+        let processes = self.nodes.iter().map(|node| membership.pid_here(*node).filter(|_| may_be));
+        self.processes = processes.collect::<Option<Vec<u32>>>().unwrap_or_default();
+        let mut others = self.processes.clone();
+        others.sort_unstable();
+        others.dedup();
+        let reads_all = !others.is_empty() && others.into_iter().all(attach::is_allowed);
+        // Relaxed: published by coming to the first phase (meeting/flag, ahead/told).
+        self.board.reads_all(self.index).store(if reads_all { READS_ALL } else { CANNOT }, Ordering::Relaxed);
+    }
+
+    /// May this member tell the others to read its program's memory? Not before all have said that they can.
+    pub fn attach(&mut self) -> Attach {
+        if let Some(known) = self.attach {
+            return known;
+        }
+        // Relaxed: as above.
+        let told = (0..self.nodes.len() as u32).map(|index| self.board.reads_all(index).load(Ordering::Relaxed));
+        let least = told.min().unwrap_or(0);
+        let attach = if least == READS_ALL { self.node.attach() } else { Attach::Never };
+        self.attach = (least != 0).then_some(attach);
+        attach
+    }
+
+    /// Says that the `whole` of what this member gives lies in the program's own memory, and arrives at the next phase.
+    pub fn arrive_attached(&mut self, call: u64, length: u64, whole: &[u8]) -> Attachment {
+        let attachment = Attachment::new(self.board.clone(), self.index, self.phase + 1);
+        self.arrive_at(call, length | ATTACHED, whole.as_ptr().addr());
+        attachment
+    }
+
+    /// Reads from what member `index` gives in `phase`, which lies in its program's memory, from byte `from` on.
+    ///
+    /// # Errors
+    /// `PeerLost` and `Closed` if somebody is gone; `NoMemory` if it has left the call and could not keep what it gives; `Corrupt` if it named an
+    /// impossible place; `System` for all else that the kernel says.
+    pub(super) fn read_attached(&self, index: u32, phase: u64, from: usize, into: &mut [u8]) -> Result<()> {
+        let process = self.processes.get(index as usize).copied().ok_or(Errno::PERM);
+        let mut lies_at = 0;
+        let read = relocation::read_settled(self.board.place_said(index, phase), |place| {
+            lies_at = place;
+            let address = place.checked_add(from as u64).ok_or(Errno::FAULT);
+            attach::read(process?, address?, into)
+        });
+        read.ok_or_else(|| self.impossible(index))?.map_err(|errno| self.unread(index, phase, lies_at, errno))
+    }
+
+    #[cold]
+    fn unread(&self, index: u32, phase: u64, place: u64, errno: Errno) -> Error {
+        let node = self.nodes[index as usize];
+        let doing = self.doing(Kind::from_word(self.heard(index, phase).call & 0xff).unwrap_or(Kind::Barrier));
+        let giver = |state| Absent { index, node: Some(node), state: Some(state) };
+        match (place, errno) {
+            (GONE, _) => {
+                // It ended the call because somebody is gone, if that is not itself.
+                let gone = self.those(|index| !self.is_live(index));
+                absent::lost(&doing, &if gone.is_empty() { vec![giver(NodeState::Left)] } else { gone })
+            }
+            (NOT_KEPT, _) => {
+                let what = format!("{doing}: index {index} has left the call and had no memory to keep what it gives");
+                Error::new(ErrorKind::NoMemory, what).with_peer(node)
+            }
+            (_, Errno::SRCH) => absent::lost(&doing, &[giver(NodeState::Lost)]),
+            (_, Errno::FAULT) => self.impossible(index),
+            _ => {
+                let what = format!("{doing}: what index {index} gives in its program's memory cannot be read: {errno}");
+                Error::new(ErrorKind::System, what).with_peer(node).with_remedy("set DECK_ATTACH=never")
+            }
+        }
+    }
+}

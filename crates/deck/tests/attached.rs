@@ -1,0 +1,128 @@
+//! Long arrays that others read in their programs' memory, wherever that may be done (`DECK_ATTACH=always`).
+
+mod group;
+
+use std::process::Command;
+use std::time::Duration;
+
+use deck::{Completion, ErrorKind, Group, Node};
+use deck_segment::attach;
+use group::{SOON, apart, kind, together_with};
+
+const TRY: Duration = Duration::from_millis(1);
+/// Longer than what is copied in one go.
+const LONG: usize = 300_000;
+
+/// Does this process attach? One that does not starts another one, which does, for the `test`. Where the system lets nobody read another
+/// process's memory there is nothing to test.
+#[track_caller]
+fn attaches(test: &str) -> bool {
+    if std::env::var("DECK_ATTACH").is_ok_and(|value| value == "always") {
+        return attach::is_allowed(std::process::id());
+    }
+    let mut again = Command::new(std::env::current_exe().unwrap());
+    let ended = again.env("DECK_ATTACH", "always").args(["--exact", test]).output().unwrap();
+    let told = String::from_utf8_lossy(&ended.stdout).into_owned() + &String::from_utf8_lossy(&ended.stderr);
+    assert!(ended.status.success() && told.contains("1 passed"), "with DECK_ATTACH=always:\n{told}");
+    false
+}
+
+/// Comes past the first call, before which members do not know what others can read.
+fn know_all<const SIZE: usize>(groups: &mut [Group; SIZE]) {
+    std::thread::scope(|scope| groups.iter_mut().for_each(|group| drop(scope.spawn(|| group.barrier(SOON).unwrap()))));
+}
+
+/// How much library memory `node` holds.
+fn held(node: &Node) -> usize {
+    node.membership().heap().usage().held_bytes
+}
+
+#[test]
+fn what_is_attached_is_right_and_takes_no_library_memory() {
+    if !attaches("what_is_attached_is_right_and_takes_no_library_memory") {
+        return;
+    }
+    for completion in [Completion::Everyone, Completion::Own] {
+        for on in [&[0, 1][..], &[0, 0], &[0, 1, 0, 1, 1]] {
+            let (_broker, nodes) = group::job(2);
+            let size = on.len();
+            together_with(completion, "attached", &nodes, on, move |group, node| {
+                group.barrier(SOON).unwrap();
+                let before = held(node);
+                for count in [17 << 10, LONG] {
+                    for root in 0..size as u32 {
+                        let (me, is_root) = (group.index(), group.index() == root);
+                        let value = |of: u32, to: u32| (3 + of * 16 + to) as u8;
+                        let mut data = vec![value(me, 0); count];
+                        group.bcast(root, &mut data, SOON).unwrap();
+                        assert!(data.iter().all(|byte| *byte == value(root, 0)));
+                        let own = vec![value(me, 1); count];
+                        let mut all = vec![0; count * size];
+                        group.gather(root, &own, &mut all, SOON).unwrap();
+                        let is_whole = |all: &[u8], value: &dyn Fn(u32) -> u8| {
+                            all.chunks(count).zip(0..).all(|(block, of)| block.iter().all(|byte| *byte == value(of)))
+                        };
+                        assert!(!is_root || is_whole(&all, &|of| value(of, 1)));
+                        group.allgather(&own, &mut all, SOON).unwrap();
+                        assert!(is_whole(&all, &|of| value(of, 1)));
+                        let parts: Vec<u8> = (0..size as u32).flat_map(|to| vec![value(me, to); count]).collect();
+                        let mut part = vec![0; count];
+                        group.scatter(root, &parts, &mut part, SOON).unwrap();
+                        assert!(part.iter().all(|byte| *byte == value(root, me)));
+                        group.alltoall(&parts, &mut all, SOON).unwrap();
+                        assert!(is_whole(&all, &|of| value(of, me)));
+                        // What is started lies in arrays of the call.
+                        let mut started = group.start_allgather(&own).unwrap();
+                        assert!(is_whole(&started.wait(group, SOON).unwrap(), &|of| value(of, 1)));
+                    }
+                }
+                assert_eq!(held(node), before);
+                // Nobody leaves while another one looks at what a node of both holds.
+                group.barrier(SOON).unwrap();
+            });
+        }
+    }
+}
+
+#[test]
+fn a_program_has_its_array_back_at_the_deadline_and_others_get_what_was_in_it() {
+    if !attaches("a_program_has_its_array_back_at_the_deadline_and_others_get_what_was_in_it") {
+        return;
+    }
+    let (_broker, nodes, mut groups) = apart::<2>(Completion::Everyone);
+    know_all(&mut groups);
+    let [mut giver, mut taker] = groups;
+    let before = held(&nodes[0]);
+    let mut data = vec![7u8; LONG];
+    assert_eq!(kind(giver.bcast(0, &mut data, TRY)), ErrorKind::Timeout);
+    data.fill(9);
+    // Once more: it keeps what it has kept.
+    assert_eq!(kind(giver.bcast(0, &mut data, TRY)), ErrorKind::Timeout);
+    let mut taken = vec![0u8; LONG];
+    // It has taken all, and waits for the giver to come to the end.
+    assert_eq!(kind(taker.bcast(0, &mut taken, TRY)), ErrorKind::Timeout);
+    assert!(taken.iter().all(|byte| *byte == 7));
+    giver.bcast(0, &mut data, SOON).unwrap();
+    taker.bcast(0, &mut taken, SOON).unwrap();
+    assert!(taken.iter().all(|byte| *byte == 7));
+    assert_eq!(held(&nodes[0]), before);
+}
+
+#[test]
+fn what_a_member_that_has_left_gave_is_read_no_more() {
+    if !attaches("what_a_member_that_has_left_gave_is_read_no_more") {
+        return;
+    }
+    let (_broker, _nodes, mut groups) = apart::<3>(Completion::Everyone);
+    know_all(&mut groups);
+    let [mut giver, mut early, mut late] = groups;
+    let mut data = vec![7u8; LONG];
+    let mut taken = [vec![0u8; LONG], vec![0; LONG]];
+    assert_eq!(kind(giver.bcast(0, &mut data, TRY)), ErrorKind::Timeout);
+    assert_eq!(kind(early.bcast(0, &mut taken[0], TRY)), ErrorKind::Timeout);
+    drop(giver);
+    // It comes, finds nothing, and is told who has left.
+    assert_eq!(kind(late.bcast(0, &mut taken[1], SOON)), ErrorKind::Closed);
+    assert_eq!(kind(early.bcast(0, &mut taken[0], SOON)), ErrorKind::Closed);
+    assert!(taken[1].iter().all(|byte| *byte == 0));
+}

@@ -1,0 +1,82 @@
+//! Memory of other processes, read by the kernel (cross memory attach, `process_vm_readv(2)`).
+//!
+//! What a program has in its own memory reaches another one in one copy so, where memory that both map takes two. The kernel looks at
+//! each address, so whatever another process tells of its memory leads to an error at worst. It asks for the rights of a debugger, which
+//! containers often withhold: [`is_allowed`].
+
+pub use rustix::io::Errno;
+
+/// Are long arrays of programs read where they lie?
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Attach {
+    /// Where it may be done, and is found to take less time.
+    #[default]
+    Auto,
+    /// Wherever it may be done.
+    Always,
+    /// Nowhere.
+    Never,
+}
+
+/// May this process read memory of the process `pid`? Never blocks.
+pub fn is_allowed(pid: u32) -> bool {
+    // The kernel asks for rights first. Then nothing is found at this address.
+    matches!(read(pid, 0, &mut [0]), Ok(()) | Err(Errno::FAULT))
+}
+
+/// Can the kernel read `bytes` of this process? What a driver has mapped it may not. Looks at both ends. Never blocks.
+pub fn can_be_read(bytes: &[u8]) -> bool {
+    let ends = [bytes.first(), bytes.last()].map(|end| end.map_or(0, |end| std::ptr::from_ref(end).addr() as u64));
+    let pid = std::process::id();
+    ends.iter().all(|end| read(pid, *end, &mut [0]).is_ok())
+}
+
+/// Reads from address `from` of the process `pid`, for as long as that takes.
+///
+/// # Errors
+/// `FAULT` if nothing can be read there, `SRCH` if there is no such process any more, `PERM` if this one may not.
+pub fn read(pid: u32, from: u64, into: &mut [u8]) -> Result<(), Errno> {
+    let pid = i32::try_from(pid).map_err(|_| Errno::SRCH)?;
+    let mut done = 0;
+    while done < into.len() {
+        let rest = &mut into[done..];
+        let address = usize::try_from(from).ok().and_then(|from| from.checked_add(done)).ok_or(Errno::FAULT)?;
+        let local = libc::iovec { iov_base: rest.as_mut_ptr().cast(), iov_len: rest.len() };
+        let remote = libc::iovec { iov_base: std::ptr::without_provenance_mut(address), iov_len: rest.len() };
+        // SAFETY: the kernel writes to `rest` alone, no more than its length; it looks at the other address itself.
+        let count = unsafe { libc::process_vm_readv(pid, &raw const local, 1, &raw const remote, 1, 0) };
+        match usize::try_from(count) {
+            Ok(0) => return Err(Errno::FAULT),
+            Ok(count) => done += count,
+            Err(_) => return Err(Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO)),
+        }
+    }
+    Ok(())
+}
+
+#[cfg(all(test, not(miri)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_reads_its_own_memory_and_no_other_address() {
+        let (pid, bytes) = (std::process::id(), vec![7; 100_000]);
+        assert!(is_allowed(pid) && can_be_read(&bytes) && can_be_read(&[1]));
+        let mut read_here = vec![0; 99_999];
+        read(pid, bytes.as_ptr().addr() as u64 + 1, &mut read_here).unwrap();
+        assert_eq!(read_here, bytes[1..]);
+        for nowhere in [0, u64::MAX, u64::MAX - 50_000] {
+            assert_eq!(read(pid, nowhere, &mut read_here), Err(Errno::FAULT));
+        }
+        read(pid, 0, &mut []).unwrap();
+    }
+
+    #[test]
+    fn a_process_that_has_ended_is_not_read() {
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        let pid = child.id();
+        child.wait().unwrap();
+        assert!(!is_allowed(pid) && !is_allowed(u32::MAX));
+        assert_eq!(read(pid, 4096, &mut [0]), Err(Errno::SRCH));
+    }
+}
