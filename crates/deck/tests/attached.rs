@@ -2,29 +2,20 @@
 
 mod group;
 
-use std::process::Command;
 use std::time::Duration;
 
 use deck::{Completion, ErrorKind, Group, Node};
 use deck_segment::attach;
-use group::{SOON, apart, kind, together_with};
+use group::{SOON, apart, attaches, kind, together_with};
 
 const TRY: Duration = Duration::from_millis(1);
 /// Longer than what is copied in one go.
 const LONG: usize = 300_000;
 
-/// Does this process attach? One that does not starts another one, which does, for the `test`. Where the system lets nobody read another
-/// process's memory there is nothing to test.
+/// Is the `test` to go on here? Where the system lets nobody read another process's memory there is nothing to test.
 #[track_caller]
-fn attaches(test: &str) -> bool {
-    if std::env::var("DECK_ATTACH").is_ok_and(|value| value == "always") {
-        return attach::is_allowed(std::process::id());
-    }
-    let mut again = Command::new(std::env::current_exe().unwrap());
-    let ended = again.env("DECK_ATTACH", "always").args(["--exact", test]).output().unwrap();
-    let told = String::from_utf8_lossy(&ended.stdout).into_owned() + &String::from_utf8_lossy(&ended.stderr);
-    assert!(ended.status.success() && told.contains("1 passed"), "with DECK_ATTACH=always:\n{told}");
-    false
+fn is_here(test: &str) -> bool {
+    attaches(&[test]) && attach::is_allowed(std::process::id())
 }
 
 /// Comes past the first call, before which members do not know what others can read.
@@ -39,7 +30,7 @@ fn held(node: &Node) -> usize {
 
 #[test]
 fn what_is_attached_is_right_and_takes_no_library_memory() {
-    if !attaches("what_is_attached_is_right_and_takes_no_library_memory") {
+    if !is_here("what_is_attached_is_right_and_takes_no_library_memory") {
         return;
     }
     for completion in [Completion::Everyone, Completion::Own] {
@@ -86,7 +77,7 @@ fn what_is_attached_is_right_and_takes_no_library_memory() {
 
 #[test]
 fn a_program_has_its_array_back_at_the_deadline_and_others_get_what_was_in_it() {
-    if !attaches("a_program_has_its_array_back_at_the_deadline_and_others_get_what_was_in_it") {
+    if !is_here("a_program_has_its_array_back_at_the_deadline_and_others_get_what_was_in_it") {
         return;
     }
     let (_broker, nodes, mut groups) = apart::<2>(Completion::Everyone);
@@ -110,7 +101,7 @@ fn a_program_has_its_array_back_at_the_deadline_and_others_get_what_was_in_it() 
 
 #[test]
 fn what_a_member_that_has_left_gave_is_read_no_more() {
-    if !attaches("what_a_member_that_has_left_gave_is_read_no_more") {
+    if !is_here("what_a_member_that_has_left_gave_is_read_no_more") {
         return;
     }
     let (_broker, _nodes, mut groups) = apart::<3>(Completion::Everyone);

@@ -32,36 +32,36 @@ impl Memory {
     }
 }
 
+/// What somebody reads while the program makes a copy, has its array back, and does what comes `then`.
+fn read_while(then: impl FnOnce(&Memory)) -> Option<Option<[u64; 2]>> {
+    let memory = Arc::new(Memory::new());
+    let reader = thread::spawn({
+        let memory = memory.clone();
+        move || read_settled(&memory.place, |place| memory.read(place))
+    });
+    memory.write(1, 1);
+    moved(&memory.place, 1);
+    then(&memory);
+    reader.join().unwrap()
+}
+
 #[test]
 fn a_program_has_its_array_back_while_others_read_a_copy() {
     loom::model(|| {
-        let memory = Arc::new(Memory::new());
-        let reader = thread::spawn({
-            let memory = memory.clone();
-            move || read_settled(&memory.place, |place| memory.read(place))
-        });
-        memory.write(1, 1);
-        moved(&memory.place, 1);
-        memory.write(0, 2);
-        assert_eq!(reader.join().unwrap(), Some(Some([1, 1])));
+        let read = read_while(|memory| memory.write(0, 2));
+        assert_eq!(read, Some(Some([1, 1])));
     });
 }
 
 #[test]
 fn nothing_is_found_after_the_end_of_a_call() {
     loom::model(|| {
-        let memory = Arc::new(Memory::new());
-        let reader = thread::spawn({
-            let memory = memory.clone();
-            move || read_settled(&memory.place, |place| memory.read(place))
+        let read = read_while(|memory| {
+            moved(&memory.place, NOWHERE);
+            // Both are the program's, or another's, by now.
+            memory.write(0, 2);
+            memory.write(1, 3);
         });
-        memory.write(1, 1);
-        moved(&memory.place, 1);
-        moved(&memory.place, NOWHERE);
-        // Both are the program's, or another's, by now.
-        memory.write(0, 2);
-        memory.write(1, 3);
-        let read = reader.join().unwrap();
         assert!(matches!(read, Some(Some([1, 1]) | None)), "{read:?}");
     });
 }

@@ -340,11 +340,6 @@ impl Membership {
         Some(if is_silent || is_stopped { NodeState::Frozen } else { NodeState::Live })
     }
 
-    /// The number of the process of `node`, if it means something here.
-    pub fn pid_here(&self, node: NodeId) -> Option<u32> {
-        self.table.pid_here(node)
-    }
-
     /// The error of a wait on `peer` that ended early: says if the peer is frozen, and for how long.
     pub fn interrupted(&self, interrupted: Interrupted, doing: &str, peer: &Peer) -> Error {
         let silent = if interrupted == Interrupted::Deadline { self.frozen_for(peer) } else { None };

@@ -297,7 +297,7 @@ impl Table {
     }
 
     /// As [`Table::pid_of`], if the number means something here.
-    pub(crate) fn pid_here(&self, node: NodeId) -> Option<u32> {
+    pub fn pid_here(&self, node: NodeId) -> Option<u32> {
         self.process_of(node).and_then(process::pid_here)
     }
 

@@ -26,9 +26,8 @@ pub fn is_allowed(pid: u32) -> bool {
 
 /// Can the kernel read `bytes` of this process? What a driver has mapped it may not. Looks at both ends. Never blocks.
 pub fn can_be_read(bytes: &[u8]) -> bool {
-    let ends = [bytes.first(), bytes.last()].map(|end| end.map_or(0, |end| std::ptr::from_ref(end).addr() as u64));
-    let pid = std::process::id();
-    ends.iter().all(|end| read(pid, *end, &mut [0]).is_ok())
+    let (pid, mut ends) = (std::process::id(), bytes.first().into_iter().chain(bytes.last()));
+    ends.all(|end| read(pid, std::ptr::from_ref(end).addr() as u64, &mut [0]).is_ok())
 }
 
 /// Reads from address `from` of the process `pid`, for as long as that takes.

@@ -101,7 +101,7 @@ unsafe fn copy_raw(way: Way, from: *const u8, to: *mut u8, bytes: usize) {
 unsafe fn stream_raw(from: *const u8, to: *mut u8, bytes: usize) {
     use std::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_sfence, _mm_stream_si128};
     const LINE: usize = 64;
-    // SAFETY: that of the function: a line lies there and can be written.
+    // SAFETY: called below alone, with lines that are inside the caller's `bytes` bytes and begin at a multiple of 64 in `to`.
     let stream_line = |at: usize| unsafe {
         let (source, target) = (from.add(at).cast::<__m128i>(), to.add(at).cast::<__m128i>());
         let [a, b, c, d] = [0, 1, 2, 3].map(|quarter| _mm_loadu_si128(source.add(quarter)));

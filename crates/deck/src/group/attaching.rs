@@ -1,17 +1,17 @@
 //! Long arrays in a program's own memory, which others read there: one copy, by the kernel, where memory that both map takes two.
 //!
-//! A member tells the address of what it gives, with [`ATTACHED`], and the others have the kernel read it (`deck_segment::attach`). As for
+//! A member tells the address of what it gives, with `ATTACHED`, and the others have the kernel read it (`deck_segment::attach`). As for
 //! all that is read in place, one more round keeps everybody in the call until all have read.
 //!
 //! A member may leave the call before that, at its deadline or because another one has died, and then the program does with its array what it
 //! likes. So an [`Attachment`] says so first, in the place that was told: either it lies somewhere else now, in a copy that the
 //! call keeps until it is called again, or nowhere. What was read from a place that is no longer told does not count (`relocation`).
 
+use deck_sync::vectors;
+
 use super::board::Board;
 use super::relocation;
 
-/// What members say beside a length: what is given in this round lies in the program's own memory, at the address that is told.
-pub const ATTACHED: u64 = 1 << 61;
 /// The place of what could not be kept: there was no memory for a copy.
 pub const NOT_KEPT: u64 = u64::MAX - 1;
 /// The place of what lies nowhere any more: the call has ended for whoever gave it.
@@ -37,14 +37,8 @@ impl Attachment {
         if self.copy.is_some() {
             return;
         }
-        let mut copy = Vec::new();
-        if copy.try_reserve_exact(whole.len()).is_ok() {
-            copy.extend_from_slice(whole);
-            self.moved(copy.as_ptr().addr() as u64);
-            self.copy = Some(copy);
-        } else {
-            self.moved(NOT_KEPT);
-        }
+        self.copy = vectors::copied(whole, "for what others are to read").ok();
+        self.moved(self.copy.as_ref().map_or(NOT_KEPT, |copy| copy.as_ptr().addr() as u64));
     }
 
     fn moved(&self, to: u64) {

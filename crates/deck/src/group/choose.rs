@@ -99,9 +99,18 @@ pub fn choose(kind: Kind, bytes: usize, members: usize) -> Choice {
         piece,
         piece_in_place: if is_shared { IN_PLACE_PIECE } else { usize::MAX / SHORT * SHORT },
         is_shared,
-        may_be_in_place: bytes > IN_PLACE_FROM && members > 1 && !kind.has_counts(),
+        may_be_in_place: may_be_in_place(kind, bytes, members),
         flow: (!all_meet && bytes > piece).then_some(Layout { slot, slots }),
     }
+}
+
+fn may_be_in_place(kind: Kind, bytes: usize, members: usize) -> bool {
+    bytes > IN_PLACE_FROM && members > 1 && !kind.has_counts()
+}
+
+/// May what is given be read in the program's own memory? Reductions read their inputs by pieces, which costs more than a copy.
+pub fn may_be_attached(kind: Kind, bytes: usize, members: usize) -> bool {
+    may_be_in_place(kind, bytes, members) && !kind.is_reduction()
 }
 
 /// Need a member not wait for everybody, where that is what the group has agreed on? Then the call is one round.

@@ -4,7 +4,6 @@ use std::ops::Range;
 
 use deck_mudeck::{Error, ErrorKind};
 
-use super::attaching::ATTACHED;
 use super::call::{Call, Kind};
 use super::member::Member;
 
@@ -12,6 +11,9 @@ use super::member::Member;
 pub const IN_PLACE: u64 = 1 << 63;
 /// ... and: results of this call will be read in this member's output.
 pub const SHOWS_OUTPUT: u64 = 1 << 62;
+
+/// ... and: what is given in place lies in the program's own memory, at the address that is told.
+pub const ATTACHED: u64 = 1 << 61;
 
 /// The length without what is said beside it.
 #[inline]

@@ -21,11 +21,10 @@ use deck_sync::{About, Deadline, Goal, Meeting, Spread, Waiting, Whereabouts, cu
 
 use super::absent;
 use super::ahead::{self, Ahead, Awaited};
-use super::attaching::ATTACHED;
 use super::board::{Board, INLINE, Said};
 use super::call::{Call, Kind};
 use super::choose::Layout;
-use super::difference::IN_PLACE;
+use super::difference::{ATTACHED, IN_PLACE};
 use super::flow::Flow;
 use super::join::{self, Joined};
 use super::lending::{self, Lending};

@@ -9,7 +9,7 @@
 //! |---|---|
 //! | `join` | how threads find one another under a name |
 //! | `board` | the words in shared memory at which they meet; `board/`: what a member says in a phase |
-//! | `member` | one member's side: say, arrive, wait, read; `member/`: memory for what it gives, calls of one round, where pieces flow, where it may be ahead of others, who will not come |
+//! | `member` | one member's side: say, arrive, wait, read; `member/`: memory for what it gives, calls of one round, where pieces flow, where it may be ahead of others, who will not come, what is read in programs' memory, what trials have told |
 //! | `parties` | members that meet among themselves first |
 //! | `call` | what is asked for; checked against buffers and against the other members |
 //! | `collectives` | each collective by name, waiting and started |
@@ -66,6 +66,7 @@ use deck_segment::attach::Attach;
 use deck_sync::locks::lock;
 use deck_sync::{Deadline, cancellation, now_ns};
 
+use choose::may_be_attached;
 use join::Joining;
 use member::{Direct, Member};
 use pending::{Outcome, Started};
@@ -247,9 +248,8 @@ impl Group {
         // What one took that was held up in between tells nothing.
         let alike = if is_resumed { None } else { self.alike(call, input, output) };
         let (route, then) = alike.map_or((Route::Through, Then::Nothing), |alike| self.ways.choose(alike));
-        let timed = alike.filter(|_| then == Then::Time).map(|alike| (alike, now_ns()));
-        let told = alike.filter(|_| then == Then::Agree).and_then(|alike| Some((alike, self.ways.told(alike)?)));
-        if let Some((_, told)) = &told {
+        let began = if then == Then::Time { now_ns() } else { 0 };
+        if let Then::Agree(told) = &then {
             self.member.tell_times(told);
         }
         let deadline_from_now = || deadline.unwrap_or_else(|| Deadline::after(timeout));
@@ -269,11 +269,12 @@ impl Group {
                 self.carry(progress, waited, input, output, deadline_from_now)
             }
         };
-        if let Some((alike, began)) = timed.filter(|_| result.is_ok()) {
-            self.ways.took(alike, now_ns() - began);
-        }
-        if let Some((alike, told)) = told.filter(|_| result.is_ok()) {
-            self.ways.agree(alike, &self.member.times_told(told.key));
+        if let Some(alike) = alike.filter(|_| result.is_ok()) {
+            match then {
+                Then::Nothing => {}
+                Then::Time => self.ways.took(alike, now_ns() - began),
+                Then::Agree(told) => self.ways.agree(alike, &self.member.times_told(told.key)),
+            }
         }
         // Others count it once, and all are to try the same way at the same time.
         let will_begin_again = result.as_ref().is_err_and(is_resumable) && self.stalled.is_none();
@@ -295,8 +296,7 @@ impl Group {
         Alike::new(call.kind, block, || {
             let is_in_place = |content: &[u8]| !content.is_empty() && self.member.offset_of(content).is_some();
             let is_in_place = is_in_place(input) || is_in_place(output);
-            let is_moved = !call.kind.is_reduction() && !call.kind.has_counts();
-            let may_attach = is_moved && !is_in_place && self.size() > 1;
+            let may_attach = !is_in_place && may_be_attached(call.kind, block, self.size() as usize);
             (is_in_place, if may_attach { self.member.attach() } else { Attach::Never })
         })
     }

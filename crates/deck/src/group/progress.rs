@@ -48,6 +48,17 @@ pub(super) enum Lies {
     InProgram,
 }
 
+impl Lies {
+    /// Where the piece lies that begins so far into it.
+    fn from(self, begin: usize) -> Lies {
+        match self {
+            Lies::InLibrary(place) => Lies::InLibrary(place + begin),
+            // It is one piece.
+            Lies::InProgram => Lies::InProgram,
+        }
+    }
+}
+
 /// A collective of one member, under way.
 pub struct Progress {
     pub call: Call,
@@ -291,10 +302,8 @@ impl Progress {
         let content = &whole[piece.clone()];
         if content.len() <= INLINE {
             member.arrive_short(word, length, content);
-        } else if let Some(place) = self.in_library(member, whole) {
-            member.arrive_at(word, length | IN_PLACE, place + piece.start);
         } else if let Some(lies) = self.lies(member, whole) {
-            self.arrive_in_place(lies, member, length, whole);
+            self.arrive_in_place(lies.from(piece.start), member, length, whole);
         } else {
             let contribution = self.room(member, content.len())?;
             // In shared work nobody reads the block that the giver itself works on.

@@ -1,4 +1,4 @@
-//! Whether long data goes through the caches or past them, or is read in the giver's own memory: each member goes by what its calls took.
+//! Whether long data goes through the caches or past them, or is read in the giver's own memory: members go by what their calls took.
 //!
 //! Which is faster depends on whether cores share a cache, whether all that moves fits into it, and what it takes to read another process's
 //! memory. Nobody can be asked for that, and in a virtual machine it may change at any time; the difference is a factor of two either way. All members make
@@ -169,8 +169,8 @@ pub enum Then {
     Nothing,
     /// [`Ways::took`] is to be told what it takes.
     Time,
-    /// What trials have told is told to the others before the call ([`Ways::told`]), and what they have told makes all [`Ways::agree`] after it.
-    Agree,
+    /// This is told to the others before the call, and what they have told makes all [`Ways::agree`] after it.
+    Agree(Told),
 }
 
 /// What calls that are alike took.
@@ -245,17 +245,12 @@ impl Ways {
         let Some(route) = routes.get((round / each) as usize) else {
             record.try_next(record.trial.0);
             let is_next = round == each * routes.len() as u32;
-            return (record.best(), if is_next { Then::Agree } else { Then::Nothing });
+            return (record.best(), if is_next { Then::Agree(record.told()) } else { Then::Nothing });
         };
         if round.is_multiple_of(each) {
             record.try_next(*route);
         }
         (*route, if round % each >= each - timed { Then::Time } else { Then::Nothing })
-    }
-
-    /// What this member tells the others of calls like that which was chosen for last.
-    pub fn told(&self, alike: Alike) -> Option<Told> {
-        self.records.iter().find(|record| record.alike == alike).map(Record::told)
     }
 
     /// These were told by all, of calls that are alike: from now on all go the same way, which is the fastest for all together.
@@ -392,8 +387,8 @@ mod tests {
         }
         assert_ne!(best(&ways[0], long()), best(&ways[1], long()));
         let all = ways.each_mut().map(|ways| {
-            assert_eq!(ways.choose(long()).1, Then::Agree);
-            ways.told(long()).unwrap()
+            let (_, Then::Agree(told)) = ways.choose(long()) else { panic!("it has told nothing") };
+            told
         });
         assert_eq!(all.map(|told| told.key), [all[0].key; 3]);
         for ways in &mut ways {

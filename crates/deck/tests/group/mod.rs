@@ -2,6 +2,7 @@
 
 #![allow(dead_code, reason = "each test program uses its part")]
 
+use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -76,4 +77,19 @@ pub fn apart<const SIZE: usize>(completion: Completion) -> (Broker, Vec<Node>, [
 /// The kind of an error.
 pub fn kind<T>(result: Result<T>) -> deck::ErrorKind {
     result.err().expect("it fails").kind()
+}
+
+/// Does this process read long arrays in programs' memory, wherever that may be done? One that does not runs these `tests` of its program once more in a
+/// process that does.
+#[track_caller]
+pub fn attaches(tests: &[&str]) -> bool {
+    if std::env::var("DECK_ATTACH").is_ok_and(|value| value == "always") {
+        return true;
+    }
+    let mut again = Command::new(std::env::current_exe().unwrap());
+    let ended = again.env("DECK_ATTACH", "always").arg("--exact").args(tests).output().unwrap();
+    let told = String::from_utf8_lossy(&ended.stdout).into_owned() + &String::from_utf8_lossy(&ended.stderr);
+    let have_passed = ended.status.success() && told.contains(&format!("{} passed", tests.len()));
+    assert!(have_passed, "with DECK_ATTACH=always:\n{told}");
+    false
 }

@@ -5,8 +5,9 @@ use deck_segment::attach::{self, Attach, Errno};
 use deck_sync::atomic::Ordering;
 
 use super::super::absent::{self, Absent};
-use super::super::attaching::{ATTACHED, Attachment, GONE, NOT_KEPT};
+use super::super::attaching::{Attachment, GONE, NOT_KEPT};
 use super::super::call::Kind;
+use super::super::difference::ATTACHED;
 use super::super::relocation;
 use super::Member;
 
@@ -17,9 +18,9 @@ const READS_ALL: u64 = 2;
 impl Member {
     /// Tells the others whether this member can read the memory of all of them, once it has met their nodes and before it comes to any phase.
     pub(super) fn tell_what_it_reads(&mut self) {
-        let membership = self.node.membership();
+        let table = self.membership().table();
         let may_be = self.node.attach() != Attach::Never;
-        let processes = self.nodes.iter().map(|node| membership.pid_here(*node).filter(|_| may_be));
+        let processes = self.nodes.iter().map(|node| table.pid_here(*node).filter(|_| may_be));
         self.processes = processes.collect::<Option<Vec<u32>>>().unwrap_or_default();
         let mut others = self.processes.clone();
         others.sort_unstable();
