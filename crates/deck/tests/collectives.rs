@@ -313,6 +313,7 @@ proptest! {
         other in 0..2usize,
     ) {
         check(&cases, &[0, other]);
+        check_with(Completion::Own, &cases, &[0, other]);
     }
 }
 

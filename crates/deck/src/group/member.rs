@@ -106,7 +106,7 @@ impl Member {
         let parties = if ahead.is_none() { Parties::of(&nodes, index) } else { Parties::none(index) };
         let facts = board.facts(nodes.len() as u32, 0, index);
         let notice = Notice::new(node.membership().notices(), Subject::Member, &name, facts);
-        let lending = (nodes.len() == 2 && ahead.is_none()).then(|| Lending::new(index));
+        let lending = (nodes.len() == 2).then(|| Lending::new(index));
         let mut member = Member {
             node,
             name,

@@ -109,13 +109,22 @@ impl Room {
         Ok(self.short.as_ref().map_or(0, |region| region.offset() + (phase % 2) as usize * region.bytes() / 2))
     }
 
-    /// Whether `bytes` bytes from `offset` on are for short contributions.
-    pub fn has_short(&self, offset: usize, bytes: usize) -> bool {
+    /// Whether `bytes` bytes from `offset` on are for contributions that the other one of two borrows.
+    pub fn is_lent(&self, offset: usize, bytes: usize) -> bool {
         let lies_in = |region: &Region| {
             let end = region.offset() + region.bytes();
             offset >= region.offset() && offset.checked_add(bytes).is_some_and(|last| last <= end)
         };
-        self.short.as_ref().is_some_and(lies_in)
+        self.short.as_ref().is_some_and(lies_in) || self.ahead.as_ref().is_some_and(lies_in)
+    }
+
+    /// A contribution to `phase` lies at `offset`, where the other one of two had given before.
+    pub fn note_returned(&mut self, phase: u64, offset: usize) {
+        if let Some(region) = &self.ahead
+            && let Some(since) = offset.checked_sub(region.offset()).and_then(|at| self.since.get_mut(at / self.place))
+        {
+            *since = phase;
+        }
     }
 
     fn take_long(&mut self, heap: &Arc<HeapMemory>, phase: u64, bytes: usize, members: usize) -> Result<usize> {

@@ -48,14 +48,16 @@ impl Member {
         let is_ahead = self.may_be_ahead() && may_be_ahead(call.kind, bytes, self.nodes.len());
         let given = self.given(call, course, bytes, input, output);
         let beside = if given.len() > INLINE { given.len() } else { 0 };
-        if self.may_be_ahead() && !self.is_open(is_ahead.then_some(beside)) {
+        let lent = if beside > 0 { self.lent(call.kind, bytes) } else { None };
+        let own = if lent.is_none() { beside } else { 0 };
+        if self.may_be_ahead() && !self.is_open(is_ahead.then_some(own)) {
             return Direct::Nothing;
         }
         if beside == 0 {
             self.arrive_short(word, length, given);
         } else {
-            let place = match self.lent(call.kind, bytes) {
-                Some(place) => place,
+            let place = match lent {
+                Some(place) => self.borrow(place, call.kind, bytes),
                 None => match self.place(beside, is_ahead) {
                     Ok(offset) => Place { owner: self.index, offset },
                     Err(_) => return Direct::Nothing,
@@ -118,6 +120,15 @@ impl Member {
     #[inline]
     fn lent(&self, kind: Kind, block: usize) -> Option<Place> {
         self.lending.as_ref()?.borrowed(self.phase, kind, block, &self.room, &self.segments)
+    }
+
+    /// Takes the place that was [`Member::lent`]. One of its own is not for what it gives ahead of the other one before that has read it.
+    #[inline]
+    fn borrow(&mut self, place: Place, kind: Kind, block: usize) -> Place {
+        if self.may_be_ahead() && place.owner == self.index {
+            self.room.note_returned(self.phase + 1, place.begin(1 - self.index, kind, block));
+        }
+        place
     }
 
     /// Writes what is `given` to its place, without what this member has for itself: nobody reads that.
