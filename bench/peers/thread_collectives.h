@@ -234,6 +234,7 @@ static void call_team(member_t *me, int kind, int root, const double *in, double
 /* The mean time of a round, in member 0. */
 static double team_mean_ns(member_t *me, int kind, size_t bytes, const double *in, double *out) {
   int members = size * team, rounds = (bytes < (64 << 10) ? 64 : 16) / members * members + members;
+  int warm_ups = bytes < (64 << 10) ? 0 : WARM_UPS;
   size_t count = bytes / sizeof(double);
   uint64_t begin = now_ns(), warm_up = me->time_ns / 5, spent = 0, counted = 0;
   for (double next = rounds;;) {
@@ -244,7 +245,8 @@ static double team_mean_ns(member_t *me, int kind, size_t bytes, const double *i
     if (next == 0) return counted ? (double)spent / (double)counted : 0;
     uint64_t start = now_ns();
     for (int round = 0; round < rounds; round++) call_team(me, kind, round % members, in, out, count);
-    if (start - begin >= warm_up) spent += now_ns() - start, counted += (uint64_t)rounds;
+    if (warm_ups > 0) warm_ups -= rounds, begin = now_ns();
+    else if (start - begin >= warm_up) spent += now_ns() - start, counted += (uint64_t)rounds;
   }
 }
 

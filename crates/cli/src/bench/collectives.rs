@@ -45,8 +45,18 @@ const KINDS: [Kind; 8] = [
 /// What of these ends with the member's own part, where that is asked for.
 const OWN_KINDS: [Kind; 4] = [Kind::Bcast, Kind::Reduce, Kind::Gather, Kind::Scatter];
 const OWN_BLOCKS: [usize; 2] = [8, 4 << 10];
-/// Rounds between two looks at the clock: of short blocks, and of long ones.
-const ROUNDS: (u64, u64) = (64, 16);
+/// How calls of blocks of some size are measured.
+#[derive(Clone, Copy)]
+struct Pace {
+    /// Rounds between two looks at the clock.
+    rounds: u64,
+    /// So many go before those that count, however long they take.
+    warm_up: u64,
+}
+
+const SHORT: Pace = Pace { rounds: 64, warm_up: 0 };
+/// In the first calls of long blocks members find out how to carry such, and touch their memory.
+const LONG: Pace = Pace { rounds: 16, warm_up: 64 };
 /// Bytes that all members together may have for one measure.
 const MOST_BYTES: usize = 1 << 30;
 
@@ -133,20 +143,20 @@ fn measure_all(
     times: (Duration, Duration),
 ) -> deck::Result<()> {
     let tell = |what: &str, ns: Option<f64>| ns.map_or(Ok(()), |ns| part.tell(&format!("{prefix}{what}"), "ns", ns));
-    let barrier = mean_ns(group, times, ROUNDS.0, |group, _| group.barrier(LOST))?;
+    let barrier = mean_ns(group, times, SHORT, |group, _| group.barrier(LOST))?;
     tell("barrier", barrier)?;
     for kind in KINDS {
         for bytes in BLOCKS.into_iter().filter(|&bytes| fits(kind, bytes, part.nodes as usize)) {
             let is_long = bytes >= 64 << 10;
-            let rounds = if is_long { ROUNDS.1 } else { ROUNDS.0 };
+            let pace = if is_long { LONG } else { SHORT };
             let what = format!("{}, {}", kind.name(), in_bytes(bytes));
             let mut buffers = Buffers::new(kind, bytes, group);
-            let ns = mean_ns(group, times, rounds, |group, round| buffers.call(group, round))?;
+            let ns = mean_ns(group, times, pace, |group, round| buffers.call(group, round))?;
             buffers.check(group)?;
             tell(&what, ns)?;
             if is_long {
                 let mut messages = buffers.in_messages(node)?;
-                let ns = mean_ns(group, times, rounds, |group, round| buffers.call_in(&mut messages, group, round))?;
+                let ns = mean_ns(group, times, pace, |group, round| buffers.call_in(&mut messages, group, round))?;
                 tell(&format!("{what}, in messages"), ns)?;
             }
         }
@@ -159,7 +169,7 @@ fn measure_own(part: &Part, prefix: &str, group: &mut Group, times: (Duration, D
     for kind in OWN_KINDS {
         for bytes in OWN_BLOCKS {
             let mut buffers = Buffers::new(kind, bytes, group);
-            let ns = mean_ns(group, times, ROUNDS.0, |group, round| buffers.call(group, round))?;
+            let ns = mean_ns(group, times, SHORT, |group, round| buffers.call(group, round))?;
             group.barrier(LOST)?;
             buffers.check(group)?;
             let what = format!("{prefix}{}, {}, own part", kind.name(), in_bytes(bytes));
@@ -173,12 +183,12 @@ fn measure_own(part: &Part, prefix: &str, group: &mut Group, times: (Duration, D
 fn mean_ns(
     group: &mut Group,
     (warm_up, time): (Duration, Duration),
-    rounds: u64,
+    pace: Pace,
     mut call: impl FnMut(&mut Group, u64) -> deck::Result<()>,
 ) -> deck::Result<Option<f64>> {
     // Every root has its turn.
-    let rounds = rounds.next_multiple_of(u64::from(group.size()));
-    let begin = Instant::now();
+    let rounds = pace.rounds.next_multiple_of(u64::from(group.size()));
+    let (mut begin, mut warm_ups) = (Instant::now(), 0);
     let (mut spent, mut counted) = (Duration::ZERO, 0);
     loop {
         let mut next = [if begin.elapsed() < warm_up + time || counted == 0 { rounds } else { 0 }];
@@ -188,7 +198,10 @@ fn mean_ns(
         }
         let start = Instant::now();
         (0..next[0]).try_for_each(|round| call(group, round))?;
-        if start - begin >= warm_up {
+        if warm_ups < pace.warm_up {
+            warm_ups += next[0];
+            begin = Instant::now();
+        } else if start - begin >= warm_up {
             spent += start.elapsed();
             counted += next[0];
         }

@@ -61,22 +61,20 @@ struct Trials {
 
 /// With a root that goes round and two places for what each member gives, a line is written once in so many calls.
 const SHORT: Trials = Trials { before: 0, of: 4096, each: 32, timed: 16 };
-/// The least of long calls that is timed, and what goes before it.
+/// So many of long calls are timed. All members' times count together, so it need not be as many as there are roots.
 const TIMED: u32 = 4;
+/// What goes before them; with a root that goes round, members that have done their part go on while others have not.
 const UNTIMED: u32 = 2;
-/// With a root that goes round each member is root once while calls are timed, or as often as the others, in groups of up to so many: a root has more
-/// to do than others, and who has done its part goes on while others have not. Before that, too, each has its turn, up to a few.
-const ROOTS_MAX: u32 = 16;
 const UNTIMED_ROOTS: u32 = 4;
+/// Before the first trial each member is root once, in groups of up to so many.
+const ROOTS_MAX: u32 = 16;
 
 impl Trials {
     /// Those of long calls of `kind` and so many members.
     fn long(kind: Kind, members: u32) -> Trials {
         let roots = if kind.has_root() { members.min(ROOTS_MAX) } else { 1 };
-        let untimed = if kind.has_root() { UNTIMED_ROOTS } else { UNTIMED };
-        let timed = roots.max(TIMED).next_multiple_of(roots);
-        let each = untimed + timed;
-        Trials { before: roots, of: 64 * each, each, timed }
+        let each = TIMED + if kind.has_root() { UNTIMED_ROOTS } else { UNTIMED };
+        Trials { before: roots, of: 64 * each, each, timed: TIMED }
     }
 }
 
@@ -118,8 +116,10 @@ impl Alike {
     /// What there is to choose from.
     fn routes(&self) -> &'static [Route] {
         match self.attach {
-            // What is so short is taken through the caches, and what lies in library memory is copied once.
-            Attach::Never if self.is_in_place || self.is_short() => &[Route::Through, Route::Past],
+            // What is so short is taken through the caches, what lies in library memory is copied once, and what is folded is not taken as it is.
+            Attach::Never if self.is_in_place || self.is_short() || self.kind.is_reduction() => {
+                &[Route::Through, Route::Past]
+            }
             Attach::Never => &[Route::Through, Route::ThroughAndPast, Route::Past],
             Attach::Auto => &Route::ALL,
             Attach::Always => &[Route::Attached],
@@ -465,14 +465,17 @@ mod tests {
         assert_eq!(routes(1 << 20, (true, Attach::Never)), [Route::Through, Route::Past]);
         assert_eq!(routes(1 << 20, (false, Attach::Never)), [Route::Through, Route::ThroughAndPast, Route::Past]);
         assert_eq!(routes(1 << 20, (false, Attach::Auto)), Route::ALL);
+        let folded = Alike::new(Kind::Reduce, 1 << 20, copied).unwrap();
+        assert_eq!(folded.routes(), [Route::Through, Route::Past]);
         assert_eq!(routes(1 << 20, (false, Attach::Always)), [Route::Attached]);
     }
 
     #[test]
-    fn each_member_is_root_as_often_as_the_others_while_long_calls_are_timed() {
-        let timed = [1, 2, 3, 4, 5, 8, 15, 16, 17, 1024].map(|members| Trials::long(Kind::Scatter, members).timed);
-        assert_eq!(timed, [4, 4, 6, 4, 5, 8, 15, 16, 16, 16]);
-        assert_eq!(Trials::long(Kind::Allgather, 8).timed, TIMED);
+    fn each_member_of_a_small_group_is_root_before_the_first_trial_and_trials_are_as_long_in_large_ones() {
+        let trials = |kind| [1, 2, 8, 16, 1024].map(|members| Trials::long(kind, members));
+        assert_eq!(trials(Kind::Scatter).map(|trials| trials.before), [1, 2, 8, 16, 16]);
+        assert_eq!(trials(Kind::Alltoall).map(|trials| trials.before), [1; 5]);
+        assert_eq!(trials(Kind::Scatter).map(|trials| (trials.each, trials.timed)), [(8, 4); 5]);
     }
 
     #[test]
