@@ -56,8 +56,18 @@ impl Place {
 
     /// Where in it lies what is given to the member with this index in blocks of `block` bytes.
     #[inline]
-    pub fn begin(self, index: u32, kind: Kind, block: usize) -> usize {
+    fn begin(self, index: u32, kind: Kind, block: usize) -> usize {
         self.offset + Part::of(index, kind, block).skipped
+    }
+
+    /// The same place, in which the member with this index, whose memory is `room`, gives blocks of `block` bytes in `phase`. One of its own is not for
+    /// what it gives ahead of the other one before that has read it.
+    #[inline]
+    pub fn borrowed_by(self, index: u32, phase: u64, kind: Kind, block: usize, room: &mut Room) -> Place {
+        if self.owner == index {
+            room.note_returned(phase, self.begin(1 - index, kind, block));
+        }
+        self
     }
 }
 
@@ -157,12 +167,7 @@ mod tests {
         fn give(&mut self, phase: u64, kind: Kind, block: usize, have_come: Option<u64>) -> Option<(u64, Bytes)> {
             let (index, bytes) = (self.lending.index, self.bytes(kind, block));
             let place = match (self.borrowed(phase - 1, kind, block), have_come) {
-                (Some(place), _) => {
-                    if place.owner == index {
-                        self.room.note_returned(phase, place.begin(1 - index, kind, block));
-                    }
-                    place
-                }
+                (Some(place), _) => place.borrowed_by(index, phase, kind, block, &mut self.room),
                 (None, None) => Place { owner: index, offset: self.room.take(&self.heap, phase, bytes, 2).unwrap() },
                 (None, Some(have_come)) => {
                     if self.room.choose_ahead(bytes, |phase| phase <= have_come) > have_come {

@@ -57,7 +57,7 @@ impl Member {
             self.arrive_short(word, length, given);
         } else {
             let place = match lent {
-                Some(place) => self.borrow(place, call.kind, bytes),
+                Some(place) => place.borrowed_by(self.index, self.phase + 1, call.kind, bytes, &mut self.room),
                 None => match self.place(beside, is_ahead) {
                     Ok(offset) => Place { owner: self.index, offset },
                     Err(_) => return Direct::Nothing,
@@ -120,15 +120,6 @@ impl Member {
     #[inline]
     fn lent(&self, kind: Kind, block: usize) -> Option<Place> {
         self.lending.as_ref()?.borrowed(self.phase, kind, block, &self.room, &self.segments)
-    }
-
-    /// Takes the place that was [`Member::lent`]. One of its own is not for what it gives ahead of the other one before that has read it.
-    #[inline]
-    fn borrow(&mut self, place: Place, kind: Kind, block: usize) -> Place {
-        if self.may_be_ahead() && place.owner == self.index {
-            self.room.note_returned(self.phase + 1, place.begin(1 - self.index, kind, block));
-        }
-        place
     }
 
     /// Writes what is `given` to its place, without what this member has for itself: nobody reads that.
