@@ -19,6 +19,10 @@ QUICK_ROUNDS, QUICK_TIME = 2, 0.25
 EXTRA = 2
 
 
+# What of the options tells which measures a run has, and how many.
+ASKED = ("only", "rounds", "quick")
+
+
 def _arguments() -> argparse.Namespace:
     names = [experiment.name for experiment in measures.EXPERIMENTS]
     about = "\n".join(f"  {experiment.name:<18}{experiment.about}" for experiment in measures.EXPERIMENTS)
@@ -46,6 +50,13 @@ def _arguments() -> argparse.Namespace:
     return options
 
 
+def as_asked(options: argparse.Namespace) -> argparse.Namespace:
+    """What was said; for a run that is to go on what was said when it began, unless that is said anew."""
+    asked = Run.load(options.go_on).asked if options.go_on else {}
+    said = {name: getattr(options, name) or asked.get(name) for name in ASKED}
+    return argparse.Namespace(**{**vars(options), **said})
+
+
 def _folder(options: argparse.Namespace, described: dict[str, str]) -> Path:
     if options.out:
         return options.out
@@ -68,7 +79,8 @@ def _begun(options: argparse.Namespace, cpus: str, missing: dict[str, str]) -> t
     described = machine.describe("bench/compare")
     described["processors"] = cpus
     if options.go_on is None:
-        return _folder(options, described), Run(described, installing.versions(), missing, [])
+        asked = {name: getattr(options, name) for name in ASKED}
+        return _folder(options, described), Run(described, installing.versions(), missing, [], asked)
     run = Run.load(options.go_on)
     if reason := machine.mixture(run.machine, described):
         sys.exit(f"compare: {options.go_on} {reason}")
@@ -108,6 +120,7 @@ def main() -> None:
     if options.report:
         _finish(options.report, Run.load(options.report))
         return
+    options = as_asked(options)
     chosen = [one for one in measures.EXPERIMENTS if not options.only or one.name in options.only]
     names = list(dict.fromkeys(["deck", "ring", *(peer for one in chosen for peer in one.peers)]))
     ready, missing = participants.prepare(names)

@@ -7,7 +7,7 @@ goes.
 
 import gzip
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from statistics import median
 
@@ -135,6 +135,8 @@ class Run:
     # Participants that could not be had, and why.
     missing: dict[str, str]
     records: list[Record]
+    # What it was asked to measure: whoever goes on with it need not say so again.
+    asked: dict[str, object] = field(default_factory=dict)
 
     @staticmethod
     def load(folder: Path) -> "Run":

@@ -1,7 +1,9 @@
 import tempfile
 import unittest
+from argparse import Namespace
 from pathlib import Path
 
+from comparison.__main__ import as_asked
 from comparison.measures import Versus
 from comparison.records import Run, compared, is_steady, pairs, states
 from recorded import record, rounds
@@ -63,6 +65,16 @@ class ARun(unittest.TestCase):
             self.assertEqual(Run.load(Path(folder) / "new"), run)
             run.save(Path(folder) / "new")
             self.assertEqual((Path(folder) / "new/raw.json.gz").read_bytes(), first, "the same run gives the same bytes")
+
+    def test_goes_on_with_what_it_was_asked_for(self):
+        with tempfile.TemporaryDirectory() as folder:
+            Run({}, {}, {}, [], {"only": ["rate"], "rounds": 7, "quick": False}).save(Path(folder))
+            of = lambda only, rounds: Namespace(only=only, rounds=rounds, quick=False, go_on=Path(folder), minutes=3)
+            told = lambda options: (options.only, options.rounds, options.quick, options.minutes)
+            self.assertEqual(told(as_asked(of(None, None))), (["rate"], 7, False, 3))
+            self.assertEqual(told(as_asked(of(["wake"], 9))), (["wake"], 9, False, 3))
+            Run({}, {}, {}, []).save(Path(folder))
+            self.assertEqual(told(as_asked(of(None, 2))), (None, 2, None, 3))
 
 
 if __name__ == "__main__":
