@@ -83,6 +83,9 @@ pub mod group;
 #[doc(hidden)]
 pub mod observe;
 #[cfg(loom)]
+#[path = "group/once.rs"]
+pub mod once;
+#[cfg(loom)]
 #[path = "group/relocation.rs"]
 pub mod relocation;
 pub mod shared;

@@ -306,6 +306,16 @@ proptest! {
         check_with(Completion::Own, &cases, &on);
     }
 
+    /// Long reductions of threads of few nodes, which read one another's arrays and fold them node by node.
+    #[test]
+    fn members_whose_nodes_fold_one_after_the_other_get_what_the_model_says(
+        cases in prop::collection::vec(long_reduction(), 1..6),
+        teams in prop::collection::vec(1..5usize, 1..4),
+    ) {
+        let on: Vec<usize> = teams.iter().enumerate().flat_map(|(node, members)| vec![node; *members]).collect();
+        check(&cases, &on);
+    }
+
     /// Calls of two that copy what they give, one after the other and with others between them: each gives where it has just read.
     #[test]
     fn two_who_lend_one_another_memory_get_what_the_model_says(
@@ -315,6 +325,14 @@ proptest! {
         check(&cases, &[0, other]);
         check_with(Completion::Own, &cases, &[0, other]);
     }
+}
+
+fn long_reduction() -> impl Strategy<Value = Case> {
+    let counts = prop_oneof![4 => 16_000..40_000usize, 2 => 2_000..16_000usize, 1 => 200_000..300_000usize];
+    let kinds = [Kind::Reduce, Kind::Allreduce, Kind::Scan];
+    (case(), proptest::sample::select(kinds.to_vec()), counts, 0..3u32).prop_map(|(case, kind, count, in_library)| {
+        Case { kind, count, in_library: if in_library == 0 { case.in_library } else { 0 }, ..case }
+    })
 }
 
 fn of_two() -> impl Strategy<Value = Case> {

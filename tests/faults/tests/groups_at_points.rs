@@ -89,6 +89,36 @@ fn a_member_killed_while_others_read_its_programs_memory_is_named_to_them() {
     each_point(join, &[("DECK_ATTACH", "always")], &points, &calls, 30, "collective g barrier 0 1 20000");
 }
 
+/// The threads of a node read one another's arrays, and the next node goes on from what they have folded.
+#[test]
+fn a_node_killed_while_nodes_fold_one_after_the_other_is_named_to_all_others() {
+    for point in ["group/said", "group/arrived", "group/taken"] {
+        for (time, kind) in [(6, "allreduce"), (21, "allreduce"), (33, "reduce")] {
+            let job = Job::launched(PROGRAM);
+            let [one] = job.nodes();
+            let victim = job.node_with(&[("DECK_POINT", &format!("{point}:{time}"))]);
+            let members = [(&one, "first", 0), (&one, "second", 1), (&victim, "first", 2), (&victim, "second", 3)];
+            for (node, thread, index) in members {
+                node.tell(thread, &format!("join-group g 4 {index} {}", SOON.as_millis()));
+            }
+            for (node, thread, _) in members {
+                node.answer(thread).unwrap().result.unwrap();
+            }
+            for (node, thread, index) in members {
+                node.tell(thread, &format!("collective g@{index} {kind} 300000 30 20000"));
+            }
+            for (_, thread, index) in &members[..2] {
+                let failure = one.answer(thread).unwrap().result.unwrap_err();
+                failure.expect_death(&victim);
+                let is_named = ["index 2", "index 3"].iter().any(|named| failure.text.contains(named));
+                assert!(is_named, "{point}:{time} in {kind}, index {index}: {failure}");
+            }
+            drop((one, victim));
+            job.end();
+        }
+    }
+}
+
 /// Two fold what is longer than a piece one by one while pieces flow, and share what is much longer. What a call has left in its array
 /// is the input of the one that is called after it.
 #[test]

@@ -20,7 +20,8 @@ pub struct Groups {
 }
 
 impl Groups {
-    /// `NAME SIZE INDEX TIME [own]`: joins, a group whose calls end with the member's own part; the index.
+    /// `NAME SIZE INDEX TIME [own]`: joins, a group whose calls end with the member's own part; the index. From then on `NAME` is the group as the
+    /// thread that joined last sees it, and `NAME@INDEX` as this one does.
     pub fn join(&self, node: &Node, words: &mut Words<'_>) -> Result<String, Failure> {
         let name = words.next()?;
         let (size, index, time) = (words.number()?, words.number()?, words.time()?);
@@ -28,13 +29,17 @@ impl Groups {
             if words.next().is_ok_and(|word| word == "own") { Completion::Own } else { Completion::Everyone };
         let group = Group::join_with(node, name, size, Some(index), &GroupOptions { completion }, time)?;
         let index = group.index().to_string();
-        lock(&self.joined).insert(name.to_string(), Arc::new(Mutex::new(group)));
+        let group = Arc::new(Mutex::new(group));
+        lock(&self.joined).extend([(name.to_string(), group.clone()), (format!("{name}@{index}"), group)]);
         Ok(index)
     }
 
     /// `NAME`: leaves.
     pub fn leave(&self, words: &mut Words<'_>) -> Result<String, Failure> {
-        lock(&self.joined).remove(words.next()?);
+        let mut joined = lock(&self.joined);
+        if let Some(left) = joined.remove(words.next()?) {
+            joined.retain(|_, group| !Arc::ptr_eq(group, &left));
+        }
         Ok(String::new())
     }
 

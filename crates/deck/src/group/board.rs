@@ -6,11 +6,12 @@
 //! ```text
 //! line 0        hash of the name, size, lock, state, event of joining, incarnation, by how many phases members may be ahead
 //! line 1        members that left; the event that waiting members sleep on; who disagreed
-//! 2 + 4 i       member i: state and node; arrivals and flag of its party, if it is the first of one; its core; pieces
+//! line 2        the last result that one member has made for all
+//! 3 + 4 i       member i: state and node; arrivals and flag of its party, if it is the first of one; its core; pieces
 //!               that it has given and taken; to which phase it has waited for all; whether it reads all programs' memory
-//! 3 + 4 i       what member i has found in its last trials of ways
-//! 4 + 4 i       what member i said in its last even phase; the phase, written last, is the flag of a party of one
-//! 5 + 4 i       ... and in its last odd phase
+//! 4 + 4 i       what member i has found in its last trials of ways
+//! 5 + 4 i       what member i said in its last even phase; the phase, written last, is the flag of a party of one
+//! 6 + 4 i       ... and in its last odd phase
 //! ```
 //!
 //! That is a board at which all meet in every phase. Where members may be ahead by *a* phases each has 2 *a* lines instead of two,
@@ -34,12 +35,13 @@ use deck_sync::{About, Deadline, Event, Goal, Waiting};
 
 use super::ahead::Ahead;
 use super::flow::Counts;
+use super::once::Once;
 
 pub use said::{INLINE, Said};
 
 /// How many members a group can have.
 pub const MEMBERS_MAX: u32 = 1024;
-const HEAD_LINES: usize = 2;
+const HEAD_LINES: usize = 3;
 /// Lines of a member before those in which it says something.
 const OWN_LINES: usize = 2;
 
@@ -57,6 +59,9 @@ mod head {
     pub const DEPARTED: usize = 8;
     pub const CHANGED: usize = 9;
     pub const DISAGREED: usize = 10;
+    pub const CLAIMED: usize = 16;
+    pub const MADE: usize = 17;
+    pub const MADE_AT: usize = 18;
 }
 
 mod member {
@@ -301,6 +306,13 @@ impl Board {
     pub fn times(&self, index: u32, trial: u64) -> [&AtomicU64; 3] {
         let begin = self.own_line(index) + member::TIMES + (trial % 2) as usize * TIMES_WORDS;
         [0, 1, 2].map(|word| self.words.get(begin + word))
+    }
+
+    /// What one member makes for all.
+    #[inline]
+    pub fn once(&self) -> Once<'_> {
+        let [claimed, told, place] = [head::CLAIMED, head::MADE, head::MADE_AT].map(|word| self.words.get(word));
+        Once { claimed, told, place }
     }
 
     /// How many pieces member `index` has given and taken in all calls whose pieces flow.

@@ -6,10 +6,13 @@
 //!
 //! * **Direct**: one round. Whoever needs a reduction folds all contributions itself: with few bytes that costs less than meeting
 //!   twice. Most are made in one go (`is_direct`, `member/direct`).
+//! * **Once** (reductions of some KiB to all, where members share cores): one round; one member folds for all who come later (`once`).
 //! * **Flow** (what is longer than a piece): after one round pieces flow, with no meeting for each (`flow`).
 //! * **Shared work** (reductions of many bytes): two rounds for each piece. Each member folds one block of the piece over
 //!   all members (a reduce-scatter), and in the second round the blocks are collected (an allgather), as Rabenseifner (2004)
 //!   does it with messages; here every block is read where it was made.
+//! * **Relay** (the same where members are threads of few nodes): the threads of a node read one another's arrays where they lie, and fold
+//!   theirs before the next node goes on with what they have (`relay`).
 //! * **Ahead** (few bytes with one root, and scans, where members do not wait for everybody): one round, in which each waits only for
 //!   those from whom it takes (`ahead`).
 //! * **In place**: long blocks that lie in library memory are not copied to be given. Where that holds for all that is
@@ -43,12 +46,17 @@ const SHARED_FROM: usize = 16 << 10;
 /// Two share it where both want the result, from here on: half as much then still goes round the larger memory (`room`). Where one of
 /// them wants it, that one folds while the other gives.
 const SHARED_BY_TWO_FROM: usize = 2 * room::LONG;
+/// Reductions that go from team to team are as many pieces as keep all teams busy most of the time, of so many bytes.
+const RELAY_PIECES: usize = 8;
+const RELAY_PIECE_MIN: usize = 16 << 10;
 /// What is longer is read in place if it can be: below, copying costs less than one more round.
 const IN_PLACE_FROM: usize = 16 << 10;
 /// The most bytes of a piece whose inputs are read in place: results of shared work still need memory.
 const IN_PLACE_PIECE: usize = 4 << 20;
 /// The most bytes of a contribution with which a member goes ahead of others.
 const AHEAD_UP_TO: usize = 64 << 10;
+/// What is longer is folded by one for all, where members share cores: below, to look for that takes as long.
+const ONCE_FROM: usize = 256;
 /// With more members than these, the threads of a node count themselves before they tell the other nodes.
 const ALONE_UP_TO: usize = 16;
 
@@ -104,6 +112,14 @@ pub fn choose(kind: Kind, bytes: usize, members: usize) -> Choice {
     }
 }
 
+/// Bytes of a piece of a reduction of `bytes` that goes from team to team, where the work is shared. One team alone needs no pieces.
+pub fn relay_piece(bytes: usize, teams: usize) -> usize {
+    match teams {
+        1 => IN_PLACE_PIECE,
+        _ => (bytes / RELAY_PIECES).clamp(RELAY_PIECE_MIN, LARGE_MAX).next_multiple_of(SHORT),
+    }
+}
+
 fn may_be_in_place(kind: Kind, bytes: usize, members: usize) -> bool {
     bytes > IN_PLACE_FROM && members > 1 && !kind.has_counts()
 }
@@ -135,6 +151,12 @@ pub fn is_direct(kind: Kind, bytes: usize, members: usize) -> bool {
         let choice = choose(kind, bytes, members);
         bytes <= choice.piece && !choice.is_shared && !choice.may_be_in_place && choice.flow.is_none()
     }
+}
+
+/// May one member fold it for all (`once`), where members share cores? Of two each has half the inputs itself.
+#[inline]
+pub fn may_be_made_once(kind: Kind, bytes: usize, members: usize) -> bool {
+    kind == Kind::Allreduce && bytes > ONCE_FROM && members > 2
 }
 
 /// Do the threads of a node meet among themselves first?

@@ -5,8 +5,10 @@ mod contribution;
 mod direct;
 mod flowing;
 mod missing;
+mod once;
 mod running_ahead;
 mod times;
+mod whereabouts;
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -17,7 +19,7 @@ use deck_segment::attach::Attach;
 use deck_segment::content::{Content, STREAM_FROM, Way};
 use deck_segment::{Buffer, Fetching, Region, Segment};
 use deck_sync::atomic::{AtomicU64, Ordering};
-use deck_sync::{About, Deadline, Goal, Meeting, Spread, Waiting, Whereabouts, current_core, now_ns, point};
+use deck_sync::{About, Deadline, Goal, Meeting, Shelf, Spread, Waiting, Whereabouts, now_ns, point};
 
 use super::absent;
 use super::ahead::{self, Ahead, Awaited};
@@ -28,9 +30,11 @@ use super::difference::{ATTACHED, IN_PLACE};
 use super::flow::Flow;
 use super::join::{self, Joined};
 use super::lending::{self, Lending};
+use super::neighbours;
 use super::parties::Parties;
 use super::retired;
 use super::room::Room;
+use super::teams::Teams;
 
 pub use contribution::Contribution;
 pub use direct::Direct;
@@ -60,6 +64,10 @@ pub struct Member {
     /// Trials of ways of which it has told the others.
     trials: u64,
     parties: Parties,
+    /// The members by nodes, if those of each stand together.
+    teams: Option<Arc<Teams>>,
+    /// Where the threads of this node lay out arrays for one another, if several are members, or each node is a team.
+    shelf: Option<Arc<Shelf>>,
     /// The last phase at which this member arrived.
     phase: u64,
     /// The calls that it said, with their lengths, in its last phases: where it has said them, others have read them since.
@@ -84,6 +92,8 @@ pub struct Member {
     /// So many waits will do without a brief look: the last one was in vain.
     without_look: u32,
     spread: Spread,
+    /// There were more threads than cores when it was last looked.
+    shares_cores: bool,
     /// Somebody has left whom no phase needed until now.
     has_lost: bool,
     /// Where what this member contributes lies, if it does not fit into a line.
@@ -104,6 +114,9 @@ impl Member {
         let Joined { board, index, nodes, region } = joined;
         // A party's count is of one phase, in which all of it are.
         let parties = if ahead.is_none() { Parties::of(&nodes, index) } else { Parties::none(index) };
+        let teams = Teams::of(&nodes, index).map(Arc::new);
+        let here = nodes.iter().filter(|of| **of == nodes[index as usize]).count();
+        let shelf = (here > 1 || teams.is_some()).then(|| neighbours::shelf(node.membership(), &board));
         let facts = board.facts(nodes.len() as u32, 0, index);
         let notice = Notice::new(node.membership().notices(), Subject::Member, &name, facts);
         let lending = (nodes.len() == 2).then(|| Lending::new(index));
@@ -119,6 +132,8 @@ impl Member {
             attach: None,
             trials: 0,
             parties,
+            teams,
+            shelf,
             phase: 0,
             said: vec![(0, 0); ahead.lines()],
             looked: AtomicU64::new(0),
@@ -133,6 +148,7 @@ impl Member {
             layout: Layout::default(),
             without_look: 0,
             spread: Spread::new(WAITS_PER_LOOK_AROUND),
+            shares_cores: false,
             has_lost: false,
             room: Room::default(),
             lending,
@@ -187,6 +203,16 @@ impl Member {
     /// The last phase at which this member arrived.
     pub fn phase(&self) -> u64 {
         self.phase
+    }
+
+    /// The members by nodes, if those of each stand together.
+    pub fn teams(&self) -> Option<&Arc<Teams>> {
+        self.teams.as_ref()
+    }
+
+    /// Where the threads of this node lay out arrays for one another.
+    pub fn shelf(&self) -> Option<&Arc<Shelf>> {
+        self.shelf.as_ref()
     }
 
     fn meeting<'a>(&'a self) -> Meeting<'a, impl Fn(usize, u64) -> &'a AtomicU64> {
@@ -343,7 +369,7 @@ impl Member {
     pub fn read(&self, way: Way, index: u32, phase: u64, from: usize, into: &mut [u8]) -> Result<()> {
         let said = self.heard(index, phase);
         if said.length & ATTACHED != 0 {
-            return self.read_attached(index, phase, from, into);
+            return self.read_attached(way, index, phase, from, into);
         }
         let way = match way {
             // So little is looked at next.
@@ -400,36 +426,13 @@ impl Member {
         Error::new(ErrorKind::Corrupt, what).with_peer(self.nodes[index as usize])
     }
 
-    /// Where those are whom the present phase still waits for; tells the others where this member is.
-    fn whereabouts(&self) -> Whereabouts {
-        if self.parties.firsts.is_some() {
-            // Too many to look at each.
-            return Whereabouts::Unknown;
-        }
-        // Relaxed, all of them: hints.
-        let (core, own) = (u64::from(current_core()) + 1, self.board.core(self.index));
-        if own.load(Ordering::Relaxed) != core {
-            own.store(core, Ordering::Relaxed);
-        }
-        let looked = if self.flow.is_some() { 0 } else { self.looked.load(Ordering::Relaxed) as u32 };
-        let mut whereabouts = Whereabouts::Elsewhere;
-        for index in (looked..self.size()).filter(|index| *index != self.index && self.is_missing(*index)) {
-            match self.board.core(index).load(Ordering::Relaxed) {
-                known if known == core => return Whereabouts::Here,
-                0 => whereabouts = Whereabouts::Unknown,
-                _ => {}
-            }
-        }
-        whereabouts
-    }
-
     /// Waits until all have arrived where this member has. Blocks until the deadline.
     ///
     /// # Errors
     /// `Timeout` and `Cancelled` naming who is absent; `PeerLost` and `Closed` naming who will never come.
     pub fn wait(&mut self, kind: Kind, deadline: Deadline) -> Result<()> {
-        if self.spread.is_due() && !deadline.is_now() && !self.can_go_on() {
-            self.look_at_the_spread();
+        if self.spread.is_due() {
+            self.look_at_the_crowd(deadline);
         }
         let since_ns = Cell::new(0);
         loop {
@@ -446,22 +449,15 @@ impl Member {
         }
     }
 
-    /// Sees to it that the members are spread evenly over the cores, where there are more than cores.
-    #[cold]
-    fn look_at_the_spread(&mut self) {
-        if self.parties.firsts.is_none() && self.membership().crowd().is_crowded() {
-            // Relaxed: hints.
-            let core = |index| (self.board.core(index).load(Ordering::Relaxed) as u32).checked_sub(1);
-            self.spread.look(self.index as usize, (0..self.nodes.len() as u32).map(core));
-        }
-    }
-
     /// Leaves the group; once. Never waits for other members.
     pub fn leave(&mut self) {
         if std::mem::replace(&mut self.has_left, true) || fork::is_child() {
             return;
         }
         let membership = self.node.membership().clone();
+        if let Some(shelf) = &self.shelf {
+            shelf.clear(self.index as usize);
+        }
         retired::keep(&membership, &self.board, self.room.leave());
         // The board of a node that has left may be another group's by now.
         if let Some(_pledge) = membership.pledge() {

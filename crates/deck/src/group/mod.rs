@@ -20,6 +20,10 @@
 //! | `difference` | whether members are in the same call |
 //! | `flow` | pieces with no meeting for each: who may give and take the next |
 //! | `stream` | ... and what that gives and takes in each call |
+//! | `once` | a result that one member works out for all |
+//! | `relay` | long reductions that go from node to node; `relay/`: what a member makes of a piece |
+//! | `teams` | ... the members of each node |
+//! | `neighbours` | ... and where they lay out arrays for one another |
 //! | `ways` | through the caches, past them, or read in the giver's own memory |
 //! | `attaching` | what members tell the others to read in their programs' memory |
 //! | `relocation` | ... and that it lies somewhere else now |
@@ -46,16 +50,20 @@ mod folding;
 mod join;
 mod lending;
 mod member;
+mod neighbours;
 pub(crate) mod observe;
+mod once;
 mod options;
 mod parties;
 mod pending;
 mod progress;
 mod reduction;
+mod relay;
 mod relocation;
 mod retired;
 mod room;
 mod stream;
+mod teams;
 mod ways;
 
 use std::collections::VecDeque;
@@ -91,10 +99,11 @@ pub use reduction::Operation;
 /// * Any size from 0 up, also more than the node's budget: large data travels in pieces. An array in the content of a
 ///   [`crate::Message`] that this node made, with more than 16 KiB for each receiver, is read by the others where it lies, except in the
 ///   forms ending in v. Others of that size may be read in the program's own memory, where the system lets a process do so and that is found to be
-///   faster (`DECK_ATTACH`), except in these forms and in reductions. All others are copied.
+///   faster (`DECK_ATTACH`), except in these forms and in reductions; in reductions by the threads of the member's own node alone. All others
+///   are copied.
 /// * Reductions are folded in the order of indexes: the same inputs give the same bits in every run, whichever nodes the
 ///   members are on.
-/// * It blocks until all members have come, at most `timeout`. [`ErrorKind::Timeout`] and [`ErrorKind::Cancelled`] name the
+/// * It blocks until all members have come, at most `timeout`; longer by as long as another thread of its node reads a piece of what it gives. [`ErrorKind::Timeout`] and [`ErrorKind::Cancelled`] name the
 ///   members that are absent, and nothing is lost: the same call again goes on where it was (and another one is
 ///   [`ErrorKind::Invalid`] until then). After a call that failed the output is undefined: a part of it may have been written. It is as it
 ///   was if arguments were refused, or lengths that do not fit in the forms ending in v. What the call has read of its input by then stays read;
@@ -311,17 +320,26 @@ impl Group {
         output: &mut [u8],
         deadline_from_now: impl Fn() -> Deadline,
     ) -> Result<()> {
-        let mut deadline = None;
-        let run = || {
+        let (laid_out, place, mut deadline) = (progress.lays_out(&self.member), self.member.index as usize, None);
+        let (input, output) = progress.arrays(&self.member, input, output);
+        let go_on = |progress: &mut Progress| {
             waited?;
             while progress.advance(&mut self.member, input, output)? == Step::Waiting {
                 self.member.await_briefly(progress.call.kind, || *deadline.get_or_insert_with(&deadline_from_now))?;
             }
             Ok(())
         };
-        let result = run();
-        if result.as_ref().is_err_and(is_resumable) && progress.is_under_way() {
-            progress.give_back(input, output);
+        let run = || {
+            let result = go_on(&mut progress);
+            let is_stalled = result.as_ref().is_err_and(is_resumable) && progress.is_under_way();
+            (result, is_stalled)
+        };
+        let (result, is_stalled) = match laid_out {
+            Some((shelf, call)) => shelf.lend(place, call, input, run, |(_, is_stalled)| *is_stalled),
+            None => run(),
+        };
+        if is_stalled {
+            progress.give_back(input);
             self.stalled = Some(progress);
         }
         result
@@ -358,11 +376,21 @@ impl Group {
         }
         while let Some(started) = self.queue.front_mut() {
             let Started { progress, input, output, .. } = started;
-            let result = match progress.advance(&mut self.member, input.bytes(), output.bytes_mut()) {
+            let (laid_out, place) = (progress.lays_out(&self.member), self.member.index as usize);
+            let (input, output) = progress.arrays(&self.member, input.bytes(), output.bytes_mut());
+            let mut run = || {
+                let result = progress.advance(&mut self.member, input, output);
+                (result, progress.is_under_way())
+            };
+            let (result, _) = match laid_out {
+                Some((shelf, call)) => shelf.lend(place, call, input, run, |(_, is_under_way)| *is_under_way),
+                None => run(),
+            };
+            let result = match result {
                 Ok(Step::Waiting) => {
                     return self.member.look(progress.call.kind);
                 }
-                Err(error) if error.kind() == ErrorKind::NoMemory => return Err(error),
+                Err(error) if error.kind() == ErrorKind::NoMemory && !progress.has_ended() => return Err(error),
                 ended => ended,
             };
             if let Some(Started { output, slot, .. }) = self.queue.pop_front() {

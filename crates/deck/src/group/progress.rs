@@ -5,28 +5,29 @@
 
 mod comparing;
 mod fitting;
+mod sharing;
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use deck_mudeck::{Error, ErrorKind, Result};
 use deck_segment::attach;
 use deck_segment::content::{self, Way};
-use deck_sync::point;
+use deck_sync::{Shelf, point};
 
 use super::attaching::Attachment;
 use super::board::INLINE;
 use super::call::{Call, Kind};
-use super::choose::{Choice, choose, may_be_ahead};
+use super::choose::{Choice, choose, may_be_ahead, relay_piece};
 use super::difference::{IN_PLACE, SHOWS_OUTPUT};
 use super::flow::Course;
-use super::folding::{Inputs, TILE};
+use super::folding::Inputs;
 use super::member::{Contribution, Member};
+use super::relay::Relay;
 use super::stream::Stream;
 use super::ways::Route;
 use fitting::BLOCK_BYTES;
-
-/// Blocks of shared work begin at multiples of this: whole elements, whole cache lines.
-const BLOCK_STEP: usize = 64;
+pub(super) use sharing::share_of;
 
 /// What a round is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,6 +70,8 @@ pub struct Progress {
     /// What this member gives is read in its program's memory if it can be; and what the others have been told of that.
     attaches: bool,
     attachment: Option<Attachment>,
+    /// The phase in which the call begins, once that is known, if threads of this node may read what this member gives where it lies.
+    pub(super) begins_in: Option<u64>,
     /// Where this member need not wait for everybody: from whom it takes.
     course: Option<Course>,
     round: Round,
@@ -82,14 +85,18 @@ pub struct Progress {
     pub(super) has_given: bool,
     /// Pieces that flow.
     pub(super) stream: Option<Box<Stream>>,
+    /// A reduction that goes from team to team.
+    pub(super) relay: Option<Box<Relay>>,
     /// This member cannot go on, but does not keep the others from doing so.
     pub(super) failure: Option<Error>,
+    has_ended: bool,
 }
 
 impl Progress {
     pub fn new(call: &Call, member: &Member, route: Route) -> Progress {
         let block = call.count * call.element.size();
         let choice = choose(call.kind, block, member.size() as usize);
+        let teams = member.teams().zip(member.shelf()).filter(|_| choice.is_shared);
         Progress {
             call: call.clone(),
             choice,
@@ -97,6 +104,7 @@ impl Progress {
             taking: route.taking(),
             attaches: route == Route::Attached,
             attachment: None,
+            begins_in: None,
             course: (member.may_be_ahead() && may_be_ahead(call.kind, block, member.size() as usize))
                 .then(|| Call::course(call.kind, call.root)),
             round: Round::Inputs,
@@ -106,13 +114,24 @@ impl Progress {
             has_end: false,
             has_given: false,
             stream: choice.flow.map(|layout| Box::new(Stream::new(layout))),
+            relay: teams.map(|(teams, shelf)| {
+                let piece = relay_piece(block, teams.count());
+                Box::new(Relay::new(teams.clone(), shelf.clone(), block, piece))
+            }),
             failure: None,
+            has_ended: false,
         }
     }
 
-    /// True once the others may have seen something of it.
+    /// True once the others may have seen something of it, until it has ended.
     pub fn is_under_way(&self) -> bool {
-        self.has_given || self.piece > 0 || self.round != Round::Inputs
+        let has_begun = self.has_given || self.piece > 0 || self.round != Round::Inputs;
+        !self.has_ended && (has_begun || self.relay.as_ref().is_some_and(|relay| relay.has_begun()))
+    }
+
+    /// It has come to its end, be that an error.
+    pub fn has_ended(&self) -> bool {
+        self.has_ended
     }
 
     /// Goes on as far as is possible without waiting; true at the end.
@@ -135,6 +154,14 @@ impl Progress {
                 return self.end();
             }
             (self.round, self.has_given) = (Round::End, false);
+        }
+        if self.relay.is_some() {
+            if self.relay(member, input, output)? == Step::Waiting {
+                return Ok(Step::Waiting);
+            }
+            if self.round == Round::Inputs {
+                return self.end();
+            }
         }
         loop {
             if !self.has_given {
@@ -187,7 +214,13 @@ impl Progress {
         }
     }
 
+    /// All that is given lies in library memory: it is folded there, without teams.
+    pub(super) fn fold_in_place(&mut self) {
+        self.round = Round::Results;
+    }
+
     fn end(&mut self) -> Result<Step> {
+        self.has_ended = true;
         self.failure.take().map_or(Ok(Step::Done), Err)
     }
 
@@ -206,6 +239,10 @@ impl Progress {
         member.room(bytes, self.course.is_some())
     }
 
+    pub(super) fn block(&self) -> usize {
+        self.call.count * self.element_bytes()
+    }
+
     pub(super) fn element_bytes(&self) -> usize {
         self.call.element.size()
     }
@@ -221,13 +258,6 @@ impl Progress {
         from..from.saturating_add(self.step).min(bytes)
     }
 
-    /// The block of the present piece (of `bytes`) that member `index` works on.
-    fn share_of(&self, index: u32, bytes: usize, members: u32) -> Range<usize> {
-        let block = bytes.div_ceil(members as usize).next_multiple_of(BLOCK_STEP);
-        let from = (index as usize * block).min(bytes);
-        from..(from + block).min(bytes)
-    }
-
     /// What this member says as its length: elements where all have the same, else the bytes of its longest block.
     pub(super) fn length(&self, member: &Member) -> u64 {
         let is_root = member.index == self.call.root;
@@ -240,8 +270,14 @@ impl Progress {
         }
     }
 
+    /// What this member says beside its length if others may read results in its output.
+    pub(super) fn shows_output(&self, member: &Member, output: &[u8]) -> u64 {
+        let is_shown = self.choice.is_shared && self.call.kind == Kind::Allreduce;
+        if is_shown && self.in_library(member, output).is_some() { SHOWS_OUTPUT } else { 0 }
+    }
+
     /// The place of `whole` in library memory, if it is read there.
-    fn in_library(&self, member: &Member, whole: &[u8]) -> Option<usize> {
+    pub(super) fn in_library(&self, member: &Member, whole: &[u8]) -> Option<usize> {
         if self.choice.may_be_in_place { member.offset_of(whole) } else { None }
     }
 
@@ -260,11 +296,23 @@ impl Progress {
         }
     }
 
+    /// Where this member lays out what it gives for the threads of its node, and for which call; `None` if nobody reads it there. Asked when the next
+    /// phase is the first of the call, if that has not begun.
+    pub fn lays_out(&mut self, member: &Member) -> Option<(Arc<Shelf>, u64)> {
+        let shelf = member.shelf().filter(|_| self.begins_in.is_some() || self.attaches || self.relay.is_some())?;
+        Some((shelf.clone(), *self.begins_in.get_or_insert(member.phase() + 1)))
+    }
+
+    /// What this member gives and gets, which is what all steps are to be called with: a broadcast's root gives what would be its output.
+    pub fn arrays<'a>(&self, member: &Member, input: &'a [u8], output: &'a mut [u8]) -> (&'a [u8], &'a mut [u8]) {
+        let is_bcast_root = self.call.kind == Kind::Bcast && self.call.root == member.index;
+        if is_bcast_root && input.is_empty() { (output, &mut []) } else { (input, output) }
+    }
+
     /// The program gets its arrays back before the call has ended, and may call again.
-    pub fn give_back(&mut self, input: &[u8], output: &[u8]) {
-        let whole = self.given(input, output);
+    pub fn give_back(&mut self, input: &[u8]) {
         if let Some(attachment) = &mut self.attachment {
-            attachment.give_back(whole);
+            attachment.give_back(input);
         }
     }
 
@@ -287,9 +335,7 @@ impl Progress {
                 return Ok(());
             }
         }
-        let shows_output =
-            self.choice.is_shared && self.call.kind == Kind::Allreduce && self.in_library(member, output).is_some();
-        let length = self.length(member) | if shows_output { SHOWS_OUTPUT } else { 0 };
+        let length = self.length(member) | self.shows_output(member, output);
         if !self.is_giver(member.index, member.size()) {
             member.arrive_short(word, length, &[]);
             return Ok(());
@@ -297,18 +343,17 @@ impl Progress {
         if self.call.kind.gives_parts() {
             return self.give_parts(member, input);
         }
-        let whole = self.given(input, output);
         let piece = self.piece_of(self.call.count * self.element_bytes());
-        let content = &whole[piece.clone()];
+        let content = &input[piece.clone()];
         if content.len() <= INLINE {
             member.arrive_short(word, length, content);
-        } else if let Some(lies) = self.lies(member, whole) {
-            self.arrive_in_place(lies.from(piece.start), member, length, whole);
+        } else if let Some(lies) = self.lies(member, input) {
+            self.arrive_in_place(lies.from(piece.start), member, length, input);
         } else {
             let contribution = self.room(member, content.len())?;
             // In shared work nobody reads the block that the giver itself works on.
             let left_out = match self.choice.is_shared {
-                true => self.share_of(member.index, content.len(), member.size()),
+                true => share_of(member.index, content.len(), member.size()),
                 false => 0..0,
             };
             contribution.write(self.giving, 0, &content[..left_out.start]);
@@ -368,54 +413,6 @@ impl Progress {
         count * self.element_bytes()
     }
 
-    /// Works out this member's share of the piece, and gives it.
-    fn give_results(&self, member: &mut Member, input: &[u8], output: &mut [u8]) -> Result<()> {
-        let (word, length, phase) = (self.call.word(), self.length(member), member.phase());
-        let piece = self.piece_of(self.call.count * self.element_bytes());
-        let share = self.share_of(member.index, piece.len(), member.size());
-        if self.failure.is_some() || share.is_empty() {
-            member.arrive_short(word, length, &[]);
-            return Ok(());
-        }
-        let kind = self.call.kind;
-        // Whoever wants the result as well gets it here; an allreduce may be read there.
-        let keeps = kind == Kind::Allreduce || (kind == Kind::Reduce && member.index == self.call.root);
-        let place = if kind == Kind::Allreduce { self.in_library(member, output) } else { None };
-        let rows = if kind == Kind::Scan { member.size() as usize } else { 1 };
-        let contribution = match (kind, keeps, place) {
-            (Kind::Reduce, true, _) | (_, _, Some(_)) => None,
-            _ => Some(member.room(share.len() * rows, false)?),
-        };
-        let inputs = Inputs::new(member, phase, &input[piece.clone()], &self.call, self.taking);
-        let mut tile = [0; TILE];
-        for from in share.clone().step_by(TILE) {
-            let (bytes, at) = (TILE.min(share.end - from), from - share.start);
-            let sum = match keeps {
-                true => &mut output[piece.start + from..][..bytes],
-                false => &mut tile[..bytes],
-            };
-            if rows > 1 {
-                for row in 0..rows {
-                    inputs.fold_one(row as u32, from, sum)?;
-                    if let Some(contribution) = &contribution {
-                        contribution.write(self.giving, row * share.len() + at, sum);
-                    }
-                }
-                continue;
-            }
-            inputs.fold_tile(member.size(), from, sum)?;
-            if let Some(contribution) = &contribution {
-                contribution.write(self.giving, at, sum);
-            }
-        }
-        match (contribution, place) {
-            (Some(contribution), _) => member.arrive_long(word, length, &contribution),
-            (None, Some(place)) => member.arrive_at(word, length, place + piece.start + share.start),
-            (None, None) => member.arrive_short(word, length, &[]),
-        }
-        Ok(())
-    }
-
     /// Takes this member's part of the round, which is complete.
     fn take(&self, member: &Member, input: &[u8], output: &mut [u8]) -> Result<()> {
         let (call, phase, me) = (&self.call, member.phase(), member.index);
@@ -462,22 +459,6 @@ impl Progress {
             _ => self.call.count,
         };
         count * self.element_bytes()
-    }
-
-    /// Collects the shares of a piece from those who worked them out.
-    fn collect(&self, way: Way, member: &Member, output: &mut [u8]) -> Result<()> {
-        for index in 0..member.size() {
-            let share = self.share_of(index, output.len(), member.size());
-            if index == member.index && self.call.kind != Kind::Scan {
-                // It was made here.
-                continue;
-            }
-            let row = if self.call.kind == Kind::Scan { member.index as usize * share.len() } else { 0 };
-            if !share.is_empty() {
-                member.read(way, index, member.phase(), row, &mut output[share])?;
-            }
-        }
-        Ok(())
     }
 
     fn gather(&self, way: Way, member: &Member, input: &[u8], output: &mut [u8]) -> Result<()> {

@@ -32,6 +32,8 @@ pub struct Room {
     long: Option<Region>,
     /// For pieces that flow.
     window: Option<Region>,
+    /// For what this member has made for all.
+    made: Option<Region>,
     /// For contributions of a member that may be ahead: places, what each holds, the chosen one, the phases in which they were taken.
     ahead: Option<Region>,
     place: usize,
@@ -70,6 +72,18 @@ impl Room {
             self.outgrown.extend(self.window.replace(region).map(|old| (phase, old)));
         }
         Ok(self.window.as_ref().map_or(0, Region::offset))
+    }
+
+    /// The place for `bytes` that this member makes for all in `phase`, to which all have come. Its offset in this node's segment.
+    ///
+    /// # Errors
+    /// `NoMemory`.
+    pub fn made_once(&mut self, heap: &Arc<HeapMemory>, phase: u64, bytes: usize) -> Result<usize> {
+        if self.made.as_ref().is_none_or(|region| region.bytes() < bytes) {
+            let region = heap.region(bytes.next_power_of_two().max(STEP))?;
+            self.outgrown.extend(self.made.replace(region).map(|old| (phase, old)));
+        }
+        Ok(self.made.as_ref().map_or(0, Region::offset))
     }
 
     /// Chooses a place for `bytes` of a member that may be ahead of others: to the phase that it returns all must have come before it
@@ -159,6 +173,7 @@ impl Room {
             .into_iter()
             .chain(self.long.take())
             .chain(self.window.take())
+            .chain(self.made.take())
             .chain(self.ahead.take())
             .chain(outgrown)
             .collect()

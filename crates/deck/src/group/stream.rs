@@ -47,16 +47,16 @@ impl Progress {
     fn stream_on(&mut self, stream: &mut Stream, member: &mut Member, input: &[u8], output: &mut [u8]) -> Result<Step> {
         let flow = match stream.flow {
             Some(flow) => flow,
-            None => self.begin(stream, member, input, output)?,
+            None => self.begin(stream, member, input)?,
         };
         let me = member.index;
         loop {
             let (can_give, _) = member.can(&flow);
             if can_give {
-                self.give_piece(stream, &flow, member, input, output);
+                self.give_piece(stream, &flow, member, input);
             }
             if !self.has_given {
-                self.arrive(stream, member, input, output);
+                self.arrive(stream, member, input);
             }
             if !can_give && !stream.has_own {
                 self.take_own(member, input, output);
@@ -102,10 +102,10 @@ impl Progress {
     }
 
     /// Numbers the pieces and finds room for those that this member gives.
-    fn begin(&mut self, stream: &mut Stream, member: &mut Member, input: &[u8], output: &[u8]) -> Result<Flow> {
+    fn begin(&mut self, stream: &mut Stream, member: &mut Member, input: &[u8]) -> Result<Flow> {
         let flow = member.next_flow(Call::course(self.call.kind, self.call.root), self.pieces as u64, stream.layout);
         if flow.course.is_giver(member.index, flow.members) {
-            stream.lies = self.lies(member, self.given(input, output));
+            stream.lies = self.lies(member, input);
             if stream.lies.is_none() {
                 stream.window = Some(member.window(stream.layout)?);
             }
@@ -115,39 +115,30 @@ impl Progress {
         Ok(flow)
     }
 
-    /// All that this member gives in the whole call: a broadcast's root has it in either.
-    pub(super) fn given<'a>(&self, input: &'a [u8], output: &'a [u8]) -> &'a [u8] {
-        if self.call.kind == Kind::Bcast && input.is_empty() { output } else { input }
-    }
-
     /// Comes to the meeting with which the call begins, and tells where its pieces will lie.
-    fn arrive(&mut self, stream: &Stream, member: &mut Member, input: &[u8], output: &[u8]) {
+    fn arrive(&mut self, stream: &Stream, member: &mut Member, input: &[u8]) {
         let (word, length) = (self.call.word(), self.length(member));
         match (&stream.window, stream.lies) {
             (Some(window), _) => member.arrive_long(word, length, window),
-            (None, Some(lies)) => self.arrive_in_place(lies, member, length, self.given(input, output)),
+            (None, Some(lies)) => self.arrive_in_place(lies, member, length, input),
             (None, None) => member.arrive_short(word, length, &[]),
         }
         self.has_given = true;
     }
 
-    fn block(&self) -> usize {
-        self.call.count * self.element_bytes()
-    }
-
-    fn give_piece(&self, stream: &Stream, flow: &Flow, member: &Member, input: &[u8], output: &[u8]) {
+    fn give_piece(&self, stream: &Stream, flow: &Flow, member: &Member, input: &[u8]) {
         let number = member.counts().given.load(Ordering::Relaxed);
-        let (block, given) = (self.block(), self.given(input, output));
+        let block = self.block();
         let piece = self.piece_at(number.wrapping_sub(flow.begin) as usize, block);
         if let Some(window) = &stream.window {
             let slot = (number % stream.layout.slots) as usize * stream.layout.slot;
             if self.call.kind.gives_parts() {
                 for to in (0..flow.members).filter(|to| *to != member.index) {
                     let (part, begin) = (to as usize * block, to as usize * piece.len());
-                    window.write(self.giving, slot + begin, &given[part + piece.start..part + piece.end]);
+                    window.write(self.giving, slot + begin, &input[part + piece.start..part + piece.end]);
                 }
             } else {
-                window.write(self.giving, slot, &given[piece]);
+                window.write(self.giving, slot, &input[piece]);
             }
         }
         point("group/given");

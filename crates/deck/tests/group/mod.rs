@@ -74,6 +74,23 @@ pub fn apart<const SIZE: usize>(completion: Completion) -> (Broker, Vec<Node>, [
     (broker, nodes, joining.map(|thread| thread.join().expect("it joins")))
 }
 
+/// Members of a new group, member i on the node `on[i]`, all in the hands of one thread.
+pub fn joined(completion: Completion, on: &[usize]) -> (Broker, Vec<Node>, Vec<Group>) {
+    let (broker, nodes) = job(on.iter().max().unwrap() + 1);
+    let joining: Vec<_> = (0..)
+        .zip(on)
+        .map(|(index, node)| {
+            let (node, size) = (nodes[*node].clone(), on.len() as u32);
+            std::thread::spawn(move || {
+                let options = GroupOptions { completion };
+                Group::join_with(&node, "joined", size, Some(index), &options, SOON).unwrap()
+            })
+        })
+        .collect();
+    let groups = joining.into_iter().map(|thread| thread.join().expect("it joins")).collect();
+    (broker, nodes, groups)
+}
+
 /// The kind of an error.
 pub fn kind<T>(result: Result<T>) -> deck::ErrorKind {
     result.err().expect("it fails").kind()

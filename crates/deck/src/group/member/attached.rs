@@ -2,6 +2,8 @@
 
 use deck_mudeck::{Error, ErrorKind, NodeState, Result};
 use deck_segment::attach::{self, Attach, Errno};
+use deck_segment::content::{self, Way};
+use deck_sync::Look;
 use deck_sync::atomic::Ordering;
 
 use super::super::absent::{self, Absent};
@@ -22,10 +24,13 @@ impl Member {
         let may_be = self.node.attach() != Attach::Never;
         let processes = self.nodes.iter().map(|node| table.pid_here(*node).filter(|_| may_be));
         self.processes = processes.collect::<Option<Vec<u32>>>().unwrap_or_default();
-        let mut others = self.processes.clone();
+        // The threads of its own node lay their arrays out for it.
+        let others =
+            self.nodes.iter().zip(&self.processes).filter(|(node, _)| **node != self.nodes[self.index as usize]);
+        let mut others: Vec<u32> = others.map(|(_, process)| *process).collect();
         others.sort_unstable();
         others.dedup();
-        let reads_all = !others.is_empty() && others.into_iter().all(attach::is_allowed);
+        let reads_all = !self.processes.is_empty() && others.into_iter().all(attach::is_allowed);
         // Relaxed: published by coming to the first phase (meeting/flag, ahead/told).
         self.board.reads_all(self.index).store(if reads_all { READS_ALL } else { CANNOT }, Ordering::Relaxed);
     }
@@ -50,12 +55,22 @@ impl Member {
         attachment
     }
 
-    /// Reads from what member `index` gives in `phase`, which lies in its program's memory, from byte `from` on.
+    /// Reads from what member `index` gives in `phase`, which lies in its program's memory, from byte `from` on: that of a thread of this node in the
+    /// way `way`, and all other by the kernel.
     ///
     /// # Errors
     /// `PeerLost` and `Closed` if somebody is gone; `NoMemory` if it has left the call and could not keep what it gives; `Corrupt` if it named an
     /// impossible place; `System` for all else that the kernel says.
-    pub(super) fn read_attached(&self, index: u32, phase: u64, from: usize, into: &mut [u8]) -> Result<()> {
+    pub(super) fn read_attached(&self, way: Way, index: u32, phase: u64, from: usize, into: &mut [u8]) -> Result<()> {
+        if self.nodes[index as usize] == self.nodes[self.index as usize]
+            && let Some(shelf) = &self.shelf
+        {
+            let look = shelf.look();
+            let array = self.laid_out(&look, index, phase)?;
+            let given = from.checked_add(into.len()).and_then(|end| array.get(from..end));
+            content::copy(way, into, given.ok_or_else(|| self.impossible(index))?);
+            return Ok(());
+        }
         let process = self.processes.get(index as usize).copied().ok_or(Errno::PERM);
         let mut lies_at = 0;
         let read = relocation::read_settled(self.board.place_said(index, phase), |place| {
@@ -64,6 +79,18 @@ impl Member {
             attach::read(process?, address?, into)
         });
         read.ok_or_else(|| self.impossible(index))?.map_err(|errno| self.unread(index, phase, lies_at, errno))
+    }
+
+    /// What member `index`, a thread of this node, has laid out for the call that began in `phase`.
+    ///
+    /// # Errors
+    /// `Closed` if it has ended the call, `NoMemory` if it has left it and could not keep what it gives.
+    pub fn laid_out<'a>(&self, look: &'a Look<'_>, index: u32, phase: u64) -> Result<&'a [u8]> {
+        look.at(index as usize, phase).map_err(|error| {
+            let kind = Kind::from_word(self.heard(self.index, self.phase).call & 0xff).unwrap_or(Kind::Barrier);
+            let doing = format!("{}: index {index}", self.doing(kind));
+            error.context(doing).with_peer(self.nodes[index as usize])
+        })
     }
 
     #[cold]

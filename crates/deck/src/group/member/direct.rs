@@ -135,7 +135,7 @@ impl Member {
     }
 
     /// Takes this member's part of what all have said.
-    fn take_direct(&self, call: &Call, way: Way, bytes: usize, input: &[u8], output: &mut [u8]) -> Result<()> {
+    fn take_direct(&mut self, call: &Call, way: Way, bytes: usize, input: &[u8], output: &mut [u8]) -> Result<()> {
         let part = self.index as usize * bytes;
         match call.kind {
             Kind::Bcast | Kind::Scatter if self.index != call.root => {
@@ -147,7 +147,8 @@ impl Member {
                 Ok(())
             }
             Kind::Reduce | Kind::Gather if self.index != call.root => Ok(()),
-            Kind::Reduce | Kind::Allreduce | Kind::Scan => {
+            Kind::Allreduce => self.fold_for_all(call, way, &input[..bytes], &mut output[..bytes]),
+            Kind::Reduce | Kind::Scan => {
                 let members = if call.kind == Kind::Scan { self.index + 1 } else { self.size() };
                 Inputs::new(self, self.phase, &input[..bytes], call, way).fold(members, &mut output[..bytes])
             }

@@ -7,13 +7,13 @@ use super::super::member::Member;
 use super::Progress;
 
 impl Progress {
-    /// After the first round: are all in the same call? All members come to the same verdict, and all end the call with it. Where this
-    /// member has not waited for all, it compares its own call with those that it takes from, and the others later.
-    pub(in super::super) fn compare(&mut self, member: &mut Member) -> Result<()> {
+    /// After the first round: are all in the same call? All members come to the same verdict, and all end the call with it. True if all that is
+    /// given is read in place. Where this member has not waited for all, it compares its own call with those that it takes from, and the others later.
+    pub(in super::super) fn compare(&mut self, member: &mut Member) -> Result<bool> {
         let (phase, me, size) = (member.phase(), member.index, member.size());
         if let Some(course) = self.course {
             let different = difference(member, phase, me, course.sources(me, size));
-            return different.map_or(Ok(()), |error| {
+            return different.map_or(Ok(false), |error| {
                 member.tell_now();
                 Err(error)
             });
@@ -40,6 +40,6 @@ impl Progress {
             self.step = self.choice.piece_in_place;
             self.pieces = (self.call.count * self.element_bytes()).div_ceil(self.step).max(1);
         }
-        Ok(())
+        Ok(all_in_place && !has_counts)
     }
 }

@@ -1,0 +1,87 @@
+//! Where members share the work of a reduction: each works out one block of a piece, and all collect the blocks.
+
+use std::ops::Range;
+
+use deck_mudeck::Result;
+use deck_segment::content::Way;
+
+use super::super::call::Kind;
+use super::super::folding::{Inputs, TILE};
+use super::super::member::Member;
+use super::Progress;
+
+/// Blocks of shared work begin at multiples of this: whole elements, whole cache lines.
+const BLOCK_STEP: usize = 64;
+
+/// The share of a piece of `bytes` that member `index` of `members` works on.
+pub(in super::super) fn share_of(index: u32, bytes: usize, members: u32) -> Range<usize> {
+    let block = bytes.div_ceil(members as usize).next_multiple_of(BLOCK_STEP);
+    let from = (index as usize * block).min(bytes);
+    from..(from + block).min(bytes)
+}
+
+impl Progress {
+    /// Works out this member's share of the piece, and gives it.
+    pub(super) fn give_results(&self, member: &mut Member, input: &[u8], output: &mut [u8]) -> Result<()> {
+        let (word, length, phase) = (self.call.word(), self.length(member), member.phase());
+        let piece = self.piece_of(self.call.count * self.element_bytes());
+        let share = share_of(member.index, piece.len(), member.size());
+        if self.failure.is_some() || share.is_empty() {
+            member.arrive_short(word, length, &[]);
+            return Ok(());
+        }
+        let kind = self.call.kind;
+        // Whoever wants the result as well gets it here; an allreduce may be read there.
+        let keeps = kind == Kind::Allreduce || (kind == Kind::Reduce && member.index == self.call.root);
+        let place = if kind == Kind::Allreduce { self.in_library(member, output) } else { None };
+        let rows = if kind == Kind::Scan { member.size() as usize } else { 1 };
+        let contribution = match (kind, keeps, place) {
+            (Kind::Reduce, true, _) | (_, _, Some(_)) => None,
+            _ => Some(member.room(share.len() * rows, false)?),
+        };
+        let inputs = Inputs::new(member, phase, &input[piece.clone()], &self.call, self.taking);
+        let mut tile = [0; TILE];
+        for from in share.clone().step_by(TILE) {
+            let (bytes, at) = (TILE.min(share.end - from), from - share.start);
+            let sum = match keeps {
+                true => &mut output[piece.start + from..][..bytes],
+                false => &mut tile[..bytes],
+            };
+            if rows > 1 {
+                for row in 0..rows {
+                    inputs.fold_one(row as u32, from, sum)?;
+                    if let Some(contribution) = &contribution {
+                        contribution.write(self.giving, row * share.len() + at, sum);
+                    }
+                }
+                continue;
+            }
+            inputs.fold_tile(member.size(), from, sum)?;
+            if let Some(contribution) = &contribution {
+                contribution.write(self.giving, at, sum);
+            }
+        }
+        match (contribution, place) {
+            (Some(contribution), _) => member.arrive_long(word, length, &contribution),
+            (None, Some(place)) => member.arrive_at(word, length, place + piece.start + share.start),
+            (None, None) => member.arrive_short(word, length, &[]),
+        }
+        Ok(())
+    }
+
+    /// Collects the shares of a piece from those who worked them out.
+    pub(super) fn collect(&self, way: Way, member: &Member, output: &mut [u8]) -> Result<()> {
+        for index in 0..member.size() {
+            let share = share_of(index, output.len(), member.size());
+            if index == member.index && self.call.kind != Kind::Scan {
+                // It was made here.
+                continue;
+            }
+            let row = if self.call.kind == Kind::Scan { member.index as usize * share.len() } else { 0 };
+            if !share.is_empty() {
+                member.read(way, index, member.phase(), row, &mut output[share])?;
+            }
+        }
+        Ok(())
+    }
+}
