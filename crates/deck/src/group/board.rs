@@ -6,12 +6,12 @@
 //! ```text
 //! line 0        hash of the name, size, lock, state, event of joining, incarnation, by how many phases members may be ahead
 //! line 1        members that left; the event that waiting members sleep on; who disagreed
-//! line 2        the last result that one member has made for all
-//! 3 + 4 i       member i: state and node; arrivals and flag of its party, if it is the first of one; its core; pieces
+//! lines 2 to 5  the last result to all, in parts of which one member makes each
+//! 6 + 4 i       member i: state and node; arrivals and flag of its party, if it is the first of one; its core; pieces
 //!               that it has given and taken; to which phase it has waited for all; whether it reads all programs' memory
-//! 4 + 4 i       what member i has found in its last trials of ways
-//! 5 + 4 i       what member i said in its last even phase; the phase, written last, is the flag of a party of one
-//! 6 + 4 i       ... and in its last odd phase
+//! 7 + 4 i       what member i has found in its last trials of ways
+//! 8 + 4 i       what member i said in its last even phase; the phase, written last, is the flag of a party of one
+//! 9 + 4 i       ... and in its last odd phase
 //! ```
 //!
 //! That is a board at which all meet in every phase. Where members may be ahead by *a* phases each has 2 *a* lines instead of two,
@@ -34,6 +34,7 @@ use deck_sync::atomic::{AtomicU64, Ordering};
 use deck_sync::{About, Deadline, Event, Goal, Waiting};
 
 use super::ahead::Ahead;
+use super::choose::ONCE_PARTS;
 use super::flow::Counts;
 use super::once::Once;
 
@@ -41,7 +42,8 @@ pub use said::{INLINE, Said};
 
 /// How many members a group can have.
 pub const MEMBERS_MAX: u32 = 1024;
-const HEAD_LINES: usize = 3;
+const ONCE_LINE: usize = 2;
+const HEAD_LINES: usize = ONCE_LINE + ONCE_PARTS as usize;
 /// Lines of a member before those in which it says something.
 const OWN_LINES: usize = 2;
 
@@ -59,9 +61,12 @@ mod head {
     pub const DEPARTED: usize = 8;
     pub const CHANGED: usize = 9;
     pub const DISAGREED: usize = 10;
-    pub const CLAIMED: usize = 16;
-    pub const MADE: usize = 17;
-    pub const MADE_AT: usize = 18;
+}
+
+mod once {
+    pub const CLAIMED: usize = 0;
+    pub const MADE: usize = 1;
+    pub const MADE_AT: usize = 2;
 }
 
 mod member {
@@ -308,10 +313,11 @@ impl Board {
         [0, 1, 2].map(|word| self.words.get(begin + word))
     }
 
-    /// What one member makes for all.
+    /// Part `number` of what members make for all, each part one of them.
     #[inline]
-    pub fn once(&self) -> Once<'_> {
-        let [claimed, told, place] = [head::CLAIMED, head::MADE, head::MADE_AT].map(|word| self.words.get(word));
+    pub fn once(&self, number: u32) -> Once<'_> {
+        let line = self.words.line((ONCE_LINE + number as usize) * LINE_WORDS);
+        let [claimed, told, place] = [once::CLAIMED, once::MADE, once::MADE_AT].map(|word| &line[word]);
         Once { claimed, told, place }
     }
 

@@ -57,6 +57,9 @@ const IN_PLACE_PIECE: usize = 4 << 20;
 const AHEAD_UP_TO: usize = 64 << 10;
 /// What is longer is folded by one for all, where members share cores: below, to look for that takes as long.
 const ONCE_FROM: usize = 256;
+/// Bytes of a part of it, and how many parts there are at most: as many cores can work on it.
+const ONCE_PART: usize = 1 << 10;
+pub const ONCE_PARTS: u32 = 4;
 /// With more members than these, the threads of a node count themselves before they tell the other nodes.
 const ALONE_UP_TO: usize = 16;
 
@@ -153,10 +156,11 @@ pub fn is_direct(kind: Kind, bytes: usize, members: usize) -> bool {
     }
 }
 
-/// May one member fold it for all (`once`), where members share cores? Of two each has half the inputs itself.
+/// In how many parts, each of which one member folds for all (`once`), where members share cores. Of two each has half the inputs itself.
 #[inline]
-pub fn may_be_made_once(kind: Kind, bytes: usize, members: usize) -> bool {
-    kind == Kind::Allreduce && bytes > ONCE_FROM && members > 2
+pub fn once_parts(kind: Kind, bytes: usize, members: usize) -> u32 {
+    let may_be = kind == Kind::Allreduce && bytes > ONCE_FROM && members > 2;
+    if may_be { (bytes / ONCE_PART).clamp(1, ONCE_PARTS as usize) as u32 } else { 0 }
 }
 
 /// Do the threads of a node meet among themselves first?

@@ -1,37 +1,80 @@
-//! One member's side of a reduction to all that one member works out for all (`once`).
+//! One member's side of a reduction to all whose parts are each worked out by one member for all (`once`).
+
+use std::ops::Range;
 
 use deck_mudeck::Result;
 use deck_segment::content::Way;
 
 use super::super::call::Call;
-use super::super::choose::may_be_made_once;
-use super::super::folding::Inputs;
+use super::super::choose::once_parts;
+use super::super::folding::{Inputs, TILE};
 use super::super::once::Turn;
+use super::super::progress::share_of;
 use super::Member;
 
+/// Looks for a part that another one makes at this moment.
+const LOOKS: u32 = 100;
+
 impl Member {
-    /// Folds what all give in `call`, of `output.len()` bytes, or takes what another one has folded. All have come, and all to this call.
+    /// Folds what all give in `call`, of `output.len()` bytes, or takes what others have folded. All have come, and all to this call.
     pub(super) fn fold_for_all(&mut self, call: &Call, way: Way, input: &[u8], output: &mut [u8]) -> Result<()> {
-        let phase = self.phase;
-        let turn = match self.shares_cores && may_be_made_once(call.kind, output.len(), self.nodes.len()) {
-            true => self.board.once().turn(phase),
-            false => Turn::Alone,
-        };
-        if let Turn::Take { index, place } = turn
-            && self.take_made(index, place, output).is_some()
-        {
-            return Ok(());
+        let parts = if self.shares_cores { once_parts(call.kind, output.len(), self.nodes.len()) } else { 0 };
+        if parts == 0 {
+            return Inputs::new(self, self.phase, input, call, way).fold(self.size(), output);
         }
-        Inputs::new(self, phase, input, call, way).fold(self.size(), output)?;
-        if turn == Turn::Offer {
-            // Without memory for it, all fold on their own.
-            if let Ok(offset) = self.room.made_once(self.node.membership().heap(), phase, output.len()) {
-                let written = self.own_segment().write_by(Way::ThroughCaches, offset, output);
-                debug_assert!(written.is_some());
-                self.board.once().offer(phase, self.index, offset as u64);
+        // Whoever comes while one part is made begins with the next.
+        let bytes = output.len();
+        let mut under_way = 0u32;
+        for part in 0..parts {
+            let range = share_of(part, bytes, parts);
+            match self.board.once(part).turn(self.phase) {
+                Turn::Take { index, place } if self.take_made(index, place, &mut output[range.clone()]).is_some() => {}
+                Turn::Alone => under_way |= 1 << part,
+                turn => {
+                    self.fold_part(call, way, input, range.clone(), output)?;
+                    if turn == Turn::Offer {
+                        self.offer(part, range, output);
+                    }
+                }
+            }
+        }
+        for part in (0..parts).filter(|part| under_way & 1 << part != 0) {
+            let range = share_of(part, bytes, parts);
+            if self.await_made(part, &mut output[range.clone()]).is_none() {
+                self.fold_part(call, way, input, range, output)?;
             }
         }
         Ok(())
+    }
+
+    fn fold_part(&self, call: &Call, way: Way, input: &[u8], range: Range<usize>, output: &mut [u8]) -> Result<()> {
+        let inputs = Inputs::new(self, self.phase, input, call, way);
+        for from in range.clone().step_by(TILE) {
+            inputs.fold_tile(self.size(), from, &mut output[from..range.end.min(from + TILE)])?;
+        }
+        Ok(())
+    }
+
+    /// Lays a part of `output` where all can take it. Without memory for that, all fold on their own.
+    fn offer(&mut self, part: u32, range: Range<usize>, output: &[u8]) {
+        if let Ok(begin) = self.room.made_once(self.node.membership().heap(), self.phase, output.len()) {
+            let offset = begin + range.start;
+            let written = self.own_segment().write_by(Way::ThroughCaches, offset, &output[range]);
+            debug_assert!(written.is_some());
+            self.board.once(part).offer(self.phase, self.index, offset as u64);
+        }
+    }
+
+    /// Takes a part that another one makes at this moment; `None` if that takes too long, or it cannot lie where it is said to.
+    fn await_made(&self, part: u32, output: &mut [u8]) -> Option<()> {
+        let made = (0..LOOKS).find_map(|_| match self.board.once(part).turn(self.phase) {
+            Turn::Take { index, place } => Some((index, place)),
+            _ => {
+                std::hint::spin_loop();
+                None
+            }
+        });
+        made.and_then(|(index, place)| self.take_made(index, place, output))
     }
 
     /// `None` if what member `index` has made cannot lie at `place`.
@@ -81,7 +124,7 @@ mod tests {
                 group.allreduce(&input, &mut sum, Operation::Sum, SOON).unwrap();
                 assert!(sum.into_iter().eq((0..count).map(folded)), "call {call}");
             }
-            group.member.board.once().told.load(deck_sync::atomic::Ordering::Relaxed)
+            group.member.board.once(0).told.load(deck_sync::atomic::Ordering::Relaxed)
         });
         // Somebody has offered what it has folded.
         assert!(made.iter().all(|made| *made > 0));
@@ -93,7 +136,7 @@ mod tests {
             group.barrier(SOON).unwrap();
             for (index, place) in [(2, u64::MAX / 2), (1000, 64), (2, u64::MAX)] {
                 // All say the same before anybody comes to that phase.
-                group.member.board.once().offer(group.member.phase() + 1, index, place);
+                group.member.board.once(0).offer(group.member.phase() + 1, index, place);
                 group.member.shares_cores = true;
                 let mut sum = [0.0; 100];
                 group.allreduce(&[1.0; 100], &mut sum, Operation::Sum, SOON).unwrap();
