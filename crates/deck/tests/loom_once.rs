@@ -53,7 +53,7 @@ impl Shared {
                 once.offer(phase, me as u32, phase + 100 * me as u64);
                 false
             }
-            Turn::Alone => false,
+            Turn::UnderWay => false,
         }
     }
 }

@@ -85,3 +85,22 @@ fn a_member_that_leaves_in_the_middle_is_named() {
         assert!(error.to_string().contains("index 0"), "{error}");
     }
 }
+
+#[test]
+fn a_member_that_has_done_its_part_may_leave_and_others_read_what_it_gave() {
+    let (_broker, _nodes, mut groups) = joined(Completion::Everyone, &[0, 0, 0]);
+    let mut outputs = vec![vec![0.0; COUNT]; groups.len()];
+    let mut call = |group: &mut Group, timeout| {
+        let index = group.index();
+        group.allreduce(&given(index), &mut outputs[index as usize], Operation::Sum, timeout)
+    };
+    // All come to the first meeting, and all but the second one to the last.
+    for index in [0, 1, 2, 0] {
+        assert_eq!(kind(call(&mut groups[index], TRY)), ErrorKind::Timeout);
+    }
+    drop(groups.remove(0));
+    for group in &mut groups {
+        call(group, SOON).unwrap();
+    }
+    assert!(outputs[1] == sum(2) && outputs[2] == sum(2));
+}

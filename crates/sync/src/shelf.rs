@@ -94,11 +94,6 @@ impl Shelf {
         result
     }
 
-    /// Takes away what was kept at `place`, whose owner is in no call and comes back to none. Blocks while others read.
-    pub fn clear(&self, place: usize) {
-        write(&self.places)[place].lies = Lies::Nothing;
-    }
-
     /// What lies on the shelf, as long as it is looked at. Blocks while somebody lays out an array or takes one back; while it is looked at others
     /// are kept from that.
     pub fn look(&self) -> Look<'_> {
@@ -148,13 +143,13 @@ impl Look<'_> {
     /// What lies at `place` for `call`.
     ///
     /// # Errors
-    /// `Closed` if nothing does; `NoMemory` if its owner had none to keep it.
+    /// `Closed` if nothing does; `System` if its owner had no memory to keep it.
     pub fn at(&self, place: usize, call: u64) -> Result<&[u8]> {
         match self.0.get(place).filter(|place| place.call == call).map(|place| &place.lies) {
             Some(Lies::Lent(lent)) => Ok(lent.bytes()),
             Some(Lies::Kept(copy)) => Ok(copy),
             Some(Lies::NotKept) => {
-                Err(Error::new(ErrorKind::NoMemory, "its owner has left the call and had none to keep what it gives"))
+                Err(Error::new(ErrorKind::System, "its owner has left the call and had none to keep what it gives"))
             }
             Some(Lies::Nothing) | None => Err(Error::new(ErrorKind::Closed, "its owner has ended the call")),
         }

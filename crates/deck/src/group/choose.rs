@@ -6,7 +6,8 @@
 //!
 //! * **Direct**: one round. Whoever needs a reduction folds all contributions itself: with few bytes that costs less than meeting
 //!   twice. Most are made in one go (`is_direct`, `member/direct`).
-//! * **Once** (reductions of some KiB to all, where members share cores): one round; one member folds for all who come later (`once`).
+//! * **Once** (reductions of some KiB to all, where members share cores): one round; members that have a core fold parts for all
+//!   who come later (`once`).
 //! * **Flow** (what is longer than a piece): after one round pieces flow, with no meeting for each (`flow`).
 //! * **Shared work** (reductions of many bytes): two rounds for each piece. Each member folds one block of the piece over
 //!   all members (a reduce-scatter), and in the second round the blocks are collected (an allgather), as Rabenseifner (2004)
@@ -115,12 +116,16 @@ pub fn choose(kind: Kind, bytes: usize, members: usize) -> Choice {
     }
 }
 
-/// Bytes of a piece of a reduction of `bytes` that goes from team to team, where the work is shared. One team alone needs no pieces.
-pub fn relay_piece(bytes: usize, teams: usize) -> usize {
-    match teams {
+/// Bytes of a piece of a reduction of `bytes` that goes from team to team; `None` if it does not: where there are more teams than pieces, most would wait
+/// most of the time. One team alone needs no pieces but for memory: in a scan each member gives as many rows as there are members.
+pub fn relay_piece(kind: Kind, bytes: usize, members: usize, teams: usize) -> Option<usize> {
+    let piece = match teams {
+        1 if kind == Kind::Scan => (IN_PLACE_PIECE / members).max(PIECE_MAX),
         1 => IN_PLACE_PIECE,
-        _ => (bytes / RELAY_PIECES).clamp(RELAY_PIECE_MIN, LARGE_MAX).next_multiple_of(SHORT),
-    }
+        _ => (bytes / RELAY_PIECES).clamp(RELAY_PIECE_MIN, LARGE_MAX),
+    };
+    let piece = piece.next_multiple_of(SHORT);
+    (bytes.div_ceil(piece) >= teams).then_some(piece)
 }
 
 fn may_be_in_place(kind: Kind, bytes: usize, members: usize) -> bool {

@@ -44,6 +44,9 @@ const BRIEF_LOOKS: u32 = 100;
 /// Waits that begin at once after brief looks that were in vain: with more members than cores most are.
 const WITHOUT_LOOK: u32 = 31;
 
+/// The place of what a member could not give: no segment is so long.
+const MISSING: u64 = u64::MAX >> 1;
+
 /// Waits between two looks at where the members are.
 const WAITS_PER_LOOK_AROUND: u32 = 64;
 
@@ -346,6 +349,11 @@ impl Member {
         self.membership().heap().share_of(content)
     }
 
+    /// Arrives at the next phase without what this member was to give: whoever reads that is told so.
+    pub fn arrive_without(&mut self, call: u64, length: u64) {
+        self.arrive(&Said { call, length, place: MISSING }, &[]);
+    }
+
     /// Says something whose content lies at byte `offset` of this node's segment, and arrives at the next phase.
     pub fn arrive_at(&mut self, call: u64, length: u64, offset: usize) {
         self.arrive(&Said { call, length, place: offset as u64 }, &[]);
@@ -422,7 +430,11 @@ impl Member {
     }
 
     fn impossible(&self, index: u32) -> Error {
-        let what = format!("group \"{}\": index {index} tells an impossible place of its contribution", self.name);
+        let does = match self.heard(index, self.phase).place {
+            MISSING => "could not give its contribution",
+            _ => "tells an impossible place of its contribution",
+        };
+        let what = format!("group \"{}\": index {index} {does}", self.name);
         Error::new(ErrorKind::Corrupt, what).with_peer(self.nodes[index as usize])
     }
 
@@ -455,9 +467,6 @@ impl Member {
             return;
         }
         let membership = self.node.membership().clone();
-        if let Some(shelf) = &self.shelf {
-            shelf.clear(self.index as usize);
-        }
         retired::keep(&membership, &self.board, self.room.leave());
         // The board of a node that has left may be another group's by now.
         if let Some(_pledge) = membership.pledge() {

@@ -9,24 +9,25 @@
 //! |---|---|
 //! | `join` | how threads find one another under a name |
 //! | `board` | the words in shared memory at which they meet; `board/`: what a member says in a phase |
-//! | `member` | one member's side: say, arrive, wait, read; `member/`: memory for what it gives, calls of one round, where pieces flow, where it may be ahead of others, who will not come, what is read in programs' memory, what trials have told |
+//! | `member` | one member's side: say, arrive, wait, read; `member/`: memory for what it gives, calls of one round, where pieces flow, where it may be ahead of others, who will not come, what is read in programs' memory, what trials have told, what is made for all, where members are |
 //! | `parties` | members that meet among themselves first |
 //! | `call` | what is asked for; checked against buffers and against the other members |
 //! | `collectives` | each collective by name, waiting and started |
 //! | `choose` | which algorithm carries it |
-//! | `progress` | the rounds of a call under way; `progress/`: whether all are in it, and whether counts fit |
+//! | `progress` | the rounds of a call under way; `progress/`: whether all are in it, whether counts fit, and where work is shared |
 //! | `options` | what members agree on when they join |
 //! | `ahead` | members that are ahead of others, where a call ends with the member's own part |
 //! | `difference` | whether members are in the same call |
 //! | `flow` | pieces with no meeting for each: who may give and take the next |
 //! | `stream` | ... and what that gives and takes in each call |
-//! | `once` | a result that one member works out for all |
+//! | `once` | a part of a result that one member works out for all |
 //! | `relay` | long reductions that go from node to node; `relay/`: what a member makes of a piece |
 //! | `teams` | ... the members of each node |
 //! | `neighbours` | ... and where they lay out arrays for one another |
 //! | `ways` | through the caches, past them, or read in the giver's own memory |
 //! | `attaching` | what members tell the others to read in their programs' memory |
 //! | `relocation` | ... and that it lies somewhere else now |
+//! | `lending` | two members that give in one another's memory |
 //! | `folding` | what all give, folded in the order of indexes |
 //! | `reduction` | operations on elements |
 //! | `pending` | calls that are started and waited for later |
@@ -331,14 +332,15 @@ impl Group {
         };
         let run = || {
             let result = go_on(&mut progress);
-            let is_stalled = result.as_ref().is_err_and(is_resumable) && progress.is_under_way();
-            (result, is_stalled)
+            let is_left = result.is_err() && progress.is_under_way();
+            (result, is_left)
         };
-        let (result, is_stalled) = match laid_out {
-            Some((shelf, call)) => shelf.lend(place, call, input, run, |(_, is_stalled)| *is_stalled),
+        let (result, is_left) = match laid_out {
+            // Others may need what was given by one that has left the call, for good or for a while.
+            Some((shelf, call)) => shelf.lend(place, call, input, run, |(_, is_left)| *is_left),
             None => run(),
         };
-        if is_stalled {
+        if is_left && result.as_ref().is_err_and(is_resumable) {
             progress.give_back(input);
             self.stalled = Some(progress);
         }

@@ -1,8 +1,7 @@
-//! A result that one member works out for all, with no meeting for it: whoever asks first in a phase makes it, and whoever asks when it is there
-//! takes it. Nobody waits for it: who asks in between makes its own.
+//! A result, or a part of one, that one member works out for all, with no meeting for it: whoever asks first in a phase makes it, and whoever asks
+//! when it is there takes it. Nobody depends on that: who asks in between does something else and asks again, or makes its own.
 //!
-//! With more members than cores those who have a core when all have come make it, and all others come later. Where each has a core, all
-//! make their own at the same time, and nothing is gained.
+//! With more members than cores those who have a core when all have come make it, and all others come later.
 //!
 //! There is one for all phases. It is written to after all have come to a phase, when they have taken what they wanted of those before.
 
@@ -29,8 +28,8 @@ pub enum Turn {
     Take { index: u32, place: u64 },
     /// It makes it and offers it to all.
     Offer,
-    /// It makes its own.
-    Alone,
+    /// Another one makes it at this moment. It asks again, or makes its own.
+    UnderWay,
 }
 
 impl Once<'_> {
@@ -46,7 +45,7 @@ impl Once<'_> {
         let claimed = self.claimed.load(Ordering::Relaxed);
         let is_first = claimed < phase
             && self.claimed.compare_exchange(claimed, phase, Ordering::Relaxed, Ordering::Relaxed).is_ok();
-        if is_first { Turn::Offer } else { Turn::Alone }
+        if is_first { Turn::Offer } else { Turn::UnderWay }
     }
 
     /// What member `index` has made for `phase`, in which it is its turn to offer it, lies at `place`. Never blocks.
@@ -69,7 +68,7 @@ mod tests {
         let last = MEMBERS_MAX - 1;
         for phase in [1, 2, 7, 1 << 40] {
             assert_eq!(once.turn(phase), Turn::Offer);
-            assert_eq!(once.turn(phase), Turn::Alone);
+            assert_eq!(once.turn(phase), Turn::UnderWay);
             once.offer(phase, last, phase + 5);
             for _ in 0..2 {
                 assert_eq!(once.turn(phase), Turn::Take { index: last, place: phase + 5 });

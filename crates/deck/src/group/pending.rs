@@ -83,7 +83,7 @@ pub struct Pending<T: Element> {
 }
 
 impl<T: Element> Pending<T> {
-    /// Its result if it has ended; `None` if not. Never blocks.
+    /// Its result if it has ended; `None` if not. Never blocks, but for as long as another thread of this node reads a piece of what this member gives.
     ///
     /// # Errors
     /// Those of the blocking call, now and later; [`ErrorKind::Invalid`] if the result was taken already. That an earlier call
@@ -188,7 +188,7 @@ impl Ticket {
 
 impl Group {
     /// Starts a collective: the form that all others are made of. Inputs and outputs are those of [`Group::call`]; `output` is
-    /// what the result is written into (a broadcast's root reads from it). The input is copied; the output is not. Never blocks.
+    /// what the result is written into (a broadcast's root reads from it). The input is copied; the output is not. Never blocks, as [`Pending::test`].
     ///
     /// # Errors
     /// As [`Group::call`] without those of waiting; [`ErrorKind::Invalid`] while a blocking call that timed out is under

@@ -97,6 +97,10 @@ impl Progress {
         let block = call.count * call.element.size();
         let choice = choose(call.kind, block, member.size() as usize);
         let teams = member.teams().zip(member.shelf()).filter(|_| choice.is_shared);
+        let relay = teams.and_then(|(teams, shelf)| {
+            let piece = relay_piece(call.kind, block, member.size() as usize, teams.count())?;
+            Some(Box::new(Relay::new(teams.clone(), shelf.clone(), block, piece)))
+        });
         Progress {
             call: call.clone(),
             choice,
@@ -114,10 +118,7 @@ impl Progress {
             has_end: false,
             has_given: false,
             stream: choice.flow.map(|layout| Box::new(Stream::new(layout))),
-            relay: teams.map(|(teams, shelf)| {
-                let piece = relay_piece(block, teams.count());
-                Box::new(Relay::new(teams.clone(), shelf.clone(), block, piece))
-            }),
+            relay,
             failure: None,
             has_ended: false,
         }
@@ -137,7 +138,7 @@ impl Progress {
     /// Goes on as far as is possible without waiting; true at the end.
     ///
     /// # Errors
-    /// `NoMemory`: nothing has changed. `Invalid` and `Corrupt` at the end.
+    /// `NoMemory`: nothing has changed. All others at the end.
     pub fn advance(&mut self, member: &mut Member, input: &[u8], output: &mut [u8]) -> Result<Step> {
         if member.may_be_ahead()
             && !self.is_under_way()
@@ -170,7 +171,7 @@ impl Progress {
                         return Err(error);
                     }
                     // The others go on without this part of the result, and are told so when they read it.
-                    member.arrive_short(self.call.word(), self.length(member), &[]);
+                    member.arrive_without(self.call.word(), self.length(member));
                     self.failure = Some(error);
                 }
                 self.has_given = true;

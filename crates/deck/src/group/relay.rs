@@ -129,20 +129,20 @@ impl Progress {
             return Ok(Step::Done);
         }
         let (word, length) = (self.call.word(), self.length(member));
-        if self.failure.is_none()
-            && let Some(share) = self.share_to_make(relay, member)
-        {
-            let contribution = self.room_to_make(&share, member)?;
+        let Some(share) = self.share_to_make(relay, member) else {
+            member.arrive_short(word, length, &[]);
+            return Ok(Step::Waiting);
+        };
+        let contribution = if self.failure.is_none() { self.room_to_make(&share, member)? } else { None };
+        if self.failure.is_none() {
             self.failure = self.make(relay, &share, member, contribution.as_ref(), output).err();
-            if self.failure.is_none()
-                && let Some(contribution) = contribution
-            {
-                member.arrive_long(word, length, &contribution);
-                return Ok(Step::Waiting);
-            }
         }
-        // If that is because of a failure, the others go on without this part of the result, and are told so when they read it.
-        member.arrive_short(word, length, &[]);
+        match contribution {
+            // The others go on without this part of the result, and are told so when they read it.
+            _ if self.failure.is_some() => member.arrive_without(word, length),
+            Some(contribution) => member.arrive_long(word, length, &contribution),
+            None => member.arrive_short(word, length, &[]),
+        }
         Ok(Step::Waiting)
     }
 

@@ -59,7 +59,7 @@ impl Member {
     /// way `way`, and all other by the kernel.
     ///
     /// # Errors
-    /// `PeerLost` and `Closed` if somebody is gone; `NoMemory` if it has left the call and could not keep what it gives; `Corrupt` if it named an
+    /// `PeerLost` and `Closed` if somebody is gone; `System` if it has left the call and had no memory to keep what it gives; `Corrupt` if it named an
     /// impossible place; `System` for all else that the kernel says.
     pub(super) fn read_attached(&self, way: Way, index: u32, phase: u64, from: usize, into: &mut [u8]) -> Result<()> {
         if self.nodes[index as usize] == self.nodes[self.index as usize]
@@ -84,7 +84,7 @@ impl Member {
     /// What member `index`, a thread of this node, has laid out for the call that began in `phase`.
     ///
     /// # Errors
-    /// `Closed` if it has ended the call, `NoMemory` if it has left it and could not keep what it gives.
+    /// `Closed` if it has ended the call, `System` if it has left it and had no memory to keep what it gives.
     pub fn laid_out<'a>(&self, look: &'a Look<'_>, index: u32, phase: u64) -> Result<&'a [u8]> {
         look.at(index as usize, phase).map_err(|error| {
             let kind = Kind::from_word(self.heard(self.index, self.phase).call & 0xff).unwrap_or(Kind::Barrier);
@@ -106,7 +106,7 @@ impl Member {
             }
             (NOT_KEPT, _) => {
                 let what = format!("{doing}: index {index} has left the call and had no memory to keep what it gives");
-                Error::new(ErrorKind::NoMemory, what).with_peer(node)
+                Error::new(ErrorKind::System, what).with_peer(node)
             }
             (_, Errno::SRCH) => absent::lost(&doing, &[giver(NodeState::Lost)]),
             (_, Errno::FAULT) => self.impossible(index),

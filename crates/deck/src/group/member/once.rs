@@ -29,7 +29,7 @@ impl Member {
             let range = share_of(part, bytes, parts);
             match self.board.once(part).turn(self.phase) {
                 Turn::Take { index, place } if self.take_made(index, place, &mut output[range.clone()]).is_some() => {}
-                Turn::Alone => under_way |= 1 << part,
+                Turn::UnderWay => under_way |= 1 << part,
                 turn => {
                     self.fold_part(call, way, input, range.clone(), output)?;
                     if turn == Turn::Offer {

@@ -26,8 +26,12 @@ impl Progress {
         let (word, length, phase) = (self.call.word(), self.length(member), member.phase());
         let piece = self.piece_of(self.call.count * self.element_bytes());
         let share = share_of(member.index, piece.len(), member.size());
-        if self.failure.is_some() || share.is_empty() {
+        if share.is_empty() {
             member.arrive_short(word, length, &[]);
+            return Ok(());
+        }
+        if self.failure.is_some() {
+            member.arrive_without(word, length);
             return Ok(());
         }
         let kind = self.call.kind;
