@@ -441,6 +441,23 @@ mod tests {
     use super::*;
 
     #[test]
+    fn what_a_member_could_not_give_is_not_read_as_data() {
+        const SOON: Duration = Duration::from_secs(20);
+        let node = Node::join().unwrap();
+        // What lies in a line, and what lies beside it.
+        for bytes in [8, 20_000] {
+            let call = Call::bcast(0, ElementType::Byte, bytes);
+            let join = |index| Group::join(&node, "without", 2, Some(index), SOON).unwrap();
+            std::thread::scope(|scope| {
+                scope.spawn(|| join(0).member.arrive_without(call.word(), bytes as u64));
+                let error = join(1).call(&call, &[], &mut vec![0; bytes], SOON).unwrap_err();
+                assert_eq!((error.kind(), error.peer()), (ErrorKind::Corrupt, Some(node.number())), "{error}");
+                assert!(error.to_string().contains("index 0 could not give"), "{error}");
+            });
+        }
+    }
+
+    #[test]
     fn members_that_were_in_different_calls_try_ways_in_step_afterwards() {
         const SOON: Duration = Duration::from_secs(20);
         let node = Node::join().unwrap();
