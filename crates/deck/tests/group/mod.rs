@@ -63,18 +63,12 @@ pub fn pair() -> (Broker, Vec<Node>, [Group; 2]) {
 
 /// `SIZE` members, each on a node of its own, all in the hands of one thread.
 pub fn apart<const SIZE: usize>(completion: Completion) -> (Broker, Vec<Node>, [Group; SIZE]) {
-    let (broker, nodes) = job(SIZE);
-    let joining: [_; SIZE] = std::array::from_fn(|index| {
-        let node = nodes[index].clone();
-        std::thread::spawn(move || {
-            let options = GroupOptions { completion };
-            Group::join_with(&node, "pair", SIZE as u32, Some(index as u32), &options, SOON).unwrap()
-        })
-    });
-    (broker, nodes, joining.map(|thread| thread.join().expect("it joins")))
+    let (broker, nodes, groups) = joined(completion, &std::array::from_fn::<_, SIZE, _>(|node| node));
+    let groups = groups.try_into().unwrap_or_else(|_| panic!("a group for each member"));
+    (broker, nodes, groups)
 }
 
-/// Members of a new group, member i on the node `on[i]`, all in the hands of one thread.
+/// Members of the new group "pair", member i on the node `on[i]`, all in the hands of one thread.
 pub fn joined(completion: Completion, on: &[usize]) -> (Broker, Vec<Node>, Vec<Group>) {
     let (broker, nodes) = job(on.iter().max().unwrap() + 1);
     let joining: Vec<_> = (0..)
@@ -83,7 +77,7 @@ pub fn joined(completion: Completion, on: &[usize]) -> (Broker, Vec<Node>, Vec<G
             let (node, size) = (nodes[*node].clone(), on.len() as u32);
             std::thread::spawn(move || {
                 let options = GroupOptions { completion };
-                Group::join_with(&node, "joined", size, Some(index), &options, SOON).unwrap()
+                Group::join_with(&node, "pair", size, Some(index), &options, SOON).unwrap()
             })
         })
         .collect();
