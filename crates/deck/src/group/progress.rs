@@ -227,7 +227,7 @@ impl Progress {
 
     /// Bytes that this member gives in a call that is one piece, beside its line.
     fn given_bytes(&self, member: &Member) -> usize {
-        let block = self.call.count * self.element_bytes();
+        let block = self.block();
         let blocks = if self.call.kind.gives_parts() { member.size() as usize } else { 1 };
         match self.is_giver(member.index, member.size()) {
             true if block * blocks > INLINE => block * blocks,
@@ -264,7 +264,7 @@ impl Progress {
         let is_root = member.index == self.call.root;
         let longest = |counts: &[usize]| counts.iter().max().map_or(0, |count| (count * self.element_bytes()) as u64);
         match self.call.kind {
-            Kind::Gatherv | Kind::Allgatherv => (self.call.count * self.element_bytes()) as u64,
+            Kind::Gatherv | Kind::Allgatherv => self.block() as u64,
             Kind::Scatterv if !is_root => 0,
             Kind::Scatterv | Kind::Alltoallv => longest(&self.call.send_counts),
             _ => self.call.count as u64,
@@ -344,7 +344,7 @@ impl Progress {
         if self.call.kind.gives_parts() {
             return self.give_parts(member, input);
         }
-        let piece = self.piece_of(self.call.count * self.element_bytes());
+        let piece = self.piece_of(self.block());
         let content = &input[piece.clone()];
         if content.len() <= INLINE {
             member.arrive_short(word, length, content);
@@ -418,7 +418,7 @@ impl Progress {
     fn take(&self, member: &Member, input: &[u8], output: &mut [u8]) -> Result<()> {
         let (call, phase, me) = (&self.call, member.phase(), member.index);
         let is_root = me == call.root;
-        let block = call.count * self.element_bytes();
+        let block = self.block();
         let piece = self.piece_of(block);
         let way = member.taking(call, self.taking, piece.len());
         match call.kind {
@@ -427,7 +427,9 @@ impl Progress {
             Kind::Bcast => member.read(way, call.root, phase, 0, &mut output[piece]),
             Kind::Reduce if !is_root => Ok(()),
             Kind::Reduce | Kind::Allreduce | Kind::Scan if self.round == Round::Results => {
-                self.collect(way, member, &mut output[piece])
+                // In a scan it lies with what others want of it.
+                let has_own = call.kind != Kind::Scan;
+                self.collect(0..member.size(), has_own, way, member, &mut output[piece])
             }
             Kind::Reduce | Kind::Allreduce | Kind::Scan => {
                 let members = if call.kind == Kind::Scan { me + 1 } else { member.size() };

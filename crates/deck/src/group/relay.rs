@@ -155,15 +155,7 @@ impl Progress {
         let team = relay.teams.members(number);
         let output = &mut output[relay.range(piece, self.block())];
         let way = member.taking(&self.call, self.taking, output.len());
-        // Its own share was put there when it was made.
-        for index in team.clone().filter(|index| *index != me) {
-            let share = share_in(&team, index, output.len());
-            let row = if kind == Kind::Scan { (me - team.start) as usize * share.len() } else { 0 };
-            if !share.is_empty() {
-                member.read(way, index, member.phase(), row, &mut output[share])?;
-            }
-        }
-        Ok(())
+        self.collect(team, true, way, member, output)
     }
 }
 

@@ -7,7 +7,7 @@ use deck_segment::content::Way;
 
 use super::super::call::Call;
 use super::super::choose::once_parts;
-use super::super::folding::{Inputs, TILE};
+use super::super::folding::Inputs;
 use super::super::once::Turn;
 use super::super::progress::share_of;
 use super::Member;
@@ -48,11 +48,8 @@ impl Member {
     }
 
     fn fold_part(&self, call: &Call, way: Way, input: &[u8], range: Range<usize>, output: &mut [u8]) -> Result<()> {
-        let inputs = Inputs::new(self, self.phase, input, call, way);
-        for from in range.clone().step_by(TILE) {
-            inputs.fold_tile(self.size(), from, &mut output[from..range.end.min(from + TILE)])?;
-        }
-        Ok(())
+        let (own, begins) = (&input[range.clone()], |_| range.start);
+        Inputs::new(self, self.phase, own, call, way).beginning(&begins).fold(self.size(), &mut output[range.clone()])
     }
 
     /// Lays a part of `output` where all can take it. Without memory for that, all fold on their own.

@@ -38,7 +38,7 @@ impl Progress {
             self.pieces = usize::try_from(longest).unwrap_or(usize::MAX).div_ceil(self.step).max(1);
         } else if all_in_place {
             self.step = self.choice.piece_in_place;
-            self.pieces = (self.call.count * self.element_bytes()).div_ceil(self.step).max(1);
+            self.pieces = self.block().div_ceil(self.step).max(1);
         }
         Ok(all_in_place && !has_counts)
     }

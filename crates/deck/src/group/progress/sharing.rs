@@ -24,7 +24,7 @@ impl Progress {
     /// Works out this member's share of the piece, and gives it.
     pub(super) fn give_results(&self, member: &mut Member, input: &[u8], output: &mut [u8]) -> Result<()> {
         let (word, length, phase) = (self.call.word(), self.length(member), member.phase());
-        let piece = self.piece_of(self.call.count * self.element_bytes());
+        let piece = self.piece_of(self.block());
         let share = share_of(member.index, piece.len(), member.size());
         if share.is_empty() {
             member.arrive_short(word, length, &[]);
@@ -73,15 +73,18 @@ impl Progress {
         Ok(())
     }
 
-    /// Collects the shares of a piece from those who worked them out.
-    pub(super) fn collect(&self, way: Way, member: &Member, output: &mut [u8]) -> Result<()> {
-        for index in 0..member.size() {
-            let share = share_of(index, output.len(), member.size());
-            if index == member.index && self.call.kind != Kind::Scan {
-                // It was made here.
-                continue;
-            }
-            let row = if self.call.kind == Kind::Scan { member.index as usize * share.len() } else { 0 };
+    /// Collects the shares of a piece from the members `from` who worked them out. What one of them is to have of its own share is there if `has_own`.
+    pub(in super::super) fn collect(
+        &self,
+        from: Range<u32>,
+        has_own: bool,
+        way: Way,
+        member: &Member,
+        output: &mut [u8],
+    ) -> Result<()> {
+        for index in from.clone().filter(|index| !has_own || *index != member.index) {
+            let share = share_of(index - from.start, output.len(), from.len() as u32);
+            let row = if self.call.kind == Kind::Scan { (member.index - from.start) as usize * share.len() } else { 0 };
             if !share.is_empty() {
                 member.read(way, index, member.phase(), row, &mut output[share])?;
             }
