@@ -39,13 +39,13 @@ impl Settings {
             None => deck_segment::default_bytes() as u64,
         };
         let mut heap = HeapOptions::of(usize::try_from(bytes).unwrap_or(usize::MAX / 2));
+        let fetching = [("auto", heap.fetching), ("readers", Fetching::ByReaders), ("writers", Fetching::ByWriters)];
+        heap.fetching = choose(variable, "DECK_FETCH", &fetching)?;
         heap.rest = match variable("DECK_HEAP_REST") {
             Some(text) if text.trim() == "0" => Rest::new(0),
             Some(text) => Rest::new(usize::try_from(parse_bytes("DECK_HEAP_REST", &text)?).unwrap_or(usize::MAX)),
-            None => heap.rest,
+            None => Rest::with(heap.fetching),
         };
-        let fetching = [("auto", heap.fetching), ("readers", Fetching::ByReaders), ("writers", Fetching::ByWriters)];
-        heap.fetching = choose(variable, "DECK_FETCH", &fetching)?;
         let huge_pages = [("auto", HugePages::Auto), ("always", HugePages::Always), ("never", HugePages::Never)];
         heap.huge_pages = choose(variable, "DECK_HUGE_PAGES", &huge_pages)?;
         let numa = [("auto", NumaChoice::Auto), ("always", NumaChoice::Always), ("never", NumaChoice::Never)];

@@ -84,6 +84,11 @@ pub struct Blocks {
     pending_large: VecDeque<u32>,
 }
 
+/// The capacity of a buffer for so many bytes.
+pub fn capacity_of(bytes: usize) -> usize {
+    if bytes > LARGE { bytes.next_multiple_of(PAGE) } else { class_of(bytes).1 }
+}
+
 /// Class of a size and the capacity of that class: 64, 128, 192, 256, then four steps to a doubling.
 fn class_of(bytes: usize) -> (usize, usize) {
     let lines = bytes.div_ceil(LINE);
@@ -136,15 +141,47 @@ impl Blocks {
         HeapUse { allocated_bytes: self.allocated, held_bytes: self.held, buffers: self.held_buffers }
     }
 
-    /// A buffer for `bytes` in `part`: index, offset, capacity. `claim` tells whether a pending buffer is free now and claims it if
-    /// so.
-    pub fn take(&mut self, bytes: usize, part: usize, claim: &dyn Fn(u32) -> bool) -> Result<(u32, usize, usize)> {
-        let index =
-            if bytes > LARGE { self.take_large(bytes, part, claim)? } else { self.take_small(bytes, part, claim)? };
+    /// A buffer for `bytes` in `part`: index, offset, capacity. It is `back` if that fits and nobody has it. `claim` tells whether a pending buffer is free now and
+    /// claims it if so.
+    pub fn take(
+        &mut self,
+        bytes: usize,
+        part: usize,
+        back: Option<u32>,
+        claim: &dyn Fn(u32) -> bool,
+    ) -> Result<(u32, usize, usize)> {
+        let back = back.filter(|index| self.take_this(*index, capacity_of(bytes), part, claim));
+        let index = match back {
+            Some(index) => index,
+            None if bytes > LARGE => self.take_large(bytes, part, claim)?,
+            None => self.take_small(bytes, part, claim)?,
+        };
         let block = self.blocks[index as usize];
         self.held += block.capacity;
         self.held_buffers += 1;
         Ok((index, block.offset, block.capacity))
+    }
+
+    /// Takes this buffer, if it has `capacity` bytes in `part` and nobody has it.
+    fn take_this(&mut self, index: u32, capacity: usize, part: usize, claim: &dyn Fn(u32) -> bool) -> bool {
+        let is_one = |block: &&Block| block.capacity == capacity && block.part == part;
+        let Some(block) = self.blocks.get(index as usize).filter(is_one) else { return false };
+        if block.pending {
+            let is_free = claim(index);
+            if is_free {
+                self.forget_pending(index);
+                self.settle(index);
+            }
+            return is_free;
+        }
+        if capacity > LARGE {
+            let is_idle = self.parts[part].idle_large.remove(&(capacity, index));
+            self.idle_large_bytes -= if is_idle { capacity } else { 0 };
+            return is_idle;
+        }
+        let idle = &mut self.class((part, class_of(capacity).0)).idle;
+        // It was given back only lately.
+        idle.iter().rposition(|other| *other == index).and_then(|at| idle.remove(at)).is_some()
     }
 
     fn take_small(&mut self, bytes: usize, part: usize, claim: &dyn Fn(u32) -> bool) -> Result<u32> {
@@ -244,7 +281,7 @@ impl Blocks {
                 self.pending_large.push_back(index);
             }
         }
-        let capacity = bytes.next_multiple_of(PAGE);
+        let capacity = capacity_of(bytes);
         let fits = self.parts[part].idle_large.range((capacity, 0)..).next().copied();
         match fits.filter(|(size, _)| *size <= capacity + capacity / 4) {
             Some((size, index)) => {
@@ -387,8 +424,7 @@ impl Blocks {
         let block = &mut self.blocks[index as usize];
         if std::mem::take(&mut block.pending) {
             // It came back to us while it was pending: the queue still has it.
-            self.classes().for_each(|class| class.pending.retain(|other| *other != index));
-            self.pending_large.retain(|other| *other != index);
+            self.forget_pending(index);
         }
         self.held -= self.blocks[index as usize].capacity;
         self.held_buffers -= 1;
@@ -409,6 +445,11 @@ impl Blocks {
             let class = (block.part, class_of(block.capacity).0);
             self.class(class).pending.push_back(index);
         }
+    }
+
+    fn forget_pending(&mut self, index: u32) {
+        self.classes().for_each(|class| class.pending.retain(|other| *other != index));
+        self.pending_large.retain(|other| *other != index);
     }
 
     fn settle(&mut self, index: u32) {

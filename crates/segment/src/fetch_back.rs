@@ -8,6 +8,9 @@
 //! Each thread notes one buffer, by what it did last: one that it let go of or put aside, or else one that it has written anew and posted. All are used again soon: at
 //! once where it was written anew, and after one other where a message was dropped while it was on its way, as its buffer is free only with the next post, or
 //! where a message has two buffers in turn. [`Fetching`](crate::Fetching) tells which sizes that is for.
+//!
+//! Where writers fetch, whoever makes a new message for each post has two buffers in turn as well. Of two that a thread has let go of the earlier one is fetched, as
+//! its reader is through with it, and the heap hands it out before all others ([`take_back`]).
 
 use std::cell::Cell;
 
@@ -44,6 +47,8 @@ enum When {
     PutAside(u64),
     /// Let go of: when it has no shares.
     LetGo,
+    /// The same, and after that another one.
+    LetGoBefore,
     /// It had none.
     Free,
 }
@@ -70,7 +75,9 @@ enum Stage {
 thread_local! {
     static IS_NOTED: Cell<bool> = const { Cell::new(false) };
     static NOTED: Cell<Option<Noted>> = const { Cell::new(None) };
-    /// What was put aside and is on its way back, or there.
+    /// What was let go of before that.
+    static BEFORE: Cell<Option<Noted>> = const { Cell::new(None) };
+    /// What was put aside, or let go of where writers fetch, and is on its way back, or there.
     static BACK: Cell<Option<Noted>> = const { Cell::new(None) };
     /// Looks of a wait before the first question. It takes the buffer's line away from whoever is about to let go, and so is not to be early.
     static LOOKS: Cell<u32> = const { Cell::new(LOOKS_PER_QUESTION) };
@@ -83,10 +90,27 @@ impl Noted {
 
     /// True if another buffer will be written first: this one rests, as its readers have copies of it.
     fn rests(&self, heap: &HeapMemory) -> bool {
-        // A message has it and will write it again.
-        let is_kept = matches!(self.when, When::PutAside(_) | When::Posted(_));
-        let stays = is_kept && heap.fetching() == Fetching::ByWriters;
-        !stays && heap.rest().is_for(self.place.capacity) && heap.readers(self.place.index) != readers::FETCHED
+        heap.fetching() == Fetching::ByReaders
+            && heap.rest().is_for(self.place.capacity)
+            && heap.readers(self.place.index) != readers::FETCHED
+    }
+
+    fn is_let_go(&self) -> bool {
+        matches!(self.when, When::LetGo | When::LetGoBefore | When::Free)
+    }
+
+    /// True if it is handed out, or takes its turn, once it is back.
+    fn is_awaited(&self, heap: &HeapMemory) -> bool {
+        match self.when {
+            When::PutAside(_) => true,
+            When::Posted(_) => false,
+            When::LetGo | When::LetGoBefore | When::Free => heap.fetching() == Fetching::ByWriters,
+        }
+    }
+
+    /// True if its reader has mostly been through before the message that is now on its way was written.
+    fn is_earlier(&self) -> bool {
+        matches!(self.when, When::PutAside(_) | When::LetGoBefore)
     }
 
     /// True if nobody shares the buffer but who has noted it, and nobody has taken it meanwhile.
@@ -94,7 +118,7 @@ impl Noted {
     fn is_free(&self, heap: &HeapMemory) -> bool {
         let own_shares = match self.when {
             When::Posted(own_shares) | When::PutAside(own_shares) => own_shares,
-            When::LetGo | When::Free => 0,
+            When::LetGo | When::LetGoBefore | When::Free => 0,
         };
         // Relaxed: a hint.
         heap.lines().get(self.place.index as usize * LINE_WORDS + holder::SHARES).load(Ordering::Relaxed) == own_shares
@@ -142,6 +166,13 @@ pub(crate) fn posted_again(heap: &HeapMemory, place: Place) {
 #[inline(never)]
 pub(crate) fn let_go(heap: &HeapMemory, place: Place, is_free: bool) {
     if is_for(heap, place) {
+        let before =
+            NOTED.get().filter(|other| other.is_let_go() && !other.is(heap, place) && other.heap == address(heap));
+        let before = before.filter(|_| heap.fetching() == Fetching::ByWriters);
+        BEFORE.set(before.map(|other| match other.when {
+            When::LetGo => Noted { when: When::LetGoBefore, ..other },
+            _ => other,
+        }));
         note(heap, place, if is_free { When::Free } else { When::LetGo });
     }
 }
@@ -155,7 +186,23 @@ pub(crate) fn put_aside(heap: &HeapMemory, place: Place, own_shares: u64) {
 
 /// Whether the calling thread has fetched back what was put aside. It is not told twice.
 pub(crate) fn came_back(heap: &HeapMemory, place: Place) -> bool {
-    BACK.take().is_some_and(|back| back.is(heap, place))
+    let came = BACK.get().is_some_and(|back| back.is(heap, place));
+    if came {
+        BACK.set(None);
+    }
+    came
+}
+
+/// Which buffer of `capacity` bytes the calling thread has let go of and fetched back: the best one to write, unless somebody has taken it meanwhile. It is not told
+/// twice.
+pub(crate) fn take_back(heap: &HeapMemory, capacity: usize) -> Option<u32> {
+    let back = waits_to_be_taken(heap).filter(|back| back.place.capacity == capacity)?;
+    BACK.set(None);
+    Some(back.place.index)
+}
+
+fn waits_to_be_taken(heap: &HeapMemory) -> Option<Noted> {
+    BACK.get().filter(|back| back.is_let_go() && back.heap == address(heap))
 }
 
 /// What a wait of the calling thread fetches back.
@@ -176,10 +223,16 @@ impl FetchBack {
 
     /// What the calling thread, which begins to wait, has noted of `heap`.
     pub fn due(heap: &HeapMemory) -> Option<FetchBack> {
-        let noted = NOTED.get()?;
+        let noted = BEFORE.get().or(NOTED.get())?;
         if noted.heap != address(heap) {
             // Of another node of this process, or of one that has left.
+            BEFORE.set(None);
             set(None);
+            return None;
+        }
+        let is_alike = |back: Noted| back.place.capacity == noted.place.capacity;
+        if noted.is_let_go() && waits_to_be_taken(heap).is_some_and(is_alike) {
+            // The one that is back is written first.
             return None;
         }
         Some(FetchBack { noted, is_on: true, looks: 0, stage: Stage::Asks { next: 0, was_in_vain: false } })
@@ -217,7 +270,7 @@ impl FetchBack {
         let to = (from + LINES * LINE).min(capacity);
         prefetch::all_to_write(begin.as_ptr().wrapping_add(from), to - from);
         self.stage = Stage::Fetches(to);
-        if from == 0 && self.is_put_aside() {
+        if from == 0 && self.noted.is_awaited(heap) {
             BACK.set(Some(self.noted));
         }
         if to == capacity {
@@ -226,19 +279,14 @@ impl FetchBack {
         true
     }
 
-    fn is_put_aside(&self) -> bool {
-        matches!(self.noted.when, When::PutAside(_))
-    }
-
     /// Looks before the first question.
     fn looks_before(&self) -> u32 {
-        // Its reader has mostly been through before the message that is now on its way was written.
-        if self.is_put_aside() { 0 } else { LOOKS.get() }
+        if self.noted.is_earlier() { 0 } else { LOOKS.get() }
     }
 
     /// The last question came after so many looks, or will.
     fn learn(&self, was_in_vain: bool, looks: u32) {
-        if self.is_put_aside() {
+        if self.noted.is_earlier() {
             return;
         }
         let sooner = LOOKS.get() - LOOKS.get().div_ceil(FEWER);
@@ -253,7 +301,9 @@ impl FetchBack {
     /// Replaces what was noted when this wait began. The thread may have noted another buffer since: the message that ends the wait takes the place of
     /// the one before.
     fn renote(&self, noted: Option<Noted>) {
-        if NOTED.get() == Some(self.noted) {
+        if BEFORE.get() == Some(self.noted) {
+            BEFORE.set(noted);
+        } else if NOTED.get() == Some(self.noted) {
             set(noted);
         }
     }
@@ -400,6 +450,40 @@ mod tests {
         };
         assert_eq!([&rests, &is_short].map(read), [0, (4 << 10) / (LINES * LINE)]);
         assert!(FetchBack::due(&heap).is_none());
+    }
+
+    #[test]
+    fn where_writers_fetch_new_messages_have_two_buffers_in_turn_if_their_thread_waits_between() {
+        for waits in [true, false] {
+            let (heap, mut received) = (heap_of(Fetching::ByWriters), None);
+            let round = |_| {
+                // The reader of the message before is through.
+                received = None;
+                let buffer = heap.allocate(16 << 10).unwrap();
+                received = Some(post(&buffer));
+                let place = buffer.data();
+                drop(buffer);
+                assert!(!waits || fetches(&heap, 100_000) > 0 || heap.held() == 1);
+                place
+            };
+            let places: Vec<_> = (0..10).map(round).collect();
+            let in_turn = places[2..].windows(3).all(|three| three[0] == three[2] && three[0] != three[1]);
+            assert_eq!(in_turn, waits, "those that are not fetched back rest: {places:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_back_is_taken_by_whoever_comes_first() {
+        for bytes in [4 << 10, 16 << 10, 2 << 20] {
+            let heap = heap_of(Fetching::ByWriters);
+            let all = || std::iter::repeat_with(|| heap.allocate(bytes)).map_while(Result::ok).collect::<Vec<_>>();
+            drop(post(&heap.allocate(bytes).unwrap()));
+            assert!(fetches(&heap, 1_000_000) > 0);
+            let others = std::thread::scope(|scope| scope.spawn(all).join().unwrap());
+            assert!(heap.allocate(bytes).is_err(), "somebody else has them all");
+            drop(others);
+            drop(heap.allocate(bytes).expect("as any other time"));
+        }
     }
 
     #[test]

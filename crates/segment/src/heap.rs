@@ -15,14 +15,14 @@ use deck_sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use deck_sync::locks::lock;
 use deck_sync::{Error, ErrorKind, NodeId, Result};
 
-use crate::blocks::Blocks;
+use crate::blocks::{self, Blocks};
 use crate::buffer::{Buffer, BufferName};
 use crate::held::{Held, Unheld};
 use crate::holders::{self, Holder};
 use crate::huge::{HUGE, HugePages};
 use crate::layout::{self, BUFFERS, DATA, LINE, LINE_WORDS, header, holder};
 use crate::rest::Rest;
-use crate::{Fetching, MemoryFacts, Numa, NumaChoice, Seat, Segment, Words, limits, prefetch};
+use crate::{Fetching, MemoryFacts, Numa, NumaChoice, Seat, Segment, Words, fetch_back, limits, prefetch};
 
 /// Bytes of content that are fetched with a buffer: what follows is then fetched ahead by the processor.
 const EXPECTED: usize = 4 * LINE;
@@ -74,8 +74,8 @@ impl HeapOptions {
     /// A heap of `bytes` bytes of address space, in all else as this machine has it best.
     pub fn of(bytes: usize) -> HeapOptions {
         let numa = Numa::of_this_machine(NumaChoice::default());
-        let (fetching, rest) = (Fetching::of_this_machine(), Rest::of_this_machine());
-        HeapOptions { bytes, fetching, rest, huge_pages: HugePages::default(), numa }
+        let fetching = Fetching::of_this_machine();
+        HeapOptions { bytes, fetching, rest: Rest::with(fetching), huge_pages: HugePages::default(), numa }
     }
 }
 
@@ -346,8 +346,10 @@ impl HeapMemory {
 
     fn try_allocate(self: &Arc<Self>, bytes: usize) -> Result<Buffer> {
         let (own, mut blocks) = self.blocks()?;
+        let bytes = bytes.max(1);
+        let back = fetch_back::take_back(self, blocks::capacity_of(bytes));
         let (index, offset, capacity) =
-            blocks.take(bytes.max(1), own.numa.here(), &|index| self.claim_free(own, index))?;
+            blocks.take(bytes, own.numa.here(), back, &|index| self.claim_free(own, index))?;
         let first = index as usize * LINE_WORDS;
         self.lines.get(first + holder::SHARES).store(1, Ordering::Relaxed);
         self.lines.get(first + holder::GENERATION).fetch_add(1, Ordering::Relaxed);

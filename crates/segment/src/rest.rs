@@ -8,13 +8,15 @@
 //! all that belongs to them is near, and so are those that their readers have fetched ([`crate::Buffer::fetch`]).
 //! `docs/design/070-buffers-rest.md` has the measurements.
 
-use crate::caches;
+use crate::{Fetching, caches};
 
 /// The smallest buffer that rests, in bytes.
 const FROM: usize = 8 << 10;
 /// A buffer rests for so many times the second-level cache of a core: it has to leave those of two cores, and a cache does not
 /// give up what was used longest ago, but about that.
 const CACHES: usize = 4;
+/// Where writers fetch. There it suffices for streams, and a program that computes between its messages has more of its own in the caches.
+const CACHES_WHERE_WRITERS_FETCH: usize = 2;
 
 /// How many bytes of other buffers are handed out before a buffer is used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,8 +29,12 @@ impl Rest {
     }
 
     /// As long as this machine's caches make it worth.
-    pub fn of_this_machine() -> Rest {
-        Rest(CACHES * caches::second_level())
+    pub fn with(fetching: Fetching) -> Rest {
+        let caches = match fetching {
+            Fetching::ByReaders => CACHES,
+            Fetching::ByWriters => CACHES_WHERE_WRITERS_FETCH,
+        };
+        Rest(caches * caches::second_level())
     }
 
     /// At most an eighth of a heap of `heap_bytes`.

@@ -277,10 +277,10 @@ mod near {
         let (own, mut blocks) = heap.blocks().unwrap();
         let claim = |index: u32| heap.claim_free(own, index);
         for size in [100, 5000, 100 << 10, 2 << 20] {
-            let first: Vec<_> = [0, 1].map(|part| blocks.take(size, part, &claim).unwrap()).into();
+            let first: Vec<_> = [0, 1].map(|part| blocks.take(size, part, None, &claim).unwrap()).into();
             first.iter().for_each(|(index, ..)| blocks.give(*index));
             for part in [1, 0] {
-                assert_eq!(blocks.take(size, part, &claim).unwrap(), first[part], "{size} bytes, part {part}");
+                assert_eq!(blocks.take(size, part, None, &claim).unwrap(), first[part], "{size} bytes, part {part}");
             }
         }
     }
