@@ -2,18 +2,19 @@
 //!
 //! In each half of a sweep the two outer rows go first and are posted to the neighbours; while these messages travel the
 //! rows between are relaxed. A band knows the halo of one colour before it relaxes the other, so every point sees the same
-//! neighbours for every number of bands.
+//! neighbours for every number of bands. A halo is read where it lies, in the neighbour's message, and copied by nobody.
 //!
 //! The thread of the first band collects the largest changes and tells the verdict. Nobody stands still for that: the
 //! verdict on a sweep counts [`LAG`] sweeps later, for all alike, so that the number of sweeps does not depend on who was
 //! how fast.
 
 use std::collections::BTreeMap;
+use std::mem;
 use std::time::{Duration, Instant};
 
 use deck::{Error, ErrorKind, Mailbox, MailboxClone, Message, Node, Result};
 
-use crate::band::{Band, COLOURS};
+use crate::band::{Band, COLOURS, Halos};
 use crate::patience;
 use crate::protocol::{self, Plan, ToThread, Verdict};
 use crate::slab::LAG;
@@ -52,7 +53,8 @@ fn run(node: &Node, manager: &MailboxClone, thread: u32, threads: u32) -> Result
     let (width, rows) = (plan.slab.width() as usize, plan.rows as usize);
     let band = Band::new(width, plan.above_row as usize, rows, |column, row| plan.slab.start(column, row));
     let judge = Judge { heard: BTreeMap::new(), last: f64::INFINITY, news: Instant::now() };
-    Region { node, manager, orders, above, below, plan, band, judge }.relax_to_the_end()
+    let heard = Default::default();
+    Region { node, manager, orders, above, below, plan, band, heard, judge }.relax_to_the_end()
 }
 
 /// What is said to a thread next, for as long as the manager's node is there. It goes without a word only for the sake of a node that is
@@ -75,7 +77,23 @@ struct Region<'a> {
     below: Mailbox,
     plan: Plan,
     band: Band,
+    /// Of each colour.
+    heard: [Heard; COLOURS.len()],
     judge: Judge,
+}
+
+/// What the bands beside this one have told last of one colour; nothing before its first sweep.
+#[derive(Default)]
+struct Heard {
+    above: Option<Message>,
+    below: Option<Message>,
+}
+
+impl Heard {
+    fn halos(&self) -> Result<Halos<'_>> {
+        let [above, below] = [&self.above, &self.below].map(|halo| halo.as_ref().map(Message::elements).transpose());
+        Ok(Halos { above: above?, below: below? })
+    }
 }
 
 /// The first band's thread's knowledge of the others.
@@ -120,25 +138,33 @@ impl Region<'_> {
     /// Relaxes one colour and exchanges it with the neighbours.
     fn relax(&mut self, colour: usize) -> Result<f64> {
         let rows = self.band.rows();
-        let mut change = self.band.relax(colour, 1..2);
+        // Only the outer rows have these beside them: with them relaxed the neighbours may have their messages back.
+        let heard = mem::take(&mut self.heard[1 - colour]);
+        let halos = heard.halos()?;
+        let mut change = self.band.relax_beside(colour, 1..2, halos);
         if rows > 1 {
-            change = change.max(self.band.relax(colour, rows..rows + 1));
+            change = change.max(self.band.relax_beside(colour, rows..rows + 1, halos));
         }
+        drop(heard);
         self.tell(self.plan.to_above.as_ref(), colour, 1)?;
         self.tell(self.plan.to_below.as_ref(), colour, rows)?;
         if rows > 2 {
             change = change.max(self.band.relax(colour, 2..rows));
         }
         if self.plan.to_above.is_some() {
-            let mut halo = self.retrieve(&self.above)?;
-            halo.unpack(self.band.row_mut(colour, 0))?;
+            self.heard[colour].above = Some(self.hear_halo(&self.above)?);
         }
         if self.plan.to_below.is_some() {
             self.hear_until_a_halo_comes()?;
-            let mut halo = self.retrieve(&self.below)?;
-            halo.unpack(self.band.row_mut(colour, rows + 1))?;
+            self.heard[colour].below = Some(self.hear_halo(&self.below)?);
         }
         Ok(change)
+    }
+
+    fn hear_halo(&self, from: &Mailbox) -> Result<Message> {
+        let halo = self.retrieve(from)?;
+        let is_row = halo.elements::<f64>()?.len() == self.band.row(0, 0).len();
+        if is_row { Ok(halo) } else { Err(out_of_turn(&halo)) }
     }
 
     fn tell(&self, neighbour: Option<&MailboxClone>, colour: usize, row: usize) -> Result<()> {

@@ -47,6 +47,28 @@ pub trait Element: Copy + Default + private::Plain {
         // SAFETY: as in `as_bytes`; the borrow is exclusive, and any bytes make valid elements (`Plain`).
         unsafe { std::slice::from_raw_parts_mut(elements.as_mut_ptr().cast(), size_of_val(elements)) }
     }
+
+    /// The elements that `bytes` are, in native order.
+    ///
+    /// # Panics
+    /// If they are no whole number of elements, or not aligned for them.
+    fn of_bytes(bytes: &[u8]) -> &[Self] {
+        // SAFETY: any bytes make valid elements (`Plain`).
+        let (before, elements, behind) = unsafe { bytes.align_to() };
+        assert!(before.is_empty() && behind.is_empty(), "elements begin and end elsewhere");
+        elements
+    }
+
+    /// The same, for writing.
+    ///
+    /// # Panics
+    /// As with [`Element::of_bytes`].
+    fn of_bytes_mut(bytes: &mut [u8]) -> &mut [Self] {
+        // SAFETY: as in `of_bytes`, and every byte of an element is set (`Plain`).
+        let (before, elements, behind) = unsafe { bytes.align_to_mut() };
+        assert!(before.is_empty() && behind.is_empty(), "elements begin and end elsewhere");
+        elements
+    }
 }
 
 mod private {

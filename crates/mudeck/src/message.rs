@@ -208,6 +208,48 @@ impl Message {
         self.parcel.bytes()
     }
 
+    /// All of the content as elements, where it lies: unlike [`Message::unpack`] this copies nothing and takes nothing out. Raw bytes
+    /// ([`Message::resize`]) are elements of any type. Never waits.
+    ///
+    /// ```
+    /// # fn main() -> deck_mudeck::Result<()> {
+    /// # let node = deck_mudeck::Node::join()?;
+    /// let mut message = node.message();
+    /// message.resize(3 * size_of::<f64>())?;
+    /// message.edit_elements::<f64>()?.fill(0.5);
+    /// assert_eq!(message.elements::<f64>()?, [0.5; 3]);
+    /// # node.leave() }
+    /// ```
+    ///
+    /// # Errors
+    /// [`ErrorKind::Type`] if elements of another type are in it; [`ErrorKind::Invalid`] if its raw bytes are no whole number of such elements.
+    pub fn elements<T: Element>(&self) -> Result<&[T]> {
+        self.check_all(T::TYPE)?;
+        Ok(T::of_bytes(self.as_bytes()))
+    }
+
+    /// The same, for writing, as with [`Message::edit`].
+    ///
+    /// # Errors
+    /// As [`Message::elements`] and [`Message::edit`].
+    pub fn edit_elements<T: Element>(&mut self) -> Result<&mut [T]> {
+        self.check_all(T::TYPE)?;
+        Ok(T::of_bytes_mut(self.edit()?))
+    }
+
+    /// All of the content can be taken for elements of type `kind`.
+    fn check_all(&self, kind: ElementType) -> Result<()> {
+        let there = self.parcel.element();
+        let is_alike = self.parcel.runs() == 0 && (there == kind as u8 || there == ElementType::Byte as u8);
+        if !is_alike && self.size() > 0 {
+            let what = format!("not all elements of the message are {kind:?}");
+            return Err(
+                Error::new(ErrorKind::Type, what).with_remedy("unpack them in the order in which they were packed")
+            );
+        }
+        check_whole(kind, self.size())
+    }
+
     /// Brings `bytes` bytes of the content, from byte `from` on (or as many as there are), into the caches of the core that calls, and out of
     /// all others: for a thread that will read all of these. Never blocks; changes nothing.
     ///

@@ -71,3 +71,39 @@ fn a_message_cleared_after_post_leaves_the_posted_content_alone() {
     expect_filled(&mailbox.retrieve(SOON).unwrap(), 4096, 1);
     expect_filled(&message, 4096, 2);
 }
+
+#[test]
+fn content_of_one_type_is_read_and_written_as_elements_where_it_lies() {
+    let (_broker, [node]) = job_of();
+    for count in [0, 1, 7, 8, 10_000] {
+        let mut message = node.message();
+        message.pack(&vec![1.5f64; count]).unwrap();
+        let place = message.as_ptr();
+        message.edit_elements::<f64>().unwrap().iter_mut().for_each(|number| *number += 1.0);
+        assert_eq!(message.elements::<f64>().unwrap(), vec![2.5; count]);
+        assert_eq!(message.as_ptr(), place);
+        // It stays to be unpacked, as what it is.
+        let mut unpacked = vec![0.0; count];
+        message.unpack(&mut unpacked).unwrap();
+        assert_eq!(unpacked, vec![2.5; count]);
+        if count > 0 {
+            assert_eq!(message.elements::<u64>().unwrap_err().kind(), ErrorKind::Type);
+            message.pack(&[1u8]).unwrap();
+            assert_eq!(message.elements::<f64>().unwrap_err().kind(), ErrorKind::Type);
+            assert_eq!(message.edit_elements::<u8>().unwrap_err().kind(), ErrorKind::Type);
+        }
+    }
+}
+
+#[test]
+fn raw_bytes_are_elements_of_any_type_if_they_are_a_whole_number_of_them() {
+    let (_broker, [node]) = job_of();
+    let mut message = node.message();
+    message.resize(24).unwrap();
+    message.edit().unwrap().fill(1);
+    assert_eq!(message.elements::<u16>().unwrap(), [0x0101; 12]);
+    assert_eq!(message.elements::<i64>().unwrap(), [0x0101_0101_0101_0101; 3]);
+    message.resize(25).unwrap();
+    assert_eq!(message.elements::<u16>().unwrap_err().kind(), ErrorKind::Invalid);
+    assert_eq!(message.edit_elements::<u8>().unwrap().len(), 25);
+}
