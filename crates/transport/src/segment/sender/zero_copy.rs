@@ -169,6 +169,9 @@ impl<R: Remote> Sender<R> {
         if posting.position.wrapping_sub(head) > self.limit {
             return true;
         }
+        // Now that the line is here: the next post of many bytes would have to wait for it.
+        // Acquire: pairs with: ring/credit.
+        posting.retired_bytes = self.credit.get(credit::BYTES).load(Ordering::Acquire);
         // Nothing was in flight when that began: the credits of what was posted before are still on their way.
         if (1..=self.limit).contains(&posting.reaped.wrapping_sub(head)) {
             return true;
