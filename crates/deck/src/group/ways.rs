@@ -66,7 +66,8 @@ struct Trials {
 const SHORT: Trials = Trials { before: 0, of: 4096, each: 32, timed: 16 };
 /// So many of long calls are timed. All members' times count together, so it need not be as many as there are roots.
 const TIMED: u32 = 4;
-/// What goes before them; with a root that goes round, members that have done their part go on while others have not.
+/// What goes before them; with a root that goes round, members that have done their part go on while others have not, and what each of them gives is where the
+/// other way has left it until it was root once.
 const UNTIMED: u32 = 2;
 const UNTIMED_ROOTS: u32 = 4;
 /// Before the first trial each member is root once, in groups of up to so many.
@@ -76,7 +77,7 @@ impl Trials {
     /// Those of long calls of `kind` and so many members.
     fn long(kind: Kind, members: u32) -> Trials {
         let roots = if kind.has_root() { members.min(ROOTS_MAX) } else { 1 };
-        let each = TIMED + if kind.has_root() { UNTIMED_ROOTS } else { UNTIMED };
+        let each = TIMED + if kind.has_root() { roots.max(UNTIMED_ROOTS) } else { UNTIMED };
         Trials { before: roots, of: 64 * each, each, timed: TIMED }
     }
 }
@@ -477,11 +478,12 @@ mod tests {
     }
 
     #[test]
-    fn each_member_of_a_small_group_is_root_before_the_first_trial_and_trials_are_as_long_in_large_ones() {
+    fn each_member_of_a_small_group_is_root_before_the_first_trial_and_before_what_is_timed_of_each() {
         let trials = |kind| [1, 2, 8, 16, 1024].map(|members| Trials::long(kind, members));
         assert_eq!(trials(Kind::Scatter).map(|trials| trials.before), [1, 2, 8, 16, 16]);
         assert_eq!(trials(Kind::Alltoall).map(|trials| trials.before), [1; 5]);
-        assert_eq!(trials(Kind::Scatter).map(|trials| (trials.each, trials.timed)), [(8, 4); 5]);
+        assert_eq!(trials(Kind::Scatter).map(|trials| trials.each), [8, 8, 12, 20, 20]);
+        assert!(trials(Kind::Scatter).iter().all(|trials| trials.timed == 4));
     }
 
     #[test]
