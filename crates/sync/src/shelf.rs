@@ -2,10 +2,11 @@
 //!
 //! An array lies there while the thread that owns it is in a call. When the call ends before others are through with the array, a copy stays in
 //! its place, so that the owner has its array back; and it is not given back while anybody reads. So whoever reads does so for a short time only,
-//! and waits for nothing meanwhile.
+//! and waits for nothing meanwhile. The array of a call that goes on without its thread belongs to the shelf as well as to the call, and stays where it is.
 
+use std::fmt;
 use std::ptr::NonNull;
-use std::sync::{RwLock, RwLockReadGuard};
+use std::sync::{Arc, RwLock, RwLockReadGuard};
 
 use crate::locks::{read, write};
 use crate::{Error, ErrorKind, Result, vectors};
@@ -36,14 +37,40 @@ struct Place {
     lies: Lies,
 }
 
-#[derive(Debug)]
 enum Lies {
     Nothing,
     /// Somebody's array, who is in the call.
     Lent(Lent),
-    Kept(Vec<u8>),
+    Owned(Shared),
     /// There was no memory for a copy.
     NotKept,
+}
+
+/// An array that belongs to all who have it.
+pub type Shared = Arc<dyn AsRef<[u8]> + Send + Sync>;
+
+impl Lies {
+    /// The shelf gets a copy of its own, if there is memory.
+    fn keep(&mut self) {
+        let copied = |bytes| vectors::copied(bytes, "for what others are to read");
+        let copy = match self {
+            Lies::Lent(lent) => copied(lent.bytes()),
+            Lies::Owned(array) => copied((**array).as_ref()),
+            Lies::Nothing | Lies::NotKept => return,
+        };
+        *self = copy.map_or(Lies::NotKept, |copy| Lies::Owned(Arc::new(copy)));
+    }
+}
+
+impl fmt::Debug for Lies {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Lies::Nothing => "Nothing",
+            Lies::Lent(_) => "Lent",
+            Lies::Owned(_) => "Owned",
+            Lies::NotKept => "NotKept",
+        })
+    }
 }
 
 #[derive(Debug)]
@@ -94,6 +121,26 @@ impl Shelf {
         result
     }
 
+    /// `array` lies at `place` for `call` until that has ended. Blocks while others read.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use deck_sync::Shelf;
+    ///
+    /// let shelf = Arc::new(Shelf::new(1));
+    /// let given = shelf.give(0, 1, Arc::new(vec![7; 100]));
+    /// assert_eq!(shelf.look().at(0, 1).unwrap()[99], 7);
+    /// given.end();
+    /// assert!(shelf.look().at(0, 1).is_err());
+    /// ```
+    ///
+    /// # Panics
+    /// If there is no such place.
+    pub fn give(self: &Arc<Self>, place: usize, call: u64, array: Shared) -> Given {
+        write(&self.places)[place] = Place { call, lies: Lies::Owned(array) };
+        Given { shelf: self.clone(), place, call }
+    }
+
     /// What lies on the shelf, as long as it is looked at. Blocks while somebody lays out an array or takes one back; while it is looked at others
     /// are kept from that.
     pub fn look(&self) -> Look<'_> {
@@ -111,11 +158,9 @@ impl Lending<'_> {
     /// A copy stays in its place.
     fn keep(self) {
         {
-            let mut places = write(&self.shelf.places);
-            let place = &mut places[self.place];
-            if let Lies::Lent(lent) = &place.lies {
-                let copy = vectors::copied(lent.bytes(), "for what others are to read");
-                place.lies = copy.map_or(Lies::NotKept, Lies::Kept);
+            let lies = &mut write(&self.shelf.places)[self.place].lies;
+            if matches!(lies, Lies::Lent(_)) {
+                lies.keep();
             }
         }
         std::mem::forget(self);
@@ -125,6 +170,36 @@ impl Lending<'_> {
 impl Drop for Lending<'_> {
     fn drop(&mut self) {
         write(&self.shelf.places)[self.place].lies = Lies::Nothing;
+    }
+}
+
+/// An array that was given to a shelf. When this is dropped before the call has ended a copy stays: the array may be changed from then on.
+#[derive(Debug)]
+#[must_use = "what is left of a call that has ended takes memory"]
+pub struct Given {
+    shelf: Arc<Shelf>,
+    place: usize,
+    call: u64,
+}
+
+impl Given {
+    /// The call has ended: nobody reads the array any more. Blocks while others read.
+    pub fn end(self) {
+        self.change(|lies| *lies = Lies::Nothing);
+        // Now there is nothing to copy.
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Lies)) {
+        let place = &mut write(&self.shelf.places)[self.place];
+        if place.call == self.call {
+            change(&mut place.lies);
+        }
+    }
+}
+
+impl Drop for Given {
+    fn drop(&mut self) {
+        self.change(Lies::keep);
     }
 }
 
@@ -147,7 +222,7 @@ impl Look<'_> {
     pub fn at(&self, place: usize, call: u64) -> Result<&[u8]> {
         match self.0.get(place).filter(|place| place.call == call).map(|place| &place.lies) {
             Some(Lies::Lent(lent)) => Ok(lent.bytes()),
-            Some(Lies::Kept(copy)) => Ok(copy),
+            Some(Lies::Owned(array)) => Ok((**array).as_ref()),
             Some(Lies::NotKept) => {
                 Err(Error::new(ErrorKind::System, "its owner has left the call and had none to keep what it gives"))
             }
@@ -176,6 +251,30 @@ mod tests {
         for (place, call) in [(0, 8), (1, 7), (2, 8)] {
             assert_eq!(shelf.look().at(place, call).unwrap_err().kind(), ErrorKind::Closed);
         }
+    }
+
+    #[test]
+    fn what_is_given_lies_there_itself_until_the_call_ends_and_a_copy_of_it_if_it_is_left() {
+        let shelf = Arc::new(Shelf::new(1));
+        let array: Arc<Vec<u8>> = Arc::new(vec![1, 2, 3]);
+        let lies_at = |call| shelf.look().at(0, call).map(<[u8]>::as_ptr).ok();
+        let given = shelf.give(0, 1, array.clone());
+        assert_eq!(lies_at(1), Some(array.as_ptr()));
+        // The call goes on, and the array is not laid out once more.
+        shelf.lend(0, 1, &[9], || assert_eq!(lies_at(1), Some(array.as_ptr())), |()| true);
+        given.end();
+        assert_eq!((lies_at(1), Arc::strong_count(&array)), (None, 1));
+
+        drop(shelf.give(0, 2, array.clone()));
+        assert!(lies_at(2).is_some_and(|at| at != array.as_ptr()) && Arc::strong_count(&array) == 1);
+        assert_eq!(shelf.look().at(0, 2).unwrap(), [1, 2, 3]);
+
+        // One that is told late that it has ended leaves the next one alone.
+        let late = shelf.give(0, 3, array.clone());
+        let next = shelf.give(0, 4, array.clone());
+        late.end();
+        assert_eq!(lies_at(4), Some(array.as_ptr()));
+        next.end();
     }
 
     #[test]

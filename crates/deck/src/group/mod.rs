@@ -72,13 +72,12 @@ use std::time::Duration;
 
 use deck_mudeck::{Error, ErrorKind, Node, NodeId, Result};
 use deck_segment::attach::Attach;
-use deck_sync::locks::lock;
 use deck_sync::{Deadline, cancellation, now_ns};
 
 use choose::may_be_attached;
 use join::Joining;
 use member::{Direct, Member};
-use pending::{Outcome, Started};
+use pending::Started;
 use progress::{Progress, Step};
 use ways::{Alike, Route, Then, Ways};
 
@@ -377,26 +376,13 @@ impl Group {
             }
         }
         while let Some(started) = self.queue.front_mut() {
-            let Started { progress, input, output, .. } = started;
-            let (laid_out, place) = (progress.lays_out(&self.member), self.member.index as usize);
-            let (input, output) = progress.arrays(&self.member, input.bytes(), output.bytes_mut());
-            let mut run = || {
-                let result = progress.advance(&mut self.member, input, output);
-                (result, progress.is_under_way())
-            };
-            let (result, _) = match laid_out {
-                Some((shelf, call)) => shelf.lend(place, call, input, run, |(_, is_under_way)| *is_under_way),
-                None => run(),
-            };
-            let result = match result {
-                Ok(Step::Waiting) => {
-                    return self.member.look(progress.call.kind);
-                }
-                Err(error) if error.kind() == ErrorKind::NoMemory && !progress.has_ended() => return Err(error),
+            let result = match started.advance(&mut self.member) {
+                Ok(Step::Waiting) => return self.member.look(started.kind()),
+                Err(error) if error.kind() == ErrorKind::NoMemory && !started.has_ended() => return Err(error),
                 ended => ended,
             };
-            if let Some(Started { output, slot, .. }) = self.queue.pop_front() {
-                *lock(&slot) = Outcome::Done(result.map(|_| output));
+            if let Some(started) = self.queue.pop_front() {
+                started.end(result);
             }
         }
         Ok(())
@@ -417,7 +403,7 @@ impl Group {
                 self.member.meet(deadline)?;
                 continue;
             }
-            self.member.wait(started.progress.call.kind, deadline)?;
+            self.member.wait(started.kind(), deadline)?;
         }
     }
 }

@@ -10,12 +10,13 @@ use std::time::Duration;
 
 use deck_mudeck::{Element, Error, ErrorKind, Message, Result};
 use deck_sync::locks::lock;
-use deck_sync::{Deadline, vectors};
+use deck_sync::{Deadline, Given, vectors};
 
 use super::Group;
 use super::array::Array;
 use super::call::{Call, Kind};
-use super::progress::Progress;
+use super::member::Member;
+use super::progress::{Progress, Step};
 use super::ways::Route;
 
 /// What memory is for that there may be too little of.
@@ -32,10 +33,63 @@ pub(super) enum Outcome {
 
 /// A collective in the queue of its group.
 pub(super) struct Started {
-    pub progress: Progress,
-    pub input: Box<dyn Array>,
-    pub output: Box<dyn Array>,
-    pub slot: Slot,
+    progress: Progress,
+    input: Arc<dyn Array>,
+    output: Box<dyn Array>,
+    /// Where the input is laid out for threads of this node. Left when this is dropped.
+    given: Option<Given>,
+    slot: Slot,
+}
+
+/// The input, for a shelf.
+struct Input(Arc<dyn Array>);
+
+impl AsRef<[u8]> for Input {
+    fn as_ref(&self) -> &[u8] {
+        self.0.bytes()
+    }
+}
+
+impl Started {
+    pub fn kind(&self) -> Kind {
+        self.progress.call.kind
+    }
+
+    pub fn has_ended(&self) -> bool {
+        self.progress.has_ended()
+    }
+
+    /// Goes on as far as is possible without waiting.
+    pub fn advance(&mut self, member: &mut Member) -> Result<Step> {
+        let Started { progress, input, output, given, .. } = self;
+        let (laid_out, place) = (progress.lays_out(member), member.index as usize);
+        // A broadcast's root that gives its output has it for itself alone.
+        if let Some((shelf, call)) = &laid_out
+            && given.is_none()
+            && !input.bytes().is_empty()
+        {
+            *given = Some(shelf.give(place, *call, Arc::new(Input(input.clone()))));
+        }
+        let (input, output) = progress.arrays(member, input.bytes(), output.bytes_mut());
+        let mut run = || {
+            let result = progress.advance(member, input, output);
+            (result, progress.is_under_way())
+        };
+        let (result, is_under_way) = match laid_out.filter(|_| given.is_none()) {
+            Some((shelf, call)) => shelf.lend(place, call, input, run, |(_, is_under_way)| *is_under_way),
+            None => run(),
+        };
+        if let Some(given) = given.take_if(|_| !is_under_way) {
+            given.end();
+        }
+        result
+    }
+
+    /// Its result is there to be asked for.
+    pub fn end(self, result: Result<Step>) {
+        let Started { output, slot, .. } = self;
+        *lock(&slot) = Outcome::Done(result.map(|_| output));
+    }
 }
 
 /// A collective that was started: its result is asked for with [`Pending::test`] or [`Pending::wait`].
@@ -83,7 +137,7 @@ pub struct Pending<T: Element> {
 }
 
 impl<T: Element> Pending<T> {
-    /// Its result if it has ended; `None` if not. Never blocks, but for as long as another thread of this node reads a piece of what this member gives.
+    /// Its result if it has ended; `None` if not. Never blocks, but for as long as another thread of this node reads a piece of what one of them gives, when a long call begins and ends.
     ///
     /// # Errors
     /// Those of the blocking call, now and later; [`ErrorKind::Invalid`] if the result was taken already. That an earlier call
@@ -268,7 +322,8 @@ impl Group {
         let slot = Arc::new(Mutex::new(Outcome::UnderWay));
         let route = alike.map_or(Route::Through, |alike| self.ways.choose(alike).0);
         let progress = Progress::new(call, &self.member, route);
-        self.queue.push_back(Started { progress, input, output, slot: slot.clone() });
+        let input = Arc::from(input);
+        self.queue.push_back(Started { progress, input, output, given: None, slot: slot.clone() });
         match self.go_on() {
             // The call is in the queue: whoever was refused would start it again.
             Err(error) if error.kind() != ErrorKind::NoMemory => Err(error),
