@@ -8,8 +8,8 @@ use deck::{Completion, ErrorKind, Group, Operation};
 use group::{SOON, joined, kind};
 
 const TRY: Duration = Duration::ZERO;
-/// Elements: several pieces.
-const COUNT: usize = 40_000;
+/// Elements: several pieces, and so many that few nodes share them out in this way.
+const COUNT: usize = 80_000;
 
 /// What member `index` gives: sums of it depend on the order.
 fn given(index: u32) -> Vec<f64> {

@@ -49,6 +49,8 @@ const SHARED_FROM: usize = 16 << 10;
 const SHARED_BY_TWO_FROM: usize = 2 * room::LONG;
 /// Reductions that go from team to team are as many pieces as keep all teams busy most of the time, of so many bytes.
 const RELAY_PIECES: usize = 8;
+/// From so many bytes of all members together on. Of less, what all give stays in the caches though it is copied, and to meet for each piece takes longer.
+const RELAY_FROM: usize = 2 << 20;
 const RELAY_PIECE_MIN: usize = 16 << 10;
 /// What is longer is read in place if it can be: below, copying costs less than one more round.
 const IN_PLACE_FROM: usize = 16 << 10;
@@ -116,8 +118,8 @@ pub fn choose(kind: Kind, bytes: usize, members: usize) -> Choice {
     }
 }
 
-/// Bytes of a piece of a reduction of `bytes` that goes from team to team; `None` if it does not: where there are more teams than pieces, most would wait
-/// most of the time. One team alone needs no pieces but for memory: in a scan each member gives as many rows as there are members.
+/// Bytes of a piece of a reduction of `bytes` that goes from team to team; `None` if it does not: it is short, or there are more teams than pieces, so that most
+/// would wait most of the time. One team alone needs no pieces but for memory: in a scan each member gives as many rows as there are members.
 pub fn relay_piece(kind: Kind, bytes: usize, members: usize, teams: usize) -> Option<usize> {
     let piece = match teams {
         1 if kind == Kind::Scan => (IN_PLACE_PIECE / members).max(PIECE_MAX),
@@ -125,7 +127,8 @@ pub fn relay_piece(kind: Kind, bytes: usize, members: usize, teams: usize) -> Op
         _ => (bytes / RELAY_PIECES).clamp(RELAY_PIECE_MIN, LARGE_MAX),
     };
     let piece = piece.next_multiple_of(SHORT);
-    (bytes.div_ceil(piece) >= teams).then_some(piece)
+    let is_worth_it = teams == 1 || bytes.saturating_mul(members) >= RELAY_FROM;
+    (is_worth_it && bytes.div_ceil(piece) >= teams).then_some(piece)
 }
 
 fn may_be_in_place(kind: Kind, bytes: usize, members: usize) -> bool {
@@ -245,5 +248,13 @@ mod tests {
         assert_eq!(choose(Kind::Allreduce, 1 << 20, 3).flow, None);
         assert_eq!(choose(Kind::Scatterv, 1 << 20, 2).flow, None);
         assert_eq!(choose(Kind::Bcast, 1 << 20, 1).flow, None);
+    }
+
+    #[test]
+    fn reductions_go_from_node_to_node_if_all_give_much_and_there_are_pieces_for_all() {
+        let goes = |bytes, members, teams| relay_piece(Kind::Allreduce, bytes, members, teams).is_some();
+        assert_eq!([64 << 10, 256 << 10, 512 << 10].map(|bytes| goes(bytes, 4, 2)), [false, false, true]);
+        assert_eq!([128 << 10, 256 << 10].map(|bytes| goes(bytes, 8, 2)), [false, true]);
+        assert!(goes(20 << 10, 4, 1) && !goes(256 << 10, 80, 40));
     }
 }
