@@ -154,7 +154,7 @@ pub fn may_be_ahead(kind: Kind, bytes: usize, members: usize) -> bool {
 #[inline]
 pub fn is_direct(kind: Kind, bytes: usize, members: usize) -> bool {
     let blocks = if kind.gives_parts() { members } else { 1 };
-    if kind.has_counts() || bytes >= STREAM_FROM {
+    if kind.has_counts() || bytes > STREAM_FROM {
         return false;
     }
     // Asked before each call: so little is one piece, which is whole lines, whatever else there is to choose.
@@ -222,7 +222,7 @@ mod tests {
             assert_eq!(may_be_ahead(kind, bytes, members), expected, "{kind:?} of {bytes} bytes, {members} members");
         }
         for kind in Kind::ALL {
-            let few = (0..=20_000).step_by(500).flat_map(|bytes| [1, 2, 3, 9, 1000].map(|of| (bytes, of)));
+            let few = (0..=20_000).step_by(500).chain([STREAM_FROM]).flat_map(|bytes| [1, 2, 3, 9, 1000].map(|of| (bytes, of)));
             let many = (0..=260).flat_map(|bytes| (100..=260).map(move |of| (bytes, of)));
             for (bytes, members) in few.chain(many) {
                 let choice = choose(kind, bytes, members);
@@ -230,7 +230,7 @@ mod tests {
                     !choice.is_shared && !choice.may_be_in_place && choice.flow.is_none() && bytes <= choice.piece;
                 let what = format!("{kind:?} of {bytes} bytes, {members} members");
                 assert!(is_one_round || !may_be_ahead(kind, bytes, members), "{what}");
-                let is_short = bytes < STREAM_FROM && !kind.has_counts();
+                let is_short = bytes <= STREAM_FROM && !kind.has_counts();
                 assert_eq!(is_direct(kind, bytes, members), is_one_round && is_short, "{what}");
             }
         }
