@@ -337,7 +337,7 @@ fn long_reduction() -> impl Strategy<Value = Case> {
 
 fn of_two() -> impl Strategy<Value = Case> {
     let kinds = [Kind::Bcast, Kind::Reduce, Kind::Gather, Kind::Scatter, Kind::Scan, Kind::Allgather, Kind::Alltoall];
-    let counts = prop_oneof![8 => Just(100usize), 4 => 5..700usize, 1 => 700..9000usize];
+    let counts = prop_oneof![8 => Just(100usize), 4 => 5..700usize, 3 => 700..9000usize];
     (case(), proptest::sample::select(kinds.to_vec()), counts, 0..10u32).prop_map(|(case, kind, count, starts)| Case {
         kind: if starts == 0 { case.kind } else { kind },
         count,
@@ -349,7 +349,7 @@ fn of_two() -> impl Strategy<Value = Case> {
 
 fn ahead() -> impl Strategy<Value = Case> {
     let kinds = [Kind::Bcast, Kind::Reduce, Kind::Gather, Kind::Scatter, Kind::Scan, Kind::Bcast, Kind::Barrier];
-    let counts = prop_oneof![8 => 0..5usize, 4 => 5..700usize, 1 => 700..9000usize];
+    let counts = prop_oneof![8 => 0..5usize, 4 => 5..700usize, 3 => 700..9000usize];
     (case(), proptest::sample::select(kinds.to_vec()), counts).prop_map(|(case, kind, count)| Case {
         kind,
         count,

@@ -222,7 +222,10 @@ mod tests {
             assert_eq!(may_be_ahead(kind, bytes, members), expected, "{kind:?} of {bytes} bytes, {members} members");
         }
         for kind in Kind::ALL {
-            let few = (0..=20_000).step_by(500).chain([STREAM_FROM]).flat_map(|bytes| [1, 2, 3, 9, 1000].map(|of| (bytes, of)));
+            let few = (0..=20_000)
+                .step_by(500)
+                .chain([STREAM_FROM])
+                .flat_map(|bytes| [1, 2, 3, 9, 1000].map(|of| (bytes, of)));
             let many = (0..=260).flat_map(|bytes| (100..=260).map(move |of| (bytes, of)));
             for (bytes, members) in few.chain(many) {
                 let choice = choose(kind, bytes, members);

@@ -253,7 +253,7 @@ impl Member {
 
     /// Says something whose content lies in `contribution`, and arrives at the next phase.
     pub fn arrive_long(&mut self, call: u64, length: u64, contribution: &Contribution) {
-        self.arrive_at(call, length, contribution.offset);
+        self.arrive(&Said { call, length, place: contribution.told }, &[]);
     }
 
     fn arrive(&mut self, said: &Said, content: &[u8]) {

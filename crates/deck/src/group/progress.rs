@@ -24,6 +24,7 @@ use super::flow::Course;
 use super::folding::Inputs;
 use super::member::{Contribution, Member};
 use super::relay::Relay;
+use super::room::LONG;
 use super::stream::Stream;
 use super::ways::Route;
 use fitting::BLOCK_BYTES;
@@ -201,6 +202,9 @@ impl Progress {
                     if self.failure.is_none() {
                         self.failure = self.take(member, input, output).err();
                     }
+                    if self.failure.is_none() && self.is_one_copy(member) {
+                        member.note_lent(&self.call, self.block());
+                    }
                     point("group/taken");
                     self.piece += 1;
                     let is_last = self.piece >= self.pieces;
@@ -235,8 +239,21 @@ impl Progress {
         }
     }
 
+    /// One piece, which each member copies to where the others read it, and one that is not long.
+    fn is_one_copy(&self, member: &Member) -> bool {
+        let blocks = if self.call.kind.gives_parts() { member.size() as usize } else { 1 };
+        let is_one = self.pieces == 1 && !self.choice.is_shared && !self.call.kind.has_counts();
+        is_one && self.block() * blocks < LONG
+    }
+
     /// Memory for what this member gives in this round.
     fn room(&self, member: &mut Member, bytes: usize) -> Result<Contribution> {
+        if self.is_one_copy(member)
+            && !member.may_be_ahead()
+            && let Some(borrowed) = member.borrowed(self.call.kind, self.block())
+        {
+            return Ok(borrowed);
+        }
         member.room(bytes, self.course.is_some())
     }
 

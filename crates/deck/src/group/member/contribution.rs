@@ -10,8 +10,10 @@ use super::Member;
 
 /// Memory that other members will read.
 pub struct Contribution {
-    segment: Arc<Segment>,
+    pub(super) segment: Arc<Segment>,
     pub(super) offset: usize,
+    /// Where others find it.
+    pub(super) told: u64,
 }
 
 impl Contribution {
@@ -44,6 +46,6 @@ impl Member {
 
     /// What lies at byte `offset` of this node's segment.
     pub(super) fn contribution(&self, offset: usize) -> Contribution {
-        Contribution { segment: self.own_segment().clone(), offset }
+        Contribution { segment: self.own_segment().clone(), offset, told: offset as u64 }
     }
 }

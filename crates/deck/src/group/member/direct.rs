@@ -15,7 +15,7 @@ use super::super::difference::length_of;
 use super::super::flow::Course;
 use super::super::folding::Inputs;
 use super::super::lending::Place;
-use super::Member;
+use super::{Contribution, Member};
 
 /// How far a call came.
 #[derive(Debug)]
@@ -94,11 +94,8 @@ impl Member {
         }
         let taken = self.take_direct(call, self.taking(call, way, bytes), bytes, input, output);
         point("group/taken");
-        if taken.is_ok()
-            && let Some(lending) = &mut self.lending
-            && lending.is_lent(course, bytes)
-        {
-            lending.note(self.phase, self.board.heard(1 - self.index, self.phase).place, call.kind, bytes);
+        if taken.is_ok() {
+            self.note_lent(call, bytes);
         }
         // What cannot be taken is told by the general way.
         if taken.is_ok() { Direct::Done } else { Direct::Said(Ok(())) }
@@ -120,6 +117,26 @@ impl Member {
     #[inline]
     fn lent(&self, kind: Kind, block: usize) -> Option<Place> {
         self.lending.as_ref()?.borrowed(self.phase, kind, block, &self.room, &self.segments)
+    }
+
+    /// Memory for what this member gives in blocks of `block` bytes, if the other one of two has lent some.
+    pub fn borrowed(&mut self, kind: Kind, block: usize) -> Option<Contribution> {
+        let place = self.lent(kind, block)?.borrowed_by(self.index, self.phase + 1, kind, block, &mut self.room);
+        let segment = if place.owner == self.index { self.own_segment() } else { &self.segments[place.owner as usize] };
+        Some(Contribution { segment: segment.clone(), offset: place.offset, told: place.told_by(self.index) })
+    }
+
+    /// This member has taken its part of a call of one copy, in blocks of `block` bytes: where the other one of two has copied what it gave, this one may give next.
+    pub fn note_lent(&mut self, call: &Call, block: usize) {
+        if let Some(lending) = &mut self.lending
+            && lending.is_lent(Call::course(call.kind, call.root), block)
+        {
+            let said = self.board.heard(1 - self.index, self.phase);
+            // It lies in the other one's own array where the length says so.
+            if said.length == length_of(said.length) {
+                lending.note(self.phase, said.place, call.kind, block);
+            }
+        }
     }
 
     /// Writes what is `given` to its place, without what this member has for itself: nobody reads that.
