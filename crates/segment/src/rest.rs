@@ -20,12 +20,16 @@ const CACHES_WHERE_WRITERS_FETCH: usize = 2;
 
 /// How many bytes of other buffers are handed out before a buffer is used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Rest(usize);
+pub struct Rest {
+    bytes: usize,
+    /// The longest buffer that rests.
+    longest: usize,
+}
 
 impl Rest {
     /// For `bytes` bytes of other buffers; 0: not at all.
     pub fn new(bytes: usize) -> Rest {
-        Rest(bytes)
+        Rest { bytes, longest: bytes / 2 }
     }
 
     /// As long as this machine's caches make it worth.
@@ -34,18 +38,21 @@ impl Rest {
             Fetching::ByReaders => CACHES,
             Fetching::ByWriters => CACHES_WHERE_WRITERS_FETCH,
         };
-        Rest(caches * caches::second_level())
+        // The same either way: longer ones push themselves out.
+        let longest = CACHES / 2 * caches::second_level();
+        Rest { bytes: caches * caches::second_level(), longest }
     }
 
     /// At most an eighth of a heap of `heap_bytes`.
     #[must_use]
     pub fn within(self, heap_bytes: usize) -> Rest {
-        Rest(self.0.min(heap_bytes / 8))
+        let bytes = self.bytes.min(heap_bytes / 8);
+        Rest { bytes, longest: self.longest.min(bytes) }
     }
 
     /// Bytes of other buffers.
     pub fn bytes(self) -> usize {
-        self.0
+        self.bytes
     }
 
     /// True if a buffer of `capacity` bytes is not too short to rest, however long that is.
@@ -55,7 +62,7 @@ impl Rest {
 
     /// True if a buffer of `capacity` bytes rests: a short one does not, nor one that pushes itself out of the caches.
     pub fn is_for(self, capacity: usize) -> bool {
-        (FROM..=self.0 / 2).contains(&capacity)
+        (FROM..=self.longest).contains(&capacity)
     }
 }
 
@@ -68,6 +75,11 @@ mod tests {
         let rest = Rest::new(4 << 20);
         assert_eq!([4 << 10, 8 << 10, 2 << 20, 3 << 20].map(|size| rest.is_for(size)), [false, true, true, false]);
         assert!(![1 << 10, 8 << 10, 1 << 20].iter().any(|size| Rest::new(0).is_for(*size)));
-        assert_eq!(rest.within(8 << 20), Rest::new(1 << 20));
+        let within = rest.within(8 << 20);
+        assert_eq!((within.bytes(), within.is_for(1 << 20), within.is_for(2 << 20)), (1 << 20, true, false));
+        let longest = CACHES / 2 * caches::second_level();
+        for fetching in [Fetching::ByReaders, Fetching::ByWriters] {
+            assert_eq!([longest, longest + 1].map(|size| Rest::with(fetching).is_for(size)), [true, false]);
+        }
     }
 }
