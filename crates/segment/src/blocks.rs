@@ -175,9 +175,7 @@ impl Blocks {
             return is_free;
         }
         if capacity > LARGE {
-            let is_idle = self.parts[part].idle_large.remove(&(capacity, index));
-            self.idle_large_bytes -= if is_idle { capacity } else { 0 };
-            return is_idle;
+            return self.take_idle_large(part, capacity, index);
         }
         let idle = &mut self.class((part, class_of(capacity).0)).idle;
         // It was given back only lately.
@@ -285,12 +283,19 @@ impl Blocks {
         let fits = self.parts[part].idle_large.range((capacity, 0)..).next().copied();
         match fits.filter(|(size, _)| *size <= capacity + capacity / 4) {
             Some((size, index)) => {
-                self.parts[part].idle_large.remove(&(size, index));
-                self.idle_large_bytes -= size;
+                self.take_idle_large(part, size, index);
                 Ok(index)
             }
             None => self.new_block(capacity, part, claim),
         }
+    }
+
+    fn take_idle_large(&mut self, part: usize, capacity: usize, index: u32) -> bool {
+        let was_idle = self.parts[part].idle_large.remove(&(capacity, index));
+        if was_idle {
+            self.idle_large_bytes -= capacity;
+        }
+        was_idle
     }
 
     fn new_block(&mut self, capacity: usize, part: usize, claim: &dyn Fn(u32) -> bool) -> Result<u32> {

@@ -47,8 +47,6 @@ enum When {
     PutAside(u64),
     /// Let go of: when it has no shares.
     LetGo,
-    /// The same, and after that another one.
-    LetGoBefore,
     /// It had none.
     Free,
 }
@@ -85,7 +83,16 @@ thread_local! {
 
 impl Noted {
     fn is(&self, heap: &HeapMemory, place: Place) -> bool {
-        self.place == place && self.heap == address(heap)
+        self.place == place && self.is_of(heap)
+    }
+
+    fn is_of(&self, heap: &HeapMemory) -> bool {
+        self.heap == address(heap)
+    }
+
+    /// True if a new message of so many bytes may take it.
+    fn is_for_new(&self, heap: &HeapMemory, capacity: usize) -> bool {
+        self.is_let_go() && self.is_of(heap) && self.place.capacity == capacity
     }
 
     /// True if another buffer will be written first: this one rests, as its readers have copies of it.
@@ -96,7 +103,7 @@ impl Noted {
     }
 
     fn is_let_go(&self) -> bool {
-        matches!(self.when, When::LetGo | When::LetGoBefore | When::Free)
+        matches!(self.when, When::LetGo | When::Free)
     }
 
     /// True if it is handed out, or takes its turn, once it is back.
@@ -104,13 +111,8 @@ impl Noted {
         match self.when {
             When::PutAside(_) => true,
             When::Posted(_) => false,
-            When::LetGo | When::LetGoBefore | When::Free => heap.fetching() == Fetching::ByWriters,
+            When::LetGo | When::Free => heap.fetching() == Fetching::ByWriters,
         }
-    }
-
-    /// True if its reader has mostly been through before the message that is now on its way was written.
-    fn is_earlier(&self) -> bool {
-        matches!(self.when, When::PutAside(_) | When::LetGoBefore)
     }
 
     /// True if nobody shares the buffer but who has noted it, and nobody has taken it meanwhile.
@@ -118,7 +120,7 @@ impl Noted {
     fn is_free(&self, heap: &HeapMemory) -> bool {
         let own_shares = match self.when {
             When::Posted(own_shares) | When::PutAside(own_shares) => own_shares,
-            When::LetGo | When::LetGoBefore | When::Free => 0,
+            When::LetGo | When::Free => 0,
         };
         // Relaxed: a hint.
         heap.lines().get(self.place.index as usize * LINE_WORDS + holder::SHARES).load(Ordering::Relaxed) == own_shares
@@ -148,7 +150,7 @@ fn is_for(heap: &HeapMemory, place: Place) -> bool {
 pub(crate) fn posted(heap: &HeapMemory, place: Place, own_shares: u64) {
     // What was let go of or put aside before is used first.
     let comes_first =
-        |other: Noted| !matches!(other.when, When::Posted(_)) && other.place != place && other.heap == address(heap);
+        |other: Noted| !matches!(other.when, When::Posted(_)) && other.place != place && other.is_of(heap);
     if is_for(heap, place) && !NOTED.get().is_some_and(comes_first) {
         note(heap, place, When::Posted(own_shares));
     }
@@ -166,13 +168,9 @@ pub(crate) fn posted_again(heap: &HeapMemory, place: Place) {
 #[inline(never)]
 pub(crate) fn let_go(heap: &HeapMemory, place: Place, is_free: bool) {
     if is_for(heap, place) {
-        let before =
-            NOTED.get().filter(|other| other.is_let_go() && !other.is(heap, place) && other.heap == address(heap));
-        let before = before.filter(|_| heap.fetching() == Fetching::ByWriters);
-        BEFORE.set(before.map(|other| match other.when {
-            When::LetGo => Noted { when: When::LetGoBefore, ..other },
-            _ => other,
-        }));
+        let is_before =
+            |other: &Noted| other.is_let_go() && other.is_awaited(heap) && other.is_of(heap) && other.place != place;
+        BEFORE.set(NOTED.get().filter(is_before));
         note(heap, place, if is_free { When::Free } else { When::LetGo });
     }
 }
@@ -186,28 +184,27 @@ pub(crate) fn put_aside(heap: &HeapMemory, place: Place, own_shares: u64) {
 
 /// Whether the calling thread has fetched back what was put aside. It is not told twice.
 pub(crate) fn came_back(heap: &HeapMemory, place: Place) -> bool {
-    let came = BACK.get().is_some_and(|back| back.is(heap, place));
-    if came {
-        BACK.set(None);
-    }
-    came
+    take_if(|back| back.is(heap, place)).is_some()
 }
 
 /// Which buffer of `capacity` bytes the calling thread has let go of and fetched back: the best one to write, unless somebody has taken it meanwhile. It is not told
 /// twice.
 pub(crate) fn take_back(heap: &HeapMemory, capacity: usize) -> Option<u32> {
-    let back = waits_to_be_taken(heap).filter(|back| back.place.capacity == capacity)?;
-    BACK.set(None);
-    Some(back.place.index)
+    take_if(|back| back.is_for_new(heap, capacity)).map(|back| back.place.index)
 }
 
-fn waits_to_be_taken(heap: &HeapMemory) -> Option<Noted> {
-    BACK.get().filter(|back| back.is_let_go() && back.heap == address(heap))
+/// Takes what has come back, if it is this one.
+fn take_if(is_it: impl FnOnce(&Noted) -> bool) -> Option<Noted> {
+    let back = BACK.get().filter(is_it)?;
+    BACK.set(None);
+    Some(back)
 }
 
 /// What a wait of the calling thread fetches back.
 pub struct FetchBack {
     noted: Noted,
+    /// Another one has been used since: its reader has mostly been through before what is now on its way was written.
+    is_earlier: bool,
     /// Until all of it is fetched.
     is_on: bool,
     looks: u32,
@@ -223,19 +220,20 @@ impl FetchBack {
 
     /// What the calling thread, which begins to wait, has noted of `heap`.
     pub fn due(heap: &HeapMemory) -> Option<FetchBack> {
-        let noted = BEFORE.get().or(NOTED.get())?;
-        if noted.heap != address(heap) {
+        let before = BEFORE.get();
+        let noted = before.or_else(|| NOTED.get())?;
+        if !noted.is_of(heap) {
             // Of another node of this process, or of one that has left.
             BEFORE.set(None);
             set(None);
             return None;
         }
-        let is_alike = |back: Noted| back.place.capacity == noted.place.capacity;
-        if noted.is_let_go() && waits_to_be_taken(heap).is_some_and(is_alike) {
+        if noted.is_let_go() && BACK.get().is_some_and(|back| back.is_for_new(heap, noted.place.capacity)) {
             // The one that is back is written first.
             return None;
         }
-        Some(FetchBack { noted, is_on: true, looks: 0, stage: Stage::Asks { next: 0, was_in_vain: false } })
+        let is_earlier = before.is_some() || matches!(noted.when, When::PutAside(_));
+        Some(FetchBack { noted, is_earlier, is_on: true, looks: 0, stage: Stage::Asks { next: 0, was_in_vain: false } })
     }
 
     /// Goes on, between two looks of the wait. True if that took about as long as looks away from a line.
@@ -281,12 +279,12 @@ impl FetchBack {
 
     /// Looks before the first question.
     fn looks_before(&self) -> u32 {
-        if self.noted.is_earlier() { 0 } else { LOOKS.get() }
+        if self.is_earlier { 0 } else { LOOKS.get() }
     }
 
     /// The last question came after so many looks, or will.
     fn learn(&self, was_in_vain: bool, looks: u32) {
-        if self.noted.is_earlier() {
+        if self.is_earlier {
             return;
         }
         let sooner = LOOKS.get() - LOOKS.get().div_ceil(FEWER);
