@@ -138,7 +138,7 @@ impl Shelf {
     /// If there is no such place.
     pub fn give(self: &Arc<Self>, place: usize, call: u64, array: Shared) -> Given {
         write(&self.places)[place] = Place { call, lies: Lies::Owned(array) };
-        Given { shelf: self.clone(), place, call }
+        Given { shelf: self.clone(), place, call, has_ended: false }
     }
 
     /// What lies on the shelf, as long as it is looked at. Blocks while somebody lays out an array or takes one back; while it is looked at others
@@ -180,26 +180,27 @@ pub struct Given {
     shelf: Arc<Shelf>,
     place: usize,
     call: u64,
+    has_ended: bool,
 }
 
 impl Given {
     /// The call has ended: nobody reads the array any more. Blocks while others read.
-    pub fn end(self) {
-        self.change(|lies| *lies = Lies::Nothing);
-        // Now there is nothing to copy.
-    }
-
-    fn change(&self, change: impl FnOnce(&mut Lies)) {
-        let place = &mut write(&self.shelf.places)[self.place];
-        if place.call == self.call {
-            change(&mut place.lies);
-        }
+    pub fn end(mut self) {
+        self.has_ended = true;
     }
 }
 
 impl Drop for Given {
     fn drop(&mut self) {
-        self.change(Lies::keep);
+        let place = &mut write(&self.shelf.places)[self.place];
+        if place.call != self.call {
+            return;
+        }
+        if self.has_ended {
+            place.lies = Lies::Nothing;
+        } else {
+            place.lies.keep();
+        }
     }
 }
 
