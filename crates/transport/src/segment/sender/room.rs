@@ -30,6 +30,13 @@ impl<R: Remote> Sender<R> {
         self.credit.get(credit::HEAD).load(Ordering::Acquire) as Position
     }
 
+    /// The bytes of buffers that the receiver is through with, as far as it told.
+    #[inline]
+    pub(super) fn retired_bytes(&self) -> u64 {
+        // Acquire: pairs with: ring/credit.
+        self.credit.get(credit::BYTES).load(Ordering::Acquire)
+    }
+
     /// Makes sure that there is a slot for the next message.
     #[inline]
     pub(super) fn check_slot(&self, posting: &mut Posting) -> Result<(), Refusal> {

@@ -6,7 +6,7 @@ use deck_sync::atomic::Ordering;
 use deck_sync::{Error, ErrorKind, fork, point};
 
 use super::super::packet::{self, Label};
-use super::super::ring::{Position, credit, place_of, tag};
+use super::super::ring::{Position, place_of, tag};
 use super::{Ending, Posting, Refusal, Sender};
 use crate::parcel::Parcel;
 use crate::protocol::Protocol;
@@ -170,8 +170,7 @@ impl<R: Remote> Sender<R> {
             return true;
         }
         // Now that the line is here: the next post of many bytes would have to wait for it.
-        // Acquire: pairs with: ring/credit.
-        posting.retired_bytes = self.credit.get(credit::BYTES).load(Ordering::Acquire);
+        posting.retired_bytes = self.retired_bytes();
         // Nothing was in flight when that began: the credits of what was posted before are still on their way.
         if (1..=self.limit).contains(&posting.reaped.wrapping_sub(head)) {
             return true;
@@ -205,11 +204,8 @@ impl<R: Remote> Sender<R> {
         if has_room(posting.retired_bytes) {
             return true;
         }
-        // Acquire: pairs with: ring/credit.
-        let retired = self.credit.get(credit::BYTES).load(Ordering::Acquire);
-        let has_room = has_room(retired);
-        posting.retired_bytes = retired;
-        has_room
+        posting.retired_bytes = self.retired_bytes();
+        has_room(posting.retired_bytes)
     }
 
     /// Writes the content of messages whose receiver has told an address (write-only fabrics; nothing to do elsewhere).
