@@ -97,6 +97,11 @@ impl Kind {
         matches!(self, Kind::Scatter | Kind::Alltoall | Kind::Scatterv | Kind::Alltoallv)
     }
 
+    /// How many blocks one of `members` gives, if it gives any.
+    pub(super) fn blocks(self, members: usize) -> usize {
+        if self.gives_parts() { members } else { 1 }
+    }
+
     /// True if one member is the root.
     pub(super) fn has_root(self) -> bool {
         matches!(self, Kind::Bcast | Kind::Reduce | Kind::Gather | Kind::Scatter | Kind::Gatherv | Kind::Scatterv)
@@ -246,9 +251,9 @@ impl Call {
     /// The way in which one of `members` takes what others give in the way `way`, in blocks of `bytes`: it fetches what nobody else
     /// reads, unless so much lies in memory that goes through the caches by itself. So do windows of pieces that flow: they are not asked about.
     pub(super) fn taking(&self, way: Way, members: u32, bytes: usize) -> Way {
-        let has_parts = self.kind.gives_parts();
-        let is_short = bytes * if has_parts { members as usize } else { 1 } < room::LONG;
-        let is_to_one = has_parts || members == 2 || matches!(Call::course(self.kind, self.root), Course::To(_));
+        let is_short = bytes * self.kind.blocks(members as usize) < room::LONG;
+        let is_to_one =
+            self.kind.gives_parts() || members == 2 || matches!(Call::course(self.kind, self.root), Course::To(_));
         if way == Way::ThroughCaches && is_to_one && is_short { Way::Fetched } else { way }
     }
 

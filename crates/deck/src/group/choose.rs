@@ -104,7 +104,7 @@ pub fn choose(kind: Kind, bytes: usize, members: usize) -> Choice {
     let is_large = is_shared || members > 2 && (all_meet || kind.gives_parts());
     let most = if is_large { LARGE_MAX } else { PIECE_MAX };
     let contribution = (PIECES_TOGETHER / members).clamp(PIECE_MIN, most);
-    let blocks = if kind.gives_parts() { members } else { 1 };
+    let blocks = kind.blocks(members);
     let piece = (contribution / blocks).max(SHORT) / SHORT * SHORT;
     let together = if matches!(kind, Kind::Bcast | Kind::Scatter) { WINDOWS_IN_TURN } else { WINDOWS_TOGETHER };
     let slot = piece * blocks;
@@ -142,7 +142,7 @@ pub fn may_be_attached(kind: Kind, bytes: usize, members: usize) -> bool {
 
 /// Need a member not wait for everybody, where that is what the group has agreed on? Then the call is one round.
 pub fn may_be_ahead(kind: Kind, bytes: usize, members: usize) -> bool {
-    let blocks = if kind.gives_parts() { members } else { 1 };
+    let blocks = kind.blocks(members);
     let has_sources = kind == Kind::Scan || (kind.has_root() && !kind.has_counts());
     has_sources && bytes <= IN_PLACE_FROM && bytes * blocks <= AHEAD_UP_TO && {
         let choice = choose(kind, bytes, members);
@@ -153,7 +153,7 @@ pub fn may_be_ahead(kind: Kind, bytes: usize, members: usize) -> bool {
 /// Is the call one round, in which all is copied once to be given?
 #[inline]
 pub fn is_direct(kind: Kind, bytes: usize, members: usize) -> bool {
-    let blocks = if kind.gives_parts() { members } else { 1 };
+    let blocks = kind.blocks(members);
     if kind.has_counts() || bytes > STREAM_FROM {
         return false;
     }
@@ -186,7 +186,7 @@ mod tests {
             for kind in [Kind::Bcast, Kind::Alltoall, Kind::Allreduce, Kind::Scatterv] {
                 let choice = choose(kind, 1 << 30, members);
                 assert!(choice.piece >= 64 && choice.piece.is_multiple_of(64));
-                let contribution = if kind.gives_parts() { choice.piece * members } else { choice.piece };
+                let contribution = choice.piece * kind.blocks(members);
                 assert!(contribution <= LARGE_MAX.max(64 * members), "{kind:?} of {members}: {contribution}");
             }
         }

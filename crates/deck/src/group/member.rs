@@ -339,6 +339,11 @@ impl Member {
         self.membership().heap().segment()
     }
 
+    /// The segment of this member, or of another one that it has met.
+    fn segment_of(&self, index: u32) -> &Arc<Segment> {
+        if index == self.index { self.own_segment() } else { &self.segments[index as usize] }
+    }
+
     /// Where `content` lies in this node's segment, if it does: there others can read it.
     pub fn offset_of(&self, content: &[u8]) -> Option<usize> {
         self.own_segment().offset_of(content)

@@ -137,7 +137,8 @@ pub struct Pending<T: Element> {
 }
 
 impl<T: Element> Pending<T> {
-    /// Its result if it has ended; `None` if not. Never blocks, but for as long as another thread of this node reads a piece of what one of them gives, when a long call begins and ends.
+    /// Its result if it has ended; `None` if not. Never blocks, but while another thread of this node reads a piece of what any
+    /// of its members gives, when a long call begins and ends.
     ///
     /// # Errors
     /// Those of the blocking call, now and later; [`ErrorKind::Invalid`] if the result was taken already. That an earlier call

@@ -203,7 +203,8 @@ impl Progress {
                         self.failure = self.take(member, input, output).err();
                     }
                     if self.failure.is_none() && self.is_one_copy(member) {
-                        member.note_lent(&self.call, self.block());
+                        let course = Call::course(self.call.kind, self.call.root);
+                        member.note_lent(self.call.kind, course, self.block());
                     }
                     point("group/taken");
                     self.piece += 1;
@@ -229,21 +230,21 @@ impl Progress {
         self.failure.take().map_or(Ok(Step::Done), Err)
     }
 
-    /// Bytes that this member gives in a call that is one piece, beside its line.
+    /// Bytes that this member gives beside its line in a call that is one piece.
     fn given_bytes(&self, member: &Member) -> usize {
-        let block = self.block();
-        let blocks = if self.call.kind.gives_parts() { member.size() as usize } else { 1 };
-        match self.is_giver(member.index, member.size()) {
-            true if block * blocks > INLINE => block * blocks,
-            _ => 0,
-        }
+        let bytes = self.bytes_of_all_blocks(member);
+        if self.is_giver(member.index, member.size()) && bytes > INLINE { bytes } else { 0 }
+    }
+
+    /// Bytes that a giver gives in the whole call.
+    fn bytes_of_all_blocks(&self, member: &Member) -> usize {
+        self.block() * self.call.kind.blocks(member.size() as usize)
     }
 
     /// One piece, which each member copies to where the others read it, and one that is not long.
     fn is_one_copy(&self, member: &Member) -> bool {
-        let blocks = if self.call.kind.gives_parts() { member.size() as usize } else { 1 };
         let is_one = self.pieces == 1 && !self.choice.is_shared && !self.call.kind.has_counts();
-        is_one && self.block() * blocks < LONG
+        is_one && self.bytes_of_all_blocks(member) < LONG
     }
 
     /// Memory for what this member gives in this round.

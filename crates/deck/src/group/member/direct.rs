@@ -95,7 +95,7 @@ impl Member {
         let taken = self.take_direct(call, self.taking(call, way, bytes), bytes, input, output);
         point("group/taken");
         if taken.is_ok() {
-            self.note_lent(call, bytes);
+            self.note_lent(call.kind, course, bytes);
         }
         // What cannot be taken is told by the general way.
         if taken.is_ok() { Direct::Done } else { Direct::Said(Ok(())) }
@@ -122,27 +122,27 @@ impl Member {
     /// Memory for what this member gives in blocks of `block` bytes, if the other one of two has lent some.
     pub fn borrowed(&mut self, kind: Kind, block: usize) -> Option<Contribution> {
         let place = self.lent(kind, block)?.borrowed_by(self.index, self.phase + 1, kind, block, &mut self.room);
-        let segment = if place.owner == self.index { self.own_segment() } else { &self.segments[place.owner as usize] };
-        Some(Contribution { segment: segment.clone(), offset: place.offset, told: place.told_by(self.index) })
+        let segment = self.segment_of(place.owner).clone();
+        Some(Contribution { segment, offset: place.offset, told: place.told_by(self.index) })
     }
 
     /// This member has taken its part of a call of one copy, in blocks of `block` bytes: where the other one of two has copied what it gave, this one may give next.
-    pub fn note_lent(&mut self, call: &Call, block: usize) {
+    #[inline]
+    pub fn note_lent(&mut self, kind: Kind, course: Course, block: usize) {
         if let Some(lending) = &mut self.lending
-            && lending.is_lent(Call::course(call.kind, call.root), block)
+            && lending.is_lent(course, block)
         {
             let said = self.board.heard(1 - self.index, self.phase);
             // It lies in the other one's own array where the length says so.
             if said.length == length_of(said.length) {
-                lending.note(self.phase, said.place, call.kind, block);
+                lending.note(self.phase, said.place, kind, block);
             }
         }
     }
 
     /// Writes what is `given` to its place, without what this member has for itself: nobody reads that.
     fn write_parts(&self, kind: Kind, way: Way, place: Place, bytes: usize, given: &[u8]) {
-        let is_own = place.owner == self.index;
-        let segment = if is_own { self.own_segment() } else { &self.segments[place.owner as usize] };
+        let segment = self.segment_of(place.owner);
         let part = self.index as usize * bytes;
         let own = if kind.gives_parts() { part..part + bytes } else { 0..0 };
         for (from, others) in [(0, &given[..own.start]), (own.end, &given[own.end..])] {
