@@ -15,6 +15,8 @@
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+use crate::past_caches;
 use crate::{Segment, caches, prefetch};
 
 /// Copies of so many bytes and more go past the caches.
@@ -25,11 +27,6 @@ pub const FETCHED: usize = 4 << 10;
 
 /// What is packed stays in the caches up to so many second-level caches of a core: that of the one that packs, and of the one that reads.
 const CACHES_HOLD: usize = 2;
-
-/// Copies past the caches go on in so many pages at a time: processors fetch ahead inside a page, and in several at once. 1 MiB from memory takes a Xeon
-/// of Intel 0.76 of the time then. The C library of GNU does the same.
-const PAGES: usize = 4;
-const PAGE: usize = 4 << 10;
 
 /// The way of a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,52 +86,11 @@ pub unsafe fn copy_to_other_core(from: *const u8, to: *mut u8, bytes: usize) {
 unsafe fn copy_raw(way: Way, from: *const u8, to: *mut u8, bytes: usize) {
     match way {
         // SAFETY: as the caller promises.
-        Way::PastCaches => unsafe { stream_raw(from, to, bytes) },
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
+        Way::PastCaches => unsafe { past_caches::copy(from, to, bytes) },
         // SAFETY: as the caller promises.
-        Way::ThroughCaches | Way::Fetched => unsafe { std::ptr::copy(from, to, bytes) },
+        _ => unsafe { std::ptr::copy(from, to, bytes) },
     }
-}
-
-/// # Safety
-/// As [`copy_raw`].
-#[cfg(all(target_arch = "x86_64", not(miri)))]
-unsafe fn stream_raw(from: *const u8, to: *mut u8, bytes: usize) {
-    use std::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_sfence, _mm_stream_si128};
-    const LINE: usize = 64;
-    // SAFETY: called below alone, with lines that are inside the caller's `bytes` bytes and begin at a multiple of 64 in `to`.
-    let stream_line = |at: usize| unsafe {
-        let (source, target) = (from.add(at).cast::<__m128i>(), to.add(at).cast::<__m128i>());
-        let [a, b, c, d] = [0, 1, 2, 3].map(|quarter| _mm_loadu_si128(source.add(quarter)));
-        _mm_stream_si128(target, a);
-        _mm_stream_si128(target.add(1), b);
-        _mm_stream_si128(target.add(2), c);
-        _mm_stream_si128(target.add(3), d);
-    };
-    let head = to.align_offset(LINE).min(bytes);
-    let end = head + (bytes - head) / LINE * LINE;
-    let mut done = head;
-    // SAFETY: all addresses are inside the caller's `bytes` bytes. Streaming stores want multiples of 16: `to + head` is one of 64.
-    // The fence at the end orders them before every later store of this thread, so that a release publishes them.
-    unsafe {
-        std::ptr::copy(from, to, head);
-        while end - done >= PAGES * PAGE {
-            for line in (done..done + PAGE).step_by(LINE) {
-                (0..PAGES).for_each(|page| stream_line(line + page * PAGE));
-            }
-            done += PAGES * PAGE;
-        }
-        (done..end).step_by(LINE).for_each(stream_line);
-        _mm_sfence();
-        std::ptr::copy(from.add(end), to.add(end), bytes - end);
-    }
-}
-
-/// # Safety
-/// As [`copy_raw`].
-#[cfg(not(all(target_arch = "x86_64", not(miri))))]
-unsafe fn stream_raw(from: *const u8, to: *mut u8, bytes: usize) {
-    // SAFETY: as the caller promises.
-    unsafe { std::ptr::copy(from, to, bytes) }
 }
 
 /// Bytes that lie where others may write, read by value where they lie.

@@ -31,6 +31,8 @@ mod memory;
 #[path = "memory/interpreted.rs"]
 mod memory;
 mod numa;
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+mod past_caches;
 mod prefetch;
 mod region;
 mod rest;
