@@ -84,9 +84,18 @@ pub struct Blocks {
     pending_large: VecDeque<u32>,
 }
 
-/// The capacity of a buffer for so many bytes.
-pub fn capacity_of(bytes: usize) -> usize {
-    if bytes > LARGE { bytes.next_multiple_of(PAGE) } else { class_of(bytes).1 }
+/// Is a buffer of this capacity one for so many bytes? Of large ones, up to a quarter is wasted as well.
+pub fn is_fit(capacity: usize, bytes: usize) -> bool {
+    if bytes <= LARGE {
+        return capacity == class_of(bytes).1;
+    }
+    let least = bytes.next_multiple_of(PAGE);
+    (least..=least.saturating_add(least / 4)).contains(&capacity)
+}
+
+/// Takes `index` from a queue that it came to only lately, if it is there.
+fn remove(queue: &mut VecDeque<u32>, index: u32) -> bool {
+    queue.iter().rposition(|other| *other == index).and_then(|at| queue.remove(at)).is_some()
 }
 
 /// Class of a size and the capacity of that class: 64, 128, 192, 256, then four steps to a doubling.
@@ -150,7 +159,7 @@ impl Blocks {
         back: Option<u32>,
         claim: &dyn Fn(u32) -> bool,
     ) -> Result<(u32, usize, usize)> {
-        let back = back.filter(|index| self.take_this(*index, capacity_of(bytes), part, claim));
+        let back = back.filter(|index| self.take_this(*index, bytes, part, claim));
         let index = match back {
             Some(index) => index,
             None if bytes > LARGE => self.take_large(bytes, part, claim)?,
@@ -162,11 +171,13 @@ impl Blocks {
         Ok((index, block.offset, block.capacity))
     }
 
-    /// Takes this buffer, if it has `capacity` bytes in `part` and nobody has it.
-    fn take_this(&mut self, index: u32, capacity: usize, part: usize, claim: &dyn Fn(u32) -> bool) -> bool {
-        let is_one = |block: &&Block| block.capacity == capacity && block.part == part;
-        let Some(block) = self.blocks.get(index as usize).filter(is_one) else { return false };
-        if block.pending {
+    /// Takes this buffer, if it fits, lies in `part`, and nobody has it.
+    fn take_this(&mut self, index: u32, bytes: usize, part: usize, claim: &dyn Fn(u32) -> bool) -> bool {
+        let is_one = |block: &&Block| is_fit(block.capacity, bytes) && block.part == part;
+        let Some(Block { capacity, pending, .. }) = self.blocks.get(index as usize).filter(is_one).copied() else {
+            return false;
+        };
+        if pending {
             let is_free = claim(index);
             if is_free {
                 self.forget_pending(index);
@@ -177,9 +188,7 @@ impl Blocks {
         if capacity > LARGE {
             return self.take_idle_large(part, capacity, index);
         }
-        let idle = &mut self.class((part, class_of(capacity).0)).idle;
-        // It was given back only lately.
-        idle.iter().rposition(|other| *other == index).and_then(|at| idle.remove(at)).is_some()
+        remove(&mut self.class((part, class_of(capacity).0)).idle, index)
     }
 
     fn take_small(&mut self, bytes: usize, part: usize, claim: &dyn Fn(u32) -> bool) -> Result<u32> {
@@ -279,9 +288,9 @@ impl Blocks {
                 self.pending_large.push_back(index);
             }
         }
-        let capacity = capacity_of(bytes);
+        let capacity = bytes.next_multiple_of(PAGE);
         let fits = self.parts[part].idle_large.range((capacity, 0)..).next().copied();
-        match fits.filter(|(size, _)| *size <= capacity + capacity / 4) {
+        match fits.filter(|(size, _)| is_fit(*size, bytes)) {
             Some((size, index)) => {
                 self.take_idle_large(part, size, index);
                 Ok(index)
@@ -444,17 +453,20 @@ impl Blocks {
             return;
         }
         block.left_at = self.handed_out;
-        if block.capacity > LARGE {
-            self.pending_large.push_back(index);
-        } else {
-            let class = (block.part, class_of(block.capacity).0);
-            self.class(class).pending.push_back(index);
-        }
+        self.pending_like(index).push_back(index);
     }
 
     fn forget_pending(&mut self, index: u32) {
-        self.classes().for_each(|class| class.pending.retain(|other| *other != index));
-        self.pending_large.retain(|other| *other != index);
+        remove(self.pending_like(index), index);
+    }
+
+    /// Where buffers like this one are while only others hold them.
+    fn pending_like(&mut self, index: u32) -> &mut VecDeque<u32> {
+        let Block { capacity, part, .. } = self.blocks[index as usize];
+        match capacity > LARGE {
+            true => &mut self.pending_large,
+            false => &mut self.class((part, class_of(capacity).0)).pending,
+        }
     }
 
     fn settle(&mut self, index: u32) {

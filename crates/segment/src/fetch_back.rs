@@ -10,14 +10,14 @@
 //! where a message has two buffers in turn. [`Fetching`](crate::Fetching) tells which sizes that is for.
 //!
 //! Where writers fetch, whoever makes a new message for each post has two buffers in turn as well. Of two that a thread has let go of the earlier one is fetched, as
-//! its reader is through with it, and the heap hands it out before all others ([`take_back`]).
+//! its reader is through with it, and the heap hands it out before all others ([`back`]).
 
 use std::cell::Cell;
 
 use deck_sync::atomic::Ordering;
 
 use crate::layout::{LINE, LINE_WORDS, holder, readers};
-use crate::{Fetching, HeapMemory, prefetch};
+use crate::{Fetching, HeapMemory, blocks, prefetch};
 
 /// Lines that are asked for between two looks: about as many as come meanwhile.
 const LINES: usize = 8;
@@ -77,6 +77,8 @@ thread_local! {
     static BEFORE: Cell<Option<Noted>> = const { Cell::new(None) };
     /// What was put aside, or let go of where writers fetch, and is on its way back, or there.
     static BACK: Cell<Option<Noted>> = const { Cell::new(None) };
+    /// It was asked for, and could not be had.
+    static WAS_MISSED: Cell<bool> = const { Cell::new(false) };
     /// Looks of a wait before the first question. It takes the buffer's line away from whoever is about to let go, and so is not to be early.
     static LOOKS: Cell<u32> = const { Cell::new(LOOKS_PER_QUESTION) };
 }
@@ -91,8 +93,8 @@ impl Noted {
     }
 
     /// True if a new message of so many bytes may take it.
-    fn is_for_new(&self, heap: &HeapMemory, capacity: usize) -> bool {
-        self.is_let_go() && self.is_of(heap) && self.place.capacity == capacity
+    fn is_for_new(&self, heap: &HeapMemory, bytes: usize) -> bool {
+        self.is_let_go() && self.is_of(heap) && blocks::is_fit(self.place.capacity, bytes)
     }
 
     /// True if another buffer will be written first: this one rests, as its readers have copies of it.
@@ -178,26 +180,37 @@ pub(crate) fn let_go(heap: &HeapMemory, place: Place, is_free: bool) {
 /// The calling thread has put a buffer aside, to be written after another one; its handle has `own_shares`.
 pub(crate) fn put_aside(heap: &HeapMemory, place: Place, own_shares: u64) {
     if is_for(heap, place) {
+        BEFORE.set(None);
         note(heap, place, When::PutAside(own_shares));
     }
 }
 
 /// Whether the calling thread has fetched back what was put aside. It is not told twice.
 pub(crate) fn came_back(heap: &HeapMemory, place: Place) -> bool {
-    take_if(|back| back.is(heap, place)).is_some()
+    let came = BACK.get().is_some_and(|back| back.is(heap, place));
+    if came {
+        set_back(None);
+    }
+    came
 }
 
-/// Which buffer of `capacity` bytes the calling thread has let go of and fetched back: the best one to write, unless somebody has taken it meanwhile. It is not told
-/// twice.
-pub(crate) fn take_back(heap: &HeapMemory, capacity: usize) -> Option<u32> {
-    take_if(|back| back.is_for_new(heap, capacity)).map(|back| back.place.index)
+/// Which buffer the calling thread has let go of and fetched back: the best one to write for whoever wants `bytes` bytes, unless somebody has taken it meanwhile.
+pub(crate) fn back(heap: &HeapMemory, bytes: usize) -> Option<u32> {
+    BACK.get().filter(|back| back.is_for_new(heap, bytes)).map(|back| back.place.index)
 }
 
-/// Takes what has come back, if it is this one.
-fn take_if(is_it: impl FnOnce(&Noted) -> bool) -> Option<Noted> {
-    let back = BACK.get().filter(is_it)?;
-    BACK.set(None);
-    Some(back)
+/// What [`back`] told was asked for. If it could not be had it is asked for once more: the sender keeps what it has posted until it posts again.
+pub(crate) fn was_asked_for(was_had: bool) {
+    if was_had || WAS_MISSED.get() {
+        set_back(None);
+    } else {
+        WAS_MISSED.set(true);
+    }
+}
+
+fn set_back(noted: Option<Noted>) {
+    BACK.set(noted);
+    WAS_MISSED.set(false);
 }
 
 /// What a wait of the calling thread fetches back.
@@ -269,7 +282,7 @@ impl FetchBack {
         prefetch::all_to_write(begin.as_ptr().wrapping_add(from), to - from);
         self.stage = Stage::Fetches(to);
         if from == 0 && self.noted.is_awaited(heap) {
-            BACK.set(Some(self.noted));
+            set_back(Some(self.noted));
         }
         if to == capacity {
             self.end();
@@ -470,6 +483,44 @@ mod tests {
             let in_turn = places[2..].windows(3).all(|three| three[0] == three[2] && three[0] != three[1]);
             assert_eq!(in_turn, waits, "those that are not fetched back rest: {places:?}");
         }
+    }
+
+    /// As `post(message)` has it: the sender keeps what it has posted until it posts again.
+    #[test]
+    fn what_is_still_kept_when_it_is_asked_for_first_has_its_turn_with_the_next_one() {
+        for bytes in [4 << 10, 16 << 10, 2 << 20] {
+            let (heap, mut in_flight) = (heap_of(Fetching::ByWriters), None);
+            let round = |_| {
+                let buffer = heap.allocate(bytes).unwrap();
+                buffer.renew();
+                buffer.add_share();
+                // Letting go of the one before.
+                in_flight = Some(buffer.keep());
+                let received = heap.receive(&buffer.name()).unwrap();
+                let place = buffer.data();
+                drop(buffer);
+                drop(received);
+                assert!(fetches(&heap, 1_000_000) > 0 || BACK.get().is_some());
+                place
+            };
+            let places: Vec<_> = (0..20).map(round).collect();
+            assert!(places[6..].windows(3).all(|three| three[0] == three[2] && three[0] != three[1]), "{places:?}");
+        }
+    }
+
+    #[test]
+    fn what_was_put_aside_goes_before_what_was_let_go_of_earlier() {
+        let heap = heap_of(Fetching::ByWriters);
+        let [first, second, third, put_aside] = [8 << 10; 4].map(|bytes| heap.allocate(bytes).unwrap());
+        for buffer in [first, second] {
+            drop(post(&buffer));
+        }
+        assert!(fetches(&heap, 1000) > 0, "the first one is back");
+        drop(post(&third));
+        drop(third);
+        drop(post(&put_aside));
+        put_aside.put_aside();
+        assert!(fetches(&heap, 1000) > 0 && put_aside.came_back());
     }
 
     #[test]

@@ -15,7 +15,7 @@ use deck_sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use deck_sync::locks::lock;
 use deck_sync::{Error, ErrorKind, NodeId, Result};
 
-use crate::blocks::{self, Blocks};
+use crate::blocks::Blocks;
 use crate::buffer::{Buffer, BufferName};
 use crate::held::{Held, Unheld};
 use crate::holders::{self, Holder};
@@ -347,9 +347,12 @@ impl HeapMemory {
     fn try_allocate(self: &Arc<Self>, bytes: usize) -> Result<Buffer> {
         let (own, mut blocks) = self.blocks()?;
         let bytes = bytes.max(1);
-        let back = fetch_back::take_back(self, blocks::capacity_of(bytes));
+        let back = fetch_back::back(self, bytes);
         let (index, offset, capacity) =
             blocks.take(bytes, own.numa.here(), back, &|index| self.claim_free(own, index))?;
+        if back.is_some() {
+            fetch_back::was_asked_for(back == Some(index));
+        }
         let first = index as usize * LINE_WORDS;
         self.lines.get(first + holder::SHARES).store(1, Ordering::Relaxed);
         self.lines.get(first + holder::GENERATION).fetch_add(1, Ordering::Relaxed);
