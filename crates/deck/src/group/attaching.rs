@@ -7,7 +7,7 @@
 //! likes. So an [`Attachment`] says so first, in the place that was told: either it lies somewhere else now, in a copy that the
 //! call keeps until it is called again, or nowhere. What was read from a place that is no longer told does not count (`relocation`).
 
-use deck_sync::vectors;
+use deck_sync::{fork, vectors};
 
 use super::board::Board;
 use super::relocation;
@@ -48,6 +48,9 @@ impl Attachment {
 
 impl Drop for Attachment {
     fn drop(&mut self) {
+        if fork::is_child() {
+            return;
+        }
         // After the call nobody reads the place any more, whatever it says.
         self.moved(GONE);
     }

@@ -150,11 +150,12 @@ pub use reduction::Operation;
 /// ```
 #[doc(alias = "deck_group_t")]
 pub struct Group {
-    member: Member,
     /// A blocking call whose deadline passed.
     stalled: Option<Progress>,
     /// Calls that were started, in their order.
     queue: VecDeque<Started>,
+    /// Dropped after the calls: what these say at their end they say on a board that may be another group's when the last member has left.
+    member: Member,
     ways: Ways,
 }
 
@@ -264,7 +265,7 @@ impl Group {
         let deadline_from_now = || deadline.unwrap_or_else(|| Deadline::after(timeout));
         let direct = match is_resumed {
             true => Direct::Nothing,
-            false => self.member.call_direct(call, route.giving(), input, output, deadline_from_now),
+            false => self.member.call_direct(call, route, input, output, deadline_from_now),
         };
         let result = match direct {
             Direct::Done => Ok(()),
@@ -334,7 +335,7 @@ impl Group {
             let is_left = result.is_err() && progress.is_under_way();
             (result, is_left)
         };
-        let (result, is_left) = match laid_out {
+        let (result, is_left) = match laid_out.filter(|_| !input.is_empty()) {
             // Others may need what was given by one that has left the call, for good or for a while.
             Some((shelf, call)) => shelf.lend(place, call, input, run, |(_, is_left)| *is_left),
             None => run(),

@@ -15,6 +15,7 @@ use super::super::difference::length_of;
 use super::super::flow::Course;
 use super::super::folding::Inputs;
 use super::super::lending::Place;
+use super::super::ways::Route;
 use super::{Contribution, Member};
 
 /// How far a call came.
@@ -35,7 +36,7 @@ impl Member {
     pub fn call_direct(
         &mut self,
         call: &Call,
-        way: Way,
+        route: Route,
         input: &[u8],
         output: &mut [u8],
         deadline_from_now: impl Fn() -> Deadline,
@@ -63,7 +64,7 @@ impl Member {
                     Err(_) => return Direct::Nothing,
                 },
             };
-            self.write_parts(call.kind, way, place, bytes, given);
+            self.write_parts(call.kind, route.giving(), place, bytes, given);
             self.arrive(&Said { call: word, length, place: place.told_by(self.index) }, &[]);
         }
         if is_ahead {
@@ -92,7 +93,7 @@ impl Member {
         if !is_ahead {
             self.settle();
         }
-        let taken = self.take_direct(call, self.taking(call, way, bytes), bytes, input, output);
+        let taken = self.take_direct(call, self.taking(call, route.taking(), bytes), bytes, input, output);
         point("group/taken");
         if taken.is_ok() {
             self.note_lent(call.kind, course, bytes);

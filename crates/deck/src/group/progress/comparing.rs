@@ -1,6 +1,6 @@
 //! The first round of a call tells whether all are in it, and how it goes on.
 
-use deck_mudeck::Result;
+use deck_mudeck::{Error, Result};
 
 use super::super::difference::{IN_PLACE, SHOWS_OUTPUT, difference, length_of};
 use super::super::member::Member;
@@ -15,7 +15,7 @@ impl Progress {
             let different = difference(member, phase, me, course.sources(me, size));
             return different.map_or(Ok(false), |error| {
                 member.tell_now();
-                Err(error)
+                self.differs(error)
             });
         }
         let has_counts = self.call.kind.has_counts();
@@ -32,7 +32,7 @@ impl Progress {
         }
         member.settle();
         if differs && let Some(error) = difference(member, phase, 0, 0..size) {
-            return Err(error);
+            return self.differs(error);
         }
         if has_counts {
             self.pieces = usize::try_from(longest).unwrap_or(usize::MAX).div_ceil(self.step).max(1);
@@ -41,5 +41,11 @@ impl Progress {
             self.pieces = self.block().div_ceil(self.step).max(1);
         }
         Ok(all_in_place && !has_counts)
+    }
+
+    /// Nobody reads what was given.
+    fn differs(&mut self, error: Error) -> Result<bool> {
+        self.has_ended = true;
+        Err(error)
     }
 }
