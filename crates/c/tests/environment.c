@@ -10,8 +10,19 @@ static void refused(int code, const char *variable, const char *value, const cha
   CHECK(unsetenv(variable) == 0);
 }
 
+/* A line of the log that nobody reads any more is lost, and not the program. */
+static void log_that_nobody_reads(void) {
+  int ends[2], errors = dup(STDERR_FILENO);
+  CHECK(errors >= 0 && pipe(ends) == 0 && close(ends[0]) == 0 && dup2(ends[1], STDERR_FILENO) >= 0);
+  CHECK(setenv("DECK_LOG", "info", 1) == 0);
+  int joined = deck_init(NULL, NULL), left = deck_done();
+  CHECK(dup2(errors, STDERR_FILENO) >= 0 && close(errors) == 0 && close(ends[1]) == 0);
+  CHECK(joined == DECK_OK && left == DECK_OK);
+}
+
 int main(void) {
   start_watchdog();
+  log_that_nobody_reads();
   refused(DECK_E_INVALID, "DECK_JOB", "two words", "DECK_JOB");
   refused(DECK_E_INVALID, "DECK_JOB", "", "DECK_JOB");
   refused(DECK_E_INVALID, "DECK_HEAP", "large", "DECK_HEAP=256M");

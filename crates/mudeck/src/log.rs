@@ -4,6 +4,11 @@ use std::sync::{Once, RwLock};
 
 use deck_sync::atomic::{AtomicU32, Ordering};
 use deck_sync::locks::{read, write};
+use deck_sync::signals;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+/// What a pipe takes in one piece, if it takes anything (`PIPE_BUF`).
+const PIPE_BYTES: usize = 4096;
 
 /// How much a line matters.
 #[repr(i32)]
@@ -54,12 +59,22 @@ pub(crate) fn look_at_environment() {
         let levels = [LogLevel::Error, LogLevel::Warn, LogLevel::Info, LogLevel::Debug];
         let wanted = std::env::var("DECK_LOG").unwrap_or_default();
         let Some(level) = levels.into_iter().find(|level| level.name() == wanted) else { return };
-        *write(&SINK) = Some(Box::new(|level, line| {
-            use std::io::Write;
-            let _ = writeln!(std::io::stderr(), "deck {}: {line}", level.name());
-        }));
+        *write(&SINK) = Some(Box::new(|level, line| write_line(format!("deck {}: {line}\n", level.name()))));
         WANTED.store(level as u32, Ordering::Relaxed);
     });
+}
+
+/// Writes to standard error, unless that is not read at the moment, or not any more: whoever says something must not wait for it, as it may be the thread that others
+/// depend on.
+fn write_line(line: String) {
+    let errors = std::io::stderr();
+    let mut is_writable = [PollFd::new(&errors, PollFlags::OUT)];
+    let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+    if poll(&mut is_writable, Some(&at_once)) == Ok(1) && is_writable[0].revents().contains(PollFlags::OUT) {
+        // So much can be written then, in one piece.
+        let bytes = &line.as_bytes()[..line.len().min(PIPE_BYTES)];
+        let _ = signals::without_broken_pipe(|| rustix::io::write(&errors, bytes));
+    }
 }
 
 /// Says a line that is only put together if somebody wants to hear it.

@@ -98,9 +98,10 @@ fn watch(words: &[(&AtomicU32, u32)], timeout: Option<Duration>) -> bool {
         return true;
     }
     // These are reasons to look again: a value had changed, a signal came, the time is over.
-    let is_over =
-        matches!(std::io::Error::last_os_error().raw_os_error(), Some(libc::EAGAIN | libc::EINTR | libc::ETIMEDOUT));
-    IS_REFUSED.store(!is_over, Ordering::Relaxed);
+    let error = std::io::Error::last_os_error().raw_os_error();
+    let is_over = matches!(error, Some(libc::EAGAIN | libc::EINTR | libc::ETIMEDOUT));
+    // That there was no memory for it passes.
+    IS_REFUSED.store(!is_over && error != Some(libc::ENOMEM), Ordering::Relaxed);
     is_over
 }
 

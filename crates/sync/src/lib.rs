@@ -32,6 +32,7 @@ mod patience;
 mod point;
 mod service;
 mod shelf;
+pub mod signals;
 mod spin;
 mod spot;
 mod spread;

@@ -5,7 +5,7 @@
 
 use std::thread::{Builder, JoinHandle};
 
-use crate::{Error, Result};
+use crate::{Error, Result, signals};
 
 /// What a thread of DECK's own does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,12 +39,12 @@ impl Service {
         Service::ALL.iter().any(|service| service.name() == name)
     }
 
-    /// Starts its thread.
+    /// Starts its thread, which takes no signals: a program may wait for them in a thread of its own.
     ///
     /// # Errors
     /// [`crate::ErrorKind::System`] if the operating system has none.
     pub fn start(self, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
-        let started = Builder::new().name(self.name().into()).spawn(work);
+        let started = signals::while_blocked(|| Builder::new().name(self.name().into()).spawn(work));
         started.map_err(|error| Error::io(format!("starting the thread {}", self.name()), &error))
     }
 }
