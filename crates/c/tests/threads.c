@@ -2,6 +2,7 @@
 #define _POSIX_C_SOURCE 200809L
 #include "check.h"
 #include <pthread.h>
+#include <sys/resource.h>
 
 static void *answer(void *arg) {
   return (char *)arg + 1;
@@ -19,6 +20,24 @@ static void results(void) {
   EXPECT(DECK_OK, deck_thread_create(&t, answer, NULL));
   EXPECT(DECK_OK, deck_cancel(t));
   EXPECT(DECK_OK, deck_thread_join(t, NULL));
+}
+
+/* As deep as a thread of the system may go. */
+static void *deep(void *arg) {
+  volatile char picture[6 << 20];
+  picture[0] = picture[sizeof picture - 1] = 1;
+  return picture[0] + picture[sizeof picture - 1] == 2 ? arg : NULL;
+}
+
+static void stacks(void) {
+  struct rlimit limit;
+  CHECK(getrlimit(RLIMIT_STACK, &limit) == 0);
+  if (limit.rlim_cur < 8 << 20) return;
+  deck_thread_t *t;
+  void *result = NULL;
+  EXPECT(DECK_OK, deck_thread_create(&t, deep, &limit));
+  EXPECT(DECK_OK, deck_thread_join(t, &result));
+  CHECK(result == &limit);
 }
 
 typedef struct {
@@ -177,6 +196,7 @@ int main(int argc, char **argv) {
   EXPECT(DECK_OK, deck_init(&argc, &argv));
   EXPECT(DECK_OK, deck_sem_create(&go, 0));
   results();
+  stacks();
   joining_oneself(go);
   cancelling(go);
   cancelling_a_join(go);

@@ -309,10 +309,13 @@ impl Mailbox {
     /// ```
     ///
     /// # Errors
-    /// [`ErrorKind::System`] if there is no descriptor or thread to be had.
+    /// [`ErrorKind::Closed`]; [`ErrorKind::System`] if there is no descriptor or thread to be had.
     #[doc(alias = "deck_mbox_fd")]
     pub fn fd(&self) -> Result<RawFd> {
         self.node.check()?;
+        if self.is_closed() {
+            return Err(Error::new(ErrorKind::Closed, "asking for the descriptor of a mail box"));
+        }
         let fd = self.core.watch.open_fd()?;
         let watcher = self.node.watcher()?;
         self.core.arm();

@@ -23,23 +23,31 @@ pub struct Semaphore {
     is_closed: AtomicBool,
 }
 
-struct Taking<'a>(&'a Semaphore);
+struct Taking<'a> {
+    semaphore: &'a Semaphore,
+    may_have_slept: bool,
+}
 
 impl Waiting for Taking<'_> {
     type Output = bool;
 
     fn look(&mut self) -> Option<bool> {
         // Acquire: pairs with: semaphore/end.
-        if self.0.is_closed.load(Ordering::Acquire) {
+        if self.semaphore.is_closed.load(Ordering::Acquire) {
             return Some(false);
         }
+        let count = &self.semaphore.count;
         // Acquire: pairs with: semaphore/post. What the poster did before is visible to the one who takes its count.
-        let taken = self.0.count.fetch_update(Ordering::Acquire, Ordering::Relaxed, |count| count.checked_sub(1));
+        let taken = count.fetch_update(Ordering::Acquire, Ordering::Relaxed, |count| count.checked_sub(1));
         taken.is_ok().then_some(true)
     }
 
+    fn arm(&mut self) {
+        self.may_have_slept = true;
+    }
+
     fn about(&self) -> Option<About<'_>> {
-        Some(About::new(Goal::Semaphore, "").with([std::ptr::from_ref(self.0).addr() as u64]))
+        Some(About::new(Goal::Semaphore, "").with([std::ptr::from_ref(self.semaphore).addr() as u64]))
     }
 }
 
@@ -69,12 +77,15 @@ impl Semaphore {
     /// [`ErrorKind::Timeout`], [`ErrorKind::Cancelled`], [`ErrorKind::Closed`] once [`Semaphore::close`] was called.
     #[doc(alias = "deck_sem_wait")]
     pub fn wait(&self, timeout: Duration) -> Result<()> {
-        match wait(&mut Taking(self), &[&self.changed], &crowd_of_this_thread(), Deadline::after(timeout)) {
+        let mut taking = Taking { semaphore: self, may_have_slept: false };
+        match wait(&mut taking, &[&self.changed], &crowd_of_this_thread(), Deadline::after(timeout)) {
             Ok(true) => Ok(()),
             Ok(false) => Err(Error::new(ErrorKind::Closed, "waiting for a semaphore")),
             Err(interrupted) => {
                 // A post may have chosen this thread to wake: another waiter goes on in its place.
-                self.changed.notify_one();
+                if taking.may_have_slept {
+                    self.changed.notify_one();
+                }
                 Err(interrupted.error("waiting for a semaphore"))
             }
         }

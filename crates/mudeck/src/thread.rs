@@ -8,6 +8,7 @@ use deck_sync::atomic::{AtomicBool, Ordering};
 use deck_sync::{About, Deadline, Error, ErrorKind, Event, Goal, Result, Waiting, crowd_of_this_thread, wait};
 
 pub use deck_sync::Canceller;
+use rustix::process::{Resource, getrlimit};
 
 /// A thread that can be cancelled while it waits in DECK. Dropping the handle lets the thread run on.
 ///
@@ -57,8 +58,14 @@ impl Waiting for Joining<'_> {
     }
 }
 
+/// Only addresses: memory is used as far as a thread gets.
+fn stack_bytes() -> usize {
+    let limit = getrlimit(Resource::Stack).current.and_then(|bytes| usize::try_from(bytes).ok());
+    limit.unwrap_or(8 << 20).max(2 << 20)
+}
+
 impl<T: Send + 'static> Thread<T> {
-    /// Starts a thread.
+    /// Starts a thread, whose stack is as long as the system's limit says (`ulimit -s`), as that of threads of C programs is; 8 MiB if there is no limit.
     ///
     /// # Errors
     /// `System` if the operating system has none.
@@ -69,6 +76,7 @@ impl<T: Send + 'static> Thread<T> {
         let ending = Ending(end.clone());
         let handle = std::thread::Builder::new()
             .name("deck".into())
+            .stack_size(stack_bytes())
             .spawn(move || {
                 let _ending = ending;
                 let _ = tell.send(Canceller::of_this_thread());

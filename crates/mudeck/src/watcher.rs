@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, Weak};
 use std::task::Waker;
 
@@ -85,8 +86,8 @@ impl Watch {
     fn ring(&self) {
         self.show();
         let wakers = std::mem::take(&mut *lock(&self.wakers));
-        // All: one of them may be dropped before it takes what has come.
-        wakers.into_values().for_each(Waker::wake);
+        // All: one of them may be dropped before it takes what has come. They are the program's, and one that panics is no reason to forget the others.
+        wakers.into_values().for_each(|waker| drop(catch_unwind(AssertUnwindSafe(|| waker.wake()))));
     }
 }
 

@@ -370,3 +370,38 @@ fn a_future_is_woken_by_a_message() {
         assert_eq!(message.as_bytes()[0], round);
     }
 }
+
+#[test]
+fn a_waker_that_panics_is_its_own_affair() {
+    use std::future::Future;
+    use std::sync::Arc;
+    use std::task::{Context, Wake, Waker};
+    struct Panics;
+    impl Wake for Panics {
+        fn wake(self: Arc<Self>) {
+            panic!("an executor that is going down");
+        }
+    }
+    struct Unpark(std::thread::Thread);
+    impl Wake for Unpark {
+        fn wake(self: Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+    let (_broker, nodes) = job(2);
+    let [failing, other] = ["failing", "other"].map(|name| nodes[0].mailbox(name).unwrap());
+    let wakers = [Waker::from(Arc::new(Panics)), Waker::from(Arc::new(Unpark(std::thread::current())))];
+    let mut lost = Box::pin(failing.retrieve_async());
+    assert!(lost.as_mut().poll(&mut Context::from_waker(&wakers[0])).is_pending());
+    let mut future = Box::pin(other.retrieve_async());
+    assert!(future.as_mut().poll(&mut Context::from_waker(&wakers[1])).is_pending());
+    for (name, seed) in [("failing", 1), ("other", 2)] {
+        let clone = nodes[1].clone_mailbox(name, SOON).unwrap();
+        clone.post(filled(&nodes[1], 8, seed), SOON).unwrap();
+    }
+    let begin = std::time::Instant::now();
+    while future.as_mut().poll(&mut Context::from_waker(&wakers[1])).is_pending() {
+        assert!(begin.elapsed() < SOON, "nobody wakes it any more");
+        std::thread::park_timeout(SOON);
+    }
+}
