@@ -298,18 +298,24 @@ impl Inbox {
     /// [`ErrorKind::NoMemory`] if there is no room for a copy; the message stays.
     pub fn take(&mut self, into: &mut Parcel, heap: &Arc<HeapMemory>, heaps: &dyn Heaps) -> Result<Option<Arrival>> {
         self.hear_bells();
+        let mut taken = Ok(None);
         for _ in 0..self.hot.rings.len() {
             let index = self.hot.now;
             if index == NOBODY {
                 break;
             }
-            if let Some(arrival) = self.take_from(index, into, heap, heaps)? {
-                self.note_turn();
-                return Ok(Some(arrival));
+            match self.take_from(index, into, heap, heaps) {
+                Ok(None) => {}
+                Ok(arrival) => {
+                    self.note_turn();
+                    return Ok(arrival);
+                }
+                // Other rings go on: what waits there may be what frees memory.
+                no_memory => taken = no_memory,
             }
             self.next_turn();
         }
-        Ok(None)
+        taken
     }
 
     #[inline]

@@ -54,3 +54,29 @@ fn sizes_beyond_all_memory_are_refused_and_leave_the_message_as_it_was() {
         expect_filled(&message, 1000, 1);
     }
 }
+
+#[test]
+fn a_message_for_which_there_is_no_memory_holds_nobody_else_up() {
+    const LONG: usize = 700;
+    let (_broker, [here, one, other]) = small_job();
+    let mailbox = here.mailbox("full").unwrap();
+    let [first, second] = [&one, &other].map(|node| node.clone_mailbox("full", SOON).unwrap());
+    let mut into = here.message();
+    let held: Vec<_> = std::iter::repeat_with(|| here.message_with_capacity(LONG)).map_while(Result::ok).collect();
+    for round in 0..4u8 {
+        first.post(filled(&one, LONG, round), SOON).unwrap();
+        second.post(filled(&other, 8, round), SOON).unwrap();
+    }
+    for round in 0..4u8 {
+        while let Err(error) = mailbox.retrieve_into(&mut into, SOON) {
+            assert_eq!(error.kind(), ErrorKind::NoMemory, "{error}");
+        }
+        expect_filled(&into, 8, round);
+    }
+    assert_eq!(mailbox.retrieve_into(&mut into, SOON).unwrap_err().kind(), ErrorKind::NoMemory);
+    drop(held);
+    for round in 0..4u8 {
+        mailbox.retrieve_into(&mut into, SOON).unwrap();
+        expect_filled(&into, LONG, round);
+    }
+}

@@ -51,7 +51,7 @@ impl Ring {
     /// A look found nothing; true if that has been so for long.
     pub(super) fn note_silence(&mut self) -> bool {
         let messages = self.receiver.messages();
-        self.silent = if self.seen == messages { self.silent + 1 } else { 1 };
+        self.silent = if self.seen == messages { self.silent.saturating_add(1) } else { 1 };
         self.seen = messages;
         self.silent >= SILENT_LOOKS
     }
