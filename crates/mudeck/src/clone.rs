@@ -129,7 +129,7 @@ impl Poster {
             *hungry -= 1;
         }
         // A ring that has ended may be somebody else's memory soon.
-        if *hungry == u32::from(more) && self.sender.ended().is_none() {
+        if *hungry == u32::from(more) && self.sender.ended().is_none() && !self.sender.is_closed() {
             self.sender.ask_for_room(more);
         }
     }

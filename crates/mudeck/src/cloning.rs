@@ -18,6 +18,8 @@ use crate::shared::NodeShared;
 
 pub(crate) enum Cloning {
     Ready(Arc<Poster>),
+    /// Known to whoever ends rings, and not to whoever posts: the thread that is at it looks whether the mail box was closed meanwhile.
+    Settling(Arc<Poster>, Arc<Event>),
     /// Some thread is at it; the event tells when it is done.
     UnderWay(Arc<Event>),
 }
@@ -28,8 +30,10 @@ struct OtherThread<'a>(&'a NodeShared, MailboxId, &'a Arc<Event>);
 impl Waiting for OtherThread<'_> {
     type Output = ();
     fn look(&mut self) -> Option<()> {
-        let is_under_way =
-            matches!(lock(&self.0.posters).get(&self.1), Some(Cloning::UnderWay(event)) if Arc::ptr_eq(event, self.2));
+        let is_under_way = match lock(&self.0.posters).get(&self.1) {
+            Some(Cloning::UnderWay(event) | Cloning::Settling(_, event)) => Arc::ptr_eq(event, self.2),
+            _ => false,
+        };
         (!is_under_way || self.0.membership().has_left()).then_some(())
     }
 
@@ -54,7 +58,7 @@ impl NodeShared {
                 let mut posters = lock(&self.posters);
                 match posters.get(&id) {
                     Some(Cloning::Ready(poster)) => return Ok(MailboxClone::new(self.clone(), poster.clone())),
-                    Some(Cloning::UnderWay(event)) => Some(event.clone()),
+                    Some(Cloning::UnderWay(event) | Cloning::Settling(_, event)) => Some(event.clone()),
                     None => {
                         posters.insert(id, Cloning::UnderWay(mine.clone()));
                         None
@@ -82,14 +86,21 @@ impl NodeShared {
         let result = made.map(|sender| {
             let (name, notices) = (name.map(str::to_string), self.membership().notices());
             let poster = Arc::new(Poster::new(id, name, sender.0, sender.1, sender.2, notices));
-            posters.insert(id, Cloning::Ready(poster.clone()));
+            posters.insert(id, Cloning::Settling(poster.clone(), mine.clone()));
             poster
         });
         drop(posters);
+        let result = result.and_then(|poster| {
+            self.settle(&poster)?;
+            if let Some(cloning) = lock(&self.posters).get_mut(&id)
+                && matches!(cloning, Cloning::Settling(settling, _) if Arc::ptr_eq(settling, &poster))
+            {
+                *cloning = Cloning::Ready(poster.clone());
+            }
+            Ok(poster)
+        });
         mine.notify();
-        let poster = result?;
-        self.settle(&poster)?;
-        Ok(MailboxClone::new(self.clone(), poster))
+        Ok(MailboxClone::new(self.clone(), result?))
     }
 
     /// A ring to a mail box of this node.
@@ -205,10 +216,10 @@ impl NodeShared {
     }
 
     /// Ends a poster that has just become known, if its mail box is closed, its owner is gone or this node has left: whoever told
-    /// may not have found it. A mail box marks its rings as closed before it looks who posts to it.
+    /// may not have found it. A mail box marks its rings as closed before it looks who posts to it. Nobody has posted yet.
     fn settle(&self, poster: &Arc<Poster>) -> Result<()> {
         let gone = poster.peer.as_ref().and_then(|peer| peer.gone());
-        if gone.is_some() || poster.sender.is_closed() {
+        if gone.is_some() || poster.sender.is_closed_for_good() {
             let _ = self.end_poster(poster, if gone == Some(NodeState::Lost) { Ending::Lost } else { Ending::Closed });
         }
         self.check().inspect_err(|_| poster.stop())
@@ -275,8 +286,21 @@ impl NodeShared {
 
     /// All posters that may have messages in flight.
     pub fn posters(&self) -> Vec<Arc<Poster>> {
-        let ready = |cloning: &Cloning| if let Cloning::Ready(poster) = cloning { Some(poster.clone()) } else { None };
-        let mut all: Vec<_> = lock(&self.posters).values().filter_map(ready).collect();
+        self.posters_that(|cloning| matches!(cloning, Cloning::Ready(_)))
+    }
+
+    /// The same, and those that nobody has posted with yet: for whoever ends them.
+    pub fn all_posters(&self) -> Vec<Arc<Poster>> {
+        self.posters_that(|_| true)
+    }
+
+    fn posters_that(&self, are_wanted: impl Fn(&Cloning) -> bool) -> Vec<Arc<Poster>> {
+        let poster = |cloning: &Cloning| match cloning {
+            Cloning::Ready(poster) | Cloning::Settling(poster, _) => Some(poster.clone()),
+            Cloning::UnderWay(_) => None,
+        };
+        let mut all: Vec<_> =
+            lock(&self.posters).values().filter(|cloning| are_wanted(cloning)).filter_map(poster).collect();
         all.extend(lock(&self.lanes).iter().cloned());
         all
     }
@@ -292,29 +316,31 @@ impl NodeShared {
     /// Ends the poster with this ring of `owner`, if there is one, and tells the position behind the last message that it posted.
     /// A clone under way has posted nothing yet, and will notice by itself.
     pub fn end_ring(&self, owner: NodeId, ring: u64) -> Option<u32> {
-        let found = self.posters().into_iter().find(|poster| poster.id.owner == owner && poster.ring == ring);
-        found.and_then(|poster| self.end_poster(&poster, Ending::Closed))
+        let found = self.all_posters().into_iter().find(|poster| poster.id.owner == owner && poster.ring == ring);
+        found.map(|poster| self.end_poster(&poster, Ending::Closed))
     }
 
     /// Ends a poster, unless somebody else did, and tells the position behind the last message that it posted.
-    pub fn end_poster(&self, poster: &Arc<Poster>, ending: Ending) -> Option<u32> {
+    pub fn end_poster(&self, poster: &Arc<Poster>, ending: Ending) -> u32 {
         // Before it is unknown: whoever does not find it takes it that nothing was posted, and that nothing will be.
         let tail = poster.end(ending);
         let is_it = |other: &Arc<Poster>| Arc::ptr_eq(other, poster);
         let mut posters = lock(&self.posters);
-        let is_common = matches!(posters.get(&poster.id), Some(Cloning::Ready(common)) if is_it(common));
+        let is_common = match posters.get(&poster.id) {
+            Some(Cloning::Ready(common) | Cloning::Settling(common, _)) => is_it(common),
+            _ => false,
+        };
         if is_common {
             posters.remove(&poster.id);
         }
         drop(posters);
         let lane = if is_common { None } else { lock(&self.lanes).extract_if(.., |lane| is_it(lane)).next() };
-        if !is_common && lane.is_none() {
-            return None;
-        }
-        if let Some(lanes) = poster.lanes.get() {
+        if (is_common || lane.is_some())
+            && let Some(lanes) = poster.lanes.get()
+        {
             lanes.end(self);
         }
-        Some(tail)
+        tail
     }
 }
 

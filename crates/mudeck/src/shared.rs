@@ -281,10 +281,10 @@ impl NodeShared {
         }
         self.all_boxes().iter().for_each(|core| self.close(core));
         // Threads that are inside a post right now get to its end before the receivers are told.
-        self.posters().iter().for_each(|poster| poster.stop());
+        self.all_posters().iter().for_each(|poster| poster.stop());
         self.membership.leave();
         for cloning in std::mem::take(&mut *lock(&self.posters)).into_values() {
-            if let Cloning::UnderWay(event) = cloning {
+            if let Cloning::UnderWay(event) | Cloning::Settling(_, event) = cloning {
                 event.notify();
             }
         }
@@ -341,7 +341,7 @@ impl Handler for NodeShared {
     }
 
     fn peer_gone(&self, peer: NodeId, is_lost: bool) {
-        for poster in self.posters().into_iter().filter(|poster| poster.id.owner == peer) {
+        for poster in self.all_posters().into_iter().filter(|poster| poster.id.owner == peer) {
             let _ = self.end_poster(&poster, if is_lost { Ending::Lost } else { Ending::Closed });
         }
         for core in self.all_boxes() {

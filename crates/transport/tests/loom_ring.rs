@@ -8,11 +8,14 @@ mod loom_memory;
 
 use std::sync::Arc;
 
-use deck_sync::atomic::pause;
+use deck_sync::atomic::{Ordering, pause};
 use deck_transport::{Parcel, Sender};
 use loom::thread;
 
 use loom_memory::{Ends, Memory, bounded, message, number, small, wide};
+
+/// Which word of the credits the sender's threads sleep on.
+const ROOM: usize = 10;
 
 /// Retrieves `count` messages, looking again and again.
 fn retrieve_all(ends: &mut Ends, count: usize) -> Vec<u64> {
@@ -90,6 +93,26 @@ fn a_slot_of_small_messages_ends_with_the_first_that_is_not() {
             7,
             |value| if value % 2 == 0 { small(value) } else { message(value) },
         )
+    });
+}
+
+/// Who sees that a ring is closed for good may let go of its credits: somebody else has that memory then.
+///
+/// Seen to fail: where the ring is closed for good at once.
+#[test]
+fn nothing_is_told_to_a_ring_that_is_closed_for_good() {
+    bounded(3, || {
+        let (sender, mut ends) = loom_memory::ring(1);
+        let credit = ends.credit.clone();
+        let told = || {
+            let words = [0, 1, 2, 8, 9].map(|word| credit.get(word).load(Ordering::Relaxed));
+            (words, credit.event(ROOM).count())
+        };
+        let closer = thread::spawn(move || ends.receiver.set_closed());
+        let seen = sender.is_closed_for_good().then(told);
+        closer.join().unwrap();
+        assert!(sender.is_closed() && sender.is_closed_for_good());
+        assert!(seen.is_none_or(|seen| seen == told()));
     });
 }
 

@@ -133,6 +133,8 @@ pub mod credit {
     pub const HOT: usize = 8;
     /// 1 once the mail box is closed.
     pub const CLOSED: usize = 9;
+    /// What stands there when the receiver writes no more credits.
+    pub const FOR_GOOD: u64 = 2;
     /// The [`deck_sync::Event`] that threads waiting for room sleep on.
     pub const ROOM: usize = 10;
 }

@@ -64,6 +64,8 @@ pub struct Ends {
     /// The ring's memory, with the bell behind it, and the event of the mail box.
     pub ring: Words,
     pub bell: usize,
+    /// What the sender is told.
+    pub credit: Words,
     heap: Arc<HeapMemory>,
 }
 
@@ -132,11 +134,11 @@ fn ring_of(messages: u32, shares_slots: bool) -> (Sender<Memory>, Ends) {
         shape,
         ring: ring.clone(),
         region: None,
-        remote: Memory(credit),
+        remote: Memory(credit.clone()),
         credit: 0,
         fetching: Fetching::default(),
     });
-    (sender, Ends { receiver, ring, bell, heap })
+    (sender, Ends { receiver, ring, bell, credit, heap })
 }
 
 /// Content that shows if a line is torn: a number in its first word and its complement in the last.

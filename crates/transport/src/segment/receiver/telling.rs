@@ -132,5 +132,8 @@ impl<R: Remote> Receiver<R> {
         self.remote.flush();
         self.remote.write_word(self.credit + 8 * credit::CLOSED, 1);
         self.remote.interrupt(self.credit + 8 * credit::ROOM);
+        self.remote.flush();
+        // A sender that is still being made may end at this, and then its credits are somebody else's memory.
+        self.remote.write_word(self.credit + 8 * credit::CLOSED, credit::FOR_GOOD);
     }
 }

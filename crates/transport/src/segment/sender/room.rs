@@ -53,6 +53,12 @@ impl<R: Remote> Sender<R> {
         self.credit.get(credit::CLOSED).load(Ordering::Relaxed) != 0
     }
 
+    /// Whether it was closed, and its owner writes nothing more to this ring's credits.
+    pub fn is_closed_for_good(&self) -> bool {
+        // Acquire: pairs with: ring/credit. All credits were told before.
+        self.credit.get(credit::CLOSED).load(Ordering::Acquire) == credit::FOR_GOOD
+    }
+
     #[cold]
     fn read_credits(&self, posting: &mut Posting) -> Result<(), Refusal> {
         if self.ended.load(Ordering::Relaxed) != 0 {
