@@ -446,7 +446,7 @@ impl<R: Remote> Receiver<R> {
     /// Nothing more will be added to the slot at `head`, which has just been found.
     #[inline]
     fn note_whole_slot(&mut self) {
-        self.in_a_row += 1;
+        self.in_a_row = self.in_a_row.saturating_add(1);
         if self.in_a_row > BEHIND {
             let ahead = self.head.wrapping_add(PREFETCH);
             self.slots.prefetch(ahead);

@@ -330,6 +330,8 @@ impl<R: Remote> Sender<R> {
         self.check_slot(posting)?;
         let label = Label::of(parcel);
         let needed = packet::needed(&label) as usize;
+        // Though nothing is taken from it: what is possible does not depend on whether there is room in the area.
+        self.check_budget(needed as u64)?;
         let Some(place) = self.find_area(posting, needed.div_ceil(LINE) as u32) else {
             return self.post_zero_copy(posting, parcel);
         };

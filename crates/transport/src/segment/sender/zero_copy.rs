@@ -33,11 +33,7 @@ impl<R: Remote> Sender<R> {
         let buffer = parcel.buffer().expect("what is too long for a slot lies in a buffer");
         let label = Label::of(parcel);
         let bytes = Parcel::needed(parcel.size(), parcel.runs()) as u64;
-        if bytes > self.budget.limit() {
-            let limit = self.budget.limit();
-            let what = format!("a message of {bytes} bytes can never be posted with a budget of {limit} bytes");
-            return Err(Refusal::Failed(Error::new(ErrorKind::TooLarge, what)));
-        }
+        self.check_budget(bytes)?;
         self.check_slot(posting)?;
         if !self.has_bytes(posting, bytes) {
             return Err(self.closed_or(Refusal::Full));
@@ -83,6 +79,17 @@ impl<R: Remote> Sender<R> {
     fn add_in_flight(&self, change: i32) {
         let count = self.in_flight.load(Ordering::Relaxed);
         self.in_flight.store(count.wrapping_add_signed(change), Ordering::Relaxed);
+    }
+
+    /// Whether `bytes` can ever be posted.
+    #[inline]
+    pub(super) fn check_budget(&self, bytes: u64) -> Result<(), Refusal> {
+        let limit = self.budget.limit();
+        if bytes <= limit {
+            return Ok(());
+        }
+        let what = format!("a message of {bytes} bytes can never be posted with a budget of {limit} bytes");
+        Err(Refusal::Failed(Error::new(ErrorKind::TooLarge, what)))
     }
 
     /// Takes `bytes` of the budget if they are left, here first: there, all rings of the node meet.
