@@ -4,7 +4,7 @@ mod job;
 
 use std::sync::mpsc::channel;
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use deck::shared::{Barrier, Condition, Counter, Mutex, Segment};
 use deck::{Door, ErrorKind, FOREVER, Node, NodeId, Thread};
@@ -51,6 +51,24 @@ fn opening_waits_until_a_segment_is_created() {
         let _created = Segment::create(&a, "late", 77, None).unwrap();
         assert_eq!(opener.join().unwrap(), 77);
     });
+}
+
+#[test]
+fn whoever_tries_again_and_again_without_waiting_opens_a_segment_at_last() {
+    let (_broker, [a, b]) = job();
+    let created = Segment::create(&a, "tried", 77, None).unwrap();
+    let begin = Instant::now();
+    let opened = loop {
+        match Segment::open(&b, "tried", Duration::ZERO) {
+            Ok(opened) => break opened,
+            Err(error) => assert!(error.kind() == ErrorKind::Timeout && begin.elapsed() < SOON, "{error}"),
+        }
+        thread::yield_now();
+    };
+    created.write(0, &[1; 77]).unwrap();
+    let mut bytes = [0; 77];
+    opened.read(0, &mut bytes).unwrap();
+    assert_eq!(bytes, [1; 77]);
 }
 
 #[test]
@@ -386,4 +404,41 @@ fn a_try_does_not_wait() {
         assert_eq!(Barrier::open(&b, "b", 2).unwrap().wait(TRY).unwrap_err().kind(), ErrorKind::Timeout);
     }
     assert!(began.elapsed() < SOON);
+}
+
+#[test]
+fn a_thread_that_panics_inside_is_told_of_and_one_that_locks_while_it_panics_is_not() {
+    struct AtTheEnd(Node);
+    impl Drop for AtTheEnd {
+        fn drop(&mut self) {
+            drop(Mutex::open(&self.0, "log").unwrap().lock(SOON).unwrap());
+        }
+    }
+    let (_broker, [node, other]) = job();
+    let careless = Thread::spawn({
+        let node = node.clone();
+        move || {
+            let _at_the_end = AtTheEnd(node.clone());
+            let mutex = Mutex::open(&node, "account").unwrap();
+            let _guard = mutex.lock(SOON).unwrap();
+            panic!("half changed");
+        }
+    })
+    .unwrap();
+    assert!(careless.join().is_err());
+    let mutex = Mutex::open(&other, "account").unwrap();
+    let refused = mutex.lock(SOON).unwrap_err();
+    assert_eq!((refused.kind(), refused.peer()), (ErrorKind::OwnerDied, Some(node.number())), "{refused}");
+    drop(refused.into_guard().unwrap());
+    drop(mutex.lock(SOON).expect("it is told once"));
+    drop(Mutex::open(&other, "log").unwrap().lock(SOON).expect("that was whole"));
+}
+
+#[test]
+fn nobody_comes_to_a_barrier_through_a_handle_that_is_closed() {
+    let (_broker, [node]) = job();
+    let barrier = Barrier::open(&node, "last", 1).unwrap();
+    assert!(barrier.wait(TRY).unwrap());
+    barrier.close();
+    assert_eq!(barrier.wait(TRY).unwrap_err().kind(), ErrorKind::Closed);
 }

@@ -422,6 +422,10 @@ impl Membership {
         }
         for peer in &peers {
             peer.set_gone(false);
+            // The program may have clones of its mail boxes for long, and with them the connection: its end is what the peer hears.
+            if let Some(socket) = peer.socket() {
+                socket.end();
+            }
         }
         lock(&self.peers).clear();
         lock(&self.hosted).take();

@@ -10,9 +10,11 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 use deck_segment::{HugePages, Segment};
-use deck_sync::atomic::{AtomicU64, Ordering};
+use deck_sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use deck_sync::locks::lock;
-use deck_sync::{About, Deadline, Error, ErrorKind, Event, Goal, NodeId, Result, Service, point};
+use deck_sync::{
+    About, Deadline, Error, ErrorKind, Event, Goal, Interrupted, NodeId, Result, Service, cancellation, point,
+};
 
 use crate::membership::{Membership, Until};
 use crate::objects::Object;
@@ -63,8 +65,18 @@ struct Kept {
 
 struct Asked {
     peer: NodeId,
+    /// What is to be passed; `None` if it is to be made.
+    passed: Option<(SegmentLife, Object)>,
+    /// Nobody waits for the answer any more: whoever asks for the same next does.
+    is_left: AtomicBool,
     answer: OnceLock<Answer>,
     answered: Event,
+}
+
+impl Asked {
+    fn is_left(&self) -> bool {
+        self.is_left.load(Ordering::Relaxed)
+    }
 }
 
 /// The shared segments of a node.
@@ -123,8 +135,45 @@ impl Shares {
         self.sweep();
     }
 
-    /// Lets go of what this node made for others and nobody has open any more.
+    /// A question to `peer`, its number, and whether it is a new one. Who tries without waiting would never have what others were asked for, if each
+    /// try had to ask anew.
+    fn question(&self, peer: NodeId, passed: Option<(SegmentLife, Object)>) -> (u64, Arc<Asked>, bool) {
+        let mut questions = lock(&self.asked);
+        if let Some((life, _)) = &passed {
+            // Another life of the name is over.
+            let is_over = |(other, _): &(SegmentLife, Object)| other.object == life.object && other != life;
+            questions.retain(|_, asked| !(asked.is_left() && asked.passed.as_ref().is_some_and(is_over)));
+            let is_same = |asked: &Asked| {
+                asked.peer == peer && asked.is_left() && asked.passed.as_ref().is_some_and(|(other, _)| other == life)
+            };
+            if let Some((request, asked)) = questions.iter().find(|(_, asked)| is_same(asked)) {
+                asked.is_left.store(false, Ordering::Relaxed);
+                return (*request, asked.clone(), false);
+            }
+        }
+        let (answer, answered, is_left) = (OnceLock::new(), Event::new(), AtomicBool::new(false));
+        let asked = Arc::new(Asked { peer, passed, is_left, answer, answered });
+        let request = self.next.fetch_add(1, Ordering::Relaxed);
+        questions.insert(request, asked.clone());
+        (request, asked, true)
+    }
+
+    /// Whoever asked has stopped waiting. What may still be passed is left for the next one who asks for it.
+    fn stop_waiting(&self, request: u64, asked: &Asked, is_early: bool) {
+        let mut questions = lock(&self.asked);
+        if is_early && asked.passed.is_some() && asked.answer.get().is_none() {
+            asked.is_left.store(true, Ordering::Relaxed);
+        } else {
+            questions.remove(&request);
+        }
+    }
+
+    /// Lets go of what this node made for others and nobody has open any more, and of what it was passed too late.
     pub fn sweep(&self) {
+        lock(&self.asked).retain(|_, asked| {
+            let is_over = |(_, object): &(SegmentLife, Object)| object.holding().is_empty();
+            !(asked.is_left() && asked.passed.as_ref().is_some_and(is_over))
+        });
         lock(&self.kept).retain(|_, kept| {
             if kept.as_home.is_some() && kept.object.holding().is_empty() {
                 kept.as_home = None;
@@ -135,7 +184,9 @@ impl Shares {
 
     /// Everybody who waits for an answer looks again whether the one who is asked is still there.
     pub fn wake_those_who_asked(&self, peer: NodeId) {
-        lock(&self.asked).values().filter(|asked| asked.peer == peer).for_each(|asked| asked.answered.notify());
+        let mut questions = lock(&self.asked);
+        questions.retain(|_, asked| asked.peer != peer || !asked.is_left());
+        questions.values().filter(|asked| asked.peer == peer).for_each(|asked| asked.answered.notify());
     }
 }
 
@@ -176,7 +227,7 @@ impl Membership {
         let peer = self.meet(home, deadline).map_err(elsewhere)?;
         let (entry, generation) = (u64::from(life.object), u64::from(life.generation));
         let frame = |request| Frame::SegmentMake { request, entry, generation, bytes };
-        let asked = self.ask(&peer, frame, name, "waiting for the home of a segment to make it", deadline);
+        let asked = self.ask(&peer, frame, None, name, "waiting for the home of a segment to make it", deadline);
         match asked.map_err(elsewhere)? {
             Ok(fd) => Segment::adopt(fd).map_err(|error| error.with_peer(home)),
             Err(Refused::NoMemory) => Err(Error::new(
@@ -212,7 +263,8 @@ impl Membership {
         let peer = self.meet(holder, deadline)?;
         let (entry, generation) = (u64::from(life.object), u64::from(life.generation));
         let frame = |request| Frame::SegmentOpen { request, entry, generation };
-        match self.ask(&peer, frame, name, "waiting to be passed a segment", deadline)? {
+        let passed = self.objects.at(life.object).map(|object| (life, object));
+        match self.ask(&peer, frame, passed, name, "waiting to be passed a segment", deadline)? {
             Ok(fd) => Segment::adopt(fd).map(Answered::Segment).map_err(|error| error.with_peer(holder)),
             Err(Refused::Contended) => Ok(Answered::Coming),
             Err(_) => Ok(Answered::Absent),
@@ -223,14 +275,13 @@ impl Membership {
         &self,
         peer: &Arc<Peer>,
         frame: impl FnOnce(u64) -> Frame,
+        passed: Option<(SegmentLife, Object)>,
         name: &str,
         doing: &str,
         deadline: Deadline,
     ) -> Result<std::result::Result<OwnedFd, Refused>> {
-        let asked = Arc::new(Asked { peer: peer.number(), answer: OnceLock::new(), answered: Event::new() });
-        let request = self.shares.next.fetch_add(1, Ordering::Relaxed);
-        lock(&self.shares.asked).insert(request, asked.clone());
-        let sent = self.question(peer, &frame(request));
+        let (request, asked, is_new) = self.shares.question(peer.number(), passed);
+        let sent = if is_new { self.question(peer, &frame(request)) } else { Ok(()) };
         point("segment/asked");
         let waited = sent.map(|()| {
             let _depending = self.depend(peer);
@@ -241,9 +292,12 @@ impl Membership {
             let mut until = Until(is_over, About::new(Goal::Segment, name).on(peer.number()));
             deck_sync::wait(&mut until, &[&asked.answered, peer.changed()], self.crowd(), deadline)
         });
-        lock(&self.shares.asked).remove(&request);
+        self.shares.stop_waiting(request, &asked, matches!(waited, Ok(Err(_))) && peer.gone().is_none());
         let waited = waited?;
-        // From here on a late answer is declined.
+        // From here on a late answer is declined, or left.
+        if asked.answer.get().is_some() && matches!(waited, Err(Interrupted::Cancelled)) {
+            cancellation::postpone();
+        }
         match Arc::into_inner(asked).and_then(|asked| asked.answer.into_inner()) {
             Some(Ok(None)) => {
                 Err(Error::new(ErrorKind::NoMemory, "this process has no descriptor left for the segment")

@@ -120,6 +120,11 @@ impl Socket {
         !lock(&self.outbox).is_empty()
     }
 
+    /// The other end reads what was sent, and then the end. Nothing is sent or received any more. Never blocks.
+    pub fn end(&self) {
+        let _ = rustix::net::shutdown(&self.fd, rustix::net::Shutdown::Both);
+    }
+
     /// The next frame, if there is one. Never blocks.
     pub fn receive(&self) -> Received {
         match self.receive_now() {
