@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use deck_segment::Seat;
 use deck_sync::atomic::Ordering;
@@ -53,6 +53,7 @@ pub struct Control {
     is_orphan: bool,
     /// The node that was asked to be the new broker.
     asked_broker: Option<NodeId>,
+    asked_at: Instant,
     /// It answered that it has no room for this node now, and when it is asked again.
     is_refused: bool,
     ask_broker_at: Deadline,
@@ -78,6 +79,7 @@ impl Control {
             ask_peers_at: Deadline::NOW,
             is_orphan: false,
             asked_broker: None,
+            asked_at: Instant::now(),
             is_refused: false,
             ask_broker_at: Deadline::NOW,
             attempts: 0,
@@ -274,7 +276,12 @@ impl Control {
             return;
         }
         let Some(socket) = peer.socket() else { return };
-        let _ = self.poll.watch(socket, PEER | u64::from(number.0));
+        if self.poll.watch(socket, PEER | u64::from(number.0)).is_err() {
+            // Nobody would read what it says. Whoever needs it asks again.
+            lock(&membership.peers).remove(&number);
+            peer.set_gone(true);
+            return;
+        }
         pass_heap(membership, &peer, membership.number);
     }
 }

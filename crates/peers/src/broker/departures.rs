@@ -50,6 +50,9 @@ impl State {
             // Whoever marked it may have been stopped before it told that.
             self.table.note_departure(seat);
         }
+        // One that does not read keeps the ends of connections that nobody will use.
+        let is_of_it = |frame: &Frame| matches!(frame, Frame::Introduce { peer, .. } if *peer == u64::from(number.0));
+        self.members.values().for_each(|member| member.socket.take_back(is_of_it));
         self.gone.push((number, self.table.state(number) == Some(NodeState::Lost)));
         let keeper = if self.table.keeps(seat) { self.absent(number, Deadline::NEVER) } else { None };
         self.begin_step(number, Departure { seat, awaited: self.others(), is_second_step: false, keeper });

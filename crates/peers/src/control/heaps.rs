@@ -68,6 +68,10 @@ impl Control {
         (owner, seat): (NodeId, Seat),
         passed: Option<OwnedFd>,
     ) -> Result<()> {
+        // No healthy node passes what the table does not know.
+        if owner != membership.number && membership.table.seat_of(owner) != Some(seat) {
+            return Ok(());
+        }
         if owner != membership.number {
             // Also if there is no room for it now.
             write(&membership.heaps).note_passed(owner, peer.number());

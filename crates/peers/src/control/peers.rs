@@ -91,6 +91,8 @@ impl Control {
                 }
                 self.watch_process(peer, process);
                 peer.set_connected();
+                // Who lets go of a segment tells those that it has met.
+                membership.shares.sweep();
                 for (_, frame) in self.put_off.extract_if(.., |(from, _)| *from == peer.number()).collect::<Vec<_>>() {
                     self.handle_peer(membership, peer, frame, None)?;
                 }

@@ -2,17 +2,21 @@
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use deck_sync::atomic::Ordering;
 use deck_sync::locks::lock;
 use deck_sync::{Deadline, Error, ErrorKind, NodeId, Result};
 
-use super::{BROKER, Control, TAKE_STOCK_AFTER};
+use super::{BROKER, Control, LOOK_FOR_BROKER, TAKE_STOCK_AFTER};
 use crate::broker::Broker;
 use crate::membership::Membership;
 use crate::socket::Socket;
 use crate::wire::Frame;
 use crate::{process, rendezvous};
+
+/// The most time between two looks whether the node that was asked to be the broker has ended.
+const LOOK_SELDOM: Duration = Duration::from_millis(100);
 
 impl Control {
     pub(super) fn broker_gone(&mut self, membership: &Arc<Membership>) {
@@ -34,6 +38,9 @@ impl Control {
             if membership.table.pid_here(lowest).is_some_and(process::pid_has_ended) {
                 self.ended(membership, lowest);
             }
+            // It tells when it has taken over. One that is stopped may take its time.
+            let pause = (self.asked_at.elapsed() / 4).clamp(LOOK_FOR_BROKER, LOOK_SELDOM);
+            self.ask_broker_at = Deadline::after(pause);
             return;
         }
         let fd = if lowest == membership.number {
@@ -64,7 +71,7 @@ impl Control {
         for node in meeting {
             let _ = socket.send(&Frame::Connect { to: u64::from(node.0) }, None);
         }
-        self.asked_broker = Some(lowest);
+        (self.asked_broker, self.asked_at) = (Some(lowest), Instant::now());
     }
 
     /// This node is the broker from now on. It listens on the socket that the last one listened on, so those who come
