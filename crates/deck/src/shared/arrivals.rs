@@ -67,7 +67,8 @@ impl<'a> Arrivals<'a> {
         loop {
             let (round, arrived) = (now >> 32, (now & 0xffff_ffff) + 1);
             let is_last = arrived >= size;
-            let next = if is_last { (round + 1) << 32 } else { now + 1 };
+            // Somebody may have scribbled over it.
+            let next = if is_last { (round + 1) << 32 } else { now.wrapping_add(1) };
             // AcqRel: pairs with: arrivals/round. What each did before it arrived is before what each does afterwards.
             match self.word().compare_exchange(now, next, Ordering::AcqRel, Ordering::Relaxed) {
                 Ok(_) if is_last => {

@@ -120,6 +120,7 @@ impl Barrier {
     pub fn wait(&self, timeout: Duration) -> Result<bool> {
         // An arrival that stays behind would count as that of somebody else.
         let _pledge = self.named.pledge()?;
+        self.named.check_open(|| format!("waiting at {}", self.named.described()))?;
         let departures = || self.named.departures();
         let seen = departures();
         if let Some(dead) = self.named.opened().lost() {

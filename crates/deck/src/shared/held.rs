@@ -64,7 +64,15 @@ pub fn me(node: &Node) -> Result<Holder> {
 
 /// The calling thread holds this mutex from now on.
 pub fn add(named: &Arc<Named>) -> Result<()> {
-    here(|here| here.held.push(named.clone()))
+    let of_jobs_left = here(|here| {
+        // What it held when its node left the job has been told to the others, and keeps that job's memory here.
+        let of_jobs_left: Vec<_> = here.held.extract_if(.., |held| held.node().is_left()).collect();
+        here.held.push(named.clone());
+        of_jobs_left
+    })?;
+    // Dropped here, as below.
+    drop(of_jobs_left);
+    Ok(())
 }
 
 /// The calling thread does not hold this mutex any more.

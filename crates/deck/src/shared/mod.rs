@@ -54,9 +54,11 @@
 //!   that a node had open when it died is broken for good ([`ErrorKind::PeerLost`]). The death of a node that
 //!   has a counter open is told once through each handle of it.
 //! * **A stopped process** (SIGSTOP) is not dead: what it holds stays held, waits end at their own deadline, and the error
-//!   says so. When it does not hold anything it holds nobody up for more than a few milliseconds.
+//!   says so. When it does not hold anything it holds others up for some milliseconds at most, but where it is stopped in the very moment in which
+//!   it wakes them: then they look again by themselves within ten seconds. And who signals a condition variable may call a
+//!   thread that is stopped: a broadcast calls all.
 //! * **Waiting** spins for some microseconds and then sleeps; every wait has a timeout and can be cancelled.
-//! * **A thread that ends** while it holds a mutex leaves it to the next one, who is told the same as after a death.
+//! * **A thread that ends** or panics while it holds a mutex leaves it to the next one, who is told the same as after a death.
 //!
 //! [`ErrorKind::OwnerDied`]: crate::ErrorKind::OwnerDied
 //! [`ErrorKind::PeerLost`]: crate::ErrorKind::PeerLost

@@ -4,6 +4,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::ops::Deref;
 use std::sync::Arc;
+use std::thread;
 use std::time::Duration;
 
 use deck_mudeck::{Error, ErrorKind, Node, NodeId, NodeState, Result};
@@ -16,7 +17,7 @@ use super::named::{Named, Stopped, how_it_is};
 
 /// A mutex that the threads of all nodes share by its name.
 ///
-/// Its holder is known, node and thread. If the holder's node dies or leaves, or its thread ends, the next one gets the mutex
+/// Its holder is known, node and thread. If the holder's node dies or leaves, or its thread ends or panics, the next one gets the mutex
 /// and is told; it then decides whether what the mutex protects is still whole.
 ///
 /// Fairness: at first whoever comes takes a free mutex, which is fastest. A thread that has waited for a millisecond asks for
@@ -37,8 +38,19 @@ pub struct Guard<'a> {
     mutex: &'a Mutex,
     /// The dead holder that nobody has been told of: whoever drops this guard unseen leaves it to the next one.
     untold: Option<NodeId>,
+    /// The thread was panicking already when it locked the mutex.
+    was_panicking: bool,
     /// A mutex is unlocked by the thread that has locked it.
     _of_this_thread: PhantomData<*const ()>,
+}
+
+/// How what the mutex protects is left.
+enum Left {
+    Whole,
+    /// Perhaps half changed.
+    ByPanic,
+    /// As this node left it that died, and nobody has looked.
+    ByDead(NodeId),
 }
 
 /// A lock that is none, or one that wants to be looked at first.
@@ -142,6 +154,7 @@ impl Mutex {
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`] for an impossible name, [`ErrorKind::NoMemory`] if the job has used too many names,
+    /// [`ErrorKind::Timeout`], naming the node that stopped, after that second;
     /// [`ErrorKind::NotInitialized`] after leaving and in a forked child.
     #[doc(alias = "deck_mutex_open")]
     pub fn open(node: &Node, name: &str) -> Result<Mutex> {
@@ -162,7 +175,7 @@ impl Mutex {
     ///
     /// # Errors
     /// [`ErrorKind::OwnerDied`], naming the node, with a guard ([`LockError::into_guard`]): it is locked, but its last holder
-    /// died, left, or ended its thread inside. [`ErrorKind::Timeout`] naming the holder, and saying if it is frozen;
+    /// died, left, or ended its thread or panicked inside. [`ErrorKind::Timeout`] naming the holder, and saying if it is frozen;
     /// [`ErrorKind::Cancelled`]; [`ErrorKind::Invalid`] if the calling thread holds it already;
     /// [`ErrorKind::NotInitialized`] after leaving and in a forked child.
     pub fn lock(&self, timeout: Duration) -> Result<Guard<'_>, LockError<'_>> {
@@ -170,7 +183,8 @@ impl Mutex {
     }
 
     pub(super) fn lock_until(&self, deadline: Deadline) -> Result<Guard<'_>, LockError<'_>> {
-        let guard = |untold| Guard { mutex: self, untold, _of_this_thread: PhantomData };
+        let guard =
+            |untold| Guard { mutex: self, untold, was_panicking: thread::panicking(), _of_this_thread: PhantomData };
         match self.take(deadline).map_err(LockError::without_guard)? {
             Taken::Clean => Ok(guard(None)),
             Taken::FromDead(dead) => Err(LockError::with(self.died(dead), guard(Some(dead)))),
@@ -206,7 +220,7 @@ impl Mutex {
             let error = Error::new(ErrorKind::Invalid, format!("unlocking {}: not held here", self.named.described()));
             return Err(error.with_remedy("let the thread that has locked it unlock it, once"));
         }
-        self.release(me, None);
+        self.let_go(me, Left::Whole);
         Ok(())
     }
 
@@ -230,13 +244,14 @@ impl Mutex {
         Lock::new(self.named.words()).holder() == Some(me)
     }
 
-    fn release(&self, me: Holder, untold: Option<NodeId>) {
+    fn let_go(&self, me: Holder, left: Left) {
         let lock = Lock::new(self.named.words());
         // First: between the two a thread that ends would unlock for somebody else.
         let _ = held::remove(&self.named);
-        let _ = match untold {
-            Some(dead) => lock.pass_on(me, dead),
-            None => lock.release(me),
+        let _ = match left {
+            Left::Whole => lock.release(me),
+            Left::ByPanic => lock.abandon(me),
+            Left::ByDead(dead) => lock.pass_on(me, dead),
         };
     }
 
@@ -245,8 +260,8 @@ impl Mutex {
         let how = match self.named.node().membership().table().state(dead) {
             Some(NodeState::Lost) => "died",
             Some(NodeState::Left) => "left its job",
-            // Its node is there: the thread is not.
-            _ => "ended its thread",
+            // Its node is there: the thread is not, or has panicked.
+            _ => "panicked, or ended its thread",
         };
         let named = self.named.described();
         let what = format!("locking {named}: it is locked, and its last holder {how} without unlocking");
@@ -379,11 +394,16 @@ impl<'a> Guard<'a> {
 
 impl Drop for Guard<'_> {
     fn drop(&mut self) {
+        let left = match self.untold {
+            Some(dead) => Left::ByDead(dead),
+            None if thread::panicking() && !self.was_panicking => Left::ByPanic,
+            None => Left::Whole,
+        };
         // After leaving, the others have been told already.
         if self.mutex.named.check().is_ok()
             && let Ok(me) = held::me(self.mutex.named.node())
         {
-            self.mutex.release(me, self.untold);
+            self.mutex.let_go(me, left);
         }
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use deck_mudeck::{Error, ErrorKind, Node, NodeId, NodeState, Result};
 use deck_peers::{FROZEN_AFTER, ObjectKind, OpenObject, Pledge, fork};
 use deck_segment::Words;
-use deck_sync::atomic::{AtomicBool, Ordering};
+use deck_sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
 use deck_sync::{About, Deadline, Event, Goal, Interrupted, Waiting, barrier};
 
 /// A thing that this node has open.
@@ -15,6 +15,8 @@ pub struct Named {
     name: Box<str>,
     opened: OpenObject,
     is_closed: AtomicBool,
+    /// Threads that wait through this handle.
+    waiters: AtomicU32,
 }
 
 /// Why a wait ended without what it waited for.
@@ -40,7 +42,7 @@ pub fn check(node: &Node) -> Result<()> {
     Ok(())
 }
 
-fn left() -> Error {
+pub fn left() -> Error {
     Error::new(ErrorKind::NotInitialized, "this node has left its job").with_remedy("join again")
 }
 
@@ -123,7 +125,14 @@ impl Named {
         let membership = node.membership();
         let object = membership.objects().enter(kind, name, membership.seat())?;
         let opened = membership.open_object(object);
-        Ok(Named { node: node.clone(), kind, name: name.into(), opened, is_closed: AtomicBool::new(false) })
+        Ok(Named {
+            node: node.clone(),
+            kind,
+            name: name.into(),
+            opened,
+            is_closed: AtomicBool::new(false),
+            waiters: AtomicU32::new(0),
+        })
     }
 
     /// The node that has it open.
@@ -187,7 +196,12 @@ impl Named {
         };
         let about = Some(About::new(goal, &self.name));
         let waiting = WhileOpen { waiting, node: &self.node, is_closed: Some(&self.is_closed), about };
-        waiting.wait(&[event, membership.table().changed()], deadline)
+        self.waiters.fetch_add(1, Ordering::Relaxed);
+        // SeqCst: pairs with: named/close. Either whoever closes the handle sees this waiter, or this one sees that it is closed.
+        fence(Ordering::SeqCst);
+        let waited = waiting.wait(&[event, membership.table().changed()], deadline);
+        self.waiters.fetch_sub(1, Ordering::Relaxed);
+        waited
     }
 
     /// The error of a wait of up to `timeout` for what somebody else was to do. Which node that is nobody knows: those that are frozen
@@ -211,6 +225,12 @@ impl Named {
             return;
         }
         self.is_closed.store(true, Ordering::Relaxed);
+        // SeqCst: pairs with: named/close.
+        fence(Ordering::SeqCst);
+        // All sleepers of the job would wake up.
+        if self.waiters.load(Ordering::Relaxed) == 0 {
+            return;
+        }
         // Light: pairs with: wait/sleep. The notification is at what all waits also look at.
         barrier::light();
         self.node.membership().table().changed().notify();

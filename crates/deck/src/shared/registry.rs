@@ -102,7 +102,8 @@ impl<'a> Registry<'a> {
             let state = State::from_word(word);
             match state.phase {
                 Phase::Ready(home) if is_held() => return Err(home),
-                Phase::Making(maker) if is_live(maker) => return Err(maker),
+                // What is held under a dead maker's claim is of the life before: it died before its second look.
+                Phase::Making(maker) if is_live(maker) || is_held() => return Err(maker),
                 _ => {}
             }
             let generation = ((u64::from(state.generation) + 1) % GENERATIONS) as u32;
@@ -118,20 +119,19 @@ impl<'a> Registry<'a> {
             if let Phase::Ready(home) = state.phase
                 && is_held()
             {
-                // Release: pairs with: registry/ready. What was ready is so again.
-                self.word().store(state.to_word(), Ordering::Release);
+                // What was ready is so again.
+                self.change(mine, state);
                 return Err(home);
             }
             return Ok(generation);
         }
     }
 
-    /// What `me` claimed is there, at `home`.
+    /// What `me` claimed is there, at `home`. `me` has not left since it claimed that.
     pub fn publish(self, me: NodeId, generation: u32, home: NodeId, bytes: u64) {
-        debug_assert_eq!(self.state(), State { phase: Phase::Making(me), generation });
         self.0.get(BYTES).store(bytes, Ordering::Relaxed);
-        // Release: pairs with: registry/ready.
-        self.word().store(State { phase: Phase::Ready(home), generation }.to_word(), Ordering::Release);
+        let [made, ready] = [Phase::Making(me), Phase::Ready(home)].map(|phase| State { phase, generation });
+        self.change(made, ready);
     }
 
     /// Nothing came of what `me` claimed.
@@ -142,9 +142,13 @@ impl<'a> Registry<'a> {
 
     /// The name stands for nothing any more, if it still stands for `state`.
     pub fn vacate(self, state: State) {
-        let vacant = State { phase: Phase::Vacant, generation: state.generation };
+        self.change(state, State { phase: Phase::Vacant, generation: state.generation });
+    }
+
+    /// Nothing happens if somebody has scribbled over the word meanwhile.
+    fn change(self, from: State, to: State) {
         // AcqRel: pairs with: registry/ready.
-        let _ = self.word().compare_exchange(state.to_word(), vacant.to_word(), Ordering::AcqRel, Ordering::Relaxed);
+        let _ = self.word().compare_exchange(from.to_word(), to.to_word(), Ordering::AcqRel, Ordering::Relaxed);
     }
 }
 
@@ -163,6 +167,20 @@ mod tests {
             let generation = Registry::new(&words).claim(NodeId(1), nobody, &|| false).unwrap();
             assert_eq!(Registry::new(&words).state(), State { phase: Phase::Making(NodeId(1)), generation });
         }
+    }
+
+    #[test]
+    fn a_name_that_is_held_is_not_taken_though_whoever_claimed_it_died_before_it_looked() {
+        let memory = deck_segment::Segment::create("registry", 4096).unwrap();
+        memory.allocate(0, 4096).unwrap();
+        let words = Words::in_segment(&memory, 0, 2).unwrap();
+        let registry = Registry::new(&words);
+        let generation = registry.claim(NodeId(1), &|_| false, &|| false).unwrap();
+        assert_eq!(registry.claim(NodeId(2), &|_| false, &|| true), Err(NodeId(1)));
+        assert_eq!(registry.claim(NodeId(2), &|_| false, &|| false), Ok(generation + 1));
+        // What comes late changes nothing.
+        registry.publish(NodeId(1), generation, NodeId(1), 8);
+        assert_eq!(registry.state(), State { phase: Phase::Making(NodeId(2)), generation: generation + 1 });
     }
 
     #[test]

@@ -4,13 +4,13 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use deck_mudeck::{Error, ErrorKind, Node, NodeId, Result, default_timeout};
+use deck_mudeck::{Error, ErrorKind, Node, NodeId, NodeState, Result, default_timeout};
 use deck_peers::{Answered, FROZEN_AFTER, Membership, Object, ObjectKind, OpenObject, SegmentLife, check_object_name};
 use deck_segment::Segment as Memory;
 use deck_segment::layout::PAGE;
 use deck_sync::{About, Deadline, Goal, Interrupted, Waiting};
 
-use super::named::{Stopped, check, wait};
+use super::named::{Stopped, check, left, wait};
 use super::registry::{GENERATIONS, Phase, Registry, State};
 
 /// How long somebody who found a segment vanishing looks away before it looks again.
@@ -137,7 +137,13 @@ impl Segment {
         let object = membership.objects().enter(ObjectKind::Segment, name, membership.seat())?;
         let registry = Registry::new(object.words());
         let is_held = || !object.holding().is_empty();
-        let generation = registry.claim(node.number(), &|node| table.is_live(node), &is_held).map_err(|owner| {
+        // Whoever leaves meanwhile leaves behind it: a node that is gone claims nothing and has nothing to tell.
+        let pledge = || membership.pledge().ok_or_else(left);
+        let claimed = {
+            let _pledge = pledge()?;
+            registry.claim(node.number(), &|node| table.is_live(node), &is_held)
+        };
+        let generation = claimed.map_err(|owner| {
             // A claim that is taken back may have sent somebody to sleep.
             table.changed().notify();
             // Whoever is in the way may have died unnoticed.
@@ -155,7 +161,10 @@ impl Segment {
         })?;
         deck_sync::point("segment/made");
         let memory = membership.offer_segment(life, &object, memory);
-        registry.publish(node.number(), generation, home, bytes as u64);
+        {
+            let _pledge = pledge().map_err(|error| error.context(described()))?;
+            registry.publish(node.number(), generation, home, bytes as u64);
+        }
         table.changed().notify();
         Ok(Segment { memory, bytes, home, name: name.into(), _hold: hold })
     }
@@ -190,9 +199,9 @@ impl Segment {
             if registry.state() == state {
                 let found = fetch(node, name, &object, life, home, deadline).map_err(|error| opening(name, error))?;
                 match found {
-                    Found::Memory(memory) => {
+                    Found::Memory(memory, giver) => {
                         let bytes = usize::try_from(bytes).unwrap_or(0);
-                        let memory = is_of(memory, bytes, home).map_err(|error| opening(name, error))?;
+                        let memory = is_of(memory, bytes, giver).map_err(|error| opening(name, error))?;
                         let memory = membership.offer_segment(life, &object, memory);
                         return Ok(Segment { memory, bytes, home, name: name.into(), _hold: hold });
                     }
@@ -302,12 +311,12 @@ fn opening(name: &str, error: Error) -> Error {
 }
 
 /// What is passed as a segment has the size that was told.
-fn is_of(memory: Arc<Memory>, bytes: usize, home: NodeId) -> Result<Arc<Memory>> {
+fn is_of(memory: Arc<Memory>, bytes: usize, giver: NodeId) -> Result<Arc<Memory>> {
     if bytes > 0 && bytes.checked_next_multiple_of(PAGE) == Some(memory.bytes()) {
         return Ok(memory);
     }
     let what = format!("a segment of {bytes} bytes was to be passed, and one of {} was", memory.bytes());
-    Err(Error::new(ErrorKind::Corrupt, what).with_peer(home))
+    Err(Error::new(ErrorKind::Corrupt, what).with_peer(giver))
 }
 
 fn await_home(node: &Node, home: NodeId, deadline: Deadline) -> Result<()> {
@@ -322,7 +331,8 @@ fn await_home(node: &Node, home: NodeId, deadline: Deadline) -> Result<()> {
 }
 
 enum Found {
-    Memory(Arc<Memory>),
+    /// Here it is, from this node.
+    Memory(Arc<Memory>, NodeId),
     /// Nobody has it (any more).
     Nothing,
     /// Those who could have it do not answer.
@@ -340,17 +350,19 @@ fn fetch(
 ) -> Result<Found> {
     let membership = node.membership();
     if let Some(memory) = membership.segment_here(life) {
-        return Ok(Found::Memory(memory));
+        return Ok(Found::Memory(memory, home));
     }
     let others = object.holding().into_iter().filter(|other| *other != node.number() && *other != home);
     let is_asked = home != node.number() && membership.table().is_live(home);
-    let asked: Vec<NodeId> = is_asked.then_some(home).into_iter().chain(others).collect();
+    let mut asked: Vec<NodeId> = is_asked.then_some(home).into_iter().chain(others).collect();
+    // The time may be over before one that is frozen has kept silent for long enough.
+    asked.sort_by_key(|other| matches!(node.state(*other), Ok(NodeState::Frozen)));
     let mut silence = None;
     for other in &asked {
         // One that is frozen shall not keep us from those who answer.
         let limit = if asked.len() == 1 { deadline } else { Deadline::after(FROZEN_AFTER).min(deadline) };
         match membership.fetch_segment(*other, life, name, limit) {
-            Ok(Answered::Segment(memory)) => return Ok(Found::Memory(memory)),
+            Ok(Answered::Segment(memory)) => return Ok(Found::Memory(memory, *other)),
             Ok(Answered::Absent | Answered::Coming) => {}
             Err(error) => match error.kind() {
                 ErrorKind::PeerLost | ErrorKind::Closed => {}

@@ -120,12 +120,11 @@ impl<'a> Tickets<'a> {
         // Acquire: pairs with: tickets/drawn.
         let drawn = self.word(DRAWN).load(Ordering::Acquire);
         // AcqRel: pairs with: tickets/called.
-        let before = self.word(CALLED).fetch_max(drawn, Ordering::AcqRel);
+        self.word(CALLED).fetch_max(drawn, Ordering::AcqRel);
         // Light: pairs with: wait/sleep.
         barrier::light();
-        for ticket in before..drawn.min(before.saturating_add(EVENT_COUNT)) {
-            self.event(Ticket(ticket)).notify();
-        }
+        // All events: one that was called before may sleep still, if whoever called it was stopped before it rang.
+        (0..EVENT_COUNT).for_each(|event| self.event(Ticket(event)).notify());
         // AcqRel: pairs with: tickets/mended.
         self.word(MENDED).fetch_max(damage, Ordering::AcqRel);
     }
