@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use deck_peers::stat::fields_behind_name;
@@ -21,6 +22,15 @@ use crate::output::wait;
 /// Makes this process the parent of every descendant whose own parent ends.
 pub fn adopt_orphans() -> io::Result<()> {
     Ok(set_child_subreaper(Some(rustix::process::getpid()))?)
+}
+
+/// Those that were there before this process had anything to do with a job, by number and begin.
+static SPARED: OnceLock<Vec<(i32, u64)>> = OnceLock::new();
+
+/// What this process has brought into the world so far is not looked after, nor what it has started or starts: a shell that becomes `deck run` may have children.
+pub fn spare_those_there_are() {
+    let there_are = living().into_iter().map(|(pid, stat)| (pid, stat.started)).collect();
+    SPARED.get_or_init(|| there_are);
 }
 
 /// Whether there is a descendant that has not ended.
@@ -78,10 +88,14 @@ fn living() -> Vec<(i32, Stat)> {
     for (&pid, stat) in &all {
         children.entry(stat.parent).or_default().push(pid);
     }
+    let spared = SPARED.get().map_or(&[][..], Vec::as_slice);
     let mut found = Vec::new();
     let mut next = vec![std::process::id() as i32];
     while let Some(parent) = next.pop() {
         for &pid in children.get(&parent).map_or(&[][..], Vec::as_slice) {
+            if spared.contains(&(pid, all[&pid].started)) {
+                continue;
+            }
             next.push(pid);
             found.push((pid, all[&pid]));
         }

@@ -17,14 +17,14 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use deck_launch::signals::{self, Signals};
 use deck_launch::{Half, split};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
-use rustix::process::{Pid, PidfdFlags, WaitOptions, WaitStatus, pidfd_open, waitpid};
+use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, WaitStatus, pidfd_open, waitpid};
 
 use crate::descendants;
 use crate::result::remark;
@@ -32,7 +32,10 @@ use crate::result::remark;
 /// How long the guardian tries to kill what is left. A process may hang in the kernel, and then nobody can help.
 pub const PATIENCE: Duration = Duration::from_secs(5);
 
-const REQUESTS: [libc::c_int; 3] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
+/// Who asks again so long after the first time does not get rid of it by the worker.
+const WORKER_PATIENCE: Duration = Duration::from_secs(7);
+
+const REQUESTS: [libc::c_int; 4] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT];
 
 /// What the worker hears from the front.
 pub struct Requests(OwnedFd);
@@ -69,6 +72,7 @@ impl AsFd for Requests {
 pub fn guarded(work: impl FnOnce(Requests) -> u8) -> io::Result<ExitCode> {
     signals::expect_children();
     let signals = Signals::take(&REQUESTS)?;
+    descendants::spare_those_there_are();
     descendants::adopt_orphans()?;
     let (hear, tell) = pipe_with(PipeFlags::CLOEXEC)?;
     match split()? {
@@ -92,6 +96,7 @@ pub fn guarded(work: impl FnOnce(Requests) -> u8) -> io::Result<ExitCode> {
 
 fn watch(worker: Pid, signals: &Signals, tell: &OwnedFd) -> io::Result<u8> {
     let ended = pidfd_open(worker, PidfdFlags::empty())?;
+    let mut first_asked = None;
     loop {
         let mut events = [PollFd::new(&ended, PollFlags::IN), PollFd::new(signals, PollFlags::IN)];
         match poll(&mut events, None) {
@@ -99,6 +104,9 @@ fn watch(worker: Pid, signals: &Signals, tell: &OwnedFd) -> io::Result<u8> {
             Err(errno) => return Err(errno.into()),
         }
         while let Some(signal) = signals.next() {
+            if first_asked.get_or_insert_with(Instant::now).elapsed() > WORKER_PATIENCE {
+                descendants::signal_all(Signal::KILL);
+            }
             // A worker that has just ended hears nothing, and need not.
             let _ = rustix::io::retry_on_intr(|| rustix::io::write(tell, &[signal as u8]));
         }
@@ -109,13 +117,18 @@ fn watch(worker: Pid, signals: &Signals, tell: &OwnedFd) -> io::Result<u8> {
 }
 
 fn farewell(worker: WaitStatus) -> u8 {
+    // Before anything is said: whoever reads that may take his time.
+    let are_gone = descendants::kill_all(PATIENCE, |_, _| {});
     let code = worker.exit_status().unwrap_or_else(|| {
         let signal = worker.terminating_signal().unwrap_or(libc::SIGKILL);
         let signal_name = signals::name(signal);
-        remark("deck run", format_args!("{signal_name} ended the process that looked after the nodes; killing them"));
+        remark(
+            "deck run",
+            format_args!("{signal_name} ended the process that looked after the nodes; they were killed"),
+        );
         128 + signal
     });
-    if !descendants::kill_all(PATIENCE, |_, _| {}) {
+    if !are_gone {
         remark("deck run", "some processes do not end: they hang inside the kernel");
     }
     code as u8

@@ -304,7 +304,7 @@ fn a_reader_that_leaves_ends_the_nodes_as_in_a_pipeline() {
 
 #[test]
 fn signals_end_all_nodes() {
-    for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143), (Signal::HUP, 129)] {
+    for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143), (Signal::HUP, 129), (Signal::QUIT, 131)] {
         let mut job = Job::run(&["-n", "3", "sh", "-c", "echo $$; exec sleep 1000"]);
         let nodes = job.processes(3);
         job.signal(signal);
@@ -409,6 +409,14 @@ fn what_a_node_leaves_running_ends_with_the_job() {
     let left = job.processes(2);
     assert_eq!(job.ended().code, 0);
     left.into_iter().for_each(Process::ends);
+}
+
+/// As bash does with `exec deck run ... > >(tee log)`: what reads the output is a child of the process that becomes `deck run`.
+#[test]
+fn what_was_there_before_deck_run_is_left_alone() {
+    let there = "(while kill -0 $$ 2> /dev/null; do sleep 0.01; done; echo left alone >&2)";
+    let ended = Job::start(script(&format!("{there} & exec \"$0\" run -n 1 true"), &[DECK])).ended();
+    assert_eq!((ended.code, ended.errors().as_str()), (0, "left alone\n"));
 }
 
 #[test]
