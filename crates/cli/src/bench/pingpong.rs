@@ -183,7 +183,7 @@ impl Side {
     ) -> deck::Result<Duration> {
         samples.times.clear();
         let start = Instant::now();
-        while start.elapsed() < time && samples.times.len() < SAMPLES {
+        while samples.times.is_empty() || start.elapsed() < time && samples.times.len() < SAMPLES {
             let groups = BATCH.as_nanos() / (round.as_nanos().max(1) * samples.group as u128);
             let rounds = (groups as usize).clamp(1, SAMPLES - samples.times.len()) * samples.group;
             let batch = Batch { is_touched, bytes, rounds };

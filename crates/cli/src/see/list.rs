@@ -94,7 +94,8 @@ pub fn job(job: &JobSight) -> (String, Value) {
             "messages_per_node": mailbox.told.facts[1],
             "bytes_per_node": mailbox.told.facts[2],
             "filled": mailbox.filled(),
-            "per_second": mailbox.rings.iter().map(|ring| ring.per_second).sum::<f64>(),
+            // The sum of nothing is -0.
+            "per_second": mailbox.rings.iter().map(|ring| ring.per_second).sum::<f64>() + 0.0,
             "from": mailbox.rings.iter().map(|ring| json!({
                 "node": ring.from.0,
                 "filled": ring.sight.filled(),
