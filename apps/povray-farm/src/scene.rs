@@ -17,9 +17,9 @@ use crate::scratch;
 /// How long a worker looks at nothing but its POV-Ray.
 const LOOK: Duration = Duration::from_millis(100);
 /// Most bytes of a path.
-const PATH_BYTES: u32 = 4096;
+const PATH_BYTES: usize = 4096;
 /// Most folders that are looked in.
-const LIBRARIES: u32 = 64;
+const LIBRARIES: usize = 64;
 /// POV-Ray's own limit of the threshold: all three colours differ by the whole range.
 const LARGEST_THRESHOLD: f64 = 3.0;
 
@@ -50,11 +50,21 @@ impl Scene {
             let error = Error::new(ErrorKind::Invalid, format!("an antialiasing threshold of {threshold}"));
             return Err(error.with_remedy("use --antialias 0.3 or any other number from 0 to 3"));
         }
+        if libraries.len() > LIBRARIES {
+            let error =
+                Error::new(ErrorKind::Invalid, format!("{} folders that includes are looked for in", libraries.len()));
+            return Err(error.with_remedy(format!("give --library at most {LIBRARIES} times")));
+        }
         let whole = |path: PathBuf| absolute(&path).unwrap_or(path);
         let cut = Cut::in_blocks(size, slices, Self::VALUES as u64, BLOCK)?;
         let libraries = libraries.into_iter().map(whole).collect();
         let scene = Scene { cut, path: whole(path), libraries, antialias, gamma: 1.0 };
-        if let Some(path) = std::iter::once(scene.path()).chain(scene.libraries()).find(|path| !can_be_told(path)) {
+        let paths = || std::iter::once(scene.path()).chain(scene.libraries());
+        if let Some(path) = paths().find(|path| path.as_os_str().len() > PATH_BYTES) {
+            let error = Error::new(ErrorKind::Invalid, format!("a path of {} bytes", path.as_os_str().len()));
+            return Err(error.with_remedy(format!("put it where its path has at most {PATH_BYTES} bytes")));
+        }
+        if let Some(path) = paths().find(|path| !can_be_told(path)) {
             let error = Error::new(ErrorKind::Invalid, format!("both ' and \" in the path {}", path.display()));
             return Err(error.with_remedy("rename what has one of them: POV-Ray cannot be told such a path"));
         }
@@ -140,12 +150,12 @@ impl Work for Scene {
         let mut path = || -> Result<PathBuf> {
             let mut bytes = [0u32];
             message.unpack(&mut bytes)?;
-            let mut path = vec![0u8; bytes[0].min(PATH_BYTES) as usize];
+            let mut path = vec![0u8; (bytes[0] as usize).min(PATH_BYTES)];
             message.unpack(&mut path)?;
             Ok(PathBuf::from(OsString::from_vec(path)))
         };
         let scene = path()?;
-        let libraries = (0..libraries.min(LIBRARIES)).map(|_| path()).collect::<Result<_>>()?;
+        let libraries = (0..libraries.min(LIBRARIES as u32 + 1)).map(|_| path()).collect::<Result<_>>()?;
         let antialias = Some(threshold).filter(|threshold| !threshold.is_nan());
         Ok(Scene { gamma, ..Scene::checked(scene, libraries, (width, height), slices, antialias)? })
     }
