@@ -27,7 +27,8 @@ pub fn adopt_orphans() -> io::Result<()> {
 /// Those that were there before this process had anything to do with a job, by number and begin.
 static SPARED: OnceLock<Vec<(i32, u64)>> = OnceLock::new();
 
-/// What this process has brought into the world so far is not looked after, nor what it has started or starts: a shell that becomes `deck run` may have children.
+/// What this process has brought into the world so far is not looked after, nor what that starts as long as it lives: a shell that becomes `deck run` may have
+/// children.
 pub fn spare_those_there_are() {
     let there_are = living().into_iter().map(|(pid, stat)| (pid, stat.started)).collect();
     SPARED.get_or_init(|| there_are);

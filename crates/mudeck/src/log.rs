@@ -71,7 +71,7 @@ fn write_line(line: String) {
     let mut is_writable = [PollFd::new(&errors, PollFlags::OUT)];
     let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
     if poll(&mut is_writable, Some(&at_once)) == Ok(1) && is_writable[0].revents().contains(PollFlags::OUT) {
-        // So much can be written then, in one piece.
+        // So much can mostly be written then, unless somebody else does so in this moment.
         let bytes = &line.as_bytes()[..line.len().min(PIPE_BYTES)];
         let _ = signals::without_broken_pipe(|| rustix::io::write(&errors, bytes));
     }

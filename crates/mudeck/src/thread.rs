@@ -61,7 +61,9 @@ impl Waiting for Joining<'_> {
 /// Only addresses: memory is used as far as a thread gets.
 fn stack_bytes() -> usize {
     let limit = getrlimit(Resource::Stack).current.and_then(|bytes| usize::try_from(bytes).ok());
-    limit.unwrap_or(8 << 20).max(2 << 20)
+    // What the standard library goes by where nobody says anything.
+    let wanted = std::env::var("RUST_MIN_STACK").ok().and_then(|bytes| bytes.parse().ok());
+    limit.unwrap_or(8 << 20).max(wanted.unwrap_or(2 << 20))
 }
 
 impl<T: Send + 'static> Thread<T> {

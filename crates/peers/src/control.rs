@@ -167,6 +167,9 @@ impl Control {
         if let Some(left) = self.ask_for_the_missing(membership) {
             at_latest(left);
         }
+        if let Some(left) = membership.shares.forget_what_is_left() {
+            at_latest(left);
+        }
         for node in self.strangers.look(membership, &self.poll, PROCESS) {
             self.ended(membership, node);
         }

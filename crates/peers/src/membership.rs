@@ -427,6 +427,7 @@ impl Membership {
                 socket.end();
             }
         }
+        self.shares.forget_questions();
         lock(&self.peers).clear();
         lock(&self.hosted).take();
         lock(&self.listener).take();

@@ -7,10 +7,11 @@
 
 use std::collections::HashMap;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::{Arc, Mutex, OnceLock, Weak};
+use std::sync::{Arc, Mutex, Weak};
+use std::time::Duration;
 
 use deck_segment::{HugePages, Segment};
-use deck_sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use deck_sync::atomic::{AtomicU64, Ordering};
 use deck_sync::locks::lock;
 use deck_sync::{
     About, Deadline, Error, ErrorKind, Event, Goal, Interrupted, NodeId, Result, Service, cancellation, point,
@@ -20,6 +21,9 @@ use crate::membership::{Membership, Until};
 use crate::objects::Object;
 use crate::peer::Peer;
 use crate::wire::{Frame, Refused};
+
+/// How long what was passed too late is kept for the next one who asks for it.
+const LEFT_FOR: Duration = Duration::from_secs(30);
 
 /// One life of a segment: the number of its name in the job, and a count of the lives of that name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -63,19 +67,20 @@ struct Kept {
     object: Object,
 }
 
-struct Asked {
+/// What was asked of a node.
+struct Question {
     peer: NodeId,
     /// What is to be passed; `None` if it is to be made.
     passed: Option<(SegmentLife, Object)>,
-    /// Nobody waits for the answer any more: whoever asks for the same next does.
-    is_left: AtomicBool,
-    answer: OnceLock<Answer>,
-    answered: Event,
+    answer: Option<Answer>,
+    answered: Arc<Event>,
+    /// Nobody waits for the answer any more; whoever asks for the same until then does.
+    left_until: Option<Deadline>,
 }
 
-impl Asked {
-    fn is_left(&self) -> bool {
-        self.is_left.load(Ordering::Relaxed)
+impl Question {
+    fn is_left(&self, is_it: impl FnOnce(SegmentLife, &Object) -> bool) -> bool {
+        self.left_until.is_some() && self.passed.as_ref().is_some_and(|(life, object)| is_it(*life, object))
     }
 }
 
@@ -83,7 +88,7 @@ impl Asked {
 #[derive(Default)]
 pub(crate) struct Shares {
     kept: Mutex<HashMap<SegmentLife, Kept>>,
-    asked: Mutex<HashMap<u64, Arc<Asked>>>,
+    questions: Mutex<HashMap<u64, Question>>,
     next: AtomicU64,
     huge_pages: HugePages,
 }
@@ -137,43 +142,75 @@ impl Shares {
 
     /// A question to `peer`, its number, and whether it is a new one. Who tries without waiting would never have what others were asked for, if each
     /// try had to ask anew.
-    fn question(&self, peer: NodeId, passed: Option<(SegmentLife, Object)>) -> (u64, Arc<Asked>, bool) {
-        let mut questions = lock(&self.asked);
-        if let Some((life, _)) = &passed {
+    fn question(&self, peer: NodeId, passed: Option<(SegmentLife, Object)>) -> (u64, Arc<Event>, bool) {
+        let mut questions = lock(&self.questions);
+        if let Some((wanted, _)) = &passed {
             // Another life of the name is over.
-            let is_over = |(other, _): &(SegmentLife, Object)| other.object == life.object && other != life;
-            questions.retain(|_, asked| !(asked.is_left() && asked.passed.as_ref().is_some_and(is_over)));
-            let is_same = |asked: &Asked| {
-                asked.peer == peer && asked.is_left() && asked.passed.as_ref().is_some_and(|(other, _)| other == life)
-            };
-            if let Some((request, asked)) = questions.iter().find(|(_, asked)| is_same(asked)) {
-                asked.is_left.store(false, Ordering::Relaxed);
-                return (*request, asked.clone(), false);
+            questions.retain(|_, question| {
+                !question.is_left(|life, _| life.object == wanted.object && life.generation != wanted.generation)
+            });
+            let is_same = |question: &Question| question.peer == peer && question.is_left(|life, _| life == *wanted);
+            if let Some((request, question)) = questions.iter_mut().find(|(_, question)| is_same(question)) {
+                question.left_until = None;
+                return (*request, question.answered.clone(), false);
             }
         }
-        let (answer, answered, is_left) = (OnceLock::new(), Event::new(), AtomicBool::new(false));
-        let asked = Arc::new(Asked { peer, passed, is_left, answer, answered });
+        let answered = Arc::new(Event::new());
+        let question = Question { peer, passed, answer: None, answered: answered.clone(), left_until: None };
         let request = self.next.fetch_add(1, Ordering::Relaxed);
-        questions.insert(request, asked.clone());
-        (request, asked, true)
+        questions.insert(request, question);
+        (request, answered, true)
     }
 
-    /// Whoever asked has stopped waiting. What may still be passed is left for the next one who asks for it.
-    fn stop_waiting(&self, request: u64, asked: &Asked, is_early: bool) {
-        let mut questions = lock(&self.asked);
-        if is_early && asked.passed.is_some() && asked.answer.get().is_none() {
-            asked.is_left.store(true, Ordering::Relaxed);
-        } else {
-            questions.remove(&request);
+    fn is_answered(&self, request: u64) -> bool {
+        lock(&self.questions).get(&request).is_some_and(|question| question.answer.is_some())
+    }
+
+    /// Whoever asked waits no more: the answer, if there is one. What may still be passed is left, if the wait `is_early` over, for the next one who asks for it.
+    fn stop_waiting(&self, request: u64, is_early: impl FnOnce() -> bool) -> Option<Answer> {
+        let mut questions = lock(&self.questions);
+        let question = questions.get_mut(&request)?;
+        if question.answer.is_none() && question.passed.is_some() && is_early() {
+            question.left_until = Some(Deadline::after(LEFT_FOR));
+            return None;
         }
+        questions.remove(&request)?.answer
+    }
+
+    /// The answer to a question of `peer`; true if it is wanted. Of what is left, one that helps is kept for each life.
+    fn answered(&self, peer: NodeId, request: u64, answer: Answer) -> bool {
+        let mut questions = lock(&self.questions);
+        let Some(question) = questions.get(&request).filter(|question| question.peer == peer) else { return false };
+        if question.left_until.is_some() {
+            let life = question.passed.as_ref().map(|(life, _)| *life);
+            let is_there =
+                questions.values().any(|other| other.answer.is_some() && other.is_left(|of, _| Some(of) == life));
+            if is_there || !matches!(answer, Ok(Some(_))) {
+                questions.remove(&request);
+                return false;
+            }
+        }
+        let Some(question) = questions.get_mut(&request) else { return false };
+        question.answer.get_or_insert(answer);
+        question.answered.notify();
+        true
+    }
+
+    /// Lets go of what nobody has asked for again; returns when it is time again. Control thread: what comes late comes through it.
+    pub fn forget_what_is_left(&self) -> Option<Duration> {
+        let mut questions = lock(&self.questions);
+        questions.retain(|_, question| question.left_until.is_none_or(|until| !until.has_passed()));
+        questions.values().filter_map(|question| question.left_until?.remaining()).min()
+    }
+
+    /// This node leaves.
+    pub fn forget_questions(&self) {
+        lock(&self.questions).clear();
     }
 
     /// Lets go of what this node made for others and nobody has open any more, and of what it was passed too late.
     pub fn sweep(&self) {
-        lock(&self.asked).retain(|_, asked| {
-            let is_over = |(_, object): &(SegmentLife, Object)| object.holding().is_empty();
-            !(asked.is_left() && asked.passed.as_ref().is_some_and(is_over))
-        });
+        lock(&self.questions).retain(|_, question| !question.is_left(|_, object| object.holding().is_empty()));
         lock(&self.kept).retain(|_, kept| {
             if kept.as_home.is_some() && kept.object.holding().is_empty() {
                 kept.as_home = None;
@@ -184,9 +221,9 @@ impl Shares {
 
     /// Everybody who waits for an answer looks again whether the one who is asked is still there.
     pub fn wake_those_who_asked(&self, peer: NodeId) {
-        let mut questions = lock(&self.asked);
-        questions.retain(|_, asked| asked.peer != peer || !asked.is_left());
-        questions.values().filter(|asked| asked.peer == peer).for_each(|asked| asked.answered.notify());
+        let mut questions = lock(&self.questions);
+        questions.retain(|_, question| question.peer != peer || question.left_until.is_none());
+        questions.values().filter(|question| question.peer == peer).for_each(|question| question.answered.notify());
     }
 }
 
@@ -200,7 +237,10 @@ impl Membership {
     /// first, that one's mapping is given in place of `segment`: there is one in a node.
     #[must_use]
     pub fn offer_segment(&self, life: SegmentLife, object: &Object, segment: Arc<Segment>) -> Arc<Segment> {
-        self.shares.keep(life, object, segment, false)
+        let segment = self.shares.keep(life, object, segment, false);
+        // What others were asked for as well is not wanted any more.
+        lock(&self.shares.questions).retain(|_, question| !question.is_left(|of, _| of == life));
+        segment
     }
 
     /// Has `home` make the segment `name` of `bytes` zeroed bytes, and maps it. Blocks until the deadline.
@@ -280,25 +320,26 @@ impl Membership {
         doing: &str,
         deadline: Deadline,
     ) -> Result<std::result::Result<OwnedFd, Refused>> {
-        let (request, asked, is_new) = self.shares.question(peer.number(), passed);
+        let (request, answered, is_new) = self.shares.question(peer.number(), passed);
         let sent = if is_new { self.question(peer, &frame(request)) } else { Ok(()) };
         point("segment/asked");
         let waited = sent.map(|()| {
             let _depending = self.depend(peer);
             let is_over = || {
-                let is_over = asked.answer.get().is_some() || peer.gone().is_some() || self.has_left();
+                let is_over = self.shares.is_answered(request) || peer.gone().is_some() || self.has_left();
                 is_over.then_some(())
             };
             let mut until = Until(is_over, About::new(Goal::Segment, name).on(peer.number()));
-            deck_sync::wait(&mut until, &[&asked.answered, peer.changed()], self.crowd(), deadline)
+            deck_sync::wait(&mut until, &[&*answered, peer.changed()], self.crowd(), deadline)
         });
-        self.shares.stop_waiting(request, &asked, matches!(waited, Ok(Err(_))) && peer.gone().is_none());
-        let waited = waited?;
+        let is_early = || matches!(waited, Ok(Err(_))) && peer.gone().is_none();
         // From here on a late answer is declined, or left.
-        if asked.answer.get().is_some() && matches!(waited, Err(Interrupted::Cancelled)) {
+        let answer = self.shares.stop_waiting(request, is_early);
+        let waited = waited?;
+        if answer.is_some() && matches!(waited, Err(Interrupted::Cancelled)) {
             cancellation::postpone();
         }
-        match Arc::into_inner(asked).and_then(|asked| asked.answer.into_inner()) {
+        match answer {
             Some(Ok(None)) => {
                 Err(Error::new(ErrorKind::NoMemory, "this process has no descriptor left for the segment")
                     .with_remedy("raise its limit (ulimit -n), or let it close files"))
@@ -345,17 +386,17 @@ impl Membership {
             }
             Frame::SegmentMade { request, entry, generation } => {
                 let has_come = passed.is_some();
-                let is_wanted = self.segment_answered(peer, request, Ok(passed));
+                let is_wanted = self.shares.answered(peer.number(), request, Ok(passed));
                 if !is_wanted || !has_come {
                     // Whoever asked has given up or has no descriptor for it, and it was made for nobody else.
                     let _ = peer.send(&Frame::SegmentRelease { entry, generation });
                 }
             }
             Frame::SegmentGrant { request } => {
-                self.segment_answered(peer, request, Ok(passed));
+                self.shares.answered(peer.number(), request, Ok(passed));
             }
             Frame::SegmentRefuse { request, reason } => {
-                self.segment_answered(peer, request, Err(Refused::from_word(reason)));
+                self.shares.answered(peer.number(), request, Err(Refused::from_word(reason)));
             }
             Frame::SegmentRelease { entry, generation } => {
                 if let Some(life) = life(entry, generation) {
@@ -364,14 +405,6 @@ impl Membership {
             }
             _ => {}
         }
-    }
-
-    fn segment_answered(&self, peer: &Peer, request: u64, answer: Answer) -> bool {
-        let asked = lock(&self.shares.asked);
-        let Some(asked) = asked.get(&request).filter(|asked| asked.peer == peer.number()) else { return false };
-        let _ = asked.answer.set(answer);
-        asked.answered.notify();
-        true
     }
 
     /// This node is to be the home of a segment.

@@ -4,7 +4,8 @@ use std::mem::MaybeUninit;
 use std::ptr;
 
 /// What a thread raises by what it does itself.
-const OWN_FAULTS: [libc::c_int; 5] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGTRAP];
+const OWN_FAULTS: [libc::c_int; 6] =
+    [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGTRAP, libc::SIGSYS];
 
 /// Acts while a write to a pipe or socket that nobody reads any more fails, and that is all: for descriptors of a program that such a write would end.
 /// Other threads notice nothing.

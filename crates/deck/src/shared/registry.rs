@@ -127,11 +127,14 @@ impl<'a> Registry<'a> {
         }
     }
 
-    /// What `me` claimed is there, at `home`. `me` has not left since it claimed that.
-    pub fn publish(self, me: NodeId, generation: u32, home: NodeId, bytes: u64) {
-        self.0.get(BYTES).store(bytes, Ordering::Relaxed);
+    /// What `me` claimed is there, at `home`. `me` has not left since it claimed that. False if the word says something else meanwhile.
+    pub fn publish(self, me: NodeId, generation: u32, home: NodeId, bytes: u64) -> bool {
         let [made, ready] = [Phase::Making(me), Phase::Ready(home)].map(|phase| State { phase, generation });
-        self.change(made, ready);
+        if self.state() != made {
+            return false;
+        }
+        self.0.get(BYTES).store(bytes, Ordering::Relaxed);
+        self.change(made, ready)
     }
 
     /// Nothing came of what `me` claimed.
@@ -145,10 +148,10 @@ impl<'a> Registry<'a> {
         self.change(state, State { phase: Phase::Vacant, generation: state.generation });
     }
 
-    /// Nothing happens if somebody has scribbled over the word meanwhile.
-    fn change(self, from: State, to: State) {
+    /// False, and nothing happens, if the word says something else.
+    fn change(self, from: State, to: State) -> bool {
         // AcqRel: pairs with: registry/ready.
-        let _ = self.word().compare_exchange(from.to_word(), to.to_word(), Ordering::AcqRel, Ordering::Relaxed);
+        self.word().compare_exchange(from.to_word(), to.to_word(), Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 }
 
@@ -179,7 +182,7 @@ mod tests {
         assert_eq!(registry.claim(NodeId(2), &|_| false, &|| true), Err(NodeId(1)));
         assert_eq!(registry.claim(NodeId(2), &|_| false, &|| false), Ok(generation + 1));
         // What comes late changes nothing.
-        registry.publish(NodeId(1), generation, NodeId(1), 8);
+        assert!(!registry.publish(NodeId(1), generation, NodeId(1), 8));
         assert_eq!(registry.state(), State { phase: Phase::Making(NodeId(2)), generation: generation + 1 });
     }
 

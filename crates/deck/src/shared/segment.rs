@@ -163,13 +163,16 @@ impl Segment {
         let memory = membership.offer_segment(life, &object, memory);
         {
             let _pledge = pledge().map_err(|error| error.context(described()))?;
-            registry.publish(node.number(), generation, home, bytes as u64);
+            if !registry.publish(node.number(), generation, home, bytes as u64) {
+                let what = format!("{}: the job's table says something else of it meanwhile", described());
+                return Err(Error::new(ErrorKind::Corrupt, what));
+            }
         }
         table.changed().notify();
         Ok(Segment { memory, bytes, home, name: name.into(), _hold: hold })
     }
 
-    /// Opens the segment `name`, waiting at most `timeout` until somebody has created it. Of a segment that this node has
+    /// Opens the segment `name`, waiting at most `timeout` until somebody has created it. Whoever only tries has it with one of the next tries within half a minute. Of a segment that this node has
     /// open, it is one more handle to the same memory; else a node that has it open is asked for it, within the same time.
     ///
     /// # Errors
@@ -355,8 +358,10 @@ fn fetch(
     let others = object.holding().into_iter().filter(|other| *other != node.number() && *other != home);
     let is_asked = home != node.number() && membership.table().is_live(home);
     let mut asked: Vec<NodeId> = is_asked.then_some(home).into_iter().chain(others).collect();
-    // The time may be over before one that is frozen has kept silent for long enough.
-    asked.sort_by_key(|other| matches!(node.state(*other), Ok(NodeState::Frozen)));
+    // The time may be over before a home that is frozen has kept silent for long enough.
+    if is_asked && asked.len() > 1 && matches!(node.state(home), Ok(NodeState::Frozen)) {
+        asked.rotate_left(1);
+    }
     let mut silence = None;
     for other in &asked {
         // One that is frozen shall not keep us from those who answer.

@@ -25,7 +25,7 @@ impl Control {
         }
         // A job that was launched ends with its launcher; one that is joined by name finds a new broker.
         self.is_orphan = membership.job.is_some();
-        self.asked_broker = None;
+        (self.asked_broker, self.ask_broker_at) = (None, Deadline::NOW);
     }
 
     /// The lowest-numbered live node becomes the broker; the others come to it. Called again and again until the new
@@ -37,6 +37,7 @@ impl Control {
             // It may have ended before it took our connection up, and then nobody would tell us.
             if membership.table.pid_here(lowest).is_some_and(process::pid_has_ended) {
                 self.ended(membership, lowest);
+                return;
             }
             // It tells when it has taken over. One that is stopped may take its time.
             let pause = (self.asked_at.elapsed() / 4).clamp(LOOK_FOR_BROKER, LOOK_SELDOM);
