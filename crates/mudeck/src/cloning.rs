@@ -24,16 +24,31 @@ pub(crate) enum Cloning {
     UnderWay(Arc<Event>),
 }
 
+impl Cloning {
+    /// Tells when the thread that is at it is done.
+    pub fn event(&self) -> Option<&Arc<Event>> {
+        match self {
+            Cloning::Settling(_, event) | Cloning::UnderWay(event) => Some(event),
+            Cloning::Ready(_) => None,
+        }
+    }
+
+    fn poster(&self) -> Option<&Arc<Poster>> {
+        match self {
+            Cloning::Ready(poster) | Cloning::Settling(poster, _) => Some(poster),
+            Cloning::UnderWay(_) => None,
+        }
+    }
+}
+
 /// Waits for another thread's clone of the same mail box.
 struct OtherThread<'a>(&'a NodeShared, MailboxId, &'a Arc<Event>);
 
 impl Waiting for OtherThread<'_> {
     type Output = ();
     fn look(&mut self) -> Option<()> {
-        let is_under_way = match lock(&self.0.posters).get(&self.1) {
-            Some(Cloning::UnderWay(event) | Cloning::Settling(_, event)) => Arc::ptr_eq(event, self.2),
-            _ => false,
-        };
+        let is_it = |event: &Arc<Event>| Arc::ptr_eq(event, self.2);
+        let is_under_way = lock(&self.0.posters).get(&self.1).and_then(Cloning::event).is_some_and(is_it);
         (!is_under_way || self.0.membership().has_left()).then_some(())
     }
 
@@ -58,7 +73,7 @@ impl NodeShared {
                 let mut posters = lock(&self.posters);
                 match posters.get(&id) {
                     Some(Cloning::Ready(poster)) => return Ok(MailboxClone::new(self.clone(), poster.clone())),
-                    Some(Cloning::UnderWay(event) | Cloning::Settling(_, event)) => Some(event.clone()),
+                    Some(cloning) => cloning.event().cloned(),
                     None => {
                         posters.insert(id, Cloning::UnderWay(mine.clone()));
                         None
@@ -295,12 +310,10 @@ impl NodeShared {
     }
 
     fn posters_that(&self, are_wanted: impl Fn(&Cloning) -> bool) -> Vec<Arc<Poster>> {
-        let poster = |cloning: &Cloning| match cloning {
-            Cloning::Ready(poster) | Cloning::Settling(poster, _) => Some(poster.clone()),
-            Cloning::UnderWay(_) => None,
-        };
-        let mut all: Vec<_> =
-            lock(&self.posters).values().filter(|cloning| are_wanted(cloning)).filter_map(poster).collect();
+        let posters = lock(&self.posters);
+        let wanted = posters.values().filter(|cloning| are_wanted(cloning));
+        let mut all: Vec<_> = wanted.filter_map(Cloning::poster).cloned().collect();
+        drop(posters);
         all.extend(lock(&self.lanes).iter().cloned());
         all
     }
@@ -326,10 +339,7 @@ impl NodeShared {
         let tail = poster.end(ending);
         let is_it = |other: &Arc<Poster>| Arc::ptr_eq(other, poster);
         let mut posters = lock(&self.posters);
-        let is_common = match posters.get(&poster.id) {
-            Some(Cloning::Ready(common) | Cloning::Settling(common, _)) => is_it(common),
-            _ => false,
-        };
+        let is_common = posters.get(&poster.id).and_then(Cloning::poster).is_some_and(is_it);
         if is_common {
             posters.remove(&poster.id);
         }

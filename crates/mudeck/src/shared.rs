@@ -284,7 +284,7 @@ impl NodeShared {
         self.all_posters().iter().for_each(|poster| poster.stop());
         self.membership.leave();
         for cloning in std::mem::take(&mut *lock(&self.posters)).into_values() {
-            if let Cloning::UnderWay(event) | Cloning::Settling(_, event) = cloning {
+            if let Some(event) = cloning.event() {
                 event.notify();
             }
         }

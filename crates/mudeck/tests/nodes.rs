@@ -1,5 +1,8 @@
 //! Several nodes in one process: everything but death, which needs real processes.
 
+use std::future::Future;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use deck_mudeck::{Door, ErrorKind, FOREVER, MailboxOptions, Message, Node, NodeId, NodeState, Thread};
@@ -342,17 +345,17 @@ fn the_descriptor_of_a_mail_box_is_readable_while_there_is_something() {
     }
 }
 
+/// Wakes a thread that is parked.
+struct Unpark(std::thread::Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
 #[test]
 fn a_future_is_woken_by_a_message() {
-    use std::future::Future;
-    use std::sync::Arc;
-    use std::task::{Context, Poll, Wake, Waker};
-    struct Unpark(std::thread::Thread);
-    impl Wake for Unpark {
-        fn wake(self: Arc<Self>) {
-            self.0.unpark();
-        }
-    }
     let (_broker, nodes) = job(2);
     let mailbox = nodes[0].mailbox("async").unwrap();
     let clone = nodes[1].clone_mailbox("async", SOON).unwrap();
@@ -373,19 +376,10 @@ fn a_future_is_woken_by_a_message() {
 
 #[test]
 fn a_waker_that_panics_is_its_own_affair() {
-    use std::future::Future;
-    use std::sync::Arc;
-    use std::task::{Context, Wake, Waker};
     struct Panics;
     impl Wake for Panics {
         fn wake(self: Arc<Self>) {
             panic!("an executor that is going down");
-        }
-    }
-    struct Unpark(std::thread::Thread);
-    impl Wake for Unpark {
-        fn wake(self: Arc<Self>) {
-            self.0.unpark();
         }
     }
     let (_broker, nodes) = job(2);

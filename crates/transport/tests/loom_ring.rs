@@ -9,13 +9,11 @@ mod loom_memory;
 use std::sync::Arc;
 
 use deck_sync::atomic::{Ordering, pause};
+use deck_transport::segment::ring::credit;
 use deck_transport::{Parcel, Sender};
 use loom::thread;
 
 use loom_memory::{Ends, Memory, bounded, message, number, small, wide};
-
-/// Which word of the credits the sender's threads sleep on.
-const ROOM: usize = 10;
 
 /// Retrieves `count` messages, looking again and again.
 fn retrieve_all(ends: &mut Ends, count: usize) -> Vec<u64> {
@@ -103,10 +101,10 @@ fn a_slot_of_small_messages_ends_with_the_first_that_is_not() {
 fn nothing_is_told_to_a_ring_that_is_closed_for_good() {
     bounded(3, || {
         let (sender, mut ends) = loom_memory::ring(1);
-        let credit = ends.credit.clone();
+        let words = ends.credit.clone();
         let told = || {
-            let words = [0, 1, 2, 8, 9].map(|word| credit.get(word).load(Ordering::Relaxed));
-            (words, credit.event(ROOM).count())
+            let told = [credit::RETIRED, credit::BYTES, credit::HEAD, credit::HOT, credit::CLOSED];
+            (told.map(|word| words.get(word).load(Ordering::Relaxed)), words.event(credit::ROOM).count())
         };
         let closer = thread::spawn(move || ends.receiver.set_closed());
         let seen = sender.is_closed_for_good().then(told);
