@@ -335,7 +335,7 @@ impl Group {
             let is_left = result.is_err() && progress.is_under_way();
             (result, is_left)
         };
-        let (result, is_left) = match laid_out.filter(|_| !input.is_empty()) {
+        let (result, is_left) = match laid_out {
             // Others may need what was given by one that has left the call, for good or for a while.
             Some((shelf, call)) => shelf.lend(place, call, input, run, |(_, is_left)| *is_left),
             None => run(),

@@ -75,7 +75,7 @@ impl Started {
             let result = progress.advance(member, input, output);
             (result, progress.is_under_way())
         };
-        let (result, is_under_way) = match laid_out.filter(|_| given.is_none() && !input.is_empty()) {
+        let (result, is_under_way) = match laid_out.filter(|_| given.is_none()) {
             Some((shelf, call)) => shelf.lend(place, call, input, run, |(_, is_under_way)| *is_under_way),
             None => run(),
         };

@@ -172,8 +172,9 @@ impl Segment {
         Ok(Segment { memory, bytes, home, name: name.into(), _hold: hold })
     }
 
-    /// Opens the segment `name`, waiting at most `timeout` until somebody has created it. Whoever only tries has it with one of the next tries within half a minute. Of a segment that this node has
-    /// open, it is one more handle to the same memory; else a node that has it open is asked for it, within the same time.
+    /// Opens the segment `name`, waiting at most `timeout` until somebody has created it. Of a segment that this node has
+    /// open, it is one more handle to the same memory; else a node that has it open is asked for it, within the same time. Whoever only
+    /// tries again and again has what comes within half a minute with the next try.
     ///
     /// # Errors
     /// [`ErrorKind::Timeout`]: nobody has created it in that time, or those who have it open are frozen;
