@@ -32,8 +32,10 @@ use crate::result::remark;
 /// How long the guardian tries to kill what is left. A process may hang in the kernel, and then nobody can help.
 pub const PATIENCE: Duration = Duration::from_secs(5);
 
+/// How long the processes have to end by themselves after they were asked to.
+pub const GRACE: Duration = Duration::from_secs(2);
 /// Who asks again so long after the first time does not get rid of it by the worker.
-const WORKER_PATIENCE: Duration = Duration::from_secs(7);
+const WORKER_PATIENCE: Duration = GRACE.saturating_add(PATIENCE);
 
 const REQUESTS: [libc::c_int; 4] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT];
 

@@ -16,15 +16,13 @@ use rustix::event::{PollFd, PollFlags};
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus};
 
 use crate::descendants;
-use crate::guardian::{PATIENCE, Request, Requests, guarded};
+use crate::guardian::{GRACE, PATIENCE, Request, Requests, guarded};
 use crate::lines::{self, OURSELVES, Origin};
 use crate::output::{Output, Show, Source, wait};
 use crate::result::remark;
 
 /// The exit status of a process whose reader has gone.
 const PIPE_CLOSED: u8 = 128 + libc::SIGPIPE as u8;
-/// How long the processes have to end by themselves after they were asked to.
-const GRACE: Duration = Duration::from_secs(2);
 /// A job of the same name that is being ended is gone by then.
 const NAME_FREE_WITHIN: Duration = Duration::from_secs(2);
 /// How often its name is tried until then.

@@ -280,13 +280,17 @@ impl Control {
         }
         let Some(socket) = peer.socket() else { return };
         if self.poll.watch(socket, PEER | u64::from(number.0)).is_err() {
-            // Nobody would read what it says. Whoever needs it asks again.
-            lock(&membership.peers).remove(&number);
-            peer.set_gone(true);
-            return;
+            // Nobody would read what it says.
+            return was_not_met(membership, &peer);
         }
         pass_heap(membership, &peer, membership.number);
     }
+}
+
+/// Nothing came of a connection. Whoever needs that node asks again.
+fn was_not_met(membership: &Membership, peer: &Peer) {
+    lock(&membership.peers).remove(&peer.number());
+    peer.set_gone(true);
 }
 
 /// Whoever waits to meet `node` asks again.

@@ -9,11 +9,10 @@ use std::arch::x86_64::{
 
 use deck_sync::Maker;
 
-use crate::layout::LINE;
+use crate::layout::{LINE, PAGE};
 
 /// Where processors fetch ahead inside a page, and in several pages at once: so many at a time.
 const PAGES: usize = 4;
-const PAGE: usize = 4 << 10;
 
 /// # Safety
 /// `from` can be read and `to` be written for `bytes` bytes. Where they overlap, what is written is not told.

@@ -11,7 +11,7 @@ use deck_sync::locks::lock;
 use deck_sync::{Error, ErrorKind, NodeId, Result, barrier, point};
 
 use super::heaps::pass_heap;
-use super::{Control, PROCESS};
+use super::{Control, PROCESS, was_not_met};
 use crate::membership::{Granted, Membership};
 use crate::peer::Peer;
 use crate::process;
@@ -40,11 +40,9 @@ impl Control {
                 Received::End | Received::Nonsense => {
                     self.poll.forget(socket);
                     if !peer.is_connected() {
-                        // The other end was never taken up: its broker died in between. Whoever needs it asks again.
-                        lock(&membership.peers).remove(&node);
+                        // The other end was never taken up: its broker died in between.
                         self.put_off.retain(|(from, _)| *from != node);
-                        peer.set_gone(true);
-                        return;
+                        return was_not_met(membership, &peer);
                     }
                     self.note_end(membership, node);
                     return;
