@@ -17,6 +17,7 @@ use deck_sync::{Deadline, Error, ErrorKind, NodeId, Result, Service};
 use rustix::io::Errno;
 
 use crate::fork::ParentOnly;
+use crate::office::Office;
 use crate::poll::{self, Poll};
 use crate::socket::{Received, Socket, pair};
 use crate::table::Table;
@@ -86,6 +87,8 @@ struct State {
     unmet: Vec<(u64, u64)>,
     next: u64,
     listener: Option<ParentOnly>,
+    /// Held while it listens.
+    office: Option<Office>,
     /// A connection could not be accepted: the listener is not watched until then.
     is_deaf_until: Option<Deadline>,
     /// Held so that a process without descriptors can still refuse, and introduce.
@@ -132,7 +135,7 @@ impl Broker {
         };
         let listener = rendezvous::listen(job)?.ok_or_else(taken)?;
         let broker = Broker::start(job, expected)?;
-        broker.take_in(NO_NODE, listener, false)?;
+        broker.found(NO_NODE, listener)?;
         Ok(broker)
     }
 
@@ -155,6 +158,7 @@ impl Broker {
             unmet: Vec::new(),
             next: FIRST_MEMBER,
             listener: None,
+            office: None,
             is_deaf_until: None,
             spare: spare(),
             node: NO_NODE,
@@ -203,16 +207,21 @@ impl Broker {
         }
     }
 
-    /// The broker lives in node `node` and listens from now on: whoever joins is told of both. Until stock is taken it waits
-    /// for the nodes of a job that it takes over.
-    pub(crate) fn listen(&self, node: NodeId, listener: OwnedFd, is_taking_over: bool) -> Result<()> {
-        self.take_in(u64::from(node.0), listener, is_taking_over)
+    /// The broker of a new job lives in `node` and listens from now on: whoever joins is told of both.
+    pub(crate) fn found(&self, node: u64, listener: OwnedFd) -> Result<()> {
+        let office = Office::take(&self.shared.lock().table)?;
+        let taken = || Error::new(ErrorKind::Corrupt, "opening a job: somebody else holds a lock on its new table");
+        self.listen(node, listener, office.ok_or_else(taken)?, false)
     }
 
-    fn take_in(&self, node: u64, listener: OwnedFd, is_taking_over: bool) -> Result<()> {
+    /// The broker takes a job over: it lives in `node` and listens from now on. Until stock is taken it waits for the job's nodes.
+    pub(crate) fn take_over(&self, node: NodeId, listener: OwnedFd, office: Office) -> Result<()> {
+        self.listen(u64::from(node.0), listener, office, true)
+    }
+
+    fn listen(&self, node: u64, listener: OwnedFd, office: Office, is_taking_over: bool) -> Result<()> {
         let mut state = self.shared.lock();
-        state.is_taking_over = is_taking_over;
-        state.node = node;
+        (state.node, state.office, state.is_taking_over) = (node, Some(office), is_taking_over);
         self.shared.poll.watch(&listener, LISTENER)?;
         state.listener = Some(ParentOnly::new(listener));
         Ok(())
@@ -382,8 +391,13 @@ impl State {
                 }
                 self.join(key, process, network, fences != 0);
             }
-            Frame::Rejoin { number, seat, process, attempt } => {
-                self.rejoin(key, [number, seat, process], attempt);
+            Frame::Rejoin { number, seat, process, attempt, table } => {
+                if table == self.table.identity() {
+                    self.rejoin(key, [number, seat, process], attempt);
+                } else if let Some(member) = self.members.remove(&key) {
+                    // It could not listen when all others of its job ended, and another one has the name since.
+                    refuse(&member.socket, Refused::Nonsense);
+                }
             }
             Frame::Connect { to } => self.introduce(key, to),
             Frame::Adopted { number } => self.answered(key, number, false),
@@ -400,8 +414,11 @@ impl State {
         let is_its = |number: &NodeId| self.table.process_of(*number) == Some(process);
         let unanswered = self.table.live().into_iter().filter(|number| !here.contains(number) && is_its(number));
         for number in unanswered.collect::<Vec<_>>() {
-            self.absent.remove(&number);
-            self.depart(u64::MAX, number, false);
+            // The process may have another node in this job, which comes again.
+            if self.table.give_up(number) {
+                self.absent.remove(&number);
+                self.depart(u64::MAX, number, false);
+            }
         }
     }
 

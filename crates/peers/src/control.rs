@@ -51,9 +51,8 @@ pub struct Control {
     ask_peers_at: Deadline,
     /// The broker is gone and the new one has not answered.
     is_orphan: bool,
-    /// The node that was asked to be the new broker.
-    asked_broker: Option<NodeId>,
-    asked_at: Instant,
+    /// Since when this node waits for the answer of whoever takes over.
+    asked_at: Option<Instant>,
     /// It answered that it has no room for this node now, and when it is asked again.
     is_refused: bool,
     ask_broker_at: Deadline,
@@ -78,8 +77,7 @@ impl Control {
             tick: None,
             ask_peers_at: Deadline::NOW,
             is_orphan: false,
-            asked_broker: None,
-            asked_at: Instant::now(),
+            asked_at: None,
             is_refused: false,
             ask_broker_at: Deadline::NOW,
             attempts: 0,
@@ -208,7 +206,7 @@ impl Control {
                     self.poll.forget(&broker);
                     if std::mem::take(&mut self.is_refused) {
                         // It lives, and has no descriptor for this node now: it is asked again.
-                        (self.asked_broker, self.ask_broker_at) = (None, Deadline::after(ASK_EVERY));
+                        (self.asked_at, self.ask_broker_at) = (None, Deadline::after(ASK_EVERY));
                         return;
                     }
                     // A broker hangs up on a node that leaves. SeqCst: pairs with: membership/leaving, which sets it before it says so
@@ -241,7 +239,10 @@ impl Control {
                 }
             }
             Frame::Refuse { .. } => self.is_refused = self.is_orphan,
-            Frame::Rejoined {} => (self.is_orphan, self.asked_broker) = (false, None),
+            Frame::Rejoined { broker } => {
+                membership.broker_node.store(broker, Ordering::Relaxed);
+                (self.is_orphan, self.asked_at) = (false, None);
+            }
             Frame::NotIntroduced { peer } => {
                 if let Ok(peer) = u32::try_from(peer) {
                     was_not_introduced(membership, NodeId(peer));

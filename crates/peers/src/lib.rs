@@ -22,6 +22,7 @@ mod namespace;
 mod notices;
 mod objects;
 pub mod observe;
+mod office;
 mod peer;
 mod pledges;
 mod poll;

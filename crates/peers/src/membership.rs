@@ -134,12 +134,13 @@ impl Membership {
             barrier::use_real_fences();
         }
         let broker_node = if hosted.is_some() { u64::from(number.0) } else { broker_node };
-        let heap = HeapMemory::create(number, seat, heap_options).inspect_err(|_| {
+        // A broker that has died meanwhile cannot be told; the next one reads it in the table.
+        let leave = |_: &Error| {
+            table.set_gone(number, false);
             leave_by(&socket);
-        })?;
-        let notices = Notices::create(number, table.segment(), heap.segment()).inspect_err(|_| {
-            leave_by(&socket);
-        })?;
+        };
+        let heap = HeapMemory::create(number, seat, heap_options).inspect_err(leave)?;
+        let notices = Notices::create(number, table.segment(), heap.segment()).inspect_err(leave)?;
         let crowd: Arc<dyn Crowd> = Arc::new(JobCrowd::new(&table, number, seat, notices.clone()));
         deck_sync::set_home_crowd(&crowd);
         Ok(Arc::new(Membership {

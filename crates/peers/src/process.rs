@@ -1,58 +1,99 @@
 //! Processes of other nodes: handles that tell their end, by pidfd.
 
 use std::os::fd::OwnedFd;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
-use crate::{namespace, poll};
+use crate::{namespace, poll, stat};
 
-/// This process as it stands in the job's table: its number in the lower half, the namespace of that number in the upper.
+/// No number of a process has more bits (`PID_MAX_LIMIT` of Linux).
+const NUMBER_BITS: u32 = 22;
+const BEGIN_BITS: u32 = 32 - NUMBER_BITS;
+
+/// This process as it stands in the job's table: its number in the lowest 22 bits, above them 10 that tell when it began (0: not known), and
+/// the namespace of the number in the upper half. Numbers are given again, and a later process with the same one began at another time.
 pub fn own_word() -> u64 {
-    let pid = rustix::process::getpid().as_raw_nonzero().get() as u32;
-    u64::from(namespace::processes()) << 32 | u64::from(pid)
+    let pid = own_number();
+    let begin = if tells_begins() { begin_of(&pid.to_string()) } else { 0 };
+    u64::from(namespace::processes()) << 32 | u64::from(begin << NUMBER_BITS | pid)
 }
 
-/// The number of the process that stands so in the job's table, if it means something here: a process in another namespace has
-/// another one, and where a namespace is not known nobody can tell.
+fn own_number() -> u32 {
+    rustix::process::getpid().as_raw_nonzero().get() as u32
+}
+
+/// The number of the process that stands so in the job's table, whatever it means here.
+pub fn number(word: u64) -> u32 {
+    word as u32 & ((1 << NUMBER_BITS) - 1)
+}
+
+/// As [`number`], if it means something here: a process in another namespace has another one, and where a namespace is not known nobody
+/// can tell.
 pub fn pid_here(word: u64) -> Option<u32> {
     let namespace = (word >> 32) as u32;
-    (namespace != 0 && namespace == namespace::processes()).then_some(word as u32)
+    (namespace != 0 && namespace == namespace::processes()).then_some(number(word))
 }
 
-/// A handle of the process, readable once it has ended.
+/// What `/proc` tells here is of this process's own namespace, and in its own time: it may be mounted from another one, or the time be moved.
+fn tells_begins() -> bool {
+    static TELLS: OnceLock<bool> = OnceLock::new();
+    *TELLS.get_or_init(|| {
+        let stat = std::fs::read("/proc/self/stat").unwrap_or_default();
+        let is_own = stat.starts_with(format!("{} ", own_number()).as_bytes());
+        // Absent where there are no namespaces of time.
+        let offsets = std::fs::read_to_string("/proc/self/timens_offsets").unwrap_or_default();
+        is_own && offsets.lines().all(|line| line.split_ascii_whitespace().skip(1).all(|offset| offset == "0"))
+    })
+}
+
+/// When the process began, as far as so few bits tell; 0 if that is not to be known.
+fn begin_of(process: &str) -> u32 {
+    let stat = std::fs::read(format!("/proc/{process}/stat")).ok();
+    let ticks = stat.as_deref().and_then(stat::begin_of);
+    ticks.map_or(0, |ticks| 1 + (ticks % ((1 << BEGIN_BITS) - 1)) as u32)
+}
+
+/// True if another process has the number by now of the one that stands so in the job's table.
+fn is_another(word: u64, pid: u32) -> bool {
+    let begin = (word as u32) >> NUMBER_BITS;
+    if begin == 0 || !tells_begins() {
+        return false;
+    }
+    let now = begin_of(&pid.to_string());
+    now != 0 && now != begin
+}
+
+/// A handle of the process that stands so in the job's table, readable once it has ended; `None` if its number means nothing here.
 ///
 /// # Errors
 /// `SRCH` if there is no such process (any more); others if the handle may not be had.
-pub fn open(pid: u32) -> Result<OwnedFd, Errno> {
-    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or(Errno::INVAL)?;
-    pidfd_open(pid, PidfdFlags::empty())
-}
-
-/// As [`open`], of the process that stands so in the job's table; `None` if there is no handle of it here.
-pub fn open_here(word: u64) -> Option<OwnedFd> {
-    pid_here(word).and_then(|pid| open(pid).ok())
+pub fn open(word: u64) -> Option<Result<OwnedFd, Errno>> {
+    pid_here(word).map(|pid| {
+        let known = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or(Errno::INVAL)?;
+        let process = pidfd_open(known, PidfdFlags::empty())?;
+        // Looked at after it was opened: it is the one that the handle is of, or one that came later still.
+        if is_another(word, pid) { Err(Errno::SRCH) } else { Ok(process) }
+    })
 }
 
 /// True if the process that stands so in the job's table is there, as far as can be told without a handle.
 pub fn is_there(word: u64) -> bool {
-    pid_here(word).and_then(signal_zero).is_some_and(|sent| sent != Err(Errno::SRCH))
+    let is_used = |pid: &u32| signal_zero(*pid).is_some_and(|sent| sent != Err(Errno::SRCH));
+    pid_here(word).filter(is_used).is_some_and(|pid| !is_another(word, pid))
 }
 
-/// True if it is certain that the process with this number has ended; without a handle one that nobody has waited for
+/// True if it is certain that the process that stands so in the job's table has ended; without a handle one that nobody has waited for
 /// yet seems to run.
-pub fn pid_has_ended(pid: u32) -> bool {
-    match open(pid) {
-        Ok(process) => has_ended(&process),
-        Err(Errno::SRCH) => true,
-        Err(_) => signal_zero(pid) == Some(Err(Errno::SRCH)),
-    }
-}
-
-/// As [`pid_has_ended`], of the process that stands so in the job's table.
 pub fn word_has_ended(word: u64) -> bool {
-    pid_here(word).is_some_and(pid_has_ended)
+    match open(word) {
+        None => false,
+        Some(Ok(process)) => has_ended(&process),
+        Some(Err(Errno::SRCH)) => true,
+        Some(Err(_)) => !is_there(word),
+    }
 }
 
 fn signal_zero(pid: u32) -> Option<Result<(), Errno>> {
@@ -62,4 +103,23 @@ fn signal_zero(pid: u32) -> Option<Result<(), Errno>> {
 /// True if the process has ended, also if its parent has not waited for it yet.
 pub fn has_ended(process: &OwnedFd) -> bool {
     poll::is_readable_within(process, Some(Duration::ZERO))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_later_process_with_the_same_number_is_another_one() {
+        let own = own_word();
+        assert!(own as u32 >> NUMBER_BITS != 0, "this test needs a /proc of its own namespace");
+        assert_eq!(pid_here(own), Some(std::process::id()));
+        assert!(is_there(own) && !word_has_ended(own));
+        let begun_at = |begin: u32| own >> 32 << 32 | u64::from(begin << NUMBER_BITS | std::process::id());
+        let another = begun_at(if own == begun_at(1) { 2 } else { 1 });
+        assert!(!is_there(another) && word_has_ended(another));
+        assert_eq!(open(another).map(|opened| opened.err()), Some(Some(Errno::SRCH)));
+        let not_known = begun_at(0);
+        assert!(is_there(not_known) && !word_has_ended(not_known));
+    }
 }

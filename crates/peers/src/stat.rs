@@ -33,6 +33,11 @@ pub fn parent_of(stat: &[u8]) -> Option<u32> {
     fields_behind_name(stat)?.nth(1)?.parse().ok()
 }
 
+/// When it began, in ticks of the system's clock since it was started.
+pub fn begin_of(stat: &[u8]) -> Option<u64> {
+    fields_behind_name(stat)?.nth(19)?.parse().ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -68,8 +68,9 @@ impl Strangers {
         let (mut ended, mut is_all) = (Vec::new(), true);
         for node in table.live() {
             let is_watched = node == membership.number || self.0.contains_key(&node) || is_met(membership, node);
-            let Some(pid) = table.pid_here(node).filter(|_| !is_watched) else { continue };
-            match process::open(pid) {
+            let process = table.process_of(node).filter(|_| !is_watched).and_then(process::open);
+            let Some(process) = process else { continue };
+            match process {
                 Ok(process) if poll.watch(&process, mark | u64::from(node.0)).is_ok() => {
                     self.0.insert(node, process);
                 }

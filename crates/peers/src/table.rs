@@ -16,7 +16,7 @@ use crate::wire::Refused;
 /// `DECK JOB`, first word of a job's table.
 const MAGIC: u64 = u64::from_le_bytes(*b"DECK JOB");
 /// Changes with every change of the table's layout.
-const VERSION: u64 = 7;
+const VERSION: u64 = 8;
 
 mod header {
     pub const MAGIC: usize = 0;
@@ -41,10 +41,20 @@ mod seat {
     pub const NODE: usize = 0;
     pub const PID: usize = 1;
     pub const KEEPS: usize = 2;
+    pub const ARRIVED: usize = 3;
     pub const RUNNABLE: usize = 8;
     pub const CORE: usize = 9;
     pub const CALLED: usize = 10;
     pub const MASK: usize = 16;
+}
+
+/// What became of the welcome of the node on a seat, beside its number.
+const COMING: u64 = 0;
+const ARRIVED: u64 = 1;
+const GIVEN_UP: u64 = 2;
+
+fn arrival(number: u64, how: u64) -> u64 {
+    number << 8 | how
 }
 
 /// How many nodes a job can ever have.
@@ -230,6 +240,7 @@ impl Table {
         self.seat_word(place, seat::CORE).store(0, Ordering::Relaxed);
         self.seat_word(place, seat::CALLED).store(0, Ordering::Relaxed);
         self.seat_word(place, seat::KEEPS).store(0, Ordering::Relaxed);
+        self.seat_word(place, seat::ARRIVED).store(arrival(number, COMING), Ordering::Relaxed);
         (0..16).for_each(|word| self.seat_word(place, seat::MASK + word).store(0, Ordering::Relaxed));
         // Release: pairs with: table/seat. What else stands there is the new node's by now.
         self.seat_word(place, seat::NODE).store(number + 1, Ordering::Release);
@@ -283,7 +294,7 @@ impl Table {
         Some((word >> SEAT_SHIFT) as u16).filter(|seat| usize::from(*seat) < Seat::COUNT).map(Seat)
     }
 
-    /// The process of a node that was not reclaimed yet: its number in the lower half, the namespace of that number in the upper.
+    /// The process of a node that was not reclaimed yet, as [`process::own_word`] tells.
     pub(crate) fn process_of(&self, node: NodeId) -> Option<u64> {
         let place = self.seat_of(node)?;
         // Acquire: pairs with: table/seat.
@@ -293,12 +304,43 @@ impl Table {
 
     /// The number of that process, whatever it means here.
     pub fn pid_of(&self, node: NodeId) -> Option<u32> {
-        self.process_of(node).map(|word| word as u32)
+        self.process_of(node).map(process::number)
     }
 
     /// As [`Table::pid_of`], if the number means something here.
     pub fn pid_here(&self, node: NodeId) -> Option<u32> {
         self.process_of(node).and_then(process::pid_here)
+    }
+
+    /// The node has read its welcome, and will tell by itself if it leaves; false if it is given up.
+    pub(crate) fn arrive(&self, node: NodeId) -> bool {
+        self.settle_arrival(node, ARRIVED)
+    }
+
+    /// Nobody waits for the node any more, which was not told its number, as far as is known; false if it was and has arrived.
+    pub(crate) fn give_up(&self, node: NodeId) -> bool {
+        self.settle_arrival(node, GIVEN_UP)
+    }
+
+    fn settle_arrival(&self, node: NodeId, how: u64) -> bool {
+        let Some(place) = self.seat_of(node) else { return false };
+        let number = u64::from(node.0);
+        // Relaxed: it is one word, and says nothing of others. With the number, as the seat may be another node's by now.
+        let (coming, settled) = (arrival(number, COMING), arrival(number, how));
+        let word = self.seat_word(place, seat::ARRIVED);
+        word.compare_exchange(coming, settled, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+    }
+
+    /// True if the node has read its welcome.
+    pub(crate) fn has_arrived(&self, node: NodeId) -> bool {
+        self.seat_of(node).is_some_and(|place| {
+            self.seat_word(place, seat::ARRIVED).load(Ordering::Relaxed) == arrival(u64::from(node.0), ARRIVED)
+        })
+    }
+
+    /// Tells this job from others that there are.
+    pub(crate) fn identity(&self) -> u64 {
+        rustix::fs::fstat(self).map_or(0, |stat| stat.st_ino)
     }
 
     /// Who sits on `seat`, reclaimed or not.
@@ -443,6 +485,18 @@ mod tests {
         assert_eq!([2, 3].map(|joined| awaits_nodes("test", 3, joined)), [true, false]);
         assert_eq!([1, 2].map(|joined| awaits_nodes("test", 1, joined)), [true, true]);
         assert!(!awaits_nodes("", 1, 1));
+    }
+
+    #[test]
+    fn a_node_arrives_or_is_given_up_and_nobody_speaks_for_the_next_one_on_its_seat() {
+        let table = Table::create("test", 1).unwrap();
+        let [(zero, seat), (one, _)] = [1, 2].map(|pid| table.seat_node(pid, false).unwrap());
+        assert!(table.arrive(zero) && !table.give_up(zero) && table.has_arrived(zero));
+        assert!(!table.has_arrived(one) && table.give_up(one) && !table.arrive(one) && !table.has_arrived(one));
+        table.set_gone(zero, true);
+        table.free_seat(seat);
+        let (two, _) = table.seat_node(3, false).unwrap();
+        assert!(!table.arrive(zero) && !table.has_arrived(two) && table.arrive(two));
     }
 
     #[test]

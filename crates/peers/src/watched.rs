@@ -41,7 +41,7 @@ impl Drop for Watched {
 impl Process {
     /// Watches the process that stands so in the job's table: its end is told by `key`.
     pub fn watch(word: u64, poll: &Arc<Poll>, key: u64) -> Process {
-        let process = match process::pid_here(word).map(process::open) {
+        let process = match process::open(word) {
             Some(Ok(process)) => process,
             Some(Err(Errno::SRCH)) => return Process::Ended,
             Some(Err(_)) | None => return Process::Unknown,

@@ -11,7 +11,7 @@ use crate::table::NODES_MAX;
 /// First word of every frame: magic number and version of this protocol.
 const PREFIX: u64 = u64::from_le_bytes(*b"DECKwire") ^ VERSION;
 /// Changes with every change of a frame.
-const VERSION: u64 = 8;
+const VERSION: u64 = 9;
 /// The most words a frame has, prefix and code included.
 const WORDS_MAX: usize = 16;
 
@@ -47,8 +47,8 @@ frames! {
     /// Broker to node: not joined, and why (a [`Refused`]).
     Refuse = 3 { reason };
     /// Node to broker after the broker changed: still here. `attempt` counts how often it has said so: earlier ones may still
-    /// lie in the queue of the listening socket and come to be read later.
-    Rejoin = 4 { number, seat, process, attempt };
+    /// lie in the queue of the listening socket and come to be read later. `table` tells the job, as another one may have its name.
+    Rejoin = 4 { number, seat, process, attempt, table };
     /// Node to broker: wants to talk to another node.
     Connect = 5 { to };
     /// Broker to both, each with its end of a socket.
@@ -68,8 +68,8 @@ frames! {
     /// Broker to node, with the socket that the job listens on: whoever becomes the broker goes on with it, so that the
     /// job's name is never free while a node lives.
     Listener = 12 {};
-    /// Broker to node, after [`Frame::Rejoin`]: known again.
-    Rejoined = 13 {};
+    /// Broker to node, after [`Frame::Rejoin`]: known again, and which node the broker lives in.
+    Rejoined = 13 { broker };
     /// Node to node, with the sender's heap: first frame in both directions.
     Hello = 20 { number, seat, process };
     /// Clone a mail box: asks its owner for a ring.

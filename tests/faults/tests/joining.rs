@@ -254,14 +254,14 @@ fn a_node_that_leaves_and_one_that_dies_make_room_without_giving_their_numbers_a
 }
 
 #[test]
-fn nodes_that_had_asked_a_dead_node_to_take_over_are_not_taken_for_dead() {
+fn nodes_that_have_to_find_a_new_broker_are_not_taken_for_dead() {
     for _ in 0..3 {
         let job = Job::by_name(PROGRAM);
         let [first, second, third, fourth] = job.nodes();
         third.mailbox("thirds");
         fourth.mailbox("fourths");
         third.clone_mailbox("fourths");
-        // The next to listen stands still, so that those who ask it wait in a queue; then it dies.
+        // One that may be the next to listen stands still, and then dies.
         second.stop();
         first.kill();
         for node in [&third, &fourth] {
@@ -286,6 +286,40 @@ fn nodes_that_had_asked_a_dead_node_to_take_over_are_not_taken_for_dead() {
         }
         assert_eq!(job.node().number().0, 5);
         drop((first, second, third, fourth, joiner));
+        job.end();
+    }
+}
+
+#[test]
+fn a_node_that_stands_still_keeps_nobody_from_taking_over_and_finds_the_new_one_when_it_goes_on() {
+    let job = Job::by_name(PROGRAM);
+    let [first, second, third] = job.nodes();
+    second.stop();
+    first.kill();
+    let joiner = job.node();
+    assert_eq!(joiner.number().0, 3);
+    expect_to_meet(&third, &joiner, "without");
+    second.go_on();
+    expect_to_meet(&joiner, &second, "again");
+    assert_eq!(joiner.state(second.number()), "Live");
+    drop((first, second, third, joiner));
+    job.end();
+}
+
+#[test]
+fn whoever_takes_over_may_die_before_anybody_has_come() {
+    for _ in 0..3 {
+        let job = Job::by_name(PROGRAM);
+        let first = job.node();
+        let dying = [(); 2].map(|()| job.node_with(&[("DECK_POINT", "broker/taking-over")]));
+        let last = job.node();
+        last.mailbox("kept");
+        first.kill();
+        let joiner = job.node();
+        joiner.clone_mailbox("kept");
+        joiner.post("kept", 0, 1, 1000);
+        assert_eq!(last.retrieve("kept", SOON).unwrap().sender, joiner.number());
+        drop((first, dying, last, joiner));
         job.end();
     }
 }

@@ -23,6 +23,8 @@ pub(super) struct Absent {
     process: Option<Watched>,
     /// When it is given up though its process runs.
     until: Deadline,
+    /// It was welcomed by a broker that died, and may not know: it is given up only if it has not arrived by then.
+    may_arrive: bool,
     /// When somebody looks whether it has gone without this broker, and after a process that has no handle.
     look_at: Deadline,
 }
@@ -105,6 +107,9 @@ impl State {
         let State { poll, table, absent, departures, .. } = self;
         let mut gone = Vec::new();
         for (number, absent) in absent.iter_mut() {
+            if absent.until.has_passed() && absent.may_arrive && !table.give_up(*number) {
+                (absent.until, absent.may_arrive) = (Deadline::NEVER, false);
+            }
             let is_to_come = table.is_live(*number) && !absent.until.has_passed();
             if !is_to_come || !absent.is_there(table.process_of(*number), poll) {
                 gone.push(*number);
@@ -132,7 +137,7 @@ impl State {
             Process::Ended => return None,
             process => process.watched(),
         };
-        Some(Absent { key, process, until, look_at: Deadline::after(COME_AGAIN) })
+        Some(Absent { key, process, until, may_arrive: false, look_at: Deadline::after(COME_AGAIN) })
     }
 
     /// After a change of brokers, when everybody has had time to come again: who has not and has no process any more is gone;
@@ -146,7 +151,10 @@ impl State {
             }
             if !self.table.is_live(number) {
                 self.depart(u64::MAX, number, false);
-            } else if let Some(absent) = self.absent(number, Deadline::NEVER) {
+            } else if let Some(mut absent) = self.absent(number, Deadline::NEVER) {
+                if !self.table.has_arrived(number) {
+                    (absent.until, absent.may_arrive) = (Deadline::after(COME_AGAIN), true);
+                }
                 self.absent.insert(number, absent);
             } else {
                 self.depart(u64::MAX, number, true);
@@ -155,5 +163,43 @@ impl State {
         self.is_taking_over = false;
         self.introduce_unmet();
         self.advance();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::broker::Broker;
+
+    #[test]
+    fn a_node_that_has_not_read_its_welcome_is_given_up_by_the_next_broker_and_one_that_has_is_waited_for() {
+        let broker = Broker::start("test", 1).unwrap();
+        let mut state = broker.shared.lock();
+        let seats = [(); 3].map(|()| state.table.seat_node(process::own_word(), false).unwrap().0);
+        let [coming, late, arrived] = seats;
+        assert!(state.table.arrive(arrived));
+        state.take_stock();
+        assert_eq!(state.table.live(), seats);
+        // Between being given up and that it arrives there is nothing.
+        assert!(state.table.arrive(late));
+        state.absent.values_mut().for_each(|absent| {
+            if absent.until != Deadline::NEVER {
+                absent.until = Deadline::NOW;
+            }
+        });
+        state.look_after_the_absent();
+        assert_eq!(state.table.live(), [late, arrived]);
+        assert!(!state.table.arrive(coming), "it is to join again");
+    }
+
+    #[test]
+    fn a_process_that_joins_anew_keeps_the_node_that_it_has() {
+        let broker = Broker::start("test", 1).unwrap();
+        let mut state = broker.shared.lock();
+        let [unanswered, other] = [(); 2].map(|()| state.table.seat_node(process::own_word(), false).unwrap().0);
+        assert!(state.table.arrive(other));
+        state.take_stock();
+        state.forget_unanswered(process::own_word());
+        assert!(state.table.is_live(other) && !state.table.is_live(unanswered));
     }
 }

@@ -65,7 +65,7 @@ impl State {
 
     pub(super) fn rejoin(&mut self, key: u64, [number, seat, process]: [u64; 3], attempt: u64) {
         let (Ok(number), Ok(seat)) = (u32::try_from(number), u16::try_from(seat)) else { return };
-        let (number, seat) = (NodeId(number), Seat(seat));
+        let (number, seat, broker) = (NodeId(number), Seat(seat), self.node);
         if !self.table.is_live(number) || self.table.seat_of(number) != Some(seat) {
             return;
         }
@@ -94,7 +94,7 @@ impl State {
         member.node = Some((number, seat));
         member.attempt = attempt;
         let has_ended = member.watch(process, &self.poll, key);
-        let _ = member.socket.send(&Frame::Rejoined {}, None);
+        let _ = member.socket.send(&Frame::Rejoined { broker }, None);
         self.tell_departures(key);
         if has_ended {
             self.process_ended(key);
@@ -104,8 +104,7 @@ impl State {
     }
 }
 
-/// Before the welcome: who is in the job can listen for it. One who could not, and is the lowest, would keep the others
-/// waiting for it for ever.
+/// Before the welcome: who is in the job can listen for it, and take it over.
 fn pass_listener(listener: Option<&ParentOnly>, socket: &Socket) -> Result<()> {
     listener.map_or(Ok(()), |listener| socket.send(&Frame::Listener {}, Some(listener.as_fd())))
 }

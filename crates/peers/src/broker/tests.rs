@@ -80,7 +80,7 @@ fn who_asks_to_meet_somebody_is_told_if_there_is_no_descriptor_to_keep_its_end()
     let key = key_of(&state, asking);
     let socket = state.members[&key].socket.clone();
     while !socket.is_backed_up() {
-        socket.send(&Frame::Rejoined {}, None).unwrap();
+        socket.send(&Frame::Rejoined { broker: 0 }, None).unwrap();
     }
     let files: Vec<_> = std::iter::from_fn(|| crate::wakeup::new().ok()).collect();
     state.introduce(key, u64::from(other.0));
@@ -103,7 +103,7 @@ fn who_cannot_be_welcomed_for_want_of_descriptors_is_told_and_is_no_node() {
     let mut state = broker.shared.lock();
     let (key, socket) = state.members.iter().map(|(key, member)| (*key, member.socket.clone())).next().unwrap();
     while !socket.is_backed_up() {
-        socket.send(&Frame::Rejoined {}, None).unwrap();
+        socket.send(&Frame::Rejoined { broker: 0 }, None).unwrap();
     }
     let files: Vec<_> = std::iter::from_fn(|| crate::wakeup::new().ok()).collect();
     state.join(key, process::own_word(), namespace::network(), false);
@@ -126,7 +126,8 @@ fn come_while_no_descriptor_can_be_sent(state: &mut State) -> (Socket, u64, Sock
     let (crowding, passed) = (Socket::new(crowding), crate::wakeup::new().unwrap());
     // Far too many: some of other processes may be among those that are counted now.
     alone::limit_descriptors(4 * alone::DESCRIPTORS_MAX);
-    (0..2 * alone::DESCRIPTORS_MAX).for_each(|_| crowding.send(&Frame::Rejoined {}, Some(passed.as_fd())).unwrap());
+    (0..2 * alone::DESCRIPTORS_MAX)
+        .for_each(|_| crowding.send(&Frame::Rejoined { broker: 0 }, Some(passed.as_fd())).unwrap());
     assert!(!crowding.is_backed_up());
     alone::limit_descriptors(alone::DESCRIPTORS_MAX);
     let (ours, theirs) = pair().unwrap();
@@ -210,7 +211,7 @@ fn a_listener_that_nobody_can_be_accepted_from_is_left_alone_for_a_while() {
     let address = rustix::net::SocketAddrUnix::new_abstract_name(name.as_bytes()).unwrap();
     rustix::net::bind(&listener, &address).unwrap();
     let ours = listener.try_clone().unwrap();
-    broker.listen(NodeId(0), listener, false).unwrap();
+    broker.found(0, listener).unwrap();
     let mut state = broker.shared.lock();
     state.accept();
     let mut keys = Vec::new();

@@ -135,7 +135,7 @@ impl Control {
     }
 
     fn watch_process(&self, peer: &Peer, word: u64) {
-        if let Some(process) = process::open_here(word)
+        if let Some(Ok(process)) = process::open(word)
             && let Some(process) = peer.set_process(process)
         {
             let _ = self.poll.watch(process, PROCESS | u64::from(peer.number().0));

@@ -1,4 +1,4 @@
-//! After the broker of a job that is joined by name: the lowest-numbered node takes over, the others come to it.
+//! After the broker of a job that is joined by name: whoever gets its office takes over, the others come to it.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -6,16 +6,17 @@ use std::time::{Duration, Instant};
 
 use deck_sync::atomic::Ordering;
 use deck_sync::locks::lock;
-use deck_sync::{Deadline, Error, ErrorKind, NodeId, Result};
+use deck_sync::{Deadline, Error, ErrorKind, NodeId, Result, point};
 
 use super::{BROKER, Control, LOOK_FOR_BROKER, TAKE_STOCK_AFTER};
 use crate::broker::Broker;
 use crate::membership::Membership;
+use crate::office::Office;
 use crate::socket::Socket;
 use crate::wire::Frame;
 use crate::{process, rendezvous};
 
-/// The most time between two looks whether the node that was asked to be the broker has ended.
+/// The most time between two looks whether the broker's office is free again.
 const LOOK_SELDOM: Duration = Duration::from_millis(100);
 
 impl Control {
@@ -25,41 +26,40 @@ impl Control {
         }
         // A job that was launched ends with its launcher; one that is joined by name finds a new broker.
         self.is_orphan = membership.job.is_some();
-        (self.asked_broker, self.ask_broker_at) = (None, Deadline::NOW);
+        (self.asked_at, self.ask_broker_at) = (None, Deadline::NOW);
     }
 
-    /// The lowest-numbered live node becomes the broker; the others come to it. Called again and again until the new
-    /// broker has answered.
+    /// This node becomes the broker, or comes to the one that has. Called again and again until a broker has answered: whoever has the office
+    /// may end before it does.
     pub(super) fn find_broker(&mut self, membership: &Arc<Membership>) {
         let Some(job) = &membership.job else { return };
-        let Some(lowest) = membership.table.live().first().copied() else { return };
-        if self.asked_broker == Some(lowest) {
-            // It may have ended before it took our connection up, and then nobody would tell us.
-            if membership.table.pid_here(lowest).is_some_and(process::pid_has_ended) {
-                self.ended(membership, lowest);
+        // Without a descriptor for all that it needs this node leaves it to others.
+        let own = self.take_over(membership, job).unwrap_or_default();
+        let fd = match (own, self.asked_at) {
+            (Some(fd), _) => fd,
+            (None, Some(asked_at)) => {
+                // What was said lies in the queue of the socket that all listen on, and whoever takes over reads it. One that is stopped may
+                // take its time.
+                let pause = (asked_at.elapsed() / 4).clamp(LOOK_FOR_BROKER, LOOK_SELDOM);
+                self.ask_broker_at = Deadline::after(pause);
                 return;
             }
-            // It tells when it has taken over. One that is stopped may take its time.
-            let pause = (self.asked_at.elapsed() / 4).clamp(LOOK_FOR_BROKER, LOOK_SELDOM);
-            self.ask_broker_at = Deadline::after(pause);
-            return;
-        }
-        let fd = if lowest == membership.number {
-            self.take_over(membership, job).ok()
-        } else {
-            rendezvous::connect(job).ok().flatten()
+            (None, None) => match rendezvous::connect(job) {
+                Ok(Some(fd)) => fd,
+                Ok(None) | Err(_) => return,
+            },
         };
-        let Some(fd) = fd else { return };
         let socket = Arc::new(Socket::new(fd));
         let (number, seat) = (u64::from(membership.number.0), u64::from(membership.seat.0));
         self.attempts += 1;
-        let rejoin = Frame::Rejoin { number, seat, process: process::own_word(), attempt: self.attempts };
+        let (process, attempt, table) = (process::own_word(), self.attempts, membership.table.identity());
+        let rejoin = Frame::Rejoin { number, seat, process, attempt, table };
         // Watched first: a broker that has heard of this node takes the end of the connection for its death.
         if self.poll.watch(&socket, BROKER).is_err() || socket.send(&rejoin, None).is_err() {
             return;
         }
-        *lock(&membership.broker) = socket.clone();
-        membership.broker_node.store(u64::from(lowest.0), Ordering::Relaxed);
+        let before = std::mem::replace(&mut *lock(&membership.broker), socket.clone());
+        self.poll.forget(&before);
         // What was asked of the old broker and not done is asked of the new one. Whoever asks from now on asks the new one.
         let meeting: Vec<NodeId> = {
             let peers = lock(&membership.peers);
@@ -72,16 +72,18 @@ impl Control {
         for node in meeting {
             let _ = socket.send(&Frame::Connect { to: u64::from(node.0) }, None);
         }
-        (self.asked_broker, self.asked_at) = (Some(lowest), Instant::now());
+        self.asked_at = Some(Instant::now());
     }
 
-    /// This node is the broker from now on. It listens on the socket that the last one listened on, so those who come
-    /// meanwhile wait in its queue.
-    fn take_over(&mut self, membership: &Arc<Membership>, job: &str) -> Result<OwnedFd> {
+    /// This node is the broker from now on, if nobody else is: a connection to itself. It listens on the socket that the last one listened on,
+    /// so those who come meanwhile wait in its queue.
+    fn take_over(&mut self, membership: &Arc<Membership>, job: &str) -> Result<Option<OwnedFd>> {
         if let Some(broker) = &*lock(&membership.hosted) {
-            // It had no room for this node. Another one in its place would be the death of this node for those who have come.
-            return broker.invite();
+            // It had no room for this node, or answers soon.
+            return if self.asked_at.is_none() { broker.invite().map(Some) } else { Ok(None) };
         }
+        let Some(office) = Office::take(&membership.table)? else { return Ok(None) };
+        point("broker/taking-over");
         let inherited = lock(&membership.listener).as_ref().map(|fd| fd.as_fd().try_clone_to_owned());
         let listener = match inherited {
             Some(Ok(listener)) => Some(listener),
@@ -90,10 +92,10 @@ impl Control {
         let listener = listener.ok_or_else(|| Error::new(ErrorKind::Exists, "another node listens already"))?;
         let broker = Broker::open(membership.table.clone())?;
         let fd = broker.invite()?;
-        broker.listen(membership.number, listener, true)?;
+        broker.take_over(membership.number, listener, office)?;
         *lock(&membership.hosted) = Some(broker);
         self.take_stock_at = Some(Deadline::after(TAKE_STOCK_AFTER));
-        Ok(fd)
+        Ok(Some(fd))
     }
 
     pub(super) fn everybody_has_come(&self, membership: &Membership) -> bool {
@@ -131,8 +133,9 @@ mod tests {
         let took_over = one.broker();
         let coming = Socket::new(rendezvous::connect(&job).unwrap().unwrap());
         let (number, seat) = (u64::from(other.number.0), u64::from(other.seat.0));
-        coming.send(&Frame::Rejoin { number, seat, process: process::own_word(), attempt: 1 }, None).unwrap();
-        let has_come = || matches!(coming.receive(), Received::Frame(Frame::Rejoined {}, _));
+        let (process, table) = (process::own_word(), other.table.identity());
+        coming.send(&Frame::Rejoin { number, seat, process, attempt: 1, table }, None).unwrap();
+        let has_come = || matches!(coming.receive(), Received::Frame(Frame::Rejoined { .. }, _));
         while !has_come() {
             assert!(poll::is_readable_within(&coming, Some(Duration::from_secs(10))), "it is not let in");
         }

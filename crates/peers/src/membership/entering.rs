@@ -92,7 +92,7 @@ pub(super) fn enter(door: Door, fences: u64, deadline: Deadline) -> Result<Enter
                     // This node first: whoever comes next is told where the broker lives.
                     let broker = Broker::open(Table::create(&job, 1)?)?;
                     let (socket, welcomed) = join(broker.invite()?, 0)?;
-                    broker.listen(welcomed.number, listener, false)?;
+                    broker.found(u64::from(welcomed.number.0), listener)?;
                     return Ok(Entered { socket, hosted: Some(broker), job: Some(job), welcomed });
                 }
                 if let Some(fd) = rendezvous::connect(&job)? {
@@ -151,6 +151,10 @@ fn welcome(socket: &Socket, deadline: Deadline, was_seated: &mut bool) -> Result
                     // Of somebody who had come through the same invitation, and died before reading it.
                     *was_seated = false;
                     continue;
+                }
+                if !table.arrive(number) {
+                    let what = "joining: the broker died, and the next one has not waited for this node";
+                    return Err(Error::new(ErrorKind::PeerLost, what).with_remedy("join again"));
                 }
                 return Ok(Welcomed { number, seat, broker_node: broker, table, listener });
             }
