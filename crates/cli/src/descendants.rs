@@ -11,7 +11,7 @@ use std::os::fd::OwnedFd;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-use deck_peers::stat::fields_behind_name;
+use deck_peers::stat::{begin_of, fields_behind_name};
 use rustix::event::{PollFd, PollFlags};
 use rustix::process::{
     Pid, PidfdFlags, Signal, WaitOptions, WaitStatus, pidfd_open, pidfd_send_signal, set_child_subreaper,
@@ -128,7 +128,7 @@ fn parse_stat(line: &[u8]) -> Option<Stat> {
     let parent = fields.next()?.parse().ok()?;
     // A process is there as long as one of its threads is, though its first one has ended.
     let threads: u32 = fields.nth(15)?.parse().ok()?;
-    let started = fields.nth(1)?.parse().ok()?;
+    let started = begin_of(line)?;
     Some(Stat { parent, started, ended: state == "X" || (state == "Z" && threads <= 1) })
 }
 

@@ -392,7 +392,7 @@ impl State {
                 self.join(key, process, network, fences != 0);
             }
             Frame::Rejoin { number, seat, process, attempt, table } => {
-                if table == self.table.identity() {
+                if table == self.table.segment().inode() {
                     self.rejoin(key, [number, seat, process], attempt);
                 } else if let Some(member) = self.members.remove(&key) {
                     // It could not listen when all others of its job ended, and another one has the name since.

@@ -17,7 +17,7 @@ const BEGIN_BITS: u32 = 32 - NUMBER_BITS;
 /// the namespace of the number in the upper half. Numbers are given again, and a later process with the same one began at another time.
 pub fn own_word() -> u64 {
     let pid = own_number();
-    let begin = if tells_begins() { begin_of(&pid.to_string()) } else { 0 };
+    let begin = if tells_begins() { begin_of(pid) } else { 0 };
     u64::from(namespace::processes()) << 32 | u64::from(begin << NUMBER_BITS | pid)
 }
 
@@ -50,8 +50,8 @@ fn tells_begins() -> bool {
 }
 
 /// When the process began, as far as so few bits tell; 0 if that is not to be known.
-fn begin_of(process: &str) -> u32 {
-    let stat = std::fs::read(format!("/proc/{process}/stat")).ok();
+fn begin_of(pid: u32) -> u32 {
+    let stat = std::fs::read(format!("/proc/{pid}/stat")).ok();
     let ticks = stat.as_deref().and_then(stat::begin_of);
     ticks.map_or(0, |ticks| 1 + (ticks % ((1 << BEGIN_BITS) - 1)) as u32)
 }
@@ -62,7 +62,7 @@ fn is_another(word: u64, pid: u32) -> bool {
     if begin == 0 || !tells_begins() {
         return false;
     }
-    let now = begin_of(&pid.to_string());
+    let now = begin_of(pid);
     now != 0 && now != begin
 }
 
@@ -92,7 +92,7 @@ pub fn word_has_ended(word: u64) -> bool {
         None => false,
         Some(Ok(process)) => has_ended(&process),
         Some(Err(Errno::SRCH)) => true,
-        Some(Err(_)) => !is_there(word),
+        Some(Err(_)) => pid_here(word).and_then(signal_zero) == Some(Err(Errno::SRCH)),
     }
 }
 
@@ -121,5 +121,8 @@ mod tests {
         assert_eq!(open(another).map(|opened| opened.err()), Some(Some(Errno::SRCH)));
         let not_known = begun_at(0);
         assert!(is_there(not_known) && !word_has_ended(not_known));
+        // No process has this number: nothing is certain of it.
+        let none = own >> 32 << 32;
+        assert!(!is_there(none) && !word_has_ended(none));
     }
 }

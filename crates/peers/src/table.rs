@@ -338,11 +338,6 @@ impl Table {
         })
     }
 
-    /// Tells this job from others that there are.
-    pub(crate) fn identity(&self) -> u64 {
-        rustix::fs::fstat(self).map_or(0, |stat| stat.st_ino)
-    }
-
     /// Who sits on `seat`, reclaimed or not.
     pub fn node_on(&self, place: Seat) -> Option<NodeId> {
         // Acquire: pairs with: table/seat.

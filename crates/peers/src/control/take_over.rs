@@ -52,7 +52,7 @@ impl Control {
         let socket = Arc::new(Socket::new(fd));
         let (number, seat) = (u64::from(membership.number.0), u64::from(membership.seat.0));
         self.attempts += 1;
-        let (process, attempt, table) = (process::own_word(), self.attempts, membership.table.identity());
+        let (process, attempt, table) = (process::own_word(), self.attempts, membership.table.segment().inode());
         let rejoin = Frame::Rejoin { number, seat, process, attempt, table };
         // Watched first: a broker that has heard of this node takes the end of the connection for its death.
         if self.poll.watch(&socket, BROKER).is_err() || socket.send(&rejoin, None).is_err() {
@@ -133,7 +133,7 @@ mod tests {
         let took_over = one.broker();
         let coming = Socket::new(rendezvous::connect(&job).unwrap().unwrap());
         let (number, seat) = (u64::from(other.number.0), u64::from(other.seat.0));
-        let (process, table) = (process::own_word(), other.table.identity());
+        let (process, table) = (process::own_word(), other.table.segment().inode());
         coming.send(&Frame::Rejoin { number, seat, process, attempt: 1, table }, None).unwrap();
         let has_come = || matches!(coming.receive(), Received::Frame(Frame::Rejoined { .. }, _));
         while !has_come() {
