@@ -50,6 +50,8 @@ const DOUBT_MAX: u32 = 5;
 /// A convinced thread tries again after so many nanoseconds. Not after so many waits: those are short where all give their cores away at once, as in a barrier,
 /// and a try there holds up everybody else.
 const TRY_AGAIN: u64 = 200_000;
+/// To look shortly costs the others little, and an answer that comes so soon is of a partner that runs and looks, too: those come in series.
+const TRY_SHORTLY: u64 = 50_000;
 /// How long a thread may go on without ever giving its core away.
 const TURN: Duration = Duration::from_millis(1);
 
@@ -128,8 +130,8 @@ struct Doubt {
 impl Doubt {
     const NONE: Doubt = Doubt { doubt: 0, looked_ns: 0 };
 
-    fn is_to_look(&mut self, now_ns: u64) -> bool {
-        let is_to_look = self.doubt < CONVINCED || now_ns.saturating_sub(self.looked_ns) >= TRY_AGAIN;
+    fn is_to_look(&mut self, now_ns: u64, try_again: u64) -> bool {
+        let is_to_look = self.doubt < CONVINCED || now_ns.saturating_sub(self.looked_ns) >= try_again;
         if is_to_look {
             self.looked_ns = now_ns;
         }
@@ -142,6 +144,11 @@ impl Doubt {
 
     fn was_right(&mut self) {
         self.doubt = self.doubt.saturating_sub(1);
+    }
+
+    /// There is a reason to look that way next time.
+    fn wavers(&mut self) {
+        self.doubt = self.doubt.min(CONVINCED - 1);
     }
 }
 
@@ -183,7 +190,11 @@ impl Habit {
                 self.long.was_right();
                 self.short = Doubt::NONE;
             }
-            Looking::Short => self.short.was_right(),
+            Looking::Short => {
+                self.short.wavers();
+                self.short.was_right();
+                self.long.wavers();
+            }
             Looking::Again => self.again.was_right(),
         }
     }
@@ -214,8 +225,12 @@ impl Patience {
             habit.turn_began = now_ns;
         } else {
             match whereabouts {
-                Whereabouts::Unknown if habit.long.is_to_look(now_ns) => patience.look(now_ns, Looking::Long),
-                Whereabouts::Unknown if habit.short.is_to_look(now_ns) => patience.look(now_ns, Looking::Short),
+                Whereabouts::Unknown if habit.long.is_to_look(now_ns, TRY_AGAIN) => {
+                    patience.look(now_ns, Looking::Long)
+                }
+                Whereabouts::Unknown if habit.short.is_to_look(now_ns, TRY_SHORTLY) => {
+                    patience.look(now_ns, Looking::Short)
+                }
                 known => patience.go_by(now_ns, known),
             }
         }
@@ -267,7 +282,7 @@ impl Patience {
         if away_ns > TURN.as_nanos() as u64 / 2 {
             habit.long = Doubt::NONE;
             self.look(now_ns, Looking::Long);
-        } else if whereabouts == Whereabouts::Unknown && habit.again.is_to_look(now_ns) {
+        } else if whereabouts == Whereabouts::Unknown && habit.again.is_to_look(now_ns, TRY_AGAIN) {
             self.look(now_ns, Looking::Again);
         }
         HABIT.set(habit);
@@ -355,7 +370,7 @@ mod tests {
         (0..DOUBT_MAX).for_each(|_| {
             is_in_vain(now);
         });
-        assert_eq!([now, now + TRY_AGAIN - 1].map(looking), [0; 2]);
+        assert_eq!([now, now + TRY_SHORTLY - 1].map(looking), [0; 2]);
         let mut later = now + TRY_AGAIN;
         assert_eq!([(); 3].map(|()| looking(later)), [LONG, SHORT, 0], "one of each kind tries again");
         for _ in CONVINCED..=DOUBT_MAX {
@@ -366,6 +381,25 @@ mod tests {
             assert!((0..2).all(|_| looking(later) >= SHORT), "an answer that came while it looked");
         }
         assert_eq!([(); 2].map(|()| looking(later)), [LONG; 2]);
+    }
+
+    #[test]
+    fn an_answer_that_a_short_try_finds_counts_for_the_long_way_too() {
+        let now = TURN_NS / 2;
+        (0..2 * DOUBT_MAX).for_each(|_| {
+            is_in_vain(now);
+        });
+        let later = now + TRY_SHORTLY;
+        assert_eq!([now, later - 1].map(looking), [0; 2]);
+        let tries = Patience::at(later, Whereabouts::Unknown);
+        assert_eq!(tries.until_ns, later + SHORT);
+        tries.succeed(&NOBODY);
+        assert_eq!(is_in_vain(later), LONG);
+        assert_eq!(
+            [(); 2].map(|()| looking(later)),
+            [SHORT; 2],
+            "that was in vain, but the short way has still been right"
+        );
     }
 
     #[test]
