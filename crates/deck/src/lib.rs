@@ -89,6 +89,9 @@ pub mod once;
 #[path = "group/relocation.rs"]
 pub mod relocation;
 pub mod shared;
+#[cfg(loom)]
+#[path = "group/teams.rs"]
+pub mod teams;
 
 #[cfg(not(loom))]
 pub use deck_mudeck::*;

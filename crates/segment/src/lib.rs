@@ -37,6 +37,7 @@ mod prefetch;
 mod region;
 mod rest;
 mod slots;
+pub mod wide;
 mod words;
 
 pub use buffer::{Buffer, BufferName, Kept};

@@ -13,7 +13,7 @@
 //!   all members (a reduce-scatter), and in the second round the blocks are collected (an allgather), as Rabenseifner (2004)
 //!   does it with messages; here every block is read where it was made.
 //! * **Relay** (the same where members are threads of few nodes): the threads of a node read one another's arrays where they lie, and fold
-//!   theirs before the next node goes on with what they have (`relay`).
+//!   theirs before the next node goes on with what they have; pieces flow from node to node (`relay`).
 //! * **Ahead** (few bytes with one root, and scans, where members do not wait for everybody): one round, in which each waits only for
 //!   those from whom it takes (`ahead`).
 //! * **In place**: long blocks that lie in library memory are not copied to be given. Where that holds for all that is
@@ -49,7 +49,7 @@ const SHARED_FROM: usize = 16 << 10;
 const SHARED_BY_TWO_FROM: usize = 2 * room::LONG;
 /// Reductions that go from team to team are as many pieces as keep all teams busy most of the time, of so many bytes.
 const RELAY_PIECES: usize = 8;
-/// From so many bytes of all members together on. Of less, what all give stays in the caches though it is copied, and to meet for each piece takes longer.
+/// From so many bytes of all members together on. Of less, what all give stays in the caches though it is copied.
 const RELAY_FROM: usize = 2 << 20;
 const RELAY_PIECE_MIN: usize = 16 << 10;
 /// What is longer is read in place if it can be: below, copying costs less than one more round.
@@ -129,6 +129,14 @@ pub fn relay_piece(kind: Kind, bytes: usize, members: usize, teams: usize) -> Op
     let piece = piece.next_multiple_of(SHORT);
     let is_worth_it = teams == 1 || bytes.saturating_mul(members) >= RELAY_FROM;
     (is_worth_it && bytes.div_ceil(piece) >= teams).then_some(piece)
+}
+
+/// The windows of members of teams of `least` to `most` members, for a reduction that goes from team to team in such pieces.
+pub fn relay_layout(kind: Kind, piece: usize, members: usize, (least, most): (usize, usize)) -> Layout {
+    let share = piece.div_ceil(least).next_multiple_of(SHORT);
+    let slot = if kind == Kind::Scan { most * share } else { share };
+    let slots = ((WINDOWS_TOGETHER / members).min(WINDOW_MAX) / slot).max(2) as u64;
+    Layout { slot, slots }
 }
 
 fn may_be_in_place(kind: Kind, bytes: usize, members: usize) -> bool {

@@ -9,12 +9,23 @@
 //! Whoever gives and takes gives its own piece before it takes those of the others: a caller may put what it takes where its own
 //! piece lies, and call again after a deadline.
 //!
+//! Where pieces go from *team* to team (`relay`), each member makes a share of each piece: it goes on with what members of the team before it have
+//! made, as soon as they have, and its count of given pieces tells the next ones that it is there, and those before that it is through with theirs.
+//! Whoever wants the result takes it from all of the last team, or in a scan of its own. Nobody has done its part before the others of its team
+//! are through with what it gives.
+//!
 //! Counts are of all calls and only grow. All members make the same calls, so all know at which number a call begins.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use deck_sync::atomic::{AtomicU64, Ordering};
 use deck_sync::{Event, barrier};
+
+use super::teams::Teams;
+
+/// Beside the code of a course: pieces go from team to team.
+const BY_TEAMS: u64 = 1 << 15;
 
 /// How many pieces a member has given and taken.
 #[derive(Clone, Copy, Debug)]
@@ -39,16 +50,6 @@ pub enum Course {
 }
 
 impl Course {
-    fn takes(self, index: u32, from: u32) -> bool {
-        index != from
-            && match self {
-                Course::From(root) => from == root,
-                Course::To(root) => index == root,
-                Course::Between => true,
-                Course::Upwards => from < index,
-            }
-    }
-
     /// Those from whom member `index` of `members` takes; itself may be among them.
     #[inline]
     pub fn sources(self, index: u32, members: u32) -> Range<u32> {
@@ -103,7 +104,7 @@ impl Course {
 }
 
 /// The pieces of one call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Flow {
     /// Who takes from whom.
     pub course: Course,
@@ -117,21 +118,49 @@ pub struct Flow {
     pub slots: u64,
     /// Where pieces before this number lie otherwise than those of this call: they have to be taken before a window is used.
     pub floor: u64,
+    /// The teams from one to the next of which pieces go, if they do.
+    pub teams: Option<Arc<Teams>>,
 }
 
 impl Flow {
+    /// Those from whom member `index` takes finished pieces; itself may be among them.
+    #[inline]
+    fn sources(&self, index: u32) -> Range<u32> {
+        match &self.teams {
+            None => self.course.sources(index, self.members),
+            Some(_) if !self.course.is_taker(index) => 0..0,
+            Some(teams) if self.course == Course::Upwards => teams.members(teams.of_member(index)),
+            Some(teams) => teams.members(teams.count() - 1),
+        }
+    }
+
+    /// Those who take the finished pieces that member `index` gives; itself may be among them.
+    fn takers(&self, index: u32) -> Range<u32> {
+        // Others may have taken what lay there before, in other calls.
+        let Some(teams) = &self.teams else { return 0..self.members };
+        match self.course {
+            Course::Upwards => teams.members(teams.of_member(index)),
+            _ if teams.of_member(index) + 1 < teams.count() => 0..0,
+            Course::To(root) => root..root + 1,
+            _ => 0..self.members,
+        }
+    }
+
+    #[inline]
+    fn is_giver(&self, index: u32) -> bool {
+        self.teams.is_some() || self.course.is_giver(index, self.members)
+    }
+
     /// Member `index` has its next piece to take. `counts` are those of each member.
     #[inline]
     pub fn can_take<'a>(&self, index: u32, counts: impl Fn(u32) -> Counts<'a>) -> bool {
         // Relaxed: its own words, or those of somebody of whom only a guess is wanted.
         let number = counts(index).taken.load(Ordering::Relaxed);
-        let is_its_own_given =
-            !self.course.is_giver(index, self.members) || counts(index).given.load(Ordering::Relaxed) > number;
+        let is_its_own_given = !self.is_giver(index) || counts(index).given.load(Ordering::Relaxed) > number;
         number < self.end
             && self.course.is_taker(index)
             && is_its_own_given
-            && (0..self.members)
-                .filter(|from| self.course.takes(index, *from))
+            && (self.sources(index).filter(|from| *from != index))
                 // Acquire: pairs with: flow/given.
                 .all(|from| counts(from).given.load(Ordering::Acquire) > number)
     }
@@ -142,10 +171,14 @@ impl Flow {
         // Relaxed: as above.
         let number = counts(index).given.load(Ordering::Relaxed);
         let needed = number.saturating_add(1).saturating_sub(self.slots).max(self.floor);
+        let [before, after] = self.teams.as_ref().map_or([0..0, 0..0], |teams| teams.beside(index));
         number < self.end
-            && self.course.is_giver(index, self.members)
-            && (0..self.members)
-                .filter(|to| *to != index)
+            && self.is_giver(index)
+            // Acquire: pairs with: flow/given.
+            && before.into_iter().all(|from| counts(from).given.load(Ordering::Acquire) > number)
+            // Acquire: pairs with: flow/given.
+            && after.into_iter().all(|to| counts(to).given.load(Ordering::Acquire) >= needed)
+            && (self.takers(index).filter(|to| *to != index))
                 // Acquire: pairs with: flow/taken.
                 .all(|to| counts(to).taken.load(Ordering::Acquire) >= needed)
     }
@@ -153,15 +186,32 @@ impl Flow {
     /// What those who look on are told: where it begins; how many pieces, slots, who takes from whom.
     pub fn facts(&self) -> [u64; 2] {
         let pieces = (self.end - self.begin).min(u64::from(u32::MAX));
-        [self.begin << 1 | u64::from(self.floor > 0), pieces << 32 | self.slots << 16 | self.course.code()]
+        let by_teams = if self.teams.is_some() { BY_TEAMS } else { 0 };
+        let how = pieces << 32 | self.slots << 16 | by_teams | self.course.code();
+        [self.begin << 1 | u64::from(self.floor > 0), how]
     }
 
-    /// The flow of which these are told; `None` if nothing flows.
-    pub fn of_facts([begin, how]: [u64; 2], members: u32) -> Option<Flow> {
-        let (course, pieces, slots, is_new) = (Course::of_code(how), how >> 32, how >> 16 & 0xffff, begin & 1 != 0);
-        let begin = begin >> 1;
-        let floor = if is_new { begin } else { 0 };
-        (pieces > 0).then_some(Flow { course, members, begin, end: begin + pieces, slots, floor })
+    /// The flow of which these are told, among members that stand in these teams; `None` if nothing flows.
+    pub fn of_facts([begin, how]: [u64; 2], members: u32, teams: impl FnOnce() -> Option<Teams>) -> Option<Flow> {
+        let (pieces, slots, is_new) = (how >> 32, how >> 16 & 0xffff, begin & 1 != 0);
+        if pieces == 0 {
+            return None;
+        }
+        let teams = if how & BY_TEAMS != 0 { Some(Arc::new(teams()?)) } else { None };
+        let (course, begin) = (Course::of_code(how & (BY_TEAMS - 1)), begin >> 1);
+        if let Course::From(root) | Course::To(root) = course
+            && root >= members
+        {
+            return None;
+        }
+        let (end, floor) = (begin.saturating_add(pieces), if is_new { begin } else { 0 });
+        Some(Flow { course, members, begin, end, slots, floor, teams })
+    }
+
+    /// Member `index` need not wait any longer: it can go on, or has done its part by now.
+    #[inline]
+    pub fn is_ready<'a>(&self, index: u32, counts: impl Fn(u32) -> Counts<'a> + Copy) -> bool {
+        self.can_go_on(index, counts) || (self.teams.is_some() && self.is_over(index, counts))
     }
 
     /// Nothing is missing for member `index` to go on: if it does not, it is absent.
@@ -171,9 +221,14 @@ impl Flow {
 
     /// Member `index` has done its part.
     pub fn is_over<'a>(&self, index: u32, counts: impl Fn(u32) -> Counts<'a>) -> bool {
-        let Counts { given, taken } = counts(index);
-        let has_given = given.load(Ordering::Relaxed) >= self.end || !self.course.is_giver(index, self.members);
-        has_given && taken.load(Ordering::Relaxed) >= self.end
+        // Acquire: pairs with: flow/given.
+        let has_given = |index: u32| counts(index).given.load(Ordering::Acquire) >= self.end || !self.is_giver(index);
+        let is_read = || {
+            let team = self.teams.as_ref().map_or(0..0, |teams| teams.members(teams.of_member(index)));
+            team.into_iter().all(has_given)
+        };
+        // Relaxed: its own, or a guess.
+        has_given(index) && counts(index).taken.load(Ordering::Relaxed) >= self.end && is_read()
     }
 }
 
@@ -207,17 +262,23 @@ pub fn ring(changed: &Event) {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
+    use std::iter;
+
     use super::*;
 
     #[test]
     fn those_who_look_on_see_the_same_flow() {
         for course in [Course::From(0), Course::From(1023), Course::To(7), Course::Between, Course::Upwards] {
             for (begin, floor) in [(0, 0), (1 << 40, 0), (77, 77)] {
-                let flow = Flow { course, members: 1024, begin, end: begin + 300, slots: 128, floor };
-                assert_eq!(Flow::of_facts(flow.facts(), 1024), Some(flow));
+                for teams in [None, Some(Teams::at(vec![0..1000, 1000..1024], 0))] {
+                    let of = || teams.clone();
+                    let arc = teams.clone().map(Arc::new);
+                    let flow = Flow { course, members: 1024, begin, end: begin + 300, slots: 128, floor, teams: arc };
+                    assert_eq!(Flow::of_facts(flow.facts(), 1024, of), Some(flow));
+                }
             }
         }
-        assert_eq!(Flow::of_facts([0, 0], 2), None);
+        assert_eq!(Flow::of_facts([0, 0], 2, || None), None);
     }
 
     /// Member 0's window is full of what member 1 has not taken, and member 1 has given one piece more.
@@ -228,9 +289,80 @@ mod tests {
             let [given, taken] = &counts[index as usize];
             Counts { given, taken }
         };
-        let flow = Flow { course: Course::Between, members: 2, begin: 0, end: 64, slots: 32, floor: 0 };
+        let flow = Flow { course: Course::Between, members: 2, begin: 0, end: 64, slots: 32, floor: 0, teams: None };
         assert!(!flow.can_go_on(0, of) && flow.can_go_on(1, of));
         // Where it gives nothing, there is nothing to wait for.
         assert!(Flow { course: Course::To(0), ..flow }.can_take(0, of));
+    }
+
+    /// Members that each go on whenever they can, in an order that `next` tells, with windows in which the last pieces lie.
+    fn pass_on(ranges: &[Range<u32>], course: Course, slots: u64, mut next: impl FnMut() -> u32) {
+        const BEGIN: u64 = 7;
+        let teams = Teams::at(ranges.to_vec(), 0);
+        let members = ranges.iter().map(Range::len).sum::<usize>() as u32;
+        let flow =
+            Flow { course, members, begin: BEGIN, end: BEGIN + 5, slots, floor: 0, teams: Some(Arc::new(teams)) };
+        let teams = flow.teams.as_ref().unwrap();
+        let counts: Vec<[AtomicU64; 2]> = (0..members).map(|_| [BEGIN, BEGIN].map(AtomicU64::new)).collect();
+        let of = |index: u32| {
+            let [given, taken] = &counts[index as usize];
+            Counts { given, taken }
+        };
+        let mut windows = vec![vec![0; slots as usize]; members as usize];
+        let (mut steps, changed) = (0, Event::new());
+        while !(0..members).all(|index| flow.is_over(index, of)) {
+            let index = next() % members;
+            let lies = |windows: &[Vec<u64>], from: Range<u32>, number: u64| {
+                from.filter(|from| *from != index)
+                    .all(|from| windows[from as usize][(number % slots) as usize] == number)
+            };
+            let what = format!("{ranges:?}, {course:?}, {slots} slots: member {index}");
+            let Counts { given, taken } = of(index);
+            if flow.can_give(index, of) {
+                let number = given.load(Ordering::Relaxed);
+                assert!(lies(&windows, teams.beside(index)[0].clone(), number), "{what} goes on with nothing");
+                windows[index as usize][(number % slots) as usize] = number;
+                of(index).give(number + 1, &changed);
+                if number + 1 == flow.end && !course.is_taker(index) {
+                    of(index).take(flow.end, &changed);
+                }
+            } else if flow.can_take(index, of) {
+                let number = taken.load(Ordering::Relaxed);
+                assert!(lies(&windows, flow.sources(index), number), "{what} takes nothing");
+                of(index).take(number + 1, &changed);
+            }
+            steps += 1;
+            assert!(steps < 100_000, "{what} waits, and so do all others");
+        }
+    }
+
+    #[test]
+    fn pieces_go_from_team_to_team_whole_and_in_whatever_order_members_go_on() {
+        let mut seed = 1u32;
+        let mut next = || {
+            seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            seed >> 16
+        };
+        for ends in [&[4][..], &[2, 4], &[2, 5, 6], &[1, 4]] {
+            let begins = iter::once(0).chain(ends.iter().copied());
+            let ranges: Vec<_> = begins.zip(ends).map(|(begin, end)| begin..*end).collect();
+            let last = ranges[ranges.len() - 1].end - 1;
+            for course in [Course::To(0), Course::To(last), Course::Between, Course::Upwards] {
+                (1..=6).for_each(|slots| (0..20).for_each(|_| pass_on(&ranges, course, slots, &mut next)));
+            }
+        }
+    }
+
+    #[test]
+    fn nobody_ends_a_call_while_others_of_its_team_need_its_array() {
+        let counts = [[64, 64], [63, 64], [64, 64]].map(|counts| counts.map(AtomicU64::new));
+        let of = |index: u32| {
+            let [given, taken] = &counts[index as usize];
+            Counts { given, taken }
+        };
+        let teams = Some(Arc::new(Teams::at(vec![0..2, 2..3], 0)));
+        let flow = Flow { course: Course::Between, members: 3, begin: 0, end: 64, slots: 32, floor: 0, teams };
+        assert_eq!([0, 1, 2].map(|index| flow.is_over(index, of)), [false, false, true]);
+        assert_eq!([0, 1].map(|index| flow.is_ready(index, of)), [false, true]);
     }
 }

@@ -313,7 +313,7 @@ impl Member {
     fn can_go_on(&self) -> bool {
         match &self.flow {
             None => self.is_complete(),
-            Some(flow) => flow.can_go_on(self.index, |index| self.board.counts(index)),
+            Some(flow) => flow.is_ready(self.index, |index| self.board.counts(index)),
         }
     }
 
@@ -357,6 +357,11 @@ impl Member {
     /// Arrives at the next phase without what this member was to give: whoever reads that is told so.
     pub fn arrive_without(&mut self, call: u64, length: u64) {
         self.arrive(&Said { call, length, place: MISSING }, &[]);
+    }
+
+    /// What this member told of in the present phase is not there any more, as it cannot give it: what it tells next publishes that.
+    pub fn go_without(&self) {
+        self.board.place_said(self.index, self.phase).store(MISSING, Ordering::Relaxed);
     }
 
     /// Says something whose content lies at byte `offset` of this node's segment, and arrives at the next phase.
@@ -519,7 +524,7 @@ impl Waiting for Arriving<'_> {
         }
         let (Member { name, board, nodes, index, flow, .. }, awaited) = (member, member.awaited());
         let facts = board.facts(nodes.len() as u32, awaited.phase, *index);
-        let how = flow.map_or_else(|| awaited.facts(), |flow| flow.facts());
+        let how = flow.as_ref().map_or_else(|| awaited.facts(), Flow::facts);
         let about = About { since_ns: since_ns.get(), ..About::new(Goal::Collective, name) };
         Some(about.with(facts.into_iter().chain([*kind as u64]).chain(how)))
     }

@@ -10,6 +10,7 @@ use super::ahead::{Ahead, Awaited};
 use super::board::{Board, MEMBERS_MAX, Place};
 use super::flow::Flow;
 use super::join;
+use super::teams::Teams;
 
 /// A member's place in a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,7 +57,14 @@ pub fn members(
     let board = at(size, head.ahead()?)?;
     let asking = u32::try_from(asking).ok()?;
     let sources = Awaited::of_facts(phase, how).course.sources(asking, size);
-    let flow = Flow::of_facts(how, size);
+    let nodes = || {
+        let node = |index| match board.place(index) {
+            Place::Free => None,
+            Place::Present(node) | Place::Left(node) => Some(node),
+        };
+        (0..size).map(node).collect::<Option<Vec<NodeId>>>()
+    };
+    let flow = Flow::of_facts(how, size, || Teams::of(&nodes()?, asking));
     let member = |index| {
         let (node, has_left) = match board.place(index) {
             Place::Free => (None, false),

@@ -18,7 +18,7 @@ use deck_sync::{Shelf, point};
 use super::attaching::Attachment;
 use super::board::INLINE;
 use super::call::{Call, Kind};
-use super::choose::{Choice, choose, may_be_ahead, relay_piece};
+use super::choose::{Choice, choose, may_be_ahead, relay_layout, relay_piece};
 use super::difference::{IN_PLACE, SHOWS_OUTPUT};
 use super::flow::Course;
 use super::folding::Inputs;
@@ -100,7 +100,8 @@ impl Progress {
         let teams = member.teams().zip(member.shelf()).filter(|_| choice.is_shared);
         let relay = teams.and_then(|(teams, shelf)| {
             let piece = relay_piece(call.kind, block, member.size() as usize, teams.count())?;
-            Some(Box::new(Relay::new(teams.clone(), shelf.clone(), block, piece)))
+            let layout = relay_layout(call.kind, piece, member.size() as usize, teams.sizes());
+            Some(Box::new(Relay::new(teams.clone(), shelf.clone(), layout, block, piece)))
         });
         Progress {
             call: call.clone(),
@@ -447,7 +448,7 @@ impl Progress {
             Kind::Reduce | Kind::Allreduce | Kind::Scan if self.round == Round::Results => {
                 // In a scan it lies with what others want of it.
                 let has_own = call.kind != Kind::Scan;
-                self.collect(0..member.size(), has_own, way, member, &mut output[piece])
+                self.collect((0..member.size(), 0), has_own, way, member, &mut output[piece])
             }
             Kind::Reduce | Kind::Allreduce | Kind::Scan => {
                 let members = if call.kind == Kind::Scan { me + 1 } else { member.size() };

@@ -5,6 +5,7 @@
 
 use deck_mudeck::{ElementType, Error, ErrorKind, Result};
 use deck_segment::content::Content;
+use deck_segment::wide::{Work, widest};
 
 /// What reductions do with two elements.
 #[doc(alias = "deck_op_t")]
@@ -58,23 +59,28 @@ impl Operation {
 
 /// Bytes of a chunk that is folded at a time: whole elements of every type, and few enough for the registers' sake.
 const CHUNK: usize = 64;
+/// What is shorter is folded in the vectors that every processor has.
+const WIDE_FROM: usize = 4 * CHUNK;
 
-/// `first` operation `second` to `into`, which holds no more elements than they do.
+/// `first` operation `second`, element by element.
 #[inline(always)]
 fn fold_chunk<const BYTES: usize, T>(
-    into: &mut [u8],
-    (first, second): ([u8; CHUNK], [u8; CHUNK]),
+    first: [u8; CHUNK],
+    second: [u8; CHUNK],
     read: impl Fn([u8; BYTES]) -> T,
     write: impl Fn(T) -> [u8; BYTES],
     operate: impl Fn(T, T) -> T,
-) {
+) -> [u8; CHUNK] {
+    let mut into = [0; CHUNK];
     let elements = into.as_chunks_mut::<BYTES>().0.iter_mut();
     let (first, second) = (first.as_chunks::<BYTES>().0, second.as_chunks::<BYTES>().0);
     for ((into, first), second) in elements.zip(first).zip(second) {
         *into = write(operate(read(*first), read(*second)));
     }
+    into
 }
 
+#[inline(always)]
 fn fold<const BYTES: usize, T>(
     into: &mut [u8],
     from: From<'_>,
@@ -84,26 +90,33 @@ fn fold<const BYTES: usize, T>(
 ) {
     let (chunks, rest) = into.as_chunks_mut::<CHUNK>();
     let end = chunks.len() * CHUNK;
-    let chunks = chunks.iter_mut().zip((0..).step_by(CHUNK));
+    // Plain loops: what is called for each chunk would not be compiled for wider vectors.
     match from {
-        From::One(second) => chunks.for_each(|(into, at)| {
-            let both = (*into, second.chunk(at));
-            fold_chunk(into, both, &read, &write, &operate);
-        }),
-        From::Two(first, second) => {
-            chunks.for_each(|(into, at)| fold_chunk(into, (first.chunk(at), second.chunk(at)), &read, &write, &operate))
+        From::One(second) => {
+            for (chunk, into) in chunks.iter_mut().enumerate() {
+                *into = fold_chunk(*into, second.chunk(chunk * CHUNK), &read, &write, &operate);
+            }
         }
+        From::Two(first, second) => {
+            for (chunk, into) in chunks.iter_mut().enumerate() {
+                let at = chunk * CHUNK;
+                *into = fold_chunk(first.chunk(at), second.chunk(at), &read, &write, &operate);
+            }
+        }
+    }
+    if rest.is_empty() {
+        return;
     }
     let padded = |content: Content<'_>, begin: usize| {
         let mut padded = [0; CHUNK];
         content.read(begin, &mut padded[..rest.len()]);
         padded
     };
-    let both = match from {
+    let (first, second) = match from {
         From::One(second) => (padded(Content::of(rest), 0), padded(second, end)),
         From::Two(first, second) => (padded(first, end), padded(second, end)),
     };
-    fold_chunk(rest, both, &read, &write, &operate);
+    rest.copy_from_slice(&fold_chunk(first, second, &read, &write, &operate)[..rest.len()]);
 }
 
 macro_rules! fold_as {
@@ -150,19 +163,37 @@ pub enum From<'a> {
 
 /// Folds `from` to `into`, element by element. All are whole elements in native order, of the same length.
 pub fn combine(operation: Operation, element: ElementType, into: &mut [u8], from: From<'_>) {
-    match element {
-        ElementType::Byte | ElementType::Uint8 => integers!(u8, operation, into, from),
-        // As the C compiler of this platform has it: signed on x86-64, unsigned on aarch64.
-        ElementType::Char if std::ffi::c_char::MIN == 0 => integers!(u8, operation, into, from),
-        ElementType::Char | ElementType::Int8 => integers!(i8, operation, into, from),
-        ElementType::Int16 => integers!(i16, operation, into, from),
-        ElementType::Int32 => integers!(i32, operation, into, from),
-        ElementType::Int64 => integers!(i64, operation, into, from),
-        ElementType::Uint16 => integers!(u16, operation, into, from),
-        ElementType::Uint32 => integers!(u32, operation, into, from),
-        ElementType::Uint64 => integers!(u64, operation, into, from),
-        ElementType::Float => floats!(f32, operation, into, from),
-        ElementType::Double => floats!(f64, operation, into, from),
+    let combination = Combination { operation, element, into, from };
+    if combination.into.len() < WIDE_FROM { combination.run() } else { widest(combination) }
+}
+
+struct Combination<'a> {
+    operation: Operation,
+    element: ElementType,
+    into: &'a mut [u8],
+    from: From<'a>,
+}
+
+impl Work for Combination<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let Combination { operation, element, into, from } = self;
+        match element {
+            ElementType::Byte | ElementType::Uint8 => integers!(u8, operation, into, from),
+            // As the C compiler of this platform has it: signed on x86-64, unsigned on aarch64.
+            ElementType::Char if std::ffi::c_char::MIN == 0 => integers!(u8, operation, into, from),
+            ElementType::Char | ElementType::Int8 => integers!(i8, operation, into, from),
+            ElementType::Int16 => integers!(i16, operation, into, from),
+            ElementType::Int32 => integers!(i32, operation, into, from),
+            ElementType::Int64 => integers!(i64, operation, into, from),
+            ElementType::Uint16 => integers!(u16, operation, into, from),
+            ElementType::Uint32 => integers!(u32, operation, into, from),
+            ElementType::Uint64 => integers!(u64, operation, into, from),
+            ElementType::Float => floats!(f32, operation, into, from),
+            ElementType::Double => floats!(f64, operation, into, from),
+        }
     }
 }
 
@@ -183,7 +214,7 @@ mod tests {
 
     #[test]
     fn every_element_is_folded_wherever_chunks_end() {
-        for count in [0, 1, 7, 8, 9, 21, 64] {
+        for count in [0, 1, 7, 8, 9, 21, 64, 255] {
             let (a, b): (Vec<f64>, Vec<f64>) = (0..count).map(|at| (f64::from(at), f64::from(at * at))).unzip();
             let expected: Vec<f64> = (0..count).map(|at| f64::from(at + at * at)).collect();
             assert_eq!(of(Operation::Sum, a, &b), expected);

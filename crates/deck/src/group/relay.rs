@@ -3,10 +3,10 @@
 //! A *team* is the members of one node (`teams`), who read one another's arrays where they lie (`neighbours`). The first team folds what
 //! its own members give to a piece, each member a share of it; the next one goes on from there with what its own give, and what the last one has is the
 //! result. So what members give is read once and copied by nobody, one partial result per team goes from node to node, and the order of
-//! folding is that of the indexes. Pieces follow one another: while a team folds one, the team before it folds the next.
+//! folding is that of the indexes.
 //!
-//! A *step* is what lies between two meetings: each member collects its part of the result that was ready at the last one, and makes its
-//! share of the piece that its team is at. All arrays have been read when all have come to the last meeting.
+//! After the meeting with which a call begins pieces flow (`flow`): a member makes its shares of one piece after the other, as far as those whose shares it goes on
+//! with have come, and who wants the result collects it where it is there. A member ends the call when the others of its team are through with its array.
 
 mod making;
 
@@ -14,52 +14,50 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use deck_mudeck::Result;
+use deck_sync::atomic::Ordering;
 use deck_sync::{Shelf, point};
 
-use super::call::Kind;
-use super::member::Member;
-use super::progress::{Lies, Progress, Step, share_of};
+use super::call::{Call, Kind};
+use super::choose::Layout;
+use super::difference::IN_PLACE;
+use super::flow::Flow;
+use super::member::{Contribution, Member};
+use super::progress::{Progress, Step, share_of};
 use super::teams::Teams;
 
 /// How far a reduction is.
 pub struct Relay {
     teams: Arc<Teams>,
     shelf: Arc<Shelf>,
+    layout: Layout,
     piece: usize,
     pieces: usize,
-    /// Meetings that are complete.
-    met: usize,
+    window: Option<Contribution>,
+    /// All have come, and to the same call.
+    has_met: bool,
+    flow: Option<Flow>,
 }
 
 impl Relay {
-    /// Of a reduction of `bytes` in pieces of `piece`.
-    pub fn new(teams: Arc<Teams>, shelf: Arc<Shelf>, bytes: usize, piece: usize) -> Relay {
-        Relay { teams, shelf, piece, pieces: bytes.div_ceil(piece), met: 0 }
+    /// Of a reduction of `bytes` in pieces of `piece`, through windows that lie so.
+    pub fn new(teams: Arc<Teams>, shelf: Arc<Shelf>, layout: Layout, bytes: usize, piece: usize) -> Relay {
+        let pieces = bytes.div_ceil(piece);
+        Relay { teams, shelf, layout, piece, pieces, window: None, has_met: false, flow: None }
     }
 
     /// The others may have seen something of it.
     pub fn has_begun(&self) -> bool {
-        self.met > 0
-    }
-
-    /// Meetings after the first one.
-    fn steps(&self) -> usize {
-        self.pieces + self.teams.count() - 1
-    }
-
-    /// The piece that team `number` makes in the present step: others are to be made before, or there are no more.
-    fn made_by(&self, number: usize) -> Option<usize> {
-        (self.met.checked_sub(number + 1)).filter(|piece| *piece < self.pieces)
-    }
-
-    /// The piece of which team `number` has told in the last meeting what it has made.
-    fn told_by(&self, number: usize) -> Option<usize> {
-        (self.met.checked_sub(number + 2)).filter(|piece| *piece < self.pieces)
+        self.has_met
     }
 
     /// Where piece `number` lies in an array of `bytes`.
     fn range(&self, number: usize, bytes: usize) -> Range<usize> {
         number * self.piece..((number + 1) * self.piece).min(bytes)
+    }
+
+    /// Where the piece of this number lies in a window.
+    fn slot(&self, number: u64) -> usize {
+        (number % self.layout.slots) as usize * self.layout.slot
     }
 }
 
@@ -84,110 +82,110 @@ impl Progress {
     }
 
     fn relay_on(&mut self, relay: &mut Relay, member: &mut Member, input: &[u8], output: &mut [u8]) -> Result<Step> {
-        loop {
+        while relay.flow.is_none() {
             if !self.has_given {
-                if relay.met == 0 {
-                    self.begin_relay(member, input, output);
-                } else if self.step(relay, member, output)? == Step::Done {
-                    return Ok(Step::Done);
-                }
+                self.come_to_relay(relay, member, input, output)?;
                 self.has_given = true;
             }
             if !member.is_complete() {
                 return Ok(Step::Waiting);
             }
             self.has_given = false;
-            if relay.met > 0 {
+            if relay.has_met {
                 member.settle();
             } else if self.compare(member)? {
                 self.fold_in_place();
                 return Ok(Step::Done);
             }
-            relay.met += 1;
+            // Who has told where its array lies is yet to tell where its window does.
+            let is_told = |index| member.heard(index, member.phase()).length & IN_PLACE == 0;
+            if relay.has_met || (0..member.size()).all(is_told) {
+                let flow = self.relay_flow(relay, member);
+                relay.flow = Some(flow.clone());
+                member.begin_flow(flow, relay.layout);
+            }
+            relay.has_met = true;
         }
+        self.pass_on(relay, member, output)
     }
 
-    /// Comes to the meeting with which the call begins.
-    fn begin_relay(&mut self, member: &mut Member, input: &[u8], output: &[u8]) {
-        let (word, length) = (self.call.word(), self.length(member) | self.shows_output(member, output));
-        match self.in_library(member, input) {
-            Some(place) => self.arrive_in_place(Lies::InLibrary(place), member, length, input),
-            None => member.arrive_short(word, length, &[]),
-        }
-    }
-
-    /// One step up to the next meeting, to which this member comes then. `Done` if the last meeting was the last one.
+    /// Comes to the meeting with which the call begins, or to a second one where some have not told of their windows.
     ///
     /// # Errors
     /// `NoMemory`: nothing has changed.
-    fn step(&mut self, relay: &Relay, member: &mut Member, output: &mut [u8]) -> Result<Step> {
-        if self.failure.is_none() {
-            self.failure = self.collect_made(relay, member, output).err();
+    fn come_to_relay(&self, relay: &mut Relay, member: &mut Member, input: &[u8], output: &[u8]) -> Result<()> {
+        let (word, length) = (self.call.word(), self.length(member) | self.shows_output(member, output));
+        if !relay.has_met
+            && let Some(place) = self.in_library(member, input)
+        {
+            member.arrive_at(word, length | IN_PLACE, place);
+            return Ok(());
         }
-        point("group/taken");
-        if relay.met > relay.steps() {
-            return Ok(Step::Done);
-        }
-        let (word, length) = (self.call.word(), self.length(member));
-        let Some(share) = self.share_to_make(relay, member) else {
-            member.arrive_short(word, length, &[]);
-            return Ok(Step::Waiting);
+        let window = match relay.window.take() {
+            Some(window) => window,
+            None => member.window(relay.layout)?,
         };
-        let contribution = if self.failure.is_none() { self.room_to_make(&share, member)? } else { None };
-        if self.failure.is_none() {
-            self.failure = self.make(relay, &share, member, contribution.as_ref(), output).err();
-        }
-        match contribution {
-            // The others go on without this part of the result, and are told so when they read it.
-            _ if self.failure.is_some() => member.arrive_without(word, length),
-            Some(contribution) => member.arrive_long(word, length, &contribution),
-            None => member.arrive_short(word, length, &[]),
-        }
-        Ok(Step::Waiting)
+        member.give(self.relay_flow(relay, member).begin);
+        member.arrive_long(word, length, &window);
+        relay.window = Some(window);
+        Ok(())
     }
 
-    /// Collects this member's part of the piece of which was told what the last team has made of it, or in a scan its own team.
-    fn collect_made(&self, relay: &Relay, member: &Member, output: &mut [u8]) -> Result<()> {
-        let (kind, me) = (self.call.kind, member.index);
-        let number = if kind == Kind::Scan { relay.teams.own() } else { relay.teams.count() - 1 };
-        let is_wanted = kind != Kind::Reduce || me == self.call.root;
-        let Some(piece) = relay.told_by(number).filter(|_| is_wanted) else { return Ok(()) };
-        let team = relay.teams.members(number);
-        let output = &mut output[relay.range(piece, self.block())];
-        let way = member.taking(&self.call, self.taking, output.len());
-        self.collect(team, true, way, member, output)
+    fn relay_flow(&self, relay: &Relay, member: &Member) -> Flow {
+        let course = Call::course(self.call.kind, self.call.root);
+        member.next_flow_by(&relay.teams, course, relay.pieces as u64, relay.layout)
     }
-}
 
-#[cfg(all(test, not(loom)))]
-mod tests {
-    use deck_mudeck::NodeId;
-
-    use super::*;
-
-    #[test]
-    fn each_team_makes_each_piece_once_and_after_the_one_before_it_has_told_of_it() {
-        let nodes = [0, 0, 1, 1, 1, 2, 2].map(NodeId);
-        for pieces in [1, 2, 5] {
-            let teams = Arc::new(Teams::of(&nodes, 0).unwrap());
-            let shelf = Arc::new(Shelf::new(nodes.len()));
-            let mut relay = Relay::new(teams.clone(), shelf, pieces * 64 - 1, 64);
-            let (mut made, mut told) = (vec![0; teams.count()], vec![0; teams.count()]);
-            for met in 1..=relay.steps() + 1 {
-                relay.met = met;
-                for team in 0..teams.count() {
-                    if let Some(piece) = relay.told_by(team) {
-                        assert_eq!(piece, told[team]);
-                        told[team] += 1;
-                    }
-                    if let Some(piece) = relay.made_by(team).filter(|_| met <= relay.steps()) {
-                        assert_eq!(piece, made[team]);
-                        made[team] += 1;
-                        assert!(team == 0 || relay.told_by(team - 1) == Some(piece));
-                    }
+    /// Makes shares and collects results, as far as is possible without waiting.
+    fn pass_on(&mut self, relay: &mut Relay, member: &mut Member, output: &mut [u8]) -> Result<Step> {
+        let Some(flow) = relay.flow.clone() else { return Ok(Step::Waiting) };
+        loop {
+            let (can_give, can_take) = member.can(&flow);
+            // Relaxed: this member's own words.
+            let number = |count: &deck_sync::atomic::AtomicU64| count.load(Ordering::Relaxed);
+            if can_give {
+                let given = number(member.counts().given);
+                self.make_share(relay, &flow, given, member, output);
+                member.give(given + 1);
+                if given + 1 == flow.end && !flow.course.is_taker(member.index) {
+                    member.take(flow.end);
                 }
+            } else if can_take {
+                let taken = number(member.counts().taken);
+                if self.failure.is_none() {
+                    self.failure = self.collect_made(relay, &flow, taken, member, output).err();
+                }
+                point("group/taken");
+                member.take(taken + 1);
+            } else if member.is_over(&flow) {
+                member.end_flow(&flow);
+                return Ok(Step::Done);
+            } else {
+                return Ok(Step::Waiting);
             }
-            assert_eq!((made, told), (vec![pieces; teams.count()], vec![pieces; teams.count()]));
         }
+    }
+
+    /// Makes this member's share of the piece of this number. Where it cannot, the others go on without this part of the result, and are told so when they read it.
+    fn make_share(&mut self, relay: &Relay, flow: &Flow, number: u64, member: &Member, output: &mut [u8]) {
+        let Some(share) = self.share_to_make(relay, (number - flow.begin) as usize, member) else { return };
+        if self.failure.is_none() {
+            self.failure = self.make(relay, &share, relay.slot(number), member, output).err();
+        }
+        if self.failure.is_some() {
+            member.go_without();
+        }
+    }
+
+    /// Collects this member's part of what the last team has made of the piece of this number, or in a scan its own team.
+    fn collect_made(&self, relay: &Relay, flow: &Flow, number: u64, member: &Member, output: &mut [u8]) -> Result<()> {
+        let team = match self.call.kind {
+            Kind::Scan => relay.teams.own(),
+            _ => relay.teams.count() - 1,
+        };
+        let from = (relay.teams.members(team), relay.slot(number));
+        let output = &mut output[relay.range((number - flow.begin) as usize, self.block())];
+        let way = member.taking(&self.call, self.taking, output.len());
+        self.collect(from, true, way, member, output)
     }
 }

@@ -45,7 +45,7 @@ impl Progress {
     }
 
     fn stream_on(&mut self, stream: &mut Stream, member: &mut Member, input: &[u8], output: &mut [u8]) -> Result<Step> {
-        let flow = match stream.flow {
+        let flow = match stream.flow.clone() {
             Some(flow) => flow,
             None => self.begin(stream, member, input)?,
         };
@@ -75,7 +75,7 @@ impl Progress {
                     return Err(error);
                 }
                 stream.has_met = true;
-                member.begin_flow(flow, stream.layout);
+                member.begin_flow(flow.clone(), stream.layout);
                 if !flow.course.is_taker(me) {
                     member.take(flow.end);
                 }
@@ -111,7 +111,7 @@ impl Progress {
             }
             member.give(if stream.lies.is_some() { flow.end } else { flow.begin });
         }
-        stream.flow = Some(flow);
+        stream.flow = Some(flow.clone());
         Ok(flow)
     }
 

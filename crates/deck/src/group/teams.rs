@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use deck_mudeck::NodeId;
+use deck_sync::NodeId;
 
 /// The teams of a group, in the order of indexes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,7 +28,12 @@ impl Teams {
             ranges.push(begin..begin + team.len() as u32);
         }
         let own = ranges.iter().position(|range| range.contains(&index))?;
-        Some(Teams { ranges, own })
+        Some(Teams::at(ranges, own))
+    }
+
+    /// Those that stand one behind the other at these indexes, for a member of team `own`.
+    pub fn at(ranges: Vec<Range<u32>>, own: usize) -> Teams {
+        Teams { ranges, own }
     }
 
     /// How many there are.
@@ -41,9 +46,34 @@ impl Teams {
         self.own
     }
 
+    /// The one of member `index`.
+    pub fn of_member(&self, index: u32) -> usize {
+        self.ranges.partition_point(|range| range.end <= index)
+    }
+
     /// The indexes of team `number`.
     pub fn members(&self, number: usize) -> Range<u32> {
         self.ranges[number].clone()
+    }
+
+    /// How many members the smallest has, and the largest.
+    pub fn sizes(&self) -> (usize, usize) {
+        self.ranges.iter().fold((usize::MAX, 0), |(least, most), range| (least.min(range.len()), most.max(range.len())))
+    }
+
+    /// Those of the team before that of member `index` who make what it goes on with, and those of the team after it who go on with what it makes.
+    /// Where teams are of the same size, that is one each: their shares of a piece are the same.
+    pub fn beside(&self, index: u32) -> [Range<u32>; 2] {
+        let of = self.of_member(index);
+        let own = self.members(of);
+        [of.checked_sub(1), Some(of + 1)].map(|beside| match beside.and_then(|beside| self.ranges.get(beside)) {
+            Some(team) if team.len() == own.len() => {
+                let same = team.start + (index - own.start);
+                same..same + 1
+            }
+            Some(team) => team.clone(),
+            None => 0..0,
+        })
     }
 }
 
@@ -53,6 +83,17 @@ mod tests {
 
     fn of(nodes: &[u32], index: u32) -> Option<Teams> {
         Teams::of(&nodes.iter().map(|node| NodeId(*node)).collect::<Vec<_>>(), index)
+    }
+
+    #[test]
+    fn a_member_goes_on_with_one_share_where_teams_are_of_the_same_size() {
+        let beside = |ranges: &[Range<u32>], index| Teams::at(ranges.to_vec(), 0).beside(index);
+        assert_eq!([0, 3].map(|index| beside(&[0..2, 2..4], index)), [[0..0, 2..3], [1..2, 0..0]]);
+        assert_eq!(
+            [1, 4, 5].map(|index| beside(&[0..2, 2..5, 5..6], index)),
+            [[0..0, 2..5], [0..2, 5..6], [2..5, 0..0]]
+        );
+        assert_eq!(Teams::at(vec![0..2, 2..5, 5..6], 0).sizes(), (1, 3));
     }
 
     #[test]

@@ -1,9 +1,12 @@
 //! One member's side where pieces flow: what it has given and taken, and what it waits for.
 
+use std::sync::Arc;
+
 use deck_mudeck::Result;
 
 use super::super::choose::Layout;
 use super::super::flow::{Counts, Course, Flow};
+use super::super::teams::Teams;
 use super::{Contribution, Member};
 
 impl Member {
@@ -11,7 +14,12 @@ impl Member {
     pub fn next_flow(&self, course: Course, count: u64, layout: Layout) -> Flow {
         let begin = self.pieces;
         let floor = if layout == self.layout { 0 } else { begin };
-        Flow { course, members: self.size(), begin, end: begin + count, slots: layout.slots, floor }
+        Flow { course, members: self.size(), begin, end: begin + count, slots: layout.slots, floor, teams: None }
+    }
+
+    /// The same where pieces go from team to team. All have ended the calls before when one of them is given.
+    pub fn next_flow_by(&self, teams: &Arc<Teams>, course: Course, count: u64, layout: Layout) -> Flow {
+        Flow { floor: 0, teams: Some(teams.clone()), ..self.next_flow(course, count, layout) }
     }
 
     /// Memory for the window of this member.

@@ -73,10 +73,11 @@ impl Progress {
         Ok(())
     }
 
-    /// Collects the shares of a piece from the members `from` who worked them out. What one of them is to have of its own share is there if `has_own`.
+    /// Collects the shares of a piece from the members `from` who worked them out, each `begin` bytes into what it gives. What one of them is to have of
+    /// its own share is there if `has_own`.
     pub(in super::super) fn collect(
         &self,
-        from: Range<u32>,
+        (from, begin): (Range<u32>, usize),
         has_own: bool,
         way: Way,
         member: &Member,
@@ -86,7 +87,7 @@ impl Progress {
             let share = share_of(index - from.start, output.len(), from.len() as u32);
             let row = if self.call.kind == Kind::Scan { (member.index - from.start) as usize * share.len() } else { 0 };
             if !share.is_empty() {
-                member.read(way, index, member.phase(), row, &mut output[share])?;
+                member.read(way, index, member.phase(), begin + row, &mut output[share])?;
             }
         }
         Ok(())

@@ -8,7 +8,7 @@ use deck_segment::content::{Content, Way};
 use super::super::board::INLINE;
 use super::super::call::{Call, Kind};
 use super::super::folding::TILE;
-use super::super::member::{Contribution, Member};
+use super::super::member::Member;
 use super::super::progress::Progress;
 use super::super::reduction::{From, combine};
 use super::{Relay, share_in};
@@ -35,11 +35,11 @@ struct Before {
 }
 
 impl Progress {
-    /// What this member makes in the present step, if it makes anything.
-    pub(super) fn share_to_make(&self, relay: &Relay, member: &Member) -> Option<Share> {
+    /// What this member makes of a piece, if it makes anything.
+    pub(super) fn share_to_make(&self, relay: &Relay, piece: usize, member: &Member) -> Option<Share> {
         let (kind, own) = (self.call.kind, relay.teams.own());
         let (team, is_last) = (relay.teams.members(own), own + 1 == relay.teams.count());
-        let range = relay.range(relay.made_by(own)?, self.block());
+        let range = relay.range(piece, self.block());
         let of_piece = share_in(&team, member.index, range.len());
         let is_root = kind == Kind::Reduce && member.index == self.call.root;
         let is_result = is_last && (kind == Kind::Allreduce || is_root);
@@ -52,16 +52,7 @@ impl Progress {
         (!share.of_piece.is_empty()).then_some(share)
     }
 
-    /// Memory for what others want of it.
-    ///
-    /// # Errors
-    /// `NoMemory`.
-    pub(super) fn room_to_make(&self, share: &Share, member: &mut Member) -> Result<Option<Contribution>> {
-        let bytes = share.rows * share.of_piece.len();
-        if bytes == 0 { Ok(None) } else { member.room(bytes, false).map(Some) }
-    }
-
-    /// Makes `share`: for others to `contribution`, and to `output` what this member wants itself.
+    /// Makes `share`: for others in its window from byte `slot` on, and to `output` what this member wants itself.
     ///
     /// # Errors
     /// Those of reading what others give.
@@ -69,8 +60,8 @@ impl Progress {
         &self,
         relay: &Relay,
         share: &Share,
+        slot: usize,
         member: &Member,
-        contribution: Option<&Contribution>,
         output: &mut [u8],
     ) -> Result<()> {
         let (team, look) = (relay.teams.members(relay.teams.own()), relay.shelf.look());
@@ -78,8 +69,8 @@ impl Progress {
         let arrays = arrays.collect::<Result<Vec<&[u8]>>>()?;
         let wanted = if self.call.kind == Kind::Scan { Some((member.index - team.start) as usize) } else { None };
         let write = |row: usize, from: usize, sum: &[u8]| {
-            if let Some(contribution) = contribution {
-                contribution.write(self.giving, row * share.of_piece.len() + from - share.of_piece.start, sum);
+            if let Some(window) = relay.window.as_ref().filter(|_| share.rows > 0) {
+                window.write(self.giving, slot + row * share.of_piece.len() + from - share.of_piece.start, sum);
             }
         };
         let mut tile = [0; TILE];
@@ -88,7 +79,7 @@ impl Progress {
                 let to = (from + TILE).min(before.part.end);
                 let here = share.begin + from..share.begin + to;
                 let mut line = [0; INLINE];
-                let at = before.from + from - before.part.start;
+                let at = slot + before.from + from - before.part.start;
                 let first = match relay.teams.own() {
                     0 => None,
                     _ => Some(member.content(
