@@ -94,12 +94,14 @@ fn a_member_that_has_done_its_part_may_leave_and_others_read_what_it_gave() {
         let index = group.index();
         group.allreduce(&given(index), &mut outputs[index as usize], Operation::Sum, timeout)
     };
-    // All come to the first meeting, and all but the second one to the last.
-    for index in [0, 1, 2, 0] {
+    // All come to the first meeting, and the last one to come, which is the first one, makes its share.
+    for index in [2, 1, 0] {
         assert_eq!(kind(call(&mut groups[index], TRY)), ErrorKind::Timeout);
     }
     drop(groups.remove(0));
-    for group in &mut groups {
+    // The next one waits for the last one, and for nobody else.
+    assert_eq!(kind(call(&mut groups[0], TRY)), ErrorKind::Timeout);
+    for group in groups.iter_mut().rev() {
         call(group, SOON).unwrap();
     }
     assert!(outputs[1] == sum(2) && outputs[2] == sum(2));

@@ -131,12 +131,16 @@ pub fn relay_piece(kind: Kind, bytes: usize, members: usize, teams: usize) -> Op
     (is_worth_it && bytes.div_ceil(piece) >= teams).then_some(piece)
 }
 
-/// The windows of members of teams of `least` to `most` members, for a reduction that goes from team to team in such pieces.
-pub fn relay_layout(kind: Kind, piece: usize, members: usize, (least, most): (usize, usize)) -> Layout {
-    let share = piece.div_ceil(least).next_multiple_of(SHORT);
-    let slot = if kind == Kind::Scan { most * share } else { share };
-    let slots = ((WINDOWS_TOGETHER / members).min(WINDOW_MAX) / slot).max(2) as u64;
-    Layout { slot, slots }
+/// Bytes of a slot in the window of a member of a team of so many, for a reduction that goes from team to team in pieces of `piece`: its share of one, and in a scan
+/// one for each of the team.
+pub fn relay_slot(kind: Kind, piece: usize, team: usize) -> usize {
+    let share = piece.div_ceil(team).next_multiple_of(SHORT);
+    if kind == Kind::Scan { team * share } else { share }
+}
+
+/// How many slots each of `members` has if the largest are of so many bytes.
+pub fn relay_slots(members: usize, largest: usize) -> u64 {
+    ((WINDOWS_TOGETHER / members).min(WINDOW_MAX) / largest).max(2) as u64
 }
 
 fn may_be_in_place(kind: Kind, bytes: usize, members: usize) -> bool {
@@ -259,6 +263,22 @@ mod tests {
         assert_eq!(choose(Kind::Allreduce, 1 << 20, 3).flow, None);
         assert_eq!(choose(Kind::Scatterv, 1 << 20, 2).flow, None);
         assert_eq!(choose(Kind::Bcast, 1 << 20, 1).flow, None);
+    }
+
+    #[test]
+    fn windows_of_teams_of_any_sizes_are_together_about_as_long_as_a_few_pieces_of_each() {
+        for sizes in [&[4, 4][..], &[1, 63], &[4, 12], &[1, 1023], &[1000]] {
+            let members = sizes.iter().sum();
+            for kind in [Kind::Reduce, Kind::Allreduce, Kind::Scan] {
+                let piece = relay_piece(kind, 64 << 20, members, sizes.len()).unwrap();
+                let slots: Vec<usize> = sizes.iter().map(|team| relay_slot(kind, piece, *team)).collect();
+                let count = relay_slots(members, *slots.iter().max().unwrap()) as usize;
+                let together: usize = sizes.iter().zip(&slots).map(|(team, slot)| team * slot * count).sum();
+                let rows = if kind == Kind::Scan { members } else { sizes.len() };
+                let most = WINDOWS_TOGETHER + 2 * rows * piece + 2 * SHORT * members * members;
+                assert!(together <= most, "{kind:?} of {sizes:?}: {together} bytes");
+            }
+        }
     }
 
     #[test]

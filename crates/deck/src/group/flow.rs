@@ -219,6 +219,19 @@ impl Flow {
         self.can_take(index, counts) || self.can_give(index, counts)
     }
 
+    /// Others cannot do their part before member `index` has gone on. Where pieces go from team to team it may have done all for them before it has done its own part.
+    pub fn is_needed<'a>(&self, index: u32, counts: impl Fn(u32) -> Counts<'a>) -> bool {
+        if self.teams.is_none() {
+            return !self.is_over(index, counts);
+        }
+        let Counts { given, taken } = counts(index);
+        // Acquire: pairs with: flow/given.
+        let has_given = given.load(Ordering::Acquire) >= self.end;
+        // Acquire: pairs with: flow/taken.
+        let leaves_room = || taken.load(Ordering::Acquire) >= self.end.saturating_sub(self.slots);
+        !has_given || (self.course.is_taker(index) && !leaves_room())
+    }
+
     /// Member `index` has done its part.
     pub fn is_over<'a>(&self, index: u32, counts: impl Fn(u32) -> Counts<'a>) -> bool {
         // Acquire: pairs with: flow/given.
@@ -364,5 +377,12 @@ mod tests {
         let flow = Flow { course: Course::Between, members: 3, begin: 0, end: 64, slots: 32, floor: 0, teams };
         assert_eq!([0, 1, 2].map(|index| flow.is_over(index, of)), [false, false, true]);
         assert_eq!([0, 1].map(|index| flow.is_ready(index, of)), [false, true]);
+        assert_eq!([0, 1, 2].map(|index| flow.is_needed(index, of)), [false, true, false]);
+        let [given, taken] = &counts[1];
+        given.store(64, Ordering::Relaxed);
+        assert_eq!([31, 32].map(|count| taken.swap(count, Ordering::Relaxed)), [64, 31]);
+        assert!(!flow.is_needed(1, of));
+        taken.store(31, Ordering::Relaxed);
+        assert!(flow.is_needed(1, of), "its result has to be taken before there is room for the last ones");
     }
 }

@@ -18,7 +18,7 @@ use deck_sync::{Shelf, point};
 use super::attaching::Attachment;
 use super::board::INLINE;
 use super::call::{Call, Kind};
-use super::choose::{Choice, choose, may_be_ahead, relay_layout, relay_piece};
+use super::choose::{Choice, choose, may_be_ahead, relay_piece};
 use super::difference::{IN_PLACE, SHOWS_OUTPUT};
 use super::flow::Course;
 use super::folding::Inputs;
@@ -100,8 +100,7 @@ impl Progress {
         let teams = member.teams().zip(member.shelf()).filter(|_| choice.is_shared);
         let relay = teams.and_then(|(teams, shelf)| {
             let piece = relay_piece(call.kind, block, member.size() as usize, teams.count())?;
-            let layout = relay_layout(call.kind, piece, member.size() as usize, teams.sizes());
-            Some(Box::new(Relay::new(teams.clone(), shelf.clone(), layout, block, piece)))
+            Some(Box::new(Relay::new(call.kind, teams.clone(), shelf.clone(), block, piece)))
         });
         Progress {
             call: call.clone(),

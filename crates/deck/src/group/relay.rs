@@ -18,7 +18,7 @@ use deck_sync::atomic::Ordering;
 use deck_sync::{Shelf, point};
 
 use super::call::{Call, Kind};
-use super::choose::Layout;
+use super::choose::{Layout, relay_slot, relay_slots};
 use super::difference::IN_PLACE;
 use super::flow::Flow;
 use super::member::{Contribution, Member};
@@ -29,9 +29,11 @@ use super::teams::Teams;
 pub struct Relay {
     teams: Arc<Teams>,
     shelf: Arc<Shelf>,
-    layout: Layout,
     piece: usize,
     pieces: usize,
+    /// Bytes of a slot in the windows of each team, and how many there are in all windows.
+    slot: Vec<usize>,
+    slots: u64,
     window: Option<Contribution>,
     /// All have come, and to the same call.
     has_met: bool,
@@ -39,10 +41,12 @@ pub struct Relay {
 }
 
 impl Relay {
-    /// Of a reduction of `bytes` in pieces of `piece`, through windows that lie so.
-    pub fn new(teams: Arc<Teams>, shelf: Arc<Shelf>, layout: Layout, bytes: usize, piece: usize) -> Relay {
+    /// Of a reduction of `bytes` in pieces of `piece`.
+    pub fn new(kind: Kind, teams: Arc<Teams>, shelf: Arc<Shelf>, bytes: usize, piece: usize) -> Relay {
+        let slot: Vec<usize> = teams.sizes().map(|team| relay_slot(kind, piece, team)).collect();
+        let slots = relay_slots(teams.sizes().sum(), slot.iter().copied().max().unwrap_or(piece));
         let pieces = bytes.div_ceil(piece);
-        Relay { teams, shelf, layout, piece, pieces, window: None, has_met: false, flow: None }
+        Relay { teams, shelf, piece, pieces, slot, slots, window: None, has_met: false, flow: None }
     }
 
     /// The others may have seen something of it.
@@ -50,14 +54,20 @@ impl Relay {
         self.has_met
     }
 
-    /// Where piece `number` lies in an array of `bytes`.
-    fn range(&self, number: usize, bytes: usize) -> Range<usize> {
-        number * self.piece..((number + 1) * self.piece).min(bytes)
+    /// Where piece `piece` lies in an array of `bytes`. What is counted others can write, too: it is inside in any case.
+    fn range(&self, piece: usize, bytes: usize) -> Range<usize> {
+        let from = piece.saturating_mul(self.piece).min(bytes);
+        from..from.saturating_add(self.piece).min(bytes)
     }
 
-    /// Where the piece of this number lies in a window.
-    fn slot(&self, number: u64) -> usize {
-        (number % self.layout.slots) as usize * self.layout.slot
+    /// Where the piece of this number lies in the windows of a team.
+    fn slot(&self, number: u64, team: usize) -> usize {
+        (number % self.slots) as usize * self.slot[team]
+    }
+
+    /// How this member's window lies.
+    fn layout(&self) -> Layout {
+        Layout { slot: self.slot[self.teams.own()], slots: self.slots }
     }
 }
 
@@ -102,7 +112,8 @@ impl Progress {
             if relay.has_met || (0..member.size()).all(is_told) {
                 let flow = self.relay_flow(relay, member);
                 relay.flow = Some(flow.clone());
-                member.begin_flow(flow, relay.layout);
+                // What flows next lies otherwise.
+                member.begin_flow(flow, Layout::default());
             }
             relay.has_met = true;
         }
@@ -123,7 +134,7 @@ impl Progress {
         }
         let window = match relay.window.take() {
             Some(window) => window,
-            None => member.window(relay.layout)?,
+            None => member.window(relay.layout())?,
         };
         member.give(self.relay_flow(relay, member).begin);
         member.arrive_long(word, length, &window);
@@ -133,7 +144,7 @@ impl Progress {
 
     fn relay_flow(&self, relay: &Relay, member: &Member) -> Flow {
         let course = Call::course(self.call.kind, self.call.root);
-        member.next_flow_by(&relay.teams, course, relay.pieces as u64, relay.layout)
+        member.next_flow_by(&relay.teams, course, relay.pieces as u64, relay.layout())
     }
 
     /// Makes shares and collects results, as far as is possible without waiting.
@@ -168,9 +179,10 @@ impl Progress {
 
     /// Makes this member's share of the piece of this number. Where it cannot, the others go on without this part of the result, and are told so when they read it.
     fn make_share(&mut self, relay: &Relay, flow: &Flow, number: u64, member: &Member, output: &mut [u8]) {
-        let Some(share) = self.share_to_make(relay, (number - flow.begin) as usize, member) else { return };
+        let piece = number.wrapping_sub(flow.begin) as usize;
+        let Some(share) = self.share_to_make(relay, number, piece, member) else { return };
         if self.failure.is_none() {
-            self.failure = self.make(relay, &share, relay.slot(number), member, output).err();
+            self.failure = self.make(relay, &share, member, output).err();
         }
         if self.failure.is_some() {
             member.go_without();
@@ -183,8 +195,8 @@ impl Progress {
             Kind::Scan => relay.teams.own(),
             _ => relay.teams.count() - 1,
         };
-        let from = (relay.teams.members(team), relay.slot(number));
-        let output = &mut output[relay.range((number - flow.begin) as usize, self.block())];
+        let from = (relay.teams.members(team), relay.slot(number, team));
+        let output = &mut output[relay.range(number.wrapping_sub(flow.begin) as usize, self.block())];
         let way = member.taking(&self.call, self.taking, output.len());
         self.collect(from, true, way, member, output)
     }

@@ -65,7 +65,7 @@ impl Member {
         let table = self.membership().table();
         let is_needed = |index| match &self.flow {
             None => self.is_missing(index),
-            Some(flow) => !flow.is_over(index, |index| self.board.counts(index)),
+            Some(flow) => flow.is_needed(index, |index| self.board.counts(index)),
         };
         self.those(|index| match self.board.place(index) {
             Place::Present(node) => match table.state(node) {

@@ -20,6 +20,8 @@ pub(super) struct Share {
     piece: usize,
     /// Where the piece begins in an array.
     begin: usize,
+    /// Its number, which tells where it lies in windows.
+    number: u64,
     /// It is a result, which this member wants.
     is_result: bool,
     /// How many others want of it, one behind the other.
@@ -29,14 +31,14 @@ pub(super) struct Share {
 /// What the team before this member's has made of a part of the share.
 struct Before {
     part: Range<usize>,
-    /// Who has made it, and where the part begins in what that member gives.
+    /// Who has made it, and where the part begins in that member's window.
     index: u32,
     from: usize,
 }
 
 impl Progress {
-    /// What this member makes of a piece, if it makes anything.
-    pub(super) fn share_to_make(&self, relay: &Relay, piece: usize, member: &Member) -> Option<Share> {
+    /// What this member makes of piece `piece` of the call, the one of this number of all, if it makes anything.
+    pub(super) fn share_to_make(&self, relay: &Relay, number: u64, piece: usize, member: &Member) -> Option<Share> {
         let (kind, own) = (self.call.kind, relay.teams.own());
         let (team, is_last) = (relay.teams.members(own), own + 1 == relay.teams.count());
         let range = relay.range(piece, self.block());
@@ -48,26 +50,20 @@ impl Progress {
             _ if is_last && is_root => 0,
             _ => 1,
         };
-        let share = Share { of_piece, piece: range.len(), begin: range.start, is_result, rows };
+        let share = Share { of_piece, piece: range.len(), begin: range.start, number, is_result, rows };
         (!share.of_piece.is_empty()).then_some(share)
     }
 
-    /// Makes `share`: for others in its window from byte `slot` on, and to `output` what this member wants itself.
+    /// Makes `share`: for others in its window, and to `output` what this member wants itself.
     ///
     /// # Errors
     /// Those of reading what others give.
-    pub(super) fn make(
-        &self,
-        relay: &Relay,
-        share: &Share,
-        slot: usize,
-        member: &Member,
-        output: &mut [u8],
-    ) -> Result<()> {
+    pub(super) fn make(&self, relay: &Relay, share: &Share, member: &Member, output: &mut [u8]) -> Result<()> {
         let (team, look) = (relay.teams.members(relay.teams.own()), relay.shelf.look());
         let arrays = team.clone().map(|index| member.laid_out(&look, index, self.begins_in.unwrap_or(0)));
         let arrays = arrays.collect::<Result<Vec<&[u8]>>>()?;
         let wanted = if self.call.kind == Kind::Scan { Some((member.index - team.start) as usize) } else { None };
+        let slot = relay.slot(share.number, relay.teams.own());
         let write = |row: usize, from: usize, sum: &[u8]| {
             if let Some(window) = relay.window.as_ref().filter(|_| share.rows > 0) {
                 window.write(self.giving, slot + row * share.of_piece.len() + from - share.of_piece.start, sum);
@@ -79,7 +75,7 @@ impl Progress {
                 let to = (from + TILE).min(before.part.end);
                 let here = share.begin + from..share.begin + to;
                 let mut line = [0; INLINE];
-                let at = slot + before.from + from - before.part.start;
+                let at = before.from + from - before.part.start;
                 let first = match relay.teams.own() {
                     0 => None,
                     _ => Some(member.content(
@@ -123,7 +119,7 @@ impl Progress {
             let part = made.start.max(all.start)..made.end.min(all.end);
             // What goes on is what the last one of the team has come to.
             let row = if self.call.kind == Kind::Scan { (team.len() - 1) * made.len() } else { 0 };
-            let from = row + part.start.saturating_sub(made.start);
+            let from = relay.slot(share.number, number) + row + part.start.saturating_sub(made.start);
             Before { part, index, from }
         });
         parts.filter(|before| !before.part.is_empty()).collect()
