@@ -14,7 +14,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use deck_mudeck::Result;
-use deck_sync::atomic::Ordering;
+use deck_sync::atomic::{AtomicU64, Ordering};
 use deck_sync::{Shelf, point};
 
 use super::call::{Call, Kind};
@@ -153,7 +153,7 @@ impl Progress {
         loop {
             let (can_give, can_take) = member.can(&flow);
             // Relaxed: this member's own words.
-            let number = |count: &deck_sync::atomic::AtomicU64| count.load(Ordering::Relaxed);
+            let number = |count: &AtomicU64| count.load(Ordering::Relaxed);
             if can_give {
                 let given = number(member.counts().given);
                 self.make_share(relay, &flow, given, member, output);
