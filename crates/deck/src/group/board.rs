@@ -103,6 +103,16 @@ pub enum Place {
     Left(NodeId),
 }
 
+impl Place {
+    /// The node of which a thread is there, or was.
+    pub fn node(self) -> Option<NodeId> {
+        match self {
+            Place::Free => None,
+            Place::Present(node) | Place::Left(node) => Some(node),
+        }
+    }
+}
+
 /// A board, as one member sees it.
 #[derive(Clone, Debug)]
 pub struct Board {
@@ -155,6 +165,11 @@ impl Board {
             );
         };
         Board::at(segment, self.owner, self.offset, size, ahead)
+    }
+
+    /// The node of each member; `None` if there is one to whose place nobody has come.
+    pub fn nodes(&self) -> Option<Vec<NodeId>> {
+        (0..self.members).map(|index| self.place(index).node()).collect()
     }
 
     /// For how many members it is, whatever may be written there later.

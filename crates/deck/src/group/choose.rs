@@ -24,6 +24,7 @@
 use deck_segment::content::STREAM_FROM;
 
 use super::call::Kind;
+use super::progress::share_of;
 use super::room;
 
 /// The most bytes that a member has in a piece: while others read it, it writes the next.
@@ -134,7 +135,7 @@ pub fn relay_piece(kind: Kind, bytes: usize, members: usize, teams: usize) -> Op
 /// Bytes of a slot in the window of a member of a team of so many, for a reduction that goes from team to team in pieces of `piece`: its share of one, and in a scan
 /// one for each of the team.
 pub fn relay_slot(kind: Kind, piece: usize, team: usize) -> usize {
-    let share = piece.div_ceil(team).next_multiple_of(SHORT);
+    let share = share_of(0, piece, team as u32).len();
     if kind == Kind::Scan { team * share } else { share }
 }
 

@@ -125,7 +125,7 @@ pub struct Flow {
 impl Flow {
     /// Those from whom member `index` takes finished pieces; itself may be among them.
     #[inline]
-    fn sources(&self, index: u32) -> Range<u32> {
+    pub fn sources(&self, index: u32) -> Range<u32> {
         match &self.teams {
             None => self.course.sources(index, self.members),
             Some(_) if !self.course.is_taker(index) => 0..0,
@@ -171,11 +171,12 @@ impl Flow {
         // Relaxed: as above.
         let number = counts(index).given.load(Ordering::Relaxed);
         let needed = number.saturating_add(1).saturating_sub(self.slots).max(self.floor);
+        if number >= self.end || !self.is_giver(index) {
+            return false;
+        }
         let [before, after] = self.teams.as_ref().map_or([0..0, 0..0], |teams| teams.beside(index));
-        number < self.end
-            && self.is_giver(index)
-            // Acquire: pairs with: flow/given.
-            && before.into_iter().all(|from| counts(from).given.load(Ordering::Acquire) > number)
+        // Acquire: pairs with: flow/given.
+        before.into_iter().all(|from| counts(from).given.load(Ordering::Acquire) > number)
             // Acquire: pairs with: flow/given.
             && after.into_iter().all(|to| counts(to).given.load(Ordering::Acquire) >= needed)
             && (self.takers(index).filter(|to| *to != index))

@@ -249,9 +249,9 @@ impl Joining<'_> {
             let index = self.index.unwrap_or(0);
             let error = Error::new(ErrorKind::Exists, format!("{}: index {index} is taken", self.what()))
                 .with_remedy("give each member an index of its own, or -1 to each");
-            return Err(match board.place(index) {
-                Place::Present(node) | Place::Left(node) => error.with_peer(node),
-                Place::Free => error,
+            return Err(match board.place(index).node() {
+                Some(node) => error.with_peer(node),
+                None => error,
             });
         };
         self.sit(board, index);
@@ -369,11 +369,7 @@ impl Joining<'_> {
 
     /// The node of each member of a formed group. Member `index` leaves if one is nobody's.
     fn nodes(&self, board: &Board, index: u32) -> Result<Vec<NodeId>> {
-        let node = |index| match board.place(index) {
-            Place::Present(node) | Place::Left(node) => Some(node),
-            Place::Free => None,
-        };
-        (0..self.size).map(node).collect::<Option<_>>().ok_or_else(|| {
+        board.nodes().ok_or_else(|| {
             leave(self.membership(), self.name, board, index);
             Error::new(ErrorKind::Corrupt, format!("{}: a member of a formed group is nobody", self.what()))
                 .with_peer(board.owner)

@@ -57,20 +57,10 @@ pub fn members(
     let board = at(size, head.ahead()?)?;
     let asking = u32::try_from(asking).ok()?;
     let sources = Awaited::of_facts(phase, how).course.sources(asking, size);
-    let nodes = || {
-        let node = |index| match board.place(index) {
-            Place::Free => None,
-            Place::Present(node) | Place::Left(node) => Some(node),
-        };
-        (0..size).map(node).collect::<Option<Vec<NodeId>>>()
-    };
-    let flow = Flow::of_facts(how, size, || Teams::of(&nodes()?, asking));
+    let flow = Flow::of_facts(how, size, || Teams::of(&board.nodes()?, asking));
     let member = |index| {
-        let (node, has_left) = match board.place(index) {
-            Place::Free => (None, false),
-            Place::Present(node) => (Some(node), false),
-            Place::Left(node) => (Some(node), true),
-        };
+        let place = board.place(index);
+        let (node, has_left) = (place.node(), matches!(place, Place::Left(_)));
         let is_waited_for = match &flow {
             Some(flow) => flow.can_go_on(index, |index| board.counts(index)),
             None => sources.contains(&index) && !board.has_said(index, phase),

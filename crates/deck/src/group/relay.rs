@@ -92,7 +92,10 @@ impl Progress {
     }
 
     fn relay_on(&mut self, relay: &mut Relay, member: &mut Member, input: &[u8], output: &mut [u8]) -> Result<Step> {
-        while relay.flow.is_none() {
+        let flow = loop {
+            if let Some(flow) = relay.flow.clone() {
+                break flow;
+            }
             if !self.has_given {
                 self.come_to_relay(relay, member, input, output)?;
                 self.has_given = true;
@@ -116,8 +119,8 @@ impl Progress {
                 member.begin_flow(flow, Layout::default());
             }
             relay.has_met = true;
-        }
-        self.pass_on(relay, member, output)
+        };
+        self.pass_on(relay, &flow, member, output)
     }
 
     /// Comes to the meeting with which the call begins, or to a second one where some have not told of their windows.
@@ -148,15 +151,14 @@ impl Progress {
     }
 
     /// Makes shares and collects results, as far as is possible without waiting.
-    fn pass_on(&mut self, relay: &mut Relay, member: &mut Member, output: &mut [u8]) -> Result<Step> {
-        let Some(flow) = relay.flow.clone() else { return Ok(Step::Waiting) };
+    fn pass_on(&mut self, relay: &Relay, flow: &Flow, member: &mut Member, output: &mut [u8]) -> Result<Step> {
         loop {
-            let (can_give, can_take) = member.can(&flow);
+            let (can_give, can_take) = member.can(flow);
             // Relaxed: this member's own words.
             let number = |count: &AtomicU64| count.load(Ordering::Relaxed);
             if can_give {
                 let given = number(member.counts().given);
-                self.make_share(relay, &flow, given, member, output);
+                self.make_share(relay, flow, given, member, output);
                 member.give(given + 1);
                 if given + 1 == flow.end && !flow.course.is_taker(member.index) {
                     member.take(flow.end);
@@ -164,12 +166,12 @@ impl Progress {
             } else if can_take {
                 let taken = number(member.counts().taken);
                 if self.failure.is_none() {
-                    self.failure = self.collect_made(relay, &flow, taken, member, output).err();
+                    self.failure = self.collect_made(relay, flow, taken, member, output).err();
                 }
                 point("group/taken");
                 member.take(taken + 1);
-            } else if member.is_over(&flow) {
-                member.end_flow(&flow);
+            } else if member.is_over(flow) {
+                member.end_flow(flow);
                 return Ok(Step::Done);
             } else {
                 return Ok(Step::Waiting);
@@ -191,13 +193,10 @@ impl Progress {
 
     /// Collects this member's part of what the last team has made of the piece of this number, or in a scan its own team.
     fn collect_made(&self, relay: &Relay, flow: &Flow, number: u64, member: &Member, output: &mut [u8]) -> Result<()> {
-        let team = match self.call.kind {
-            Kind::Scan => relay.teams.own(),
-            _ => relay.teams.count() - 1,
-        };
-        let from = (relay.teams.members(team), relay.slot(number, team));
+        let team = flow.sources(member.index);
+        let begin = relay.slot(number, relay.teams.of_member(team.start));
         let output = &mut output[relay.range(number.wrapping_sub(flow.begin) as usize, self.block())];
         let way = member.taking(&self.call, self.taking, output.len());
-        self.collect(from, true, way, member, output)
+        self.collect((team, begin), true, way, member, output)
     }
 }

@@ -64,13 +64,14 @@ impl Progress {
         let arrays = arrays.collect::<Result<Vec<&[u8]>>>()?;
         let wanted = if self.call.kind == Kind::Scan { Some((member.index - team.start) as usize) } else { None };
         let slot = relay.slot(share.number, relay.teams.own());
+        let window = relay.window.as_ref().filter(|_| share.rows > 0);
         let write = |row: usize, from: usize, sum: &[u8]| {
-            if let Some(window) = relay.window.as_ref().filter(|_| share.rows > 0) {
+            if let Some(window) = window {
                 window.write(self.giving, slot + row * share.of_piece.len() + from - share.of_piece.start, sum);
             }
         };
         let mut tile = [0; TILE];
-        for before in self.parts(relay, share) {
+        for before in self.parts(relay, share, member.index) {
             for from in before.part.clone().step_by(TILE) {
                 let to = (from + TILE).min(before.part.end);
                 let here = share.begin + from..share.begin + to;
@@ -108,13 +109,14 @@ impl Progress {
     }
 
     /// The parts of a share, each of which one member of the team before has made; all of it where there is none.
-    fn parts(&self, relay: &Relay, share: &Share) -> Vec<Before> {
+    fn parts(&self, relay: &Relay, share: &Share, me: u32) -> Vec<Before> {
         let all = share.of_piece.clone();
         let Some(number) = relay.teams.own().checked_sub(1) else {
             return vec![Before { part: all, index: 0, from: 0 }];
         };
         let team = relay.teams.members(number);
-        let parts = team.clone().map(|index| {
+        let [makers, _] = relay.teams.beside(me);
+        let parts = makers.map(|index| {
             let made = share_in(&team, index, share.piece);
             let part = made.start.max(all.start)..made.end.min(all.end);
             // What goes on is what the last one of the team has come to.
