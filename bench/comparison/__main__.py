@@ -30,7 +30,7 @@ def _arguments() -> argparse.Namespace:
         prog="bench/compare",
         description="Compares DECK with its peers on this machine. The peers come from the package registries and are built in "
         "bench/.peers (or DECK_PEERS); results go to bench/runs/.",
-        epilog=f"Measures:\n{about}\n\nbench/README.md tells what each means. A full run takes about 40 minutes.",
+        epilog=f"Measures:\n{about}\n\nbench/README.md tells what each means. A full run takes two to three hours.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--quick", action="store_true", help="two rounds of short runs: shows that all works, proves nothing")

@@ -78,7 +78,7 @@ EXPERIMENTS = (
         "oversubscribed", "more processes than cores", "oversubscribed", (4, 8), ("openmpi", "openmpi-ob1"), 1.0
     ),
     Experiment(
-        "collectives-pair", "collectives of two members", "collectives", (2,), MPI + ("openmpi-ob1",), 5.0, 7
+        "collectives-pair", "collectives of two members", "collectives", (2,), MPI + ("openmpi-ob1",), 5.0
     ),
     Experiment(
         "collectives",
@@ -87,7 +87,6 @@ EXPERIMENTS = (
         (4, 8),
         ("openmpi", "openmpi-ob1", "intelmpi", *BY_THREADS),
         5.0,
-        7,
     ),
     Experiment("channels", "two threads of one process", "channels", (8,), CHANNELS, 1.0),
     Experiment("wake", "waking one that sleeps", "wake", (10,), ("futex",), 1.0),

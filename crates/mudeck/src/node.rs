@@ -223,6 +223,20 @@ mod tests {
 
     #[test]
     #[cfg_attr(miri, ignore = "sockets")]
+    fn a_node_that_the_others_have_given_up_learns_it_and_waits_for_nothing() {
+        let job = format!("given-up-{}", std::process::id());
+        let [founder, given_up] = [(); 2].map(|()| Node::join_by(Door::Named(job.clone())).unwrap());
+        let mailbox = given_up.mailbox("mine").unwrap();
+        let waiting = std::thread::spawn(move || mailbox.retrieve(Duration::MAX).map(drop));
+        // As a broker does that has not heard of it for long; then that broker's node leaves.
+        assert!(founder.membership().table().set_gone(given_up.number(), true));
+        founder.leave().unwrap();
+        assert_eq!(waiting.join().unwrap().unwrap_err().kind(), ErrorKind::NotInitialized);
+        assert!(given_up.is_left());
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "sockets")]
     fn a_clone_waits_for_the_next_mail_box_of_a_name_whose_owner_leaves_just_then() {
         let broker = Broker::start("test", 3).unwrap();
         let [here, leaving, heir] = [(); 3].map(|()| Node::join_by(Door::Invited(broker.invite().unwrap())).unwrap());

@@ -373,6 +373,11 @@ impl Handler for NodeShared {
         }
         has_more
     }
+
+    fn cut_off(&self, why: &str) {
+        log::say(LogLevel::Error, || format!("{} leaves its job: {why}", self.number()));
+        self.leave();
+    }
 }
 
 impl Drop for NodeShared {

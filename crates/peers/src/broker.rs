@@ -19,7 +19,7 @@ use rustix::io::Errno;
 use crate::fork::ParentOnly;
 use crate::office::Office;
 use crate::poll::{self, Poll};
-use crate::socket::{Received, Socket, pair};
+use crate::socket::{Received, Socket, TURN, pair};
 use crate::table::Table;
 use crate::watched::{Process, Watched};
 use crate::wire::{Frame, Refused};
@@ -366,9 +366,12 @@ impl State {
     }
 
     fn serve_member(&mut self, key: u64) {
-        while let Some(member) = self.members.get(&key) {
+        for _ in 0..TURN {
+            let Some(member) = self.members.get(&key) else { return };
             match member.socket.receive() {
                 Received::Nothing => return,
+                // A program that a node has started may have its descriptor.
+                Received::Nonsense if member.node.is_some() => {}
                 Received::Frame(frame, _) => self.handle(key, frame),
                 received @ (Received::End | Received::Nonsense) => {
                     if matches!(received, Received::Nonsense) {

@@ -14,7 +14,7 @@ use crate::fork::ParentOnly;
 use crate::membership::Membership;
 use crate::peer::Peer;
 use crate::poll::Poll;
-use crate::socket::{Received, Socket};
+use crate::socket::{LAST_WORDS, Received, Socket, TURN};
 use crate::strangers::Strangers;
 use crate::wakeup;
 use crate::wire::Frame;
@@ -98,10 +98,12 @@ impl Control {
         let mut keys = Vec::new();
         let mut timeout = None;
         loop {
-            if self.poll.wait(&mut keys, timeout).is_err() {
-                return;
-            }
+            let waited = self.poll.wait(&mut keys, timeout);
             let Some(membership) = self.membership.upgrade() else { return };
+            if let Err(error) = waited {
+                // The program has closed descriptors that are not its own.
+                return cut_off(&membership, &format!("its control thread cannot go on: {error}"));
+            }
             // SeqCst: pairs with: membership/leaving.
             if membership.has_left.load(Ordering::SeqCst) {
                 return;
@@ -115,7 +117,7 @@ impl Control {
                         is_poked = true;
                     }
                     BROKER => self.serve_broker(&membership),
-                    key if key & PEER != 0 => self.serve_peer(&membership, node),
+                    key if key & PEER != 0 => self.serve_peer(&membership, node, TURN),
                     _ => {
                         self.strangers.forget(node, &self.poll);
                         self.ended(&membership, node);
@@ -171,6 +173,11 @@ impl Control {
         for node in self.strangers.look(membership, &self.poll, PROCESS) {
             self.ended(membership, node);
         }
+        if self.is_orphan && !membership.table.is_live(membership.number) {
+            // Whoever took over had not heard of it for long, and it is not let in any more.
+            cut_off(membership, "the others have given it up");
+            return None;
+        }
         if self.is_orphan && self.ask_broker_at.has_passed() {
             self.find_broker(membership);
         }
@@ -198,11 +205,12 @@ impl Control {
 
     fn serve_broker(&mut self, membership: &Arc<Membership>) {
         let broker = membership.broker();
-        loop {
+        for _ in 0..TURN {
             match broker.receive() {
                 Received::Nothing => return,
+                Received::Nonsense => {}
                 Received::Frame(frame, passed) => self.handle_broker(membership, &broker, frame, passed),
-                Received::End | Received::Nonsense => {
+                Received::End => {
                     self.poll.forget(&broker);
                     if std::mem::take(&mut self.is_refused) {
                         // It lives, and has no descriptor for this node now: it is asked again.
@@ -251,7 +259,7 @@ impl Control {
             Frame::Gone { number } => {
                 let Ok(node) = u32::try_from(number).map(NodeId) else { return };
                 // What it said to us before comes first.
-                self.serve_peer(membership, node);
+                self.serve_peer(membership, node, LAST_WORDS);
                 self.peer_gone(membership, node);
                 let _ = broker.send(&Frame::Adopted { number }, None);
             }
@@ -285,6 +293,13 @@ impl Control {
             return was_not_met(membership, &peer);
         }
         pass_heap(membership, &peer, membership.number);
+    }
+}
+
+/// This node has no part in its job any more: its own threads are to learn that, and not to wait for ever.
+fn cut_off(membership: &Membership, why: &str) {
+    if let Some(handler) = membership.handler() {
+        handler.cut_off(why);
     }
 }
 

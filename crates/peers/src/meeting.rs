@@ -16,8 +16,10 @@ use crate::wire::Frame;
 /// An introduction takes no longer if the broker runs. After that somebody may have died of whom it has not told.
 const INTRODUCED_WITHIN: Duration = Duration::from_millis(200);
 
-/// Before an introduction that failed is asked for again.
+/// Before an introduction that failed is asked for again, at first and at most: each costs a descriptor until the other node has read it, which may be
+/// stopped.
 const ASK_AGAIN_AFTER: Duration = Duration::from_millis(20);
+const ASK_AGAIN_LATER: Duration = Duration::from_millis(200);
 
 impl Membership {
     /// Meets `node`: introduced by the broker if the two have not met yet.
@@ -25,6 +27,7 @@ impl Membership {
     /// # Errors
     /// [`ErrorKind::PeerLost`] naming it, [`ErrorKind::Timeout`] that says so if it is frozen, [`ErrorKind::Cancelled`].
     pub fn meet(&self, node: NodeId, deadline: Deadline) -> Result<Arc<Peer>> {
+        let mut ask_again_after = ASK_AGAIN_AFTER;
         loop {
             let seat = self.table.seat_of(node).filter(|_| self.table.is_live(node));
             let Some(seat) = seat else { return Err(self.gone(node)) };
@@ -59,7 +62,8 @@ impl Membership {
                     if deadline.has_passed() {
                         return Err(self.interrupted(Interrupted::Deadline, "meeting it", &peer));
                     }
-                    poll::pause(deadline.remaining().map_or(ASK_AGAIN_AFTER, |left| left.min(ASK_AGAIN_AFTER)));
+                    poll::pause(deadline.remaining().map_or(ask_again_after, |left| left.min(ask_again_after)));
+                    ask_again_after = (2 * ask_again_after).min(ASK_AGAIN_LATER);
                 }
                 Ok(()) => return Err(self.gone(node)),
                 Err(interrupted) => return Err(self.interrupted(interrupted, "meeting it", &peer)),

@@ -65,6 +65,8 @@ pub trait Handler: Send + Sync {
     fn heap_forgotten(&self, owner: NodeId);
     /// Time for small duties; true if there will be more soon.
     fn tick(&self) -> bool;
+    /// This node has no part in its job any more, and leaves.
+    fn cut_off(&self, why: &str);
 }
 
 /// A node's membership in a job. Ends with [`Membership::leave`].

@@ -13,6 +13,7 @@ use std::sync::Mutex;
 
 use deck_sync::locks::lock;
 use deck_sync::{Error, ErrorKind, Result};
+use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
@@ -25,6 +26,12 @@ use crate::wire::Frame;
 /// With so many frames that wait for a process that does not read, it is frozen for long: nothing more is asked of it. What it is to know
 /// when it runs again still waits for it: that is bounded by what there is to tell of.
 const OUTBOX_MAX: usize = 4096;
+
+/// Frames of one socket that are heard in a row: whoever sends without end keeps nobody from being heard, nor a node from leaving. Whoever
+/// watches the socket is told of the rest.
+pub const TURN: usize = 64;
+/// More frames than lie in a socket: all that somebody has said who has ended.
+pub const LAST_WORDS: usize = 4096;
 
 /// One end of a connection.
 #[derive(Debug)]
@@ -134,6 +141,11 @@ impl Socket {
         }
     }
 
+    fn has_ended(&self) -> bool {
+        let mut fds = [PollFd::new(self, PollFlags::RDHUP)];
+        rustix::event::poll(&mut fds, Some(&Timespec::default())) != Ok(0)
+    }
+
     fn receive_now(&self) -> Result<Received, Errno> {
         let mut bytes = [0u8; Frame::BYTES_MAX + 8];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
@@ -153,7 +165,8 @@ impl Socket {
                 descriptors.for_each(|fd| drop(passed.replace(fd)));
             }
         }
-        if count == 0 {
+        // That is also what is read of a frame without bytes.
+        if count == 0 && self.has_ended() {
             return Ok(Received::End);
         }
         Ok(match Frame::decode(&bytes[..count]) {
@@ -190,9 +203,8 @@ impl AsFd for Socket {
 /// Waits until the other end is closed everywhere: a process that another test starts may have it, too, for a moment.
 #[cfg(test)]
 pub(crate) fn wait_for_the_end(socket: &Socket) {
-    use rustix::event::{PollFd, PollFlags, Timespec, poll};
     let mut ends = [PollFd::new(socket, PollFlags::empty())];
-    assert_eq!(poll(&mut ends, Some(&Timespec { tv_sec: 10, tv_nsec: 0 })), Ok(1), "it does not end");
+    assert_eq!(rustix::event::poll(&mut ends, Some(&Timespec { tv_sec: 10, tv_nsec: 0 })), Ok(1), "it does not end");
 }
 
 #[cfg(test)]
@@ -278,6 +290,20 @@ mod tests {
         assert!(!one.send_waiting());
         assert!(matches!(other.receive(), Received::Frame(Frame::Ping { count: 1 }, Some(_))));
         assert!(matches!(other.receive(), Received::Frame(Frame::Bye {}, None)));
+    }
+
+    #[test]
+    fn what_is_no_frame_is_no_end() {
+        let (one, other) = pair().unwrap();
+        let other = Socket::new(other);
+        for bytes in [&b""[..], b"hello", &[0xff; 500]] {
+            send_now(one.as_fd(), bytes, None).unwrap();
+            assert!(matches!(other.receive(), Received::Nonsense), "{bytes:?}");
+        }
+        assert!(matches!(other.receive(), Received::Nothing));
+        drop(one);
+        wait_for_the_end(&other);
+        assert!(matches!(other.receive(), Received::End));
     }
 
     #[test]

@@ -42,11 +42,13 @@ impl State {
             return;
         };
         let introduce = |peer: u64, seat: Seat| Frame::Introduce { peer, seat: u64::from(seat.0) };
+        let to_other = introduce(u64::from(from.0), from_seat);
+        // Whoever asks again has let go of its end; what still waits for the other one leads nowhere, and holds a descriptor.
+        other.socket.take_back(|frame| *frame == to_other);
         // Whoever asked gets its end first; the other end arrives with the other's next look at its socket.
         let sent = member.socket.send(&introduce(to, seat), Some(ours.as_fd()));
         point("broker/introducing");
-        let sent =
-            sent.and_then(|()| other.socket.send(&introduce(u64::from(from.0), from_seat), Some(theirs.as_fd())));
+        let sent = sent.and_then(|()| other.socket.send(&to_other, Some(theirs.as_fd())));
         if sent.is_err() {
             let _ = member.socket.send(&nobody, None);
         }

@@ -94,6 +94,43 @@ fn who_asks_to_meet_somebody_is_told_if_there_is_no_descriptor_to_keep_its_end()
 }
 
 #[test]
+fn one_that_does_not_read_holds_one_descriptor_for_each_that_wants_to_meet_it_however_often_that_one_asks() {
+    let broker = Broker::start("test", 2).unwrap();
+    let sockets = [(); 2].map(|()| Socket::new(broker.invite().unwrap()));
+    let [asking, stopped] = [0, 1].map(|node: usize| join_as(process::own_word(), &sockets[node]));
+    let mut state = broker.shared.lock();
+    let [key, other] = [asking, stopped].map(|node| key_of(&state, node));
+    let socket = state.members[&other].socket.clone();
+    while !socket.is_backed_up() {
+        socket.send(&Frame::Rejoined { broker: 0 }, None).unwrap();
+    }
+    for _ in 0..100 {
+        state.introduce(key, u64::from(stopped.0));
+        assert!(matches!(sockets[0].receive(), Received::Frame(Frame::Introduce { .. }, Some(_))));
+    }
+    let mut introduced = 0;
+    while let Received::Frame(frame, _) = sockets[1].receive() {
+        introduced += usize::from(matches!(frame, Frame::Introduce { .. }));
+        socket.send_waiting();
+    }
+    assert_eq!(introduced, 1);
+}
+
+#[test]
+fn bytes_that_are_no_frame_end_nobody_who_has_joined() {
+    let broker = Broker::start("test", 1).unwrap();
+    let socket = Socket::new(broker.invite().unwrap());
+    let node = join_as(process::own_word(), &socket);
+    for bytes in [&b""[..], b"hello"] {
+        rustix::net::send(&socket, bytes, rustix::net::SendFlags::empty()).unwrap();
+    }
+    socket.send(&Frame::Connect { to: 77 }, None).unwrap();
+    assert!(poll::is_readable_within(&socket, Some(Duration::from_secs(10))), "it is not heard any more");
+    assert!(matches!(socket.receive(), Received::Frame(Frame::NotIntroduced { peer: 77 }, None)));
+    assert!(broker.shared.lock().table.is_live(node));
+}
+
+#[test]
 fn who_cannot_be_welcomed_for_want_of_descriptors_is_told_and_is_no_node() {
     if !alone::is_alone("broker::tests::who_cannot_be_welcomed_for_want_of_descriptors_is_told_and_is_no_node") {
         return;

@@ -1,6 +1,7 @@
 //! What other nodes say to this one, and their ends.
 //!
-//! A peer may be killed at any moment, or speak nonsense: what it had said before comes first, and then it is gone, for this node at least.
+//! A peer may be killed at any moment: what it had said before comes first, and then it is gone. If it asks for what cannot be, it is gone
+//! for this node alone. Bytes that are no frame are not heard: whoever has the descriptor, such as a program that a node has started, may write them.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -15,7 +16,7 @@ use super::{Control, PROCESS, was_not_met};
 use crate::membership::{Granted, Membership};
 use crate::peer::Peer;
 use crate::process;
-use crate::socket::Received;
+use crate::socket::{LAST_WORDS, Received};
 use crate::table::NodeState;
 use crate::wire::{Frame, Refused};
 
@@ -23,12 +24,17 @@ use crate::wire::{Frame, Refused};
 const PUT_OFF_MAX: usize = 4096;
 
 impl Control {
-    pub(super) fn serve_peer(&mut self, membership: &Arc<Membership>, node: NodeId) {
+    /// Hears up to `most` frames.
+    pub(super) fn serve_peer(&mut self, membership: &Arc<Membership>, node: NodeId, most: usize) {
         let Some(peer) = known_peer(membership, node) else { return };
         let Some(socket) = peer.socket() else { return };
-        while peer.gone().is_none() {
+        for _ in 0..most {
+            if peer.gone().is_some() {
+                return;
+            }
             match socket.receive() {
                 Received::Nothing => return,
+                Received::Nonsense => {}
                 Received::Frame(frame, passed) => {
                     if self.handle_peer(membership, &peer, frame, passed).is_err() {
                         // It does not speak our language: as good as gone for us, whatever it is for others.
@@ -37,7 +43,7 @@ impl Control {
                         return;
                     }
                 }
-                Received::End | Received::Nonsense => {
+                Received::End => {
                     self.poll.forget(socket);
                     if !peer.is_connected() {
                         // The other end was never taken up: its broker died in between.
@@ -53,7 +59,7 @@ impl Control {
 
     /// A node, met or not, has ended. What it said to us before comes first: the heaps of what it had posted, and its bye.
     pub(super) fn ended(&mut self, membership: &Arc<Membership>, node: NodeId) {
-        self.serve_peer(membership, node);
+        self.serve_peer(membership, node, LAST_WORDS);
         self.note_end(membership, node);
     }
 

@@ -34,7 +34,7 @@ fn met(broker: &Broker) -> [(Arc<Membership>, Control); 2] {
         assert!(began.elapsed() < Duration::from_secs(10), "they do not meet");
         for ((membership, control), other) in nodes.iter_mut().zip([numbers[1], numbers[0]]) {
             control.serve_broker(membership);
-            control.serve_peer(membership, other);
+            control.serve_peer(membership, other, TURN);
             // Another test may have so many descriptors on their way that these have to wait.
             control.duties(membership, false);
         }
@@ -50,7 +50,7 @@ fn serve_until(nodes: &mut [(Arc<Membership>, Control); 2], is_so: impl Fn() -> 
         assert!(began.elapsed() < Duration::from_secs(10), "it does not come to that");
         for ((membership, control), other) in nodes.iter_mut().zip(others) {
             control.serve_broker(membership);
-            control.serve_peer(membership, other);
+            control.serve_peer(membership, other, TURN);
             control.duties(membership, false);
         }
     }
@@ -63,7 +63,7 @@ fn a_connection_that_ends_is_a_death() {
     let peer = one.peers.lock().unwrap()[&other.number].clone();
     other.peers.lock().unwrap().clear();
     wait_for_the_end(peer.socket().unwrap());
-    control.serve_peer(&one, other.number);
+    control.serve_peer(&one, other.number, TURN);
     assert_eq!(one.table.state(other.number), Some(crate::NodeState::Lost));
 }
 
@@ -108,6 +108,39 @@ fn introduce_at_the_end(broker: &Broker, nodes: &[(Arc<Membership>, Control); 2]
 }
 
 #[test]
+fn one_that_sends_without_end_is_heard_a_while_at_a_time() {
+    let broker = Broker::start("test", 2).unwrap();
+    let mut nodes = met(&broker);
+    let [(one, control), (other, _)] = &mut nodes;
+    let [to, from] = [&*other, &*one].map(|node| node.number);
+    let peers = [(&*one, to), (&*other, from)].map(|(node, peer)| node.peers.lock().unwrap()[&peer].clone());
+    (0..2 * TURN as u64).for_each(|count| peers[1].send(&Frame::Ping { count }).unwrap());
+    control.serve_peer(one, to, TURN);
+    assert_eq!(answers(peers[1].socket().unwrap()), TURN);
+    control.serve_peer(one, to, TURN);
+    assert_eq!(answers(peers[1].socket().unwrap()), TURN);
+    assert!(peers[0].gone().is_none());
+}
+
+fn answers(socket: &Socket) -> usize {
+    std::iter::from_fn(|| Some(socket.receive()).filter(|received| matches!(received, Received::Frame(..)))).count()
+}
+
+#[test]
+fn bytes_that_are_no_frame_end_nobody() {
+    let broker = Broker::start("test", 2).unwrap();
+    let mut nodes = met(&broker);
+    let [(one, _), (other, _)] = &nodes;
+    let to_peer = other.peers.lock().unwrap()[&one.number].clone();
+    for bytes in [&b""[..], b"hello"] {
+        rustix::net::send(to_peer.socket().unwrap(), bytes, rustix::net::SendFlags::empty()).unwrap();
+    }
+    to_peer.ask();
+    serve_until(&mut nodes, || !to_peer.has_open_question());
+    assert!(nodes.iter().all(|(node, _)| nodes[0].0.table.is_live(node.number)));
+}
+
+#[test]
 fn what_the_node_of_a_dead_broker_said_before_its_end_is_heard() {
     let broker = Broker::start("test", 3).unwrap();
     let mut nodes = met(&broker);
@@ -136,7 +169,7 @@ fn a_node_that_leaves_takes_nobody_for_dead_who_closes_the_connection_for_that()
     let peer = leaving.peers.lock().unwrap()[&staying.number].clone();
     staying.peers.lock().unwrap().clear();
     wait_for_the_end(peer.socket().unwrap());
-    control.serve_peer(&leaving, staying.number);
+    control.serve_peer(&leaving, staying.number, TURN);
     assert!(leaving.table.is_live(staying.number));
 }
 
@@ -208,8 +241,8 @@ fn an_answer_is_no_reason_to_ask_again_at_once() {
             asked += 1;
         }
         while peer.has_open_question() {
-            answering.serve_peer(&other, one.number);
-            asking.serve_peer(&one, other.number);
+            answering.serve_peer(&other, one.number, TURN);
+            asking.serve_peer(&one, other.number, TURN);
         }
     }
     let at_most = 1 + began.elapsed().as_millis() / ASK_EVERY.as_millis();
@@ -254,7 +287,7 @@ fn an_introduction_that_the_other_one_has_no_descriptor_for_is_asked_for_again_a
             introducing.send(&Frame::Introduce { peer: u64::from(number.0), seat }, Some(end.as_fd())).unwrap();
         }
         control.serve_broker(&one);
-        control.serve_peer(&one, number);
+        control.serve_peer(&one, number, TURN);
     }
     assert_eq!(meeting.join().unwrap().unwrap_err().kind(), ErrorKind::Timeout);
     assert!(asked <= 4, "asked {asked} times");
@@ -272,12 +305,12 @@ fn what_was_asked_by_one_that_ends_before_its_heap_could_be_mapped_is_forgotten(
     // As if the descriptor had been left behind on the way.
     asking.send(&Frame::Hello { number, seat, process: 0 }, None).unwrap();
     asking.send(&Frame::RingRequest { request: 0, mailbox: 0, generation: 0, credit: 0 }, None).unwrap();
-    control.serve_peer(&one, other.number);
+    control.serve_peer(&one, other.number, TURN);
     assert_eq!(control.put_off.len(), 1);
     drop(asking);
     let peer = one.peers.lock().unwrap()[&other.number].clone();
     wait_for_the_end(peer.socket().unwrap());
-    control.serve_peer(&one, other.number);
+    control.serve_peer(&one, other.number, TURN);
     assert!(control.put_off.is_empty() && one.peers.lock().unwrap().is_empty());
 }
 
@@ -329,7 +362,7 @@ fn a_segment_that_comes_without_its_descriptor_is_a_lack_here_and_what_its_home_
                 }
                 _ => {}
             }
-            nodes[0].1.serve_peer(&one, home.number);
+            nodes[0].1.serve_peer(&one, home.number, TURN);
         }
         let error = asking.join().unwrap().unwrap_err();
         assert_eq!((error.kind(), error.peer()), (ErrorKind::NoMemory, None), "{error}");
@@ -389,16 +422,16 @@ fn a_heap_that_was_not_passed_in_time_is_asked_for_no_more_when_it_is_needed_no_
     let third = introduce_without_its_descriptor(&broker, &nodes);
     let [one, other] = [0, 1].map(|node: usize| nodes[node].0.clone());
     let other_control = &mut nodes[1].1;
-    other_control.serve_peer(&other, one.number);
+    other_control.serve_peer(&other, one.number, TURN);
     assert!(!other_control.missing.is_empty() && read(&other.heaps).is_passed(third.number));
     other_control.ask_at = Deadline::NOW;
     other_control.duties(&other, false);
     third.leave();
     one.release_heaps();
     // The question meets the release on its way: to answer it would have the heap kept for ever.
-    nodes[0].1.serve_peer(&one, other.number);
+    nodes[0].1.serve_peer(&one, other.number, TURN);
     let other_control = &mut nodes[1].1;
-    other_control.serve_peer(&other, one.number);
+    other_control.serve_peer(&other, one.number, TURN);
     assert!(other_control.missing.is_empty() && !read(&other.heaps).is_passed(third.number));
     assert!(other.heap_of(third.number).is_none());
 }
@@ -412,7 +445,7 @@ fn a_node_is_reclaimed_although_its_heap_is_missing_somewhere_and_what_lies_ther
     let buffer = third.heap().allocate(100).unwrap();
     // In flight: whoever has posted it has a handle.
     let posted = one.heap_of(third.number).unwrap().receive(&buffer.name()).unwrap();
-    nodes[1].1.serve_peer(&other, one.number);
+    nodes[1].1.serve_peer(&other, one.number, TURN);
     assert!(!nodes[1].1.missing.is_empty());
     drop(buffer);
     third.leave();
@@ -441,7 +474,7 @@ fn what_a_home_made_for_one_that_gave_up_goes_although_somebody_has_the_name_by_
     let mut serve = |node: usize, other: NodeId| {
         assert!(began.elapsed() < Duration::from_secs(10), "it does not come");
         let (membership, control) = &mut nodes[node];
-        control.serve_peer(membership, other);
+        control.serve_peer(membership, other, TURN);
     };
     // It is kept before it is passed.
     while home.segment_here(life).is_none() {
