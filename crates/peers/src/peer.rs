@@ -183,8 +183,12 @@ impl Peer {
     /// Sends what waits; true while heaps of messages that were posted still do.
     pub(crate) fn owes_heaps(&self) -> bool {
         let is_heap = |frame: &Frame| matches!(frame, Frame::Heap { .. });
-        let owes = |socket: &Socket| socket.send_waiting() && socket.has_waiting(is_heap);
-        self.gone().is_none() && self.socket().is_some_and(owes)
+        self.gone().is_none() && self.socket().is_some_and(Socket::send_waiting) && self.waiting(is_heap) > 0
+    }
+
+    /// How many such frames wait to be sent to it.
+    pub(crate) fn waiting(&self, is_it: impl Fn(&Frame) -> bool) -> usize {
+        self.socket().map_or(0, |socket| socket.waiting(is_it))
     }
 
     /// True if frames wait to be sent to it.

@@ -1,8 +1,7 @@
 //! Passing shared segments from node to node.
 //!
 //! Who wants a segment asks a node that has it: its home, or whoever has it open. The control thread answers at once, with
-//! the memory's descriptor. Who creates a segment asks its home to make it, so that the memory comes from there; a
-//! thread of its own allocates it, for that may take long. A home keeps what it made for others only as long as anybody
+//! the memory's descriptor. Who creates a segment asks its home to make it ([`making`]), so that the memory comes from there. A home keeps what it made for others only as long as anybody
 //! has it open.
 
 use std::collections::HashMap;
@@ -13,15 +12,19 @@ use std::time::Duration;
 use deck_segment::{HugePages, Segment};
 use deck_sync::atomic::{AtomicU64, Ordering};
 use deck_sync::locks::lock;
-use deck_sync::{
-    About, Deadline, Error, ErrorKind, Event, Goal, Interrupted, NodeId, Result, Service, cancellation, point,
-};
+use deck_sync::{About, Deadline, Error, ErrorKind, Event, Goal, Interrupted, NodeId, Result, cancellation, point};
 
 use crate::membership::{Membership, Until};
 use crate::objects::Object;
 use crate::peer::Peer;
 use crate::wire::{Frame, Refused};
 
+mod making;
+
+use making::Making;
+
+/// Segments that may wait to be passed to somebody who does not read: each holds a descriptor.
+const PASSING_MAX: usize = 16;
 /// How long what was passed too late is kept for the next one who asks for it.
 const LEFT_FOR: Duration = Duration::from_secs(30);
 
@@ -90,6 +93,7 @@ pub(crate) struct Shares {
     kept: Mutex<HashMap<SegmentLife, Kept>>,
     questions: Mutex<HashMap<u64, Question>>,
     next: AtomicU64,
+    making: Making,
     huge_pages: HugePages,
 }
 
@@ -376,6 +380,8 @@ impl Membership {
                 let life = life(entry, generation);
                 let found = life.and_then(|life| self.shares.find(life));
                 let is_found = found.is_some();
+                let has_room = || peer.waiting(|frame| matches!(frame, Frame::SegmentGrant { .. })) < PASSING_MAX;
+                let found = found.filter(|_| has_room());
                 let passed = found.map(|segment| peer.pass(&Frame::SegmentGrant { request }, segment.as_fd()));
                 if !matches!(passed, Some(Ok(()))) {
                     // It is on its way here, or there is no descriptor for it to wait with: in a moment it may be had.
@@ -404,44 +410,6 @@ impl Membership {
                 }
             }
             _ => {}
-        }
-    }
-
-    /// This node is to be the home of a segment.
-    fn segment_wanted(self: &Arc<Self>, peer: &Arc<Peer>, request: u64, entry: u64, generation: u64, bytes: u64) {
-        let refuse = |reason: Refused| {
-            let _ = peer.send(&Frame::SegmentRefuse { request, reason: reason as u64 });
-        };
-        let known = life(entry, generation).and_then(|life| Some((life, self.objects.at(life.object)?)));
-        let Some((life, object)) = known else { return refuse(Refused::Nonsense) };
-        let (membership, asker) = (self.clone(), peer.clone());
-        let work = move || {
-            let refuse = |reason: Refused| {
-                let _ = asker.send(&Frame::SegmentRefuse { request, reason: reason as u64 });
-            };
-            point("segment/making");
-            match membership.shares.make(bytes) {
-                Ok(segment) => {
-                    let segment = membership.shares.keep(life, &object, segment, true);
-                    if asker.pass(&Frame::SegmentMade { request, entry, generation }, segment.as_fd()).is_err() {
-                        // There is no descriptor for it to wait with.
-                        refuse(Refused::Descriptors);
-                        membership.shares.end(life);
-                    }
-                    membership.see_it_sent(&asker);
-                    drop(segment);
-                    // Whoever wanted it may have died meanwhile, and that was told before there was anything to sweep.
-                    membership.shares.sweep();
-                }
-                Err(error) => refuse(match (error.kind(), error.os_error()) {
-                    (ErrorKind::Invalid, _) => Refused::Nonsense,
-                    (ErrorKind::System, Some(libc::EMFILE | libc::ENFILE)) => Refused::Descriptors,
-                    _ => Refused::NoMemory,
-                }),
-            }
-        };
-        if Service::Memory.start(work).is_err() {
-            refuse(Refused::NoMemory);
         }
     }
 }

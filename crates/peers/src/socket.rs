@@ -104,9 +104,9 @@ impl Socket {
         lock(&self.outbox).retain(|(bytes, _)| !Frame::decode(bytes).is_some_and(|frame| is_it(&frame)));
     }
 
-    /// True if such a frame waits to be sent.
-    pub fn has_waiting(&self, is_it: impl Fn(&Frame) -> bool) -> bool {
-        lock(&self.outbox).iter().any(|(bytes, _)| Frame::decode(bytes).is_some_and(|frame| is_it(&frame)))
+    /// How many such frames wait to be sent.
+    pub fn waiting(&self, is_it: impl Fn(&Frame) -> bool) -> usize {
+        lock(&self.outbox).iter().filter(|(bytes, _)| Frame::decode(bytes).is_some_and(|frame| is_it(&frame))).count()
     }
 
     /// Sends what had to wait; true if some of it still has to.
@@ -124,7 +124,12 @@ impl Socket {
 
     /// True if frames wait to be sent.
     pub fn is_backed_up(&self) -> bool {
-        !lock(&self.outbox).is_empty()
+        self.unread() > 0
+    }
+
+    /// How many frames wait to be sent.
+    pub fn unread(&self) -> usize {
+        lock(&self.outbox).len()
     }
 
     /// The other end reads what was sent, and then the end. Nothing is sent or received any more. Never blocks.

@@ -16,7 +16,7 @@ pub enum Service {
     Broker,
     /// Looks after mail boxes with a descriptor; at most one in each node.
     Watcher,
-    /// Allocates a shared segment, which may take long; one for each that is being made.
+    /// Allocates shared segments, which may take long; one for each node that has asked for some.
     Memory,
 }
 

@@ -20,8 +20,10 @@ use crate::socket::{LAST_WORDS, Received};
 use crate::table::NodeState;
 use crate::wire::{Frame, Refused};
 
-/// Questions of peers whose heaps there is no room for, at most.
+/// Questions of a peer whose heap there is no room for, at most.
 const PUT_OFF_MAX: usize = 4096;
+/// With so many answers that it has not read, a peer that asks on is not heard any more. One that is stopped does not ask.
+const UNREAD_MAX: usize = 1 << 16;
 
 impl Control {
     /// Hears up to `most` frames.
@@ -36,9 +38,11 @@ impl Control {
                 Received::Nothing => return,
                 Received::Nonsense => {}
                 Received::Frame(frame, passed) => {
-                    if self.handle_peer(membership, &peer, frame, passed).is_err() {
+                    let is_hopeless = socket.unread() >= UNREAD_MAX;
+                    if is_hopeless || self.handle_peer(membership, &peer, frame, passed).is_err() {
                         // It does not speak our language: as good as gone for us, whatever it is for others.
                         self.poll.forget(socket);
+                        socket.take_back(|_| true);
                         self.peer_gone(membership, node);
                         return;
                     }
@@ -101,7 +105,7 @@ impl Control {
                     self.handle_peer(membership, peer, frame, None)?;
                 }
             }
-            Frame::RingRequest { .. } if peer.heap().is_none() && self.put_off.len() < PUT_OFF_MAX => {
+            Frame::RingRequest { .. } if peer.heap().is_none() && self.has_room_for_questions_of(peer.number()) => {
                 self.put_off.push((peer.number(), frame));
             }
             Frame::RingRequest { .. }
@@ -132,12 +136,18 @@ impl Control {
             | Frame::SegmentGrant { .. }
             | Frame::SegmentRefuse { .. }
             | Frame::SegmentRelease { .. } => membership.serve_segments(peer, frame, passed),
+            // One sign of life is as good as many.
+            Frame::Ping { .. } if peer.waiting(|frame| matches!(frame, Frame::Pong { .. })) > 0 => {}
             Frame::Ping { count } => drop(peer.send(&Frame::Pong { count })),
             Frame::Pong { .. } => peer.answered(),
             Frame::Bye {} => peer.set_said_bye(),
             _ => {}
         }
         Ok(())
+    }
+
+    fn has_room_for_questions_of(&self, peer: NodeId) -> bool {
+        self.put_off.iter().filter(|(from, _)| *from == peer).count() < PUT_OFF_MAX
     }
 
     fn watch_process(&self, peer: &Peer, word: u64) {

@@ -15,6 +15,8 @@ use crate::poll;
 use crate::socket::{pair, wait_for_the_end};
 use crate::wire::Refused;
 
+mod unruly;
+
 fn join(invitation: OwnedFd) -> Result<Arc<Membership>> {
     let heap = HeapOptions::of(deck_segment::default_bytes());
     Membership::join(Door::Invited(invitation), &heap, Deadline::after(Duration::from_secs(10)))
@@ -105,39 +107,6 @@ fn introduce_at_the_end(broker: &Broker, nodes: &[(Arc<Membership>, Control); 2]
     let peer = other.peers.lock().unwrap()[&one.number].clone();
     other.introduce_heap(&peer, third.heap()).unwrap();
     third
-}
-
-#[test]
-fn one_that_sends_without_end_is_heard_a_while_at_a_time() {
-    let broker = Broker::start("test", 2).unwrap();
-    let mut nodes = met(&broker);
-    let [(one, control), (other, _)] = &mut nodes;
-    let [to, from] = [&*other, &*one].map(|node| node.number);
-    let peers = [(&*one, to), (&*other, from)].map(|(node, peer)| node.peers.lock().unwrap()[&peer].clone());
-    (0..2 * TURN as u64).for_each(|count| peers[1].send(&Frame::Ping { count }).unwrap());
-    control.serve_peer(one, to, TURN);
-    assert_eq!(answers(peers[1].socket().unwrap()), TURN);
-    control.serve_peer(one, to, TURN);
-    assert_eq!(answers(peers[1].socket().unwrap()), TURN);
-    assert!(peers[0].gone().is_none());
-}
-
-fn answers(socket: &Socket) -> usize {
-    std::iter::from_fn(|| Some(socket.receive()).filter(|received| matches!(received, Received::Frame(..)))).count()
-}
-
-#[test]
-fn bytes_that_are_no_frame_end_nobody() {
-    let broker = Broker::start("test", 2).unwrap();
-    let mut nodes = met(&broker);
-    let [(one, _), (other, _)] = &nodes;
-    let to_peer = other.peers.lock().unwrap()[&one.number].clone();
-    for bytes in [&b""[..], b"hello"] {
-        rustix::net::send(to_peer.socket().unwrap(), bytes, rustix::net::SendFlags::empty()).unwrap();
-    }
-    to_peer.ask();
-    serve_until(&mut nodes, || !to_peer.has_open_question());
-    assert!(nodes.iter().all(|(node, _)| nodes[0].0.table.is_live(node.number)));
 }
 
 #[test]
