@@ -1,11 +1,15 @@
 //! What DECK says about itself while it runs: nothing, unless somebody asks.
 
+use std::io::IoSlice;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Once, RwLock};
 
 use deck_sync::atomic::{AtomicU32, Ordering};
 use deck_sync::locks::{read, write};
 use deck_sync::signals;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::FileType;
+use rustix::io::{Errno, ReadWriteFlags};
 
 /// What a pipe takes in one piece, if it takes anything (`PIPE_BUF`).
 const PIPE_BYTES: usize = 4096;
@@ -69,12 +73,24 @@ pub(crate) fn look_at_environment() {
 fn write_line(line: String) {
     let errors = std::io::stderr();
     let mut is_writable = [PollFd::new(&errors, PollFlags::OUT)];
-    let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
-    if poll(&mut is_writable, Some(&at_once)) == Ok(1) && is_writable[0].revents().contains(PollFlags::OUT) {
-        // So much can mostly be written then, unless somebody else does so in this moment.
+    if poll(&mut is_writable, Some(&Timespec::default())) == Ok(1) && is_writable[0].revents().contains(PollFlags::OUT)
+    {
         let bytes = &line.as_bytes()[..line.len().min(PIPE_BYTES)];
-        let _ = signals::without_broken_pipe(|| rustix::io::write(&errors, bytes));
+        let _ = signals::without_broken_pipe(|| write_now(errors.as_fd(), bytes));
     }
+}
+
+/// Of a pipe that is writable somebody else may take the last room in this moment. Kernels before Linux 6.4 cannot write without waiting for that.
+fn write_now(fd: BorrowedFd<'_>, bytes: &[u8]) -> Result<usize, Errno> {
+    let is_pipe = rustix::fs::fstat(fd).is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Fifo);
+    if is_pipe {
+        // At where it is: a pipe has no other place.
+        let written = rustix::io::pwritev2(fd, &[IoSlice::new(bytes)], u64::MAX, ReadWriteFlags::NOWAIT);
+        if !matches!(written, Err(Errno::OPNOTSUPP | Errno::NOSYS)) {
+            return written;
+        }
+    }
+    rustix::io::write(fd, bytes)
 }
 
 /// Says a line that is only put together if somebody wants to hear it.
@@ -84,5 +100,24 @@ pub(crate) fn say(level: LogLevel, line: impl FnOnce() -> String) {
     }
     if let Some(sink) = &*read(&SINK) {
         sink(level, &line());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[cfg_attr(miri, ignore = "pipes")]
+    fn a_pipe_that_another_one_has_filled_is_not_waited_for() {
+        let (reader, writer) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::NONBLOCK).unwrap();
+        while rustix::io::write(&writer, &[b'x'; PIPE_BYTES]).is_ok() {}
+        rustix::io::ioctl_fionbio(&writer, false).unwrap();
+        assert_eq!(write_now(writer.as_fd(), b"a line"), Err(Errno::AGAIN));
+        while rustix::io::read(&reader, &mut [0; PIPE_BYTES]).is_ok() {}
+        assert_eq!(write_now(writer.as_fd(), b"a line"), Ok(6));
+        let mut line = [0; PIPE_BYTES];
+        assert_eq!(rustix::io::read(&reader, &mut line), Ok(6));
+        assert_eq!(&line[..6], b"a line");
     }
 }

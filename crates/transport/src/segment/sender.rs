@@ -156,6 +156,9 @@ impl<R: Remote> Sender<R> {
         let count = parts.shape.slots();
         let limit = parts.shape.limit();
         let in_flight = (0..count).map(|_| None).collect();
+        // What is copied costs no budget, but what is possible does not depend on how it goes.
+        let within_budget = usize::try_from(parts.budget.limit()).unwrap_or(usize::MAX);
+        let thresholds = Thresholds { buffered_max: parts.thresholds.buffered_max.min(within_budget) };
         Sender {
             slots: parts.remote.slots(parts.place.ring, count),
             remote: parts.remote,
@@ -167,7 +170,7 @@ impl<R: Remote> Sender<R> {
             own: parts.own,
             receiver: parts.receiver,
             credit: parts.credit,
-            thresholds: parts.thresholds,
+            thresholds,
             passes_beside: R::IS_MAPPED && parts.fetching.passes_copies(),
             budget: parts.budget,
             ended: AtomicU32::new(0),
@@ -330,8 +333,6 @@ impl<R: Remote> Sender<R> {
         self.check_slot(posting)?;
         let label = Label::of(parcel);
         let needed = packet::needed(&label) as usize;
-        // Though nothing is taken from it: what is possible does not depend on whether there is room in the area.
-        self.check_budget(needed as u64)?;
         let Some(place) = self.find_area(posting, needed.div_ceil(LINE) as u32) else {
             return self.post_zero_copy(posting, parcel);
         };

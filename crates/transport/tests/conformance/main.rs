@@ -65,6 +65,7 @@ conformance! {
         bytes_are_limited_but_an_empty_ring_takes_any_size,
         the_budget_is_shared_by_the_rings_of_a_node,
         what_a_ring_has_left_of_the_budget_is_there_for_others,
+        what_would_be_copied_is_larger_than_the_budget_too_whoever_posts,
         more_than_the_budget_can_never_be_posted,
         several_threads_post_and_each_keeps_its_order,
         a_sender_that_asked_for_room_is_told_of_every_credit,

@@ -133,6 +133,21 @@ pub fn what_a_ring_has_left_of_the_budget_is_there_for_others<F: Fabric>(seed: u
     assert_eq!(a.budget.used(), 4000);
 }
 
+pub fn what_would_be_copied_is_larger_than_the_budget_too_whoever_posts<F: Fabric>(seed: u64) {
+    let [a, b] = job_with_budget(500);
+    let mut ring = Ring::<F>::new(&a, &b, seed);
+    let (short, long) = (a.parcel(1, &pattern(1, 8)), a.parcel(1, &pattern(2, 800)));
+    for _ in 0..20 {
+        // After some posts of one thread it goes another way.
+        ring.must_post(&short);
+        assert_same(&ring.take(&b), &short);
+        match ring.post(&long) {
+            Err(Refusal::Failed(error)) => assert_eq!(error.kind(), ErrorKind::TooLarge),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
 pub fn more_than_the_budget_can_never_be_posted<F: Fabric>(seed: u64) {
     let [a, b] = job_with_budget(10_000);
     let ring = Ring::<F>::new(&a, &b, seed);
