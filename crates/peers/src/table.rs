@@ -331,13 +331,6 @@ impl Table {
         word.compare_exchange(coming, settled, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 
-    /// True if the node has read its welcome.
-    pub(crate) fn has_arrived(&self, node: NodeId) -> bool {
-        self.seat_of(node).is_some_and(|place| {
-            self.seat_word(place, seat::ARRIVED).load(Ordering::Relaxed) == arrival(u64::from(node.0), ARRIVED)
-        })
-    }
-
     /// Who sits on `seat`, reclaimed or not.
     pub fn node_on(&self, place: Seat) -> Option<NodeId> {
         // Acquire: pairs with: table/seat.
@@ -486,12 +479,12 @@ mod tests {
     fn a_node_arrives_or_is_given_up_and_nobody_speaks_for_the_next_one_on_its_seat() {
         let table = Table::create("test", 1).unwrap();
         let [(zero, seat), (one, _)] = [1, 2].map(|pid| table.seat_node(pid, false).unwrap());
-        assert!(table.arrive(zero) && !table.give_up(zero) && table.has_arrived(zero));
-        assert!(!table.has_arrived(one) && table.give_up(one) && !table.arrive(one) && !table.has_arrived(one));
+        assert!(table.arrive(zero) && !table.give_up(zero));
+        assert!(table.give_up(one) && !table.arrive(one));
         table.set_gone(zero, true);
         table.free_seat(seat);
         let (two, _) = table.seat_node(3, false).unwrap();
-        assert!(!table.arrive(zero) && !table.has_arrived(two) && table.arrive(two));
+        assert!(!table.arrive(zero) && table.arrive(two));
     }
 
     #[test]

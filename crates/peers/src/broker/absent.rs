@@ -23,8 +23,6 @@ pub(super) struct Absent {
     process: Option<Watched>,
     /// When it is given up though its process runs.
     until: Deadline,
-    /// It was welcomed by a broker that died, and may not know: it is given up only if it has not arrived by then.
-    may_arrive: bool,
     /// When somebody looks whether it has gone without this broker, and after a process that has no handle.
     look_at: Deadline,
 }
@@ -107,10 +105,9 @@ impl State {
         let State { poll, table, absent, departures, .. } = self;
         let mut gone = Vec::new();
         for (number, absent) in absent.iter_mut() {
-            if absent.until.has_passed() && absent.may_arrive && !table.give_up(*number) {
-                (absent.until, absent.may_arrive) = (Deadline::NEVER, false);
-            }
-            let is_to_come = table.is_live(*number) && !absent.until.has_passed();
+            // It was welcomed by a broker that died, and may not know.
+            let is_given_up = absent.look_at.has_passed() && table.give_up(*number);
+            let is_to_come = table.is_live(*number) && !absent.until.has_passed() && !is_given_up;
             if !is_to_come || !absent.is_there(table.process_of(*number), poll) {
                 gone.push(*number);
             }
@@ -137,7 +134,7 @@ impl State {
             Process::Ended => return None,
             process => process.watched(),
         };
-        Some(Absent { key, process, until, may_arrive: false, look_at: Deadline::after(COME_AGAIN) })
+        Some(Absent { key, process, until, look_at: Deadline::after(COME_AGAIN) })
     }
 
     /// After a change of brokers, when everybody has had time to come again: who has not and has no process any more is gone;
@@ -151,10 +148,7 @@ impl State {
             }
             if !self.table.is_live(number) {
                 self.depart(u64::MAX, number, false);
-            } else if let Some(mut absent) = self.absent(number, Deadline::NEVER) {
-                if !self.table.has_arrived(number) {
-                    (absent.until, absent.may_arrive) = (Deadline::after(COME_AGAIN), true);
-                }
+            } else if let Some(absent) = self.absent(number, Deadline::NEVER) {
                 self.absent.insert(number, absent);
             } else {
                 self.depart(u64::MAX, number, true);
@@ -182,11 +176,7 @@ mod tests {
         assert_eq!(state.table.live(), seats);
         // Between being given up and that it arrives there is nothing.
         assert!(state.table.arrive(late));
-        state.absent.values_mut().for_each(|absent| {
-            if absent.until != Deadline::NEVER {
-                absent.until = Deadline::NOW;
-            }
-        });
+        state.absent.values_mut().for_each(|absent| absent.look_at = Deadline::NOW);
         state.look_after_the_absent();
         assert_eq!(state.table.live(), [late, arrived]);
         assert!(!state.table.arrive(coming), "it is to join again");
