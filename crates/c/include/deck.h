@@ -8,7 +8,7 @@
  *     deck_mbox_retrv(box, msg, DECK_FOREVER);       |     deck_msg_pack(msg, DECK_DOUBLE, row, columns);
  *     deck_msg_unpack(msg, DECK_DOUBLE, row, n);     |     deck_mbox_post(box, msg, DECK_FOREVER);
  *
- * Compile and run:   cc program.c $(pkg-config --cflags --libs deck) -o program && deck run -n 2 program
+ * Compile and run:   cc program.c $(pkg-config --cflags --libs deck) -o program && deck run -n 2 ./program
  *
  * The papers on DECK record only eight names: deck_mbox_create, deck_mbox_clone, deck_mbox_post, deck_mbox_retrv,
  * deck_msg_create, deck_msg_pack, deck_msg_unpack and deck_msg_clear. They do not record how these are called; all

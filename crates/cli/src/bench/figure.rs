@@ -105,19 +105,28 @@ fn merged(at: usize, all: &[Told]) -> Vec<Figure> {
     figures
 }
 
+/// Columns that names of figures take at least.
+const NAMES_MIN: usize = 24;
+
 fn in_words(report: &Report) -> String {
     let Machine { cpu, cores, kernel } = &report.machine;
     let repetitions = report.figures.iter().map(|figure| figure.repetitions).max().unwrap_or(0);
+    let summary = match repetitions {
+        1 => "one run".to_owned(),
+        many => format!("median of {many}, smallest and largest"),
+    };
     let mut text = format!(
-        "{}: median of {repetitions}, smallest and largest\n{cpu}, {cores} cores, Linux {kernel}, deck {}; {}\n",
+        "{}: {summary}\n{cpu}, {cores} cores, Linux {kernel}, deck {}; {}\n",
         report.benchmark, report.version, report.places
     );
-    let _ = write!(text, "\n{:>8}  {:<24} {:>14} {:>14} {:>14}", report.axis, "", "median", "min", "max");
+    let widths = report.figures.iter().map(|figure| figure.what.chars().count());
+    let width = widths.max().unwrap_or(0).max(NAMES_MIN);
+    let _ = write!(text, "\n{:>8}  {:<width$} {:>14} {:>14} {:>14}", report.axis, "", "median", "min", "max");
     let mut last = None;
     for figure in &report.figures {
         let shown =
             if last.replace(figure.at) == Some(figure.at) { String::new() } else { point(report.axis, figure.at) };
-        let _ = write!(text, "\n{shown:>8}  {:<24}", figure.what);
+        let _ = write!(text, "\n{shown:>8}  {:<width$}", figure.what);
         for value in [figure.median, figure.min, figure.max] {
             let _ = write!(text, " {:>14}", in_unit(value, &figure.unit));
         }

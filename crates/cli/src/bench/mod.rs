@@ -88,8 +88,8 @@ pub fn names() -> String {
 /// All with what they measure, and where.
 pub fn list() -> String {
     let entry = |benchmark: &Benchmark| {
-        let Benchmark { name, about, .. } = benchmark;
-        format!("\n  {name:<15}{about}\n{:17}--at {}", "", benchmark.in_words())
+        let Benchmark { name, about, time, .. } = benchmark;
+        format!("\n  {name:<15}{about}\n{:17}--at {}; {} s for each", "", benchmark.in_words(), time.as_secs_f64())
     };
     ALL.iter().map(entry).collect()
 }

@@ -61,7 +61,9 @@ fn explain(text: &mut String, costs: &Costs<'_>, placement: &Placement, total_ns
     }
     let moves = costs.best_moves(placement, TOP);
     if moves.is_empty() {
-        text.push_str("\nNo single move that the limits allow lowers the total.\n");
+        text.push_str(
+            "\nNo single move that the limits allow lowers the total; exchanges of two are not tried here.\n",
+        );
     } else {
         let _ = writeln!(text, "\nsingle moves that save most");
     }

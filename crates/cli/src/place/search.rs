@@ -149,12 +149,15 @@ impl Control for Terminal {
         self.interrupted |= self.interrupts.try_recv().is_ok();
         if let Some(incumbent) = incumbent {
             let gap = (incumbent.cost - incumbent.bound) / incumbent.cost.max(f64::MIN_POSITIVE);
+            let bound = match incumbent.bound {
+                // Nothing was found out about it yet.
+                ..=0.0 => String::new(),
+                bound => format!(", bound {}, gap {:.3} %", amount(incumbent.objective, bound), 100.0 * gap),
+            };
             self.bar.set_message(format!(
-                "{} {}, bound {}, gap {:.3} % ({}); Ctrl-C takes it",
+                "{} {}{bound} ({}); Ctrl-C takes it",
                 incumbent.objective.name(),
                 amount(incumbent.objective, incumbent.cost),
-                amount(incumbent.objective, incumbent.bound),
-                100.0 * gap,
                 incumbent.method
             ));
         }

@@ -43,7 +43,10 @@ fn nodes(job: &JobSight) -> Vec<Value> {
 
 /// What the memory of a node is like, in words.
 fn memory(facts: MemoryFacts, bytes: u64) -> String {
-    let mut text = format!("{:.1} MiB of memory", bytes as f64 / f64::from(1 << 20));
+    let mut text = match bytes {
+        0..0x10_0000 => format!("{} KiB of memory", bytes.div_ceil(1 << 10)),
+        _ => format!("{:.1} MiB of memory", bytes as f64 / f64::from(1 << 20)),
+    };
     if facts.huge_pages {
         text += ", in huge pages";
     }
@@ -270,6 +273,7 @@ mod tests {
     fn memory_is_told_with_what_is_special_about_it() {
         let plain = MemoryFacts::default();
         assert_eq!(memory(plain, 1_500_000), "1.4 MiB of memory");
+        assert_eq!(memory(plain, 8192), "8 KiB of memory");
         let all = MemoryFacts { huge_pages: true, numa_nodes: 2, is_refused: true, is_elsewhere: true };
         assert_eq!(
             memory(all, 4 << 20),

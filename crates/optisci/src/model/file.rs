@@ -29,7 +29,9 @@ pub(crate) fn parse<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, Error> {
     let mut reader = serde_json::Deserializer::from_str(text);
     let value = serde_path_to_error::deserialize(&mut reader).map_err(|error| {
         let path = error.path().to_string();
-        Error::at_path(if path == "." { String::new() } else { path }, error.inner().to_string())
+        // So it names the whole, and what it has lost the way to.
+        let is_nowhere = path == "." || path == "?";
+        Error::at_path(if is_nowhere { String::new() } else { path }, error.inner().to_string())
     })?;
     reader.end().map_err(|error| Error::whole(error.to_string()))?;
     Ok(value)
