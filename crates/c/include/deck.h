@@ -22,7 +22,8 @@
  * Handles    A deck_..._t * is a handle, not an address: never look behind it. NULL, a stray pointer, or a handle of
  *            another kind gives DECK_E_INVALID; a destroyed handle gives DECK_E_CLOSED, also when its place has
  *            been used again. Such mistakes never crash, and never reach another object.
- * Waiting    timeout_ms is DECK_FOREVER (-1), 0 (try: never wait), or milliseconds; below -1 it is DECK_E_INVALID.
+ * Waiting    timeout_ms is DECK_FOREVER (-1), 0 (try: wait for nobody), or milliseconds; below -1 it is DECK_E_INVALID.
+ *            What a live node has and must give, such as a ring for a clone, a try waits for: far less than the 20 ms allowed.
  *            deck_cond_wait alone may wait longer, also with 0: until it has its mutex back. Calls without a timeout end
  *            within DECK_TIMEOUT (environment, in seconds; 10 without it), except deck_thread_join and deck_done. Every
  *            wait ends early with DECK_E_CANCELLED after deck_cancel, with DECK_E_CLOSED when what it waits in is

@@ -59,13 +59,14 @@ impl Waiting for OtherThread<'_> {
 
 impl NodeShared {
     /// A clone of the mail box `id`. All clones of a mail box in one node share one ring, which lives as long as the mail
-    /// box: so messages of one thread keep their order also across clones.
+    /// box: so messages of one thread keep their order also across clones. A try waits for the owner's answer.
     pub fn clone_by_id(
         self: &Arc<Self>,
         id: MailboxId,
         name: Option<&str>,
         deadline: Deadline,
     ) -> Result<MailboxClone> {
+        let deadline = deadline.to_be_answered();
         let mine = Arc::new(Event::new());
         loop {
             self.check()?;

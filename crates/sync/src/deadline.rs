@@ -5,6 +5,9 @@ use std::time::Duration;
 /// The timeout that never ends: `deck::FOREVER`.
 pub const FOREVER: Duration = Duration::MAX;
 
+/// What tries leave the control thread of a live node to answer.
+const ANSWERED_WITHIN: Duration = Duration::from_millis(20);
+
 /// Nanoseconds of the machine's monotonic clock, the same in every process of a host.
 pub fn now_ns() -> u64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
@@ -61,6 +64,12 @@ impl Deadline {
         self.at_ns != u64::MAX && self.at_ns <= now_ns
     }
 
+    /// This deadline, or if it allows no waiting at all, one that leaves as long as a live node takes to answer: a try waits for nobody who
+    /// may not come, but it is no try if it cannot succeed. Some milliseconds, as its control thread may have to wait for a core.
+    pub fn to_be_answered(self) -> Deadline {
+        if self.is_now() { Deadline::after(ANSWERED_WITHIN) } else { self }
+    }
+
     /// The earlier of the two.
     pub fn min(self, other: Deadline) -> Deadline {
         Deadline { at_ns: self.at_ns.min(other.at_ns) }
@@ -83,5 +92,12 @@ mod tests {
         assert_eq!(Deadline::after(FOREVER), Deadline::NEVER);
         assert_eq!(Deadline::NEVER.remaining(), None);
         assert!(!Deadline::after(Duration::from_secs(1000)).has_passed());
+    }
+
+    #[test]
+    fn only_a_try_is_given_time_for_an_answer() {
+        assert!(!Deadline::NOW.to_be_answered().is_now() && Deadline::NOW.to_be_answered() != Deadline::NEVER);
+        let soon = Deadline::after(Duration::from_nanos(1));
+        assert_eq!([soon, Deadline::NEVER].map(Deadline::to_be_answered), [soon, Deadline::NEVER]);
     }
 }

@@ -195,7 +195,7 @@ impl Joining<'_> {
     /// Takes a place at the board that the table names; `None` if it is the wrong one by now, or another group's that has ended.
     fn join_at(&self, found: MailboxId, since_ns: u64, deadline: Deadline) -> Result<Option<(Board, u32)>> {
         let membership = self.membership();
-        let segment = match segment_of(membership, found.owner, deadline) {
+        let segment = match segment_of(membership, found.owner, deadline.to_be_answered()) {
             Ok(segment) => segment,
             // The node that has the board is gone: the name is free again.
             Err(error) if matches!(error.kind(), ErrorKind::PeerLost | ErrorKind::Closed) => {

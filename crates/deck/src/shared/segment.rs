@@ -201,7 +201,8 @@ impl Segment {
             let bytes = registry.bytes();
             let mut silence = None;
             if registry.state() == state {
-                let found = fetch(node, name, &object, life, home, deadline).map_err(|error| opening(name, error))?;
+                let found = fetch(node, name, &object, life, home, deadline.to_be_answered())
+                    .map_err(|error| opening(name, error))?;
                 match found {
                     Found::Memory(memory, giver) => {
                         let bytes = usize::try_from(bytes).unwrap_or(0);
