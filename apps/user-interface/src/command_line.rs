@@ -111,7 +111,8 @@ pub fn say(text: &str) -> deck::Result<()> {
 /// Says something beside the result, on stderr. Whoever closed it does not want to know, and that keeps nobody from the
 /// work.
 pub fn remark(program: &str, text: impl Display) {
-    let _ = writeln!(io::stderr(), "{program}: {text}");
+    // In one piece: other nodes may say something at the same time.
+    let _ = io::stderr().write_all(format!("{program}: {text}\n").as_bytes());
 }
 
 /// Does what was ordered and says how that ended, on stdout or stderr and as exit status.

@@ -20,6 +20,7 @@ mod limits;
 #[cfg(feature = "highs")]
 mod mixed_integer;
 mod multilevel;
+mod packing;
 mod pairs;
 mod parallel;
 mod random;

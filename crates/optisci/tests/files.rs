@@ -153,7 +153,7 @@ fn wrong_values_are_told_with_their_path_and_what_was_expected() {
         ("/accesses/0/count", json!(-3), "accesses[0].count", "whole number"),
         ("/accesses/0/size", json!(9.1e15), "accesses[0].size", "2^53"),
         ("/messages/0/to", json!("r"), "messages[0].to", "no process \"r\""),
-        ("/messages/0", json!({ "from": "p", "to": "q", "count": 1 }), "messages[0]", "missing field `size`"),
+        ("/messages/0", json!({ "from": "p", "to": "q", "count": 1 }), "messages[0].size", "is missing"),
         ("/process_slots", json!([1]), "process_slots", "one for each of 6 nodes"),
         ("/segment_slots/2", json!("1"), "segment_slots[2]", "whole number"),
         ("/objective", json!("fun"), "objective", "makespan"),

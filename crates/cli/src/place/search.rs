@@ -46,7 +46,9 @@ pub fn run(path: &Path, options: &Options, json: bool, output: Option<&Path>) ->
     written?;
     let reason = outcome.reason.as_deref().unwrap_or("no reason was given");
     match outcome.status {
-        Status::Unknown => Err(format!("no placement was found: {reason}; give it more time with --time-limit")),
+        Status::Unknown => Err(format!(
+            "no placement was found: {reason}; give it more time with --time-limit, or the nodes more memory"
+        )),
         Status::Infeasible if output.is_some() => Err(format!("there is no placement to write: {reason}")),
         _ => Ok(()),
     }

@@ -30,11 +30,21 @@ pub(crate) fn parse<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, Error> {
     let value = serde_path_to_error::deserialize(&mut reader).map_err(|error| {
         let path = error.path().to_string();
         // So it names the whole, and what it has lost the way to.
-        let is_nowhere = path == "." || path == "?";
-        Error::at_path(if is_nowhere { String::new() } else { path }, error.inner().to_string())
+        let path = if path == "." || path == "?" { String::new() } else { path };
+        let what = error.inner().to_string();
+        match missing_field(&what) {
+            Some(field) if path.is_empty() => Error::at_path(field, "is missing"),
+            Some(field) => Error::at_path(format!("{path}.{field}"), "is missing"),
+            None => Error::at_path(path, what),
+        }
     })?;
     reader.end().map_err(|error| Error::whole(error.to_string()))?;
     Ok(value)
+}
+
+/// Which field is missing, if that is what serde says is wrong: it names the object that should have it, and not the field, by its path.
+fn missing_field(what: &str) -> Option<&str> {
+    what.strip_prefix("missing field `")?.split_once('`').map(|(field, _)| field)
 }
 
 #[derive(Serialize, Deserialize)]

@@ -2,11 +2,13 @@
 
 use super::choice::{Choice, Chooser, Prices};
 use super::instance::Instance;
+use super::packing::{self, Outcome, Room};
 use crate::model::UNLIMITED;
 use crate::placement::Home;
 
-/// Visits of an exhaustive search for a packing.
+/// Visits of an exhaustive search for a packing, the first one and the one after it, where no time is given.
 const MOST_VISITS: u64 = 300_000;
+const MOST_LATER_VISITS: u64 = 30_000_000;
 
 /// A segment without limits to room.
 pub enum Packing {
@@ -157,10 +159,12 @@ pub fn some_nodes(instance: &Instance<'_>) -> Vec<u32> {
 }
 
 /// Nodes for segments, one each: the largest first, each where `cost` is least of the nodes that still have room, and
-/// if that leaves one over, each where it fits most tightly, and if that does too, an exhaustive search.
+/// if that leaves one over, each where it fits most tightly, and if that does too, an exhaustive search. That takes all the time there is, if there `is_limited`
+/// time.
 pub fn pack(
     instance: &Instance<'_>,
     cost: &mut dyn FnMut(usize, &mut [f64]),
+    is_limited: bool,
     go_on: &mut dyn FnMut() -> bool,
 ) -> Packing {
     let segments = &instance.model.segments;
@@ -197,7 +201,43 @@ pub fn pack(
             return Packing::Fits(home);
         }
     }
-    exhaustively(instance, go_on)
+    match exhaustively(instance, go_on) {
+        Packing::Unknown => tightly(instance, (!is_limited).then_some(MOST_LATER_VISITS), go_on),
+        known => known,
+    }
+}
+
+/// Fills node after node.
+fn tightly(instance: &Instance<'_>, most: Option<u64>, go_on: &mut dyn FnMut() -> bool) -> Packing {
+    let segments = &instance.model.segments;
+    let limits = instance.memory.iter().zip(&instance.segment_slots);
+    let mut rooms: Vec<Room> = (0..).zip(limits).map(|(node, (&bytes, &slots))| Room { node, bytes, slots }).collect();
+    let mut home: Vec<Option<u32>> = vec![None; segments.len()];
+    for (segment, entry) in segments.iter().enumerate() {
+        let Some(pin) = instance.segment_pin(segment) else { continue };
+        let room = &mut rooms[pin];
+        let less = |limit: u64, taken: u64| if limit == UNLIMITED { limit } else { limit.saturating_sub(taken) };
+        (room.bytes, room.slots) = (less(room.bytes, entry.bytes), less(room.slots, 1));
+        home[segment] = Some(room.node);
+    }
+    let loose: Vec<usize> = (0..segments.len()).filter(|&segment| home[segment].is_none()).collect();
+    let bytes: Vec<u64> = loose.iter().map(|&segment| segments[segment].bytes).collect();
+    match packing::fill(&bytes, &rooms, most, go_on) {
+        Outcome::Fits(at) => {
+            loose.iter().zip(at).for_each(|(&segment, at)| home[segment] = Some(at));
+            Packing::Fits(home.into_iter().flatten().map(Home::One).collect())
+        }
+        Outcome::Cannot => one_is_left_over(instance),
+        Outcome::Unknown => Packing::Unknown,
+    }
+}
+
+fn one_is_left_over(instance: &Instance<'_>) -> Packing {
+    Packing::Cannot(format!(
+        "memory_bytes: the segments have {} bytes and all nodes together {}, but however they are divided one is left over",
+        bytes(instance),
+        room(&instance.memory)
+    ))
 }
 
 fn exhaustively(instance: &Instance<'_>, go_on: &mut dyn FnMut() -> bool) -> Packing {
@@ -221,11 +261,7 @@ fn exhaustively(instance: &Instance<'_>, go_on: &mut dyn FnMut() -> bool) -> Pac
         (Some((_, chosen)), _) => {
             Packing::Fits(chosen.iter().map(|&option| Home::of(choice.nodes_of(option as usize).to_vec())).collect())
         }
-        (None, f64::INFINITY) => Packing::Cannot(format!(
-            "memory_bytes: the segments have {} bytes and all nodes together {}, but however they are divided one is left over",
-            bytes(instance),
-            room(&instance.memory)
-        )),
+        (None, f64::INFINITY) => one_is_left_over(instance),
         _ => Packing::Unknown,
     }
 }

@@ -96,12 +96,13 @@ fn start_on(instance: &Instance<'_>, nodes: &[u32], watch: &mut Watch<'_>) -> Re
             instance.add_uses(entry, nodes[entry.process as usize] as usize, costs);
         }
     };
-    match limits::pack(instance, &mut cost, &mut || watch.go_on()) {
+    let is_limited = watch.left().is_some();
+    match limits::pack(instance, &mut cost, is_limited, &mut || watch.go_on()) {
         Packing::Fits(segments) => Ok(Placement { processes: nodes.to_vec(), segments }),
         Packing::Cannot(reason) => Err(Failure::Infeasible(reason)),
         Packing::Unknown => Err(Failure::NotFound(
             "memory_bytes: no way was found to fit the segments into the memory of the nodes, nor a proof that there is \
-             none: allow more time or memory"
+             none"
                 .to_owned(),
         )),
     }
