@@ -309,7 +309,7 @@ int deck_msg_destroy(deck_msg_t *m);
    DECK_E_EXISTS   a live mail box of the job has that name
    DECK_E_INVALID  the name is empty, too long, or not UTF-8
    DECK_E_TIMEOUT  another node, which is stopped, is about to create one with that name
-   DECK_E_NOMEM    here; or the job has used 16,384 different names of mail boxes and groups in its life */
+   DECK_E_NOMEM    here; or the job has 16,384 names of mail boxes and groups at a time */
 int deck_mbox_create(deck_mbox_t **b, const char *name);
 
 /* What deck_mbox_create_with takes. Start from DECK_MBOX_OPTIONS_DEFAULT, so that programs stay right when later

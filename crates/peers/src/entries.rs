@@ -1,16 +1,15 @@
-//! Tables of names in the job's table: a name is entered once and keeps its entry for the life of the job.
+//! Tables of names in the job's table: a name is entered once and keeps its entry.
 //!
 //! An entry's key goes from 0 to its value by one compare-and-swap; then the name is written, then its length. The key says
 //! whose seat enters the name: if that node dies in between, the next one who needs the name finishes. What the other
-//! words of an entry mean is its users' business ([`crate::names`], [`crate::objects`]).
+//! words of an entry mean is its users' business: owners of mail boxes ([`crate::owners`]), which also give entries to other names when all
+//! are used, and things that are opened ([`crate::objects`]), which do not.
 
 use std::time::Duration;
 
 use deck_segment::{Seat, Words};
 use deck_sync::atomic::{AtomicU64, Ordering, yield_now};
-use deck_sync::{Deadline, Error, ErrorKind, Result, point};
-
-use crate::table::Table;
+use deck_sync::{Deadline, Error, ErrorKind, NodeId, Result, point};
 
 /// The most bytes of a name in an entry.
 pub(crate) const ENTRY_NAME_BYTES_MAX: usize = 96;
@@ -28,21 +27,31 @@ pub(crate) mod entry {
     pub const END: usize = 16;
 }
 
+/// Who is in the job.
+pub(crate) trait Seating {
+    /// Who sits on `seat`, live or not.
+    fn node_on(&self, seat: Seat) -> Option<NodeId>;
+    fn is_live(&self, node: NodeId) -> bool;
+}
+
 /// A hash table of names with linear probing, in shared memory.
 #[derive(Clone, Debug)]
-pub(crate) struct Entries {
-    table: Table,
+pub(crate) struct Entries<S> {
+    seating: S,
     words: Words,
     count: usize,
     entry_words: usize,
 }
 
-impl Entries {
-    /// The `count` entries of `entry_words` words each at byte `at` of the job's table.
-    pub fn new(table: &Table, at: usize, count: usize, entry_words: usize) -> Entries {
-        let words =
-            Words::in_segment(table.segment(), at, count * entry_words).expect("the table has room for its names");
-        Entries { table: table.clone(), words, count, entry_words }
+impl<S: Seating> Entries<S> {
+    /// Entries of `entry_words` words each: as many as fit into `words`.
+    pub fn new(seating: S, words: Words, entry_words: usize) -> Entries<S> {
+        let count = words.count() / entry_words;
+        Entries { seating, words, count, entry_words }
+    }
+
+    pub fn seating(&self) -> &S {
+        &self.seating
     }
 
     pub fn count(&self) -> usize {
@@ -53,7 +62,8 @@ impl Entries {
         self.words.get(index * self.entry_words + word)
     }
 
-    fn probe(&self, hash: u64) -> impl Iterator<Item = usize> + use<> {
+    /// The entries where a name of this hash may be, in the order in which it is looked for.
+    pub fn probe(&self, hash: u64) -> impl Iterator<Item = usize> + use<S> {
         let count = self.count;
         (0..count).map(move |step| ((hash >> 20) as usize + step) % count)
     }
@@ -74,7 +84,8 @@ impl Entries {
         None
     }
 
-    fn holds(&self, index: usize, name: &str) -> bool {
+    /// Whether this name stands in an entry, completely.
+    pub fn holds(&self, index: usize, name: &str) -> bool {
         // Acquire: pairs with: names/length.
         let length = self.word(index, entry::LENGTH).load(Ordering::Acquire) as usize;
         length == name.len()
@@ -89,7 +100,7 @@ impl Entries {
     /// Blocks for a second at most, if another node stopped while it entered the same name.
     pub fn enter(&self, name: &str, Seat(seat): Seat) -> Result<usize> {
         let hash = hash(name);
-        let mine = ((hash >> 16) << 16) | (u64::from(seat) + 1);
+        let mine = key(hash, Seat(seat));
         for index in self.probe(hash) {
             let place = self.word(index, entry::KEY);
             // Acquire: pairs with: names/key.
@@ -112,8 +123,7 @@ impl Entries {
             let deadline = Deadline::after(ENTERED_WITHIN);
             // Acquire: pairs with: names/length.
             while self.word(index, entry::LENGTH).load(Ordering::Acquire) == 0 {
-                let writer = (key & 0xffff).checked_sub(1).and_then(|seat| self.table.node_on(Seat(seat as u16)));
-                let writer = writer.filter(|node| self.table.is_live(*node));
+                let writer = self.writer(key);
                 // AcqRel: pairs with: names/key.
                 if writer.is_none() && place.compare_exchange(key, mine, Ordering::AcqRel, Ordering::Acquire).is_ok() {
                     self.write_name(index, name);
@@ -134,6 +144,40 @@ impl Entries {
             }
         }
         Err(Error::new(ErrorKind::NoMemory, format!("a job uses at most {} different names in its life", self.count)))
+    }
+
+    /// The live node that entered a name with this key, or is at it.
+    fn writer(&self, key: u64) -> Option<NodeId> {
+        let node = (key & 0xffff).checked_sub(1).and_then(|seat| self.seating.node_on(Seat(seat as u16)));
+        node.filter(|node| self.seating.is_live(*node))
+    }
+
+    /// Gives an entry to another name, whatever it had before; false if somebody is entering that. Nobody else may be doing this.
+    pub fn rename(&self, index: usize, name: &str, seat: Seat) -> bool {
+        let (place, length) = (self.word(index, entry::KEY), self.word(index, entry::LENGTH));
+        let mine = key(hash(name), seat);
+        // Acquire: pairs with: names/key.
+        let now = place.load(Ordering::Acquire);
+        // Acquire: pairs with: names/length.
+        if length.load(Ordering::Acquire) == 0 {
+            // Whoever finds the one that was at it dead may be finishing that name.
+            // AcqRel: pairs with: names/key.
+            let is_free = self.writer(now).is_none()
+                && place.compare_exchange(now, mine, Ordering::AcqRel, Ordering::Relaxed).is_ok();
+            if is_free {
+                self.write_name(index, name);
+            }
+            return is_free;
+        }
+        // First: whoever still looks for the name before finds another key, and does not take this for one that is half entered.
+        // Release: pairs with: names/key.
+        place.store(mine, Ordering::Release);
+        point("names/renaming");
+        // Release: pairs with: names/length. The new key is there before.
+        length.store(0, Ordering::Release);
+        point("names/renamed");
+        self.write_name(index, name);
+        true
     }
 
     /// The broker is about to give `seat` to another node: whatever name the last one was entering, anybody may finish.
@@ -172,6 +216,10 @@ fn pack(chunk: &[u8]) -> u64 {
     let mut bytes = [0; 8];
     bytes[..chunk.len()].copy_from_slice(chunk);
     u64::from_le_bytes(bytes)
+}
+
+fn key(hash: u64, Seat(seat): Seat) -> u64 {
+    ((hash >> 16) << 16) | (u64::from(seat) + 1)
 }
 
 /// FNV-1a with a final mix; its upper 48 bits are never all zero.

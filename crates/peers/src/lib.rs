@@ -23,6 +23,7 @@ mod notices;
 mod objects;
 pub mod observe;
 mod office;
+mod owners;
 mod peer;
 mod pledges;
 mod poll;

@@ -1,18 +1,17 @@
-//! Names of mail boxes: claimed with one compare-and-swap in the job's table.
+//! Names of mail boxes: claimed with one compare-and-swap in the job's table ([`crate::owners`]).
 //!
-//! A name is entered in the table once and stays there; what changes is the word beside it that says who owns it now. A
-//! claim swaps that word from "nobody" (or from an owner that died or left) to the new owner, so two claims cannot both
-//! win and a kill leaves nothing half-done. While a new name is being entered, the entry's key says whose seat does it;
-//! if that node dies in between, the next one who needs the name finishes.
+//! A name is entered in the table when it is first used, and stays there until the table is full and nobody owns it. While a new name is being
+//! entered, the entry's key says whose seat does it; if that node dies in between, the next one who needs the name finishes.
 
-use deck_segment::Seat;
-use deck_sync::atomic::Ordering;
-use deck_sync::{Error, ErrorKind, NodeId, Result, point};
+use deck_segment::{Seat, Words};
+use deck_sync::{Error, ErrorKind, Result, point};
 
-use crate::entries::{ENTRY_NAME_BYTES_MAX, Entries, entry};
-use crate::table::{NAMES_AT, Table};
+use crate::entries::{ENTRY_NAME_BYTES_MAX, Entries};
+pub use crate::owners::MailboxId;
+use crate::owners::Owners;
+use crate::table::{NAMES_AT, RENAMING_AT, Table};
 
-/// How many different names a job can use in its life.
+/// How many different names a job can have at a time.
 pub const NAMES_MAX: usize = 1 << 14;
 /// The most bytes of a name.
 pub const NAME_BYTES_MAX: usize = ENTRY_NAME_BYTES_MAX;
@@ -22,116 +21,65 @@ pub(crate) const BYTES: usize = NAMES_MAX * ENTRY_WORDS * 8;
 
 /// What to do where there are too many names. Those of groups are among them.
 const TOO_MANY: &str =
-    "use the names of mail boxes and groups that have ended again; mail boxes for replies need no names";
-
-/// The word beside a name that says who owns it.
-const OWNER: usize = entry::USER;
-
-/// A mail box of a job: owner, index in its node, and which life of that index.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct MailboxId {
-    /// The node that owns it.
-    pub owner: NodeId,
-    /// Index among the owner's mail boxes.
-    pub index: u32,
-    /// Counts the lives of that index.
-    pub generation: u32,
-}
-
-impl MailboxId {
-    /// The most mail boxes of a node at a time.
-    pub const INDEX_MAX: u32 = 1 << 20;
-    /// Generations wrap after this.
-    pub const GENERATIONS: u32 = 1 << 20;
-
-    /// As a word of the table.
-    pub fn to_word(self) -> u64 {
-        u64::from(self.owner.0 + 1) << 40 | u64::from(self.index) << 20 | u64::from(self.generation)
-    }
-
-    /// The mail box that a word of the table tells.
-    pub fn from_word(word: u64) -> Option<MailboxId> {
-        let owner = u32::try_from(word >> 40).ok()?.checked_sub(1).map(NodeId)?;
-        Some(MailboxId { owner, index: (word >> 20) as u32 & 0xf_ffff, generation: word as u32 & 0xf_ffff })
-    }
-}
+    "close mail boxes and leave groups that are needed no more; mail boxes for replies need no names";
 
 /// The names of a job.
 #[derive(Clone, Debug)]
 pub struct Names {
     table: Table,
-    entries: Entries,
+    owners: Owners<Table>,
 }
 
 impl Names {
     /// The names in `table`.
     pub fn new(table: &Table) -> Names {
-        Names { table: table.clone(), entries: Entries::new(table, NAMES_AT, NAMES_MAX, ENTRY_WORDS) }
+        let words =
+            |at, count| Words::in_segment(table.segment(), at, count).expect("the table has room for its names");
+        let entries = Entries::new(table.clone(), words(NAMES_AT, NAMES_MAX * ENTRY_WORDS), ENTRY_WORDS);
+        Names { table: table.clone(), owners: Owners::new(entries, words(RENAMING_AT, 1)) }
     }
 
     /// The broker is about to give `seat` to another node: whatever name the last one was entering, anybody may finish.
     pub(crate) fn forget_writer(&self, seat: Seat) {
-        self.entries.forget_writer(seat);
+        self.owners.entries.forget_writer(seat);
     }
 
-    /// Claims `name` for `owner`, whose node is on `seat`.
+    /// Claims `name` for `owner`, whose node is on `seat`. Blocks for a second at most, if another node stopped in the middle of a claim.
     ///
     /// # Errors
     /// [`ErrorKind::Exists`] if a live node owns it, naming the node; [`ErrorKind::Invalid`] for an impossible name;
-    /// [`ErrorKind::Timeout`] naming a node that is stopped while it enters the same name;
-    /// [`ErrorKind::NoMemory`] if the job has used too many names.
+    /// [`ErrorKind::Timeout`] naming a node that is stopped while it enters a name;
+    /// [`ErrorKind::NoMemory`] if the job has too many names at a time.
     pub fn claim(&self, name: &str, owner: MailboxId, seat: Seat) -> Result<()> {
         check_name(name)?;
-        let index = self.entries.enter(name, seat).map_err(|error| match error.kind() {
+        self.owners.claim(name, owner, seat).map_err(|error| match error.kind() {
             ErrorKind::NoMemory => error.with_remedy(TOO_MANY),
             _ => error,
         })?;
-        let place = self.entries.word(index, OWNER);
-        // Acquire: pairs with: names/owner.
-        let mut now = place.load(Ordering::Acquire);
-        loop {
-            if let Some(other) = MailboxId::from_word(now)
-                && self.table.is_live(other.owner)
-            {
-                return Err(Error::new(ErrorKind::Exists, format!("mail box \"{name}\" exists")).with_peer(other.owner));
-            }
-            // The one step that decides. AcqRel: pairs with: names/owner.
-            match place.compare_exchange(now, owner.to_word(), Ordering::AcqRel, Ordering::Acquire) {
-                Ok(_) => {
-                    point("names/claimed");
-                    self.table.changed().notify();
-                    return Ok(());
-                }
-                Err(other) => now = other,
-            }
-        }
+        point("names/claimed");
+        self.table.changed().notify();
+        Ok(())
     }
 
     /// Lets go of a name, if `owner` still owns it. Free on return.
     pub fn release(&self, name: &str, owner: MailboxId) {
-        if let Some(index) = self.entries.find(name) {
-            let place = self.entries.word(index, OWNER);
-            // AcqRel: pairs with: names/owner.
-            let _ = place.compare_exchange(owner.to_word(), 0, Ordering::AcqRel, Ordering::Relaxed);
-        }
+        self.owners.release(name, owner);
     }
 
     /// All names that live nodes own: for those who look on.
     pub fn all(&self) -> Vec<(String, MailboxId)> {
+        let Owners { entries, .. } = &self.owners;
         let known = |index: usize| {
-            // Acquire: pairs with: names/owner.
-            let owner = MailboxId::from_word(self.entries.word(index, OWNER).load(Ordering::Acquire))?;
-            Some((self.entries.name(index)?, owner)).filter(|(_, owner)| self.table.is_live(owner.owner))
+            let owner = self.owners.owner(index)?;
+            // It may be another name's owner if the entry was given away in between.
+            entries.name(index).filter(|_| self.owners.owner(index) == Some(owner)).map(|name| (name, owner))
         };
-        (0..self.entries.count()).filter_map(known).collect()
+        (0..entries.count()).filter_map(known).collect()
     }
 
     /// Who owns `name` now; `None` if nobody that is in the job.
     pub fn lookup(&self, name: &str) -> Option<MailboxId> {
-        let index = self.entries.find(name)?;
-        // Acquire: pairs with: names/owner.
-        let owner = MailboxId::from_word(self.entries.word(index, OWNER).load(Ordering::Acquire))?;
-        self.table.is_live(owner.owner).then_some(owner)
+        self.owners.lookup(name)
     }
 }
 
@@ -172,7 +120,12 @@ pub(crate) fn shown(name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use deck_sync::NodeId;
+    use deck_sync::atomic::Ordering;
+
     use super::*;
+    use crate::entries::entry;
+    use crate::owners::OWNER;
 
     fn id(owner: NodeId, index: u32) -> MailboxId {
         MailboxId { owner, index, generation: 1 }
@@ -206,7 +159,11 @@ mod tests {
         let (one, other) = table.seat_node(2, false).unwrap();
         let hash = crate::entries::hash("half");
         let index = (hash >> 20) as usize % NAMES_MAX;
-        names.entries.word(index, entry::KEY).store(((hash >> 16) << 16) | (u64::from(seat.0) + 1), Ordering::Relaxed);
+        names
+            .owners
+            .entries
+            .word(index, entry::KEY)
+            .store(((hash >> 16) << 16) | (u64::from(seat.0) + 1), Ordering::Relaxed);
         // Its seat may even be somebody else's by then.
         table.set_gone(zero, true);
         names.forget_writer(seat);
@@ -229,9 +186,41 @@ mod tests {
         }
         let refused = names.claim("one more", id(zero, 0), seat).unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::NoMemory);
-        assert!(refused.to_string().contains("mail boxes and groups"), "{refused}");
+        assert!(refused.to_string().contains("mail boxes and leave groups"), "{refused}");
         names.release("box 5", id(zero, 5));
         names.claim("box 5", id(zero, 6), seat).unwrap();
+    }
+
+    #[test]
+    fn a_name_that_nobody_owns_makes_room_for_another_and_may_come_again() {
+        let table = Table::create("test", 1).unwrap();
+        let names = Names::new(&table);
+        let (zero, seat) = table.seat_node(1, false).unwrap();
+        let (one, other) = table.seat_node(2, false).unwrap();
+        for index in 0..NAMES_MAX as u32 {
+            let (owner, seat) = if index == 7 { (one, other) } else { (zero, seat) };
+            names.claim(&format!("box {index}"), id(owner, index), seat).unwrap();
+        }
+        names.release("box 5", id(zero, 5));
+        names.claim("long name of another box", id(zero, 5), seat).unwrap();
+        assert_eq!(names.lookup("long name of another box"), Some(id(zero, 5)));
+        assert_eq!(names.lookup("box 5"), None);
+        assert_eq!(names.claim("box 5", id(zero, 8), seat).unwrap_err().kind(), ErrorKind::NoMemory);
+        // So does that of one that has died, and one of a node that died while it was giving the entry away.
+        table.set_gone(one, true);
+        names.claim("box 5", id(zero, 8), seat).unwrap();
+        assert_eq!((names.lookup("box 5"), names.lookup("box 7")), (Some(id(zero, 8)), None));
+        names.release("box 5", id(zero, 8));
+        let index = names.owners.entries.find("box 5").unwrap();
+        let given_away = id(one, MailboxId::INDEX_MAX).to_word();
+        names.owners.entries.word(index, OWNER).store(given_away, Ordering::Relaxed);
+        names.owners.entries.word(index, entry::LENGTH).store(0, Ordering::Relaxed);
+        let key = names.owners.entries.word(index, entry::KEY);
+        key.store(key.load(Ordering::Relaxed) & !0xffff | (u64::from(other.0) + 1), Ordering::Relaxed);
+        assert_eq!(names.lookup("box 5"), None);
+        names.claim("yet another", id(zero, 9), seat).unwrap();
+        assert_eq!(names.lookup("yet another"), Some(id(zero, 9)));
+        assert_eq!(names.all().len(), NAMES_MAX);
     }
 
     #[test]

@@ -82,13 +82,13 @@ impl ObjectKind {
 #[derive(Clone, Debug)]
 pub struct Object {
     table: Table,
-    entries: Entries,
+    entries: Entries<Table>,
     index: usize,
     words: Words,
 }
 
 impl Object {
-    fn at(table: &Table, entries: Entries, index: usize) -> Object {
+    fn at(table: &Table, entries: Entries<Table>, index: usize) -> Object {
         let at = OBJECTS_AT + (index * ENTRY_WORDS + OWN) * 8;
         let words = Words::in_segment(table.segment(), at, OBJECT_WORDS).expect("the entry lies in the table");
         Object { table: table.clone(), entries, index, words }
@@ -160,13 +160,15 @@ impl Object {
 #[derive(Clone, Debug)]
 pub struct Objects {
     table: Table,
-    entries: Entries,
+    entries: Entries<Table>,
 }
 
 impl Objects {
     /// Those in `table`.
     pub fn new(table: &Table) -> Objects {
-        Objects { table: table.clone(), entries: Entries::new(table, OBJECTS_AT, OBJECTS_MAX, ENTRY_WORDS) }
+        let words = Words::in_segment(table.segment(), OBJECTS_AT, OBJECTS_MAX * ENTRY_WORDS);
+        let entries = Entries::new(table.clone(), words.expect("the table has room for its things"), ENTRY_WORDS);
+        Objects { table: table.clone(), entries }
     }
 
     /// The one of this kind and name, if it was ever entered. Never blocks.

@@ -10,13 +10,14 @@ use deck_segment::{Seat, Segment, Words, layout::PAGE};
 use deck_sync::atomic::Ordering;
 use deck_sync::{Error, ErrorKind, Event, NodeId, Result};
 
+use crate::entries::Seating;
 use crate::process;
 use crate::wire::Refused;
 
 /// `DECK JOB`, first word of a job's table.
 const MAGIC: u64 = u64::from_le_bytes(*b"DECK JOB");
 /// Changes with every change of the table's layout.
-const VERSION: u64 = 8;
+const VERSION: u64 = 9;
 
 mod header {
     pub const MAGIC: usize = 0;
@@ -29,6 +30,7 @@ mod header {
     pub const GOING: usize = 7;
     pub const CHANGED: usize = 8;
     pub const JOB: usize = 16;
+    pub const RENAMING: usize = 24;
 }
 
 /// The most bytes of a job's name.
@@ -66,6 +68,8 @@ const NODES_AT: usize = SEATS_AT + Seat::COUNT * SEAT_WORDS * 8;
 /// Where a node's word has its seat, and behind that how many marks were begun before its own: of two that mark one node as gone each counts.
 const SEAT_SHIFT: u32 = 8;
 const GOING_SHIFT: u32 = 24;
+/// The word for whoever gives the entry of a name to another name.
+pub(crate) const RENAMING_AT: usize = header::RENAMING * 8;
 /// Where names begin.
 pub(crate) const NAMES_AT: usize = NODES_AT + NODES_MAX as usize * 8;
 /// Where named things other than mail boxes begin.
@@ -87,6 +91,16 @@ pub enum NodeState {
     Left,
     /// Died.
     Lost,
+}
+
+impl Seating for Table {
+    fn node_on(&self, seat: Seat) -> Option<NodeId> {
+        Table::node_on(self, seat)
+    }
+
+    fn is_live(&self, node: NodeId) -> bool {
+        Table::is_live(self, node)
+    }
 }
 
 /// The table of a job, mapped.

@@ -207,6 +207,35 @@ fn a_node_killed_while_it_enters_a_name_leaves_the_name_free() {
 }
 
 #[test]
+fn a_node_killed_while_it_gives_an_entry_to_another_name_leaves_both_names_free() {
+    for point in ["names/taken", "names/renaming", "names/renamed"] {
+        let job = Job::launched(PROGRAM);
+        let [other] = job.nodes();
+        let used = |number: u32| format!("used{number}");
+        for name in (0..16_384).map(used) {
+            other.mailbox(&name);
+            other.done(&format!("close {name}"));
+        }
+        let victim = job.node_with(&[("DECK_POINT", point)]);
+        victim.tell("main", "mailbox box");
+        assert!(victim.answer("main").is_none());
+        victim.wait();
+        while let Err(failure) = other.ask("mailbox box").result {
+            failure.expect("Exists", &victim);
+        }
+        let third = job.node();
+        third.clone_mailbox("box");
+        third.post("box", 0, 1, 100);
+        assert_eq!(other.retrieve("box", SOON).unwrap().number, 0);
+        for name in (0..16_384).step_by(1_000).map(used) {
+            third.mailbox(&name);
+        }
+        drop((other, victim, third));
+        job.end();
+    }
+}
+
+#[test]
 fn a_node_killed_while_it_leaves_has_either_left_or_died() {
     let job = Job::launched(PROGRAM);
     let [owner] = job.nodes();

@@ -162,7 +162,7 @@ pub struct Group {
 impl Group {
     /// Joins the group `name` of `size` threads, and waits until all have come. With an `index` each member has its own;
     /// with `None` indexes are given in the order of arrival. A name has 1 to 89 bytes. Names of groups and of mail boxes do not collide, but a
-    /// job can use 16,384 different ones of both together in its life. A name can be
+    /// job can have 16,384 different ones of both together at a time. A name can be
     /// used again, with any size and options, when all members of its last group have left or died; until then joining waits, as
     /// soon as the first of them has. Once all have come there is a group, which nobody ends for want of time: the first call goes on
     /// with meeting the members' nodes, and tells of one that cannot be met in its time. Blocks until the deadline.
@@ -171,7 +171,7 @@ impl Group {
     /// - [`ErrorKind::Timeout`] and [`ErrorKind::Cancelled`], naming the indexes that are absent;
     /// - [`ErrorKind::Invalid`] if size, index or name cannot be, or another member gave another size;
     /// - [`ErrorKind::Exists`] if the index is taken, or all members have come already;
-    /// - [`ErrorKind::NoMemory`], also if the job has used too many names;
+    /// - [`ErrorKind::NoMemory`], also if the job has too many names;
     /// - [`ErrorKind::PeerLost`] naming a member that died meanwhile.
     #[doc(alias = "deck_group_join")]
     pub fn join(node: &Node, name: &str, size: u32, index: Option<u32>, timeout: Duration) -> Result<Group> {
