@@ -82,7 +82,7 @@ test-compare: ## test what bench/compare and bench/papers make of figures, and t
 		echo "make test-compare: skipped, bench/compare needs Python 3.11 or newer"; \
 	fi
 
-compare: deps ## compare DECK with its peers on this machine (100 minutes; COMPARE=--quick: 5)
+compare: deps ## compare DECK with its peers on this machine (two to three hours; COMPARE=--quick: 5 minutes)
 	bench/compare $(COMPARE)
 
 # Whoever writes crates/<name>/tests/loom_<idea>.rs is taken in.

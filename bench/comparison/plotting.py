@@ -16,6 +16,8 @@ from comparison.records import Record  # noqa: E402
 
 # The goals' plot ends here.
 WORST, BEST = 0.1, 10
+# And it shows no more than fit on a page: those that are hardest to reach.
+GOALS_SHOWN = 60
 
 Points = dict[int, float]
 
@@ -24,6 +26,8 @@ COLOURS = {
     "deck": "black", "best bare ring": "tab:gray", "openmpi": "tab:blue", "intelmpi": "tab:cyan", "mpich": "tab:olive",
     "ucx": "tab:red", "iceoryx2": "tab:green",
 }
+# Several configurations of a library may have the same line.
+MARKERS = "os^vDPX*"
 STYLES = {"-yield": (0, (5, 2)), "-ob1": (0, (1, 1)), "-isend": (0, (3, 1, 1, 1)), "-am": "-.", "-tag": "-"}
 SIZES = {0: "0", 8: "8", 64: "64", 512: "512", 4 * K: "4 K", 32 * K: "32 K", 256 * K: "256 K", 2 * M: "2 M", 16 * M: "16 M"}
 
@@ -67,11 +71,14 @@ def _best_rings(curves: dict[str, Points]) -> dict[str, Points]:
 
 
 def _lines(axes, curves: dict[str, Points]) -> None:
+    of_colour: dict[str, int] = {}
     for name, points in sorted(curves.items(), key=lambda item: (item[0] != "deck", item[0])):
         is_ours = name == "deck"
         colour = next((colour for library, colour in COLOURS.items() if name.startswith(library)), "tab:purple")
         style = next((style for ending, style in STYLES.items() if name.endswith(ending)), "-")
-        axes.plot(list(points), list(points.values()), marker="o", markersize=3, label="DECK" if is_ours else name,
+        marker = MARKERS[of_colour.setdefault(colour, 0) % len(MARKERS)]
+        of_colour[colour] += 1
+        axes.plot(list(points), list(points.values()), marker=marker, markersize=4, label="DECK" if is_ours else name,
                   color=colour, linestyle=style, linewidth=2.5 if is_ours else 1.2, zorder=3 if is_ours else 2)
     axes.grid(True, which="major", alpha=0.3)
 
@@ -113,7 +120,8 @@ def _threads(folder: Path, records: list[Record]) -> None:
 
 def _goals(folder: Path, judgements: list[Judgement]) -> None:
     """How many times as good as its goal each figure is: right of the line is better."""
-    rows = sorted(judgements, key=lambda one: one.margins[1], reverse=True)
+    rows = sorted(judgements, key=lambda one: one.margins[1])[:GOALS_SHOWN][::-1]
+    which = "" if len(rows) == len(judgements) else f": the {len(rows)} hardest of {len(judgements)}"
     figure, axes = plot.subplots(figsize=(9, 0.9 + 0.19 * len(rows)), layout="constrained")
     for place, one in enumerate(rows):
         # What lies outside is drawn at the border.
@@ -121,10 +129,13 @@ def _goals(folder: Path, judgements: list[Judgement]) -> None:
         colour = {Verdict.REACHED: "tab:green", Verdict.MISSED: "tab:red"}.get(one.verdict, "tab:orange")
         axes.plot([low, high], [place, place], color=colour, linewidth=2)
         axes.plot([middle], [place], marker="o", markersize=4, color=colour)
+        for end, beyond, marker in ((WORST, one.margins[0] < WORST, "<"), (BEST, one.margins[2] > BEST, ">")):
+            if beyond:
+                axes.plot([end], [place], marker=marker, markersize=5, color=colour)
     axes.axvline(1, color="black", linewidth=1)
     axes.set_yticks(range(len(rows)), [_label(one) for one in rows], fontsize=7)
     axes.set_ylim(len(rows) - 0.5, -0.5)
-    axes.set(xscale="log", xlim=(WORST / 1.1, BEST * 1.1), title="How many times as good as the goal")
+    axes.set(xscale="log", xlim=(WORST / 1.1, BEST * 1.1), title=f"How many times as good as the goal{which}")
     axes.set_xlabel("median and 95 % interval; green: reached, red: missed, orange: uncertain", fontsize=8)
     ticks = [0.125, 0.25, 0.5, 1, 2, 4, 8]
     axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
