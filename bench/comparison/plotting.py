@@ -135,7 +135,8 @@ def _goals(folder: Path, judgements: list[Judgement]) -> None:
     axes.axvline(1, color="black", linewidth=1)
     axes.set_yticks(range(len(rows)), [_label(one) for one in rows], fontsize=7)
     axes.set_ylim(len(rows) - 0.5, -0.5)
-    axes.set(xscale="log", xlim=(WORST / 1.1, BEST * 1.1), title=f"How many times as good as the goal{which}")
+    axes.set(xscale="log", xlim=(WORST / 1.1, BEST * 1.1))
+    figure.suptitle(f"How many times as good as the goal{which}")
     axes.set_xlabel("median and 95 % interval; green: reached, red: missed, orange: uncertain", fontsize=8)
     ticks = [0.125, 0.25, 0.5, 1, 2, 4, 8]
     axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
