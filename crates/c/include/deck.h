@@ -431,7 +431,7 @@ typedef enum {
 
 /* Joins the group `name` of `size` threads, up to 1024, and waits up to timeout_ms until all have come. `index` is 0 to
    size - 1, or -1 in every member: given in order of arrival. The caller leaves it. A name has 1 to 89 bytes. Names of
-   groups and of mail boxes do not collide, but a job can use 16,384 different ones of both together in its life. A name can
+   groups and of mail boxes do not collide, but a job can have 16,384 of both together at a time. A name can
    be used again, with any size, when all members of its last group have left or died. Once all have come there is a group,
    which nobody ends for want of time: a member whose node cannot be met in time is told of by the first call.
    DECK_E_TIMEOUT, DECK_E_CANCELLED  deck_last_error() names the indexes that are absent

@@ -86,7 +86,7 @@ fn write_now(fd: BorrowedFd<'_>, bytes: &[u8]) -> Result<usize, Errno> {
     if is_pipe {
         // At where it is: a pipe has no other place.
         let written = rustix::io::pwritev2(fd, &[IoSlice::new(bytes)], u64::MAX, ReadWriteFlags::NOWAIT);
-        if !matches!(written, Err(Errno::OPNOTSUPP | Errno::NOSYS)) {
+        if !matches!(written, Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::PERM)) {
             return written;
         }
     }
@@ -111,6 +111,10 @@ mod tests {
     #[cfg_attr(miri, ignore = "pipes")]
     fn a_pipe_that_another_one_has_filled_is_not_waited_for() {
         let (reader, writer) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::NONBLOCK).unwrap();
+        let nothing = [IoSlice::new(b"x")];
+        if rustix::io::pwritev2(&writer, &nothing, u64::MAX, ReadWriteFlags::NOWAIT).is_err() {
+            return eprintln!("skipped: this kernel cannot write to a pipe without waiting");
+        }
         while rustix::io::write(&writer, &[b'x'; PIPE_BYTES]).is_ok() {}
         rustix::io::ioctl_fionbio(&writer, false).unwrap();
         assert_eq!(write_now(writer.as_fd(), b"a line"), Err(Errno::AGAIN));

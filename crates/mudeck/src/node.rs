@@ -118,13 +118,13 @@ impl Node {
         Message::with_capacity(&self.shared, bytes)
     }
 
-    /// Creates a mail box under `name`. Blocks for a second at most, if another node was stopped while it created one
-    /// with the same name.
+    /// Creates a mail box under `name`. Blocks for some seconds at most, if another node was stopped while it created one
+    /// with the same name, or made room for a new name.
     ///
     /// # Errors
     /// [`ErrorKind::Exists`] naming the node that owns the name, [`ErrorKind::Invalid`] for an impossible name,
-    /// [`ErrorKind::Timeout`] naming the node that is stopped, [`ErrorKind::NoMemory`], also if the job has used 16,384 different names
-    /// of mail boxes and groups in its life.
+    /// [`ErrorKind::Timeout`] naming the node that is stopped, [`ErrorKind::NoMemory`], also if the job has 16,384 different names
+    /// of mail boxes and groups at a time.
     #[doc(alias = "deck_mbox_create")]
     pub fn mailbox(&self, name: &str) -> Result<Mailbox> {
         self.mailbox_with(Some(name), &MailboxOptions::default())

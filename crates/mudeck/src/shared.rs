@@ -374,8 +374,10 @@ impl Handler for NodeShared {
         has_more
     }
 
-    fn cut_off(&self, why: &str) {
-        log::say(LogLevel::Error, || format!("{} leaves its job: {why}", self.number()));
+    fn cut_off(&self) {
+        if !self.membership.has_left() {
+            log::say(LogLevel::Error, || format!("{} leaves its job: the others have given it up", self.number()));
+        }
         self.leave();
     }
 }

@@ -258,7 +258,7 @@ impl Shared {
 
     fn serve(&self) {
         let mut keys = Vec::new();
-        let mut is_backed_up = false;
+        let (mut is_backed_up, mut was_due) = (false, false);
         loop {
             // Frames for somebody who did not read wait to be sent, and who went without a word may come again.
             let send = is_backed_up.then_some(TRY_EVERY);
@@ -284,10 +284,12 @@ impl Shared {
                     key => state.serve_member(key),
                 }
             }
-            // What came in the meantime comes first.
-            if keys.is_empty() {
+            // What came in the meantime comes first, but not for ever.
+            let is_due = state.next_look().is_some_and(|left| left.is_zero());
+            if keys.is_empty() || is_due && was_due {
                 state.look_after_the_absent();
             }
+            was_due = is_due;
             is_backed_up = state.members.values().fold(false, |is_backed_up, member| {
                 let socket = &member.socket;
                 (socket.is_backed_up() && socket.send_waiting()) || is_backed_up

@@ -100,9 +100,12 @@ impl Control {
         loop {
             let waited = self.poll.wait(&mut keys, timeout);
             let Some(membership) = self.membership.upgrade() else { return };
-            if let Err(error) = waited {
-                // The program has closed descriptors that are not its own.
-                return cut_off(&membership, &format!("its control thread cannot go on: {error}"));
+            if waited.is_err() {
+                // The program has closed descriptors that are not its own, and may have others of their numbers by now: nothing is said to anybody.
+                // But nobody is to wait for this node.
+                membership.begin_leaving();
+                membership.table.set_gone(membership.number, true);
+                return;
             }
             // SeqCst: pairs with: membership/leaving.
             if membership.has_left.load(Ordering::SeqCst) {
@@ -174,8 +177,10 @@ impl Control {
             self.ended(membership, node);
         }
         if self.is_orphan && !membership.table.is_live(membership.number) {
-            // Whoever took over had not heard of it for long, and it is not let in any more.
-            cut_off(membership, "the others have given it up");
+            // Whoever took over had not heard of it for long, and it is not let in any more. Its own threads are to learn that, and not to wait for ever.
+            if let Some(handler) = membership.handler() {
+                handler.cut_off();
+            }
             return None;
         }
         if self.is_orphan && self.ask_broker_at.has_passed() {
@@ -293,13 +298,6 @@ impl Control {
             return was_not_met(membership, &peer);
         }
         pass_heap(membership, &peer, membership.number);
-    }
-}
-
-/// This node has no part in its job any more: its own threads are to learn that, and not to wait for ever.
-fn cut_off(membership: &Membership, why: &str) {
-    if let Some(handler) = membership.handler() {
-        handler.cut_off(why);
     }
 }
 

@@ -1,4 +1,4 @@
-//! Tables of names in the job's table: a name is entered once and keeps its entry.
+//! Tables of names in the job's table: a name is entered once.
 //!
 //! An entry's key goes from 0 to its value by one compare-and-swap; then the name is written, then its length. The key says
 //! whose seat enters the name: if that node dies in between, the next one who needs the name finishes. What the other
@@ -77,7 +77,7 @@ impl<S: Seating> Entries<S> {
             if key == 0 {
                 return None;
             }
-            if key >> 16 == hash >> 16 && self.holds(index, name) {
+            if is_of(key, hash) && self.holds(index, name) {
                 return Some(index);
             }
         }
@@ -116,18 +116,18 @@ impl<S: Seating> Entries<S> {
                     Err(now) => key = now,
                 }
             }
-            if key >> 16 != hash >> 16 {
-                continue;
-            }
             // The same name, or a rare equal hash: it is known once the name is written.
             let deadline = Deadline::after(ENTERED_WITHIN);
-            // Acquire: pairs with: names/length.
-            while self.word(index, entry::LENGTH).load(Ordering::Acquire) == 0 {
+            while is_of(key, hash) && self.has_no_length(index) {
                 let writer = self.writer(key);
                 // AcqRel: pairs with: names/key.
                 if writer.is_none() && place.compare_exchange(key, mine, Ordering::AcqRel, Ordering::Acquire).is_ok() {
-                    self.write_name(index, name);
-                    return Ok(index);
+                    // Whoever was at it may have come to its end just before, and somebody else have given the entry away since: then its key comes
+                    // before the length goes. Acquire: pairs with: names/key.
+                    if self.has_no_length(index) && place.load(Ordering::Acquire) == mine {
+                        self.write_name(index, name);
+                        return Ok(index);
+                    }
                 }
                 if let Some(writer) = writer.filter(|_| deadline.has_passed()) {
                     let what = format!("entering the name \"{name}\": another node is at it and does not go on");
@@ -139,11 +139,24 @@ impl<S: Seating> Entries<S> {
                 key = place.load(Ordering::Acquire);
                 yield_now();
             }
-            if self.holds(index, name) {
+            if is_of(key, hash) && self.holds(index, name) {
                 return Ok(index);
             }
         }
         Err(Error::new(ErrorKind::NoMemory, format!("a job uses at most {} different names in its life", self.count)))
+    }
+
+    /// Whether somebody is entering this name, or has died at it.
+    pub fn is_half_entered(&self, name: &str) -> bool {
+        let hash = hash(name);
+        // Acquire: pairs with: names/key.
+        let key = |index| self.word(index, entry::KEY).load(Ordering::Acquire);
+        self.probe(hash).any(|index| is_of(key(index), hash) && self.has_no_length(index))
+    }
+
+    fn has_no_length(&self, index: usize) -> bool {
+        // Acquire: pairs with: names/length.
+        self.word(index, entry::LENGTH).load(Ordering::Acquire) == 0
     }
 
     /// The live node that entered a name with this key, or is at it.
@@ -158,8 +171,7 @@ impl<S: Seating> Entries<S> {
         let mine = key(hash(name), seat);
         // Acquire: pairs with: names/key.
         let now = place.load(Ordering::Acquire);
-        // Acquire: pairs with: names/length.
-        if length.load(Ordering::Acquire) == 0 {
+        if self.has_no_length(index) {
             // Whoever finds the one that was at it dead may be finishing that name.
             // AcqRel: pairs with: names/key.
             let is_free = self.writer(now).is_none()
@@ -170,8 +182,8 @@ impl<S: Seating> Entries<S> {
             return is_free;
         }
         // First: whoever still looks for the name before finds another key, and does not take this for one that is half entered.
-        // Release: pairs with: names/key.
-        place.store(mine, Ordering::Release);
+        // AcqRel: pairs with: names/key. A swap, as whoever takes one for dead may be swapping it, too.
+        place.swap(mine, Ordering::AcqRel);
         point("names/renaming");
         // Release: pairs with: names/length. The new key is there before.
         length.store(0, Ordering::Release);
@@ -186,8 +198,7 @@ impl<S: Seating> Entries<S> {
             let place = self.word(index, entry::KEY);
             // Acquire: pairs with: names/key.
             let key = place.load(Ordering::Acquire);
-            // Acquire: pairs with: names/length.
-            if key & 0xffff == u64::from(seat) + 1 && self.word(index, entry::LENGTH).load(Ordering::Acquire) == 0 {
+            if key & 0xffff == u64::from(seat) + 1 && self.has_no_length(index) {
                 // AcqRel: pairs with: names/key.
                 let _ = place.compare_exchange(key, key & !0xffff, Ordering::AcqRel, Ordering::Relaxed);
             }
@@ -216,6 +227,10 @@ fn pack(chunk: &[u8]) -> u64 {
     let mut bytes = [0; 8];
     bytes[..chunk.len()].copy_from_slice(chunk);
     u64::from_le_bytes(bytes)
+}
+
+fn is_of(key: u64, hash: u64) -> bool {
+    key >> 16 == hash >> 16
 }
 
 fn key(hash: u64, Seat(seat): Seat) -> u64 {

@@ -65,8 +65,8 @@ pub trait Handler: Send + Sync {
     fn heap_forgotten(&self, owner: NodeId);
     /// Time for small duties; true if there will be more soon.
     fn tick(&self) -> bool;
-    /// This node has no part in its job any more, and leaves.
-    fn cut_off(&self, why: &str);
+    /// The others have given this node up: it has no part in its job any more, and leaves.
+    fn cut_off(&self);
 }
 
 /// A node's membership in a job. Ends with [`Membership::leave`].
@@ -287,13 +287,15 @@ impl Membership {
         wakeup::ring(&self.wake);
     }
 
-    /// Claims a name for a mail box of this node. Blocks for a second at most, if another node stopped while it entered
-    /// the same name.
+    /// Claims a name for a mail box of this node. Blocks for some seconds at most, if another node stopped while it entered
+    /// the same name or gave an entry to another name.
     ///
     /// # Errors
     /// [`ErrorKind::Exists`] naming the owner, [`ErrorKind::Timeout`] naming the node that is stopped,
     /// [`ErrorKind::Invalid`], [`ErrorKind::NoMemory`].
     pub fn claim_name(&self, name: &str, mailbox: MailboxId) -> Result<()> {
+        // Only while this node counts as live nobody else is where it is.
+        let _pledge = self.pledge().ok_or_else(left)?;
         self.names.claim(name, mailbox, self.seat)
     }
 

@@ -44,7 +44,7 @@ impl Names {
         self.owners.entries.forget_writer(seat);
     }
 
-    /// Claims `name` for `owner`, whose node is on `seat`. Blocks for a second at most, if another node stopped in the middle of a claim.
+    /// Claims `name` for `owner`, whose node is on `seat`. Blocks for some seconds at most, if another node stopped in the middle of a claim.
     ///
     /// # Errors
     /// [`ErrorKind::Exists`] if a live node owns it, naming the node; [`ErrorKind::Invalid`] for an impossible name;

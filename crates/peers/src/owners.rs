@@ -59,7 +59,8 @@ fn nobody(lives: u64) -> u64 {
 }
 
 /// What came of a claim.
-enum Claim {
+#[derive(Debug, PartialEq)]
+pub(crate) enum Claim {
     Done,
     /// The entry has another name now.
     Elsewhere,
@@ -81,7 +82,7 @@ impl<S: Seating> Owners<S> {
         Owners { entries, renaming }
     }
 
-    /// Claims `name` for `owner`, whose node is on `seat`. Blocks for a second at most, if another node stopped while it entered the same name or
+    /// Claims `name` for `owner`, whose node is on `seat`. Blocks for some seconds at most, if another node stopped while it entered the same name or
     /// gave an entry away.
     pub fn claim(&self, name: &str, owner: MailboxId, seat: Seat) -> Result<()> {
         let deadline = Deadline::after(RENAMED_WITHIN);
@@ -124,10 +125,10 @@ impl<S: Seating> Owners<S> {
     }
 
     /// Every entry has a name: gives one that nobody owns to this name, and claims it.
-    fn take_another(&self, name: &str, owner: MailboxId, seat: Seat, deadline: Deadline) -> Result<Claim> {
+    pub fn take_another(&self, name: &str, owner: MailboxId, seat: Seat, deadline: Deadline) -> Result<Claim> {
         let _alone = self.alone(name, owner.owner, deadline)?;
-        // Somebody may have done the same for the same name.
-        if self.entries.find(name).is_some() {
+        // Somebody may have done the same for the same name, or died at it: whoever enters it finishes that.
+        if self.entries.find(name).is_some() || self.entries.is_half_entered(name) {
             return Ok(Claim::Elsewhere);
         }
         let taken = MailboxId { owner: owner.owner, index: MailboxId::INDEX_MAX, generation: 0 };
@@ -147,10 +148,11 @@ impl<S: Seating> Owners<S> {
             let given = lives.load(Ordering::Relaxed) + 1;
             lives.store(given, Ordering::Relaxed);
             let is_renamed = self.entries.rename(index, name, seat);
-            // Release: pairs with: names/owner. The name is there before.
-            place.store(if is_renamed { owner.to_word() } else { nobody(given) }, Ordering::Release);
+            let now = if is_renamed { owner.to_word() } else { nobody(given) };
+            // AcqRel: pairs with: names/owner. The name is there before. In vain if this node does not count as live any more.
+            let is_mine = place.compare_exchange(taken.to_word(), now, Ordering::AcqRel, Ordering::Relaxed).is_ok();
             if is_renamed {
-                return Ok(Claim::Done);
+                return Ok(if is_mine { Claim::Done } else { Claim::Elsewhere });
             }
         }
         Err(Error::new(
@@ -167,7 +169,7 @@ impl<S: Seating> Owners<S> {
         loop {
             // AcqRel: pairs with: names/renaming.
             match word.compare_exchange(now, mine, Ordering::AcqRel, Ordering::Acquire) {
-                Ok(_) => return Ok(Alone(&self.renaming)),
+                Ok(_) => return Ok(Alone(&self.renaming, mine)),
                 Err(other) => now = other,
             }
             let holder = u32::try_from(now).ok().and_then(|now| now.checked_sub(1)).map(NodeId);
@@ -197,7 +199,7 @@ impl<S: Seating> Owners<S> {
         loop {
             let index = self.entries.find(name)?;
             let owner = self.owner(index);
-            if self.entries.holds(index, name) {
+            if self.entries.holds(index, name) && self.owner(index) == owner {
                 return owner;
             }
         }
@@ -211,12 +213,12 @@ impl<S: Seating> Owners<S> {
     }
 }
 
-struct Alone<'a>(&'a Words);
+struct Alone<'a>(&'a Words, u64);
 
 impl Drop for Alone<'_> {
     fn drop(&mut self) {
-        // Release: pairs with: names/renaming.
-        self.0.get(0).store(0, Ordering::Release);
+        // Release: pairs with: names/renaming. In vain if this node does not count as live any more.
+        let _ = self.0.get(0).compare_exchange(self.1, 0, Ordering::Release, Ordering::Relaxed);
     }
 }
 

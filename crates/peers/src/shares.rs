@@ -285,6 +285,12 @@ impl Membership {
                     .with_peer(home)
                     .with_remedy("raise its limit (ulimit -n), let it close files, or choose another home"))
             }
+            Err(Refused::Contended) => Err(Error::new(
+                ErrorKind::NoMemory,
+                "the home of the segment has thousands to make for this node already",
+            )
+            .with_peer(home)
+            .with_remedy("wait until it has made them, or choose another home")),
             Err(other) => {
                 Err(Error::new(ErrorKind::Corrupt, format!("the home of the segment refused ({other:?})"))
                     .with_peer(home))

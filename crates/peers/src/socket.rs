@@ -30,8 +30,8 @@ const OUTBOX_MAX: usize = 4096;
 /// Frames of one socket that are heard in a row: whoever sends without end keeps nobody from being heard, nor a node from leaving. Whoever
 /// watches the socket is told of the rest.
 pub const TURN: usize = 64;
-/// More frames than lie in a socket: all that somebody has said who has ended.
-pub const LAST_WORDS: usize = 4096;
+/// More frames than lie in a socket (a few hundred, unless the system allows it megabytes): all that somebody has said who has ended.
+pub const LAST_WORDS: usize = 1 << 16;
 
 /// One end of a connection.
 #[derive(Debug)]

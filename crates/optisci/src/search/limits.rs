@@ -6,9 +6,9 @@ use super::packing::{self, Outcome, Room};
 use crate::model::UNLIMITED;
 use crate::placement::Home;
 
-/// Visits of an exhaustive search for a packing, the first one and the one after it, where no time is given.
+/// Visits of an exhaustive search for a packing, and steps of the one after it, where no time is given: some seconds.
 const MOST_VISITS: u64 = 300_000;
-const MOST_LATER_VISITS: u64 = 30_000_000;
+const MOST_LATER_STEPS: u64 = 1_000_000_000;
 
 /// A segment without limits to room.
 pub enum Packing {
@@ -29,6 +29,11 @@ pub fn obstacle(instance: &Instance<'_>) -> Option<String> {
 pub fn room(limits: &[u64]) -> u128 {
     let of = |&limit: &u64| if limit == UNLIMITED { None } else { Some(u128::from(limit)) };
     limits.iter().map(of).sum::<Option<u128>>().unwrap_or(u128::MAX)
+}
+
+/// What is left of a limit.
+pub fn less(limit: u64, taken: u64) -> u64 {
+    if limit == UNLIMITED { limit } else { limit.saturating_sub(taken) }
 }
 
 fn bytes(instance: &Instance<'_>) -> u128 {
@@ -188,12 +193,7 @@ pub fn pack(
                 }
             };
             let Some(at) = at else { return false };
-            if slots[at] != UNLIMITED {
-                slots[at] -= 1;
-            }
-            if memory[at] != UNLIMITED {
-                memory[at] -= bytes;
-            }
+            (slots[at], memory[at]) = (less(slots[at], 1), less(memory[at], bytes));
             home[segment] = Home::One(at as u32);
             true
         });
@@ -202,7 +202,7 @@ pub fn pack(
         }
     }
     match exhaustively(instance, go_on) {
-        Packing::Unknown => tightly(instance, (!is_limited).then_some(MOST_LATER_VISITS), go_on),
+        Packing::Unknown => tightly(instance, (!is_limited).then_some(MOST_LATER_STEPS), go_on),
         known => known,
     }
 }
@@ -216,7 +216,6 @@ fn tightly(instance: &Instance<'_>, most: Option<u64>, go_on: &mut dyn FnMut() -
     for (segment, entry) in segments.iter().enumerate() {
         let Some(pin) = instance.segment_pin(segment) else { continue };
         let room = &mut rooms[pin];
-        let less = |limit: u64, taken: u64| if limit == UNLIMITED { limit } else { limit.saturating_sub(taken) };
         (room.bytes, room.slots) = (less(room.bytes, entry.bytes), less(room.slots, 1));
         home[segment] = Some(room.node);
     }

@@ -4,15 +4,17 @@
 //! for Multicontainer Packing, Knapsack, and Covering Problems", 2007), with restarts: each with twice the visits and the nodes in another
 //! order (C. Gomes, B. Selman, H. Kautz, "Boosting Combinatorial Search Through Randomization", 1998).
 
+use super::limits::less;
 use super::random::Random;
 use crate::model::UNLIMITED;
 
-/// Visits of the first try.
-const FIRST_TRY: u64 = 100_000;
+/// Steps of the first try: segments that are looked at.
+const FIRST_TRY: u64 = 1_000_000;
 /// Between two questions whether to go on.
-const ASK_EVERY: u64 = 1 << 14;
-/// More segments are not tried: the search goes as deep as there are.
-const MOST_SEGMENTS: usize = 5_000;
+const ASK_EVERY: u64 = 1 << 18;
+/// More segments and nodes are not tried: the search goes as deep as there are of both, and each node keeps what is left for it.
+const DEEPEST: usize = 4_000;
+const MOST_PAIRS: usize = 1_000_000;
 
 /// A node that is to be filled.
 #[derive(Clone, Copy, Debug)]
@@ -36,9 +38,9 @@ pub enum Outcome {
     Unknown,
 }
 
-/// Puts segments of these sizes into `rooms`. Goes on until it is known whether they fit, `most` visits are made, or `go_on` says no.
+/// Puts segments of these sizes into `rooms`. Goes on until it is known whether they fit, `most` steps are made, or `go_on` says no.
 pub fn fill(bytes: &[u64], rooms: &[Room], most: Option<u64>, go_on: &mut dyn FnMut() -> bool) -> Outcome {
-    if bytes.len() > MOST_SEGMENTS {
+    if bytes.len() + rooms.len() > DEEPEST || bytes.len() * rooms.len() > MOST_PAIRS {
         return Outcome::Unknown;
     }
     let mut rooms = rooms.to_vec();
@@ -46,19 +48,20 @@ pub fn fill(bytes: &[u64], rooms: &[Room], most: Option<u64>, go_on: &mut dyn Fn
     rooms.sort_by_key(|room| (room.bytes, room.node));
     let limited = rooms.iter().take_while(|room| room.bytes != UNLIMITED).count();
     let mut random = Random::new(0);
-    let (mut visits, mut limit) = (0, FIRST_TRY);
+    let (mut left, mut limit) = (most.unwrap_or(u64::MAX), FIRST_TRY);
     loop {
+        limit = limit.min(left);
         let mut filling = Filling::new(bytes, &rooms, limit, go_on);
         match filling.node(0, filling.spare()) {
             Step::Done => return Outcome::Fits(filling.at.iter().map(|at| rooms[*at].node).collect()),
             Step::Impossible => return Outcome::Cannot,
             Step::Ended if filling.is_stopped => return Outcome::Unknown,
-            Step::Ended => visits += limit,
+            Step::Ended => left -= limit,
         }
-        if most.is_some_and(|most| visits >= most) {
+        if left == 0 {
             return Outcome::Unknown;
         }
-        limit *= 2;
+        limit = limit.saturating_mul(2);
         random.shuffle(&mut rooms[..limited]);
     }
 }
@@ -80,6 +83,8 @@ struct Filling<'a> {
     /// Where each segment is, as an index of `rooms`.
     at: Vec<usize>,
     left: u64,
+    /// Steps since `go_on` was asked.
+    unasked: u64,
     is_stopped: bool,
     go_on: &'a mut dyn FnMut() -> bool,
 }
@@ -94,7 +99,16 @@ impl<'a> Filling<'a> {
     fn new(bytes: &'a [u64], rooms: &'a [Room], limit: u64, go_on: &'a mut dyn FnMut() -> bool) -> Filling<'a> {
         let mut order: Vec<usize> = (0..bytes.len()).collect();
         order.sort_by_key(|&segment| std::cmp::Reverse(bytes[segment]));
-        Filling { bytes, rooms, order, at: vec![NOWHERE; bytes.len()], left: limit, is_stopped: false, go_on }
+        Filling {
+            bytes,
+            rooms,
+            order,
+            at: vec![NOWHERE; bytes.len()],
+            left: limit,
+            unasked: 0,
+            is_stopped: false,
+            go_on,
+        }
     }
 
     /// Bytes that may stay free in all nodes together; `None` if one takes anything.
@@ -109,6 +123,9 @@ impl<'a> Filling<'a> {
         let segments: Vec<usize> = self.order.iter().copied().filter(|&segment| self.at[segment] == NOWHERE).collect();
         if segments.is_empty() {
             return Step::Done;
+        }
+        if self.step(self.order.len()) {
+            return Step::Ended;
         }
         let slots = self.rooms[number..].iter().fold(0u64, |sum, room| sum.saturating_add(room.slots));
         if slots < segments.len() as u64 {
@@ -143,12 +160,11 @@ impl<'a> Filling<'a> {
                 from += 1;
                 continue;
             }
-            if self.visit() {
+            if self.step(1) {
                 return Step::Ended;
             }
-            let rest = |limit: u64, taken: u64| if limit == UNLIMITED { limit } else { limit - taken };
             self.at[segment] = number;
-            match self.segment(number, loose, from + 1, rest(room, bytes), rest(slots, 1), spare) {
+            match self.segment(number, loose, from + 1, less(room, bytes), less(slots, 1), spare) {
                 Step::Impossible => self.at[segment] = NOWHERE,
                 other => return other,
             }
@@ -156,6 +172,9 @@ impl<'a> Filling<'a> {
             while from < loose.segments.len() && self.bytes[loose.segments[from]] == bytes {
                 from += 1;
             }
+        }
+        if self.step(loose.segments.len()) {
+            return Step::Ended;
         }
         // What could still be taken would be in the way elsewhere.
         let could_take = |&segment: &usize| self.at[segment] == NOWHERE && self.bytes[segment] <= room;
@@ -174,13 +193,15 @@ impl<'a> Filling<'a> {
         if self.at.contains(&NOWHERE) { Step::Impossible } else { Step::Done }
     }
 
-    /// True if this is enough.
-    fn visit(&mut self) -> bool {
-        self.left = self.left.saturating_sub(1);
-        if self.left.is_multiple_of(ASK_EVERY) && !(self.go_on)() {
-            (self.left, self.is_stopped) = (0, true);
+    /// So many segments are looked at. True if this is enough.
+    fn step(&mut self, segments: usize) -> bool {
+        self.left = self.left.saturating_sub(segments as u64);
+        self.unasked += segments as u64;
+        if self.unasked >= ASK_EVERY || self.left == 0 {
+            self.unasked = 0;
+            self.is_stopped = !(self.go_on)();
         }
-        self.left == 0
+        self.is_stopped || self.left == 0
     }
 }
 
@@ -230,6 +251,10 @@ mod tests {
         assert_eq!(fill(&bytes, &rooms, Some(1), &mut || true), Outcome::Unknown);
     }
 
+    fn limit(most: u64) -> impl Strategy<Value = u64> {
+        prop_oneof![4 => 0..most, 1 => Just(UNLIMITED)]
+    }
+
     fn exists(bytes: &[u64], rooms: &mut [Room]) -> bool {
         let Some((&first, rest)) = bytes.split_first() else { return true };
         (0..rooms.len()).any(|node| {
@@ -237,8 +262,8 @@ mod tests {
             if before.bytes < first || before.slots == 0 {
                 return false;
             }
-            rooms[node].bytes -= first;
-            rooms[node].slots -= 1;
+            rooms[node].bytes = less(rooms[node].bytes, first);
+            rooms[node].slots = less(rooms[node].slots, 1);
             let is_there = exists(rest, rooms);
             rooms[node] = before;
             is_there
@@ -249,7 +274,7 @@ mod tests {
         #[test]
         fn it_says_what_trying_everything_says(
             bytes in proptest::collection::vec(0u64..12, 0..8),
-            limits in proptest::collection::vec((0u64..30, 0u64..5), 1..4),
+            limits in proptest::collection::vec((limit(30), limit(5)), 1..4),
         ) {
             let rooms = rooms(&limits);
             match fill(&bytes, &rooms, None, &mut || true) {

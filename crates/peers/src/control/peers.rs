@@ -38,8 +38,10 @@ impl Control {
                 Received::Nothing => return,
                 Received::Nonsense => {}
                 Received::Frame(frame, passed) => {
-                    let is_hopeless = socket.unread() >= UNREAD_MAX;
-                    if is_hopeless || self.handle_peer(membership, &peer, frame, passed).is_err() {
+                    let asks = frame.is_question() || matches!(frame, Frame::RingClose { .. });
+                    if asks && socket.unread() >= UNREAD_MAX
+                        || self.handle_peer(membership, &peer, frame, passed).is_err()
+                    {
                         // It does not speak our language: as good as gone for us, whatever it is for others.
                         self.poll.forget(socket);
                         socket.take_back(|_| true);

@@ -44,7 +44,7 @@ impl Making {
         let queue = making.get_mut(&wanted.asker.number());
         let is_first = queue.is_none();
         match queue {
-            Some(queue) if queue.len() >= ASKED_MAX => wanted.refuse(Refused::NoMemory),
+            Some(queue) if queue.len() >= ASKED_MAX => wanted.refuse(Refused::Contended),
             Some(queue) => queue.push_back(wanted),
             None => drop(making.insert(wanted.asker.number(), VecDeque::from([wanted]))),
         }
