@@ -21,6 +21,8 @@ from comparison.records import QUIET, Record, is_steady, pairs
 GROUP = 3
 # A participant that fails so often in a row is left alone.
 PATIENCE = 2
+# Whoever has come to its end before is waited for so many times as long, and so many seconds at least.
+SLOWER, SECONDS_AT_LEAST = 5, 30
 
 
 class Runner:
@@ -99,10 +101,8 @@ class Runner:
         self, participant: Participant, experiment: Experiment, points: tuple[int, ...]
     ) -> tuple[list[Figure], str | None]:
         seconds = max(experiment.time * self.share_of_time, 0.05)
-        # Idle waits for as many seconds as its point says, whatever the time per point.
-        waiting = max(points) if experiment.benchmark == "idle" else 0
-        limit = 60 + waiting + 10 * len(points) * seconds
         command = participant.command(experiment.benchmark, self.cpus, seconds, points)
+        limit = self._limit(experiment, points, participant.name, seconds)
         output, failure = run_limited(command, participant.environment, limit)
         if failure:
             return [], failure
@@ -111,6 +111,18 @@ class Runner:
         except (ValueError, KeyError, TypeError) as error:
             return [], f"said what cannot be understood ({error!r}): {output[:200]!r}"
         return figures, None if figures else "measured nothing"
+
+    def _limit(self, experiment: Experiment, points: tuple[int, ...], name: str, seconds: float) -> float:
+        # Idle waits for as many seconds as its point says, whatever the time per point.
+        waiting = max(points) if experiment.benchmark == "idle" else 0
+        limit = 60 + waiting + 10 * len(points) * seconds
+        key = (experiment.name, points, name)
+        ended = [
+            record.seconds
+            for record in self.records
+            if (record.experiment, record.points, record.participant) == key and record.failure is None
+        ]
+        return min(limit, max(SLOWER * max(ended), SECONDS_AT_LEAST)) if ended else limit
 
     def _probe(self) -> float | None:
         ring = self.participants.get("ring")

@@ -4,6 +4,7 @@ import signal
 import sys
 import tempfile
 import unittest
+from dataclasses import replace
 from pathlib import Path
 
 from comparison.measures import CLAIMS, THREADS, Experiment, Versus
@@ -73,6 +74,15 @@ class Turns(unittest.TestCase):
         for _ in range(3):
             runner.round(EXPERIMENT, lambda _: None)
         self.assertEqual(sum(one.participant == "openmpi" for one in runner.records), 2)
+
+    def test_wait_less_for_whoever_has_come_to_its_end_before(self):
+        runner = self._runner(ucx_tag=PRINTS, openmpi=PRINTS, deck=REPORTS)
+        runner.records += rounds({"deck": 7, "ucx-tag": 5}, 2)
+        for one, seconds in zip(runner.records, (19.0, 2.0, 21.0, 3.0), strict=True):
+            one.seconds = seconds
+        runner.records.append(replace(runner.records[-1], failure="did not end within 110 s", seconds=110.0))
+        limits = [runner._limit(EXPERIMENT, (8,), name, 5.0) for name in ("deck", "ucx-tag", "openmpi")]
+        self.assertEqual(limits, [105, 30, 110])
 
     def test_are_over_when_enough_pairs_are_steady(self):
         runner = self._runner(ucx_tag=PRINTS, openmpi=PRINTS, deck=REPORTS)
