@@ -26,7 +26,6 @@ const TOO_MANY: &str =
 /// The names of a job.
 #[derive(Clone, Debug)]
 pub struct Names {
-    table: Table,
     owners: Owners<Table>,
 }
 
@@ -36,7 +35,7 @@ impl Names {
         let words =
             |at, count| Words::in_segment(table.segment(), at, count).expect("the table has room for its names");
         let entries = Entries::new(table.clone(), words(NAMES_AT, NAMES_MAX * ENTRY_WORDS), ENTRY_WORDS);
-        Names { table: table.clone(), owners: Owners::new(entries, words(RENAMING_AT, 1)) }
+        Names { owners: Owners::new(entries, words(RENAMING_AT, 1)) }
     }
 
     /// The broker is about to give `seat` to another node: whatever name the last one was entering, anybody may finish.
@@ -57,7 +56,7 @@ impl Names {
             _ => error,
         })?;
         point("names/claimed");
-        self.table.changed().notify();
+        self.owners.entries.seating().changed().notify();
         Ok(())
     }
 

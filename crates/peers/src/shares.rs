@@ -386,8 +386,8 @@ impl Membership {
                 let life = life(entry, generation);
                 let found = life.and_then(|life| self.shares.find(life));
                 let is_found = found.is_some();
-                let has_room = || peer.waiting(|frame| matches!(frame, Frame::SegmentGrant { .. })) < PASSING_MAX;
-                let found = found.filter(|_| has_room());
+                let is_grant = |frame: &Frame| matches!(frame, Frame::SegmentGrant { .. });
+                let found = found.filter(|_| peer.waiting(is_grant) < PASSING_MAX);
                 let passed = found.map(|segment| peer.pass(&Frame::SegmentGrant { request }, segment.as_fd()));
                 if !matches!(passed, Some(Ok(()))) {
                     // It is on its way here, or there is no descriptor for it to wait with: in a moment it may be had.

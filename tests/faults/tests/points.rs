@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use deck_testkit::expect::A_MOMENT;
-use deck_testkit::{Job, SOON};
+use deck_testkit::{Job, Process, SOON};
 
 const PROGRAM: &str = deck_testkit::node_program!();
 /// A message of each protocol.
@@ -185,22 +185,28 @@ fn an_owner_killed_before_it_grants_a_ring_ends_the_clone_with_its_name() {
     job.end();
 }
 
+/// The victim dies while it creates a mail box, `other` creates it then, and a third node posts there.
+fn dies_creating_a_box_that_another_creates(job: &Job, victim: &Process, other: &Process) -> Process {
+    victim.tell("main", "mailbox box");
+    assert!(victim.answer("main").is_none());
+    victim.wait();
+    while let Err(failure) = other.ask("mailbox box").result {
+        failure.expect("Exists", victim);
+    }
+    let third = job.node();
+    third.clone_mailbox("box");
+    third.post("box", 0, 1, 100);
+    assert_eq!(other.retrieve("box", SOON).unwrap().number, 0);
+    third
+}
+
 #[test]
 fn a_node_killed_while_it_enters_a_name_leaves_the_name_free() {
     for point in ["names/entering", "names/claimed"] {
         let job = Job::launched(PROGRAM);
         let [other] = job.nodes();
         let victim = job.node_with(&[("DECK_POINT", point)]);
-        victim.tell("main", "mailbox box");
-        assert!(victim.answer("main").is_none());
-        victim.wait();
-        while let Err(failure) = other.ask("mailbox box").result {
-            failure.expect("Exists", &victim);
-        }
-        let third = job.node();
-        third.clone_mailbox("box");
-        third.post("box", 0, 1, 100);
-        assert_eq!(other.retrieve("box", SOON).unwrap().number, 0);
+        let third = dies_creating_a_box_that_another_creates(&job, &victim, &other);
         drop((other, victim, third));
         job.end();
     }
@@ -217,16 +223,7 @@ fn a_node_killed_while_it_gives_an_entry_to_another_name_leaves_both_names_free(
             other.done(&format!("close {name}"));
         }
         let victim = job.node_with(&[("DECK_POINT", point)]);
-        victim.tell("main", "mailbox box");
-        assert!(victim.answer("main").is_none());
-        victim.wait();
-        while let Err(failure) = other.ask("mailbox box").result {
-            failure.expect("Exists", &victim);
-        }
-        let third = job.node();
-        third.clone_mailbox("box");
-        third.post("box", 0, 1, 100);
-        assert_eq!(other.retrieve("box", SOON).unwrap().number, 0);
+        let third = dies_creating_a_box_that_another_creates(&job, &victim, &other);
         for name in (0..16_384).step_by(1_000).map(used) {
             third.mailbox(&name);
         }
