@@ -61,6 +61,8 @@ lint: ## check the formatting, the scripts, what clippy finds, and links of the 
 	@$(call scripts_of,sh) | while read -r script; do bash -n "$$script"; done
 	@if command -v python3 >/dev/null; then $(call scripts_of,python3) | while read -r script; do \
 		python3 -c 'import ast, sys; ast.parse(open(sys.argv[1]).read(), sys.argv[1])' "$$script"; done; fi
+	@# Its lock file follows the dependencies of our packages, and nothing else here would notice that it is left behind.
+	@$(CARGO) metadata --manifest-path fuzz/Cargo.toml --locked --format-version 1 >/dev/null
 	$(CARGO) clippy --workspace --all-targets $(LOCKED) -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps $(LOCKED)
 	@# The MPI twins compile files of the applications, which know nothing of it.
