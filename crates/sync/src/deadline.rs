@@ -27,13 +27,15 @@ impl Deadline {
     /// Already passed: look once, never wait.
     pub const NOW: Deadline = Deadline { at_ns: 0 };
 
-    /// `timeout` from now. `Duration::ZERO` is [`Deadline::NOW`] and costs no look at the clock.
+    /// `timeout` from now. `Duration::ZERO` is [`Deadline::NOW`] and [`FOREVER`] is [`Deadline::NEVER`]; neither costs a look at the clock.
     pub fn after(timeout: Duration) -> Deadline {
         if timeout.is_zero() {
             return Deadline::NOW;
         }
-        let nanoseconds = u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX);
-        Deadline { at_ns: now_ns().saturating_add(nanoseconds) }
+        match u64::try_from(timeout.as_nanos()) {
+            Ok(nanoseconds) => Deadline { at_ns: now_ns().saturating_add(nanoseconds) },
+            Err(_) => Deadline::NEVER,
+        }
     }
 
     /// True for a deadline that allows no waiting at all.

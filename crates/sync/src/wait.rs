@@ -161,7 +161,7 @@ pub fn wait<W: Waiting>(
     if deadline.is_now() {
         return Err(Interrupted::Deadline);
     }
-    if let Some(output) = patience::look_briefly(waiting) {
+    if let Some(output) = give_way_at_once(waiting, crowd.as_ref()).or_else(|| patience::look_briefly(waiting)) {
         return Ok(output);
     }
     if thread::take_cancellation() {
@@ -189,6 +189,21 @@ pub fn wait<W: Waiting>(
         spin::was_in_vain();
     }
     result
+}
+
+/// Waits that ended so until now found somebody in a crowd who needs this very core: then it is given away before anything else. Neither clock
+/// nor crowd is asked, which take as long as some of the work that is waited for.
+#[inline]
+fn give_way_at_once<W: Waiting>(waiting: &mut W, crowd: &dyn Crowd) -> Option<W::Output> {
+    if !patience::gives_way_at_once() || waiting.whereabouts() != Whereabouts::Here {
+        return None;
+    }
+    if let Some(spot) = crowd.spot(current_core()) {
+        crowd.call(spot);
+    }
+    order::give_way();
+    waiting.expect();
+    waiting.look()
 }
 
 fn is_time_to_look_around(looks: u32) -> bool {

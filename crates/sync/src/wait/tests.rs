@@ -274,3 +274,34 @@ fn several_events_can_be_waited_for() {
         events[2].notify();
     });
 }
+
+/// Somebody needs this very core; what is waited for is there once it was given away.
+#[derive(Default)]
+struct Needed {
+    was_given_away: std::cell::Cell<bool>,
+    asked_where: std::cell::Cell<u32>,
+}
+
+impl Waiting for Needed {
+    type Output = u32;
+    fn look(&mut self) -> Option<u32> {
+        self.was_given_away.get().then(|| self.asked_where.get())
+    }
+    fn expect(&self) {
+        self.was_given_away.set(true);
+    }
+    fn whereabouts(&self) -> Whereabouts {
+        self.asked_where.set(self.asked_where.get() + 1);
+        Whereabouts::Here
+    }
+}
+
+#[test]
+fn a_wait_gives_its_core_away_before_it_asks_who_is_there_if_the_last_ones_had_to_and_now_and_then_asks_again() {
+    let crowd: Arc<dyn Crowd> = Arc::new(Fixed(true));
+    let asked_where = || wait(&mut Needed::default(), &[&Event::new()], &crowd, Deadline::NEVER).unwrap();
+    assert!(asked_where() > 1, "once more when the core is back, to go by that");
+    let times = (0..1000).take_while(|_| asked_where() == 1).count();
+    assert!((2..1000).contains(&times), "{times}");
+    assert_eq!(asked_where(), 1, "it was asked, and the next ones go by that");
+}
