@@ -128,7 +128,10 @@ impl Region<'_> {
             match self.verdict(sweep - LAG)? {
                 Verdict::GoOn => {}
                 Verdict::Show => self.post_rows(false)?,
-                Verdict::Stop => break,
+                Verdict::Stop => {
+                    self.judge_to_the_end(sweep)?;
+                    break;
+                }
             }
         }
         self.post_rows(true)?;
@@ -205,13 +208,27 @@ impl Region<'_> {
         }
     }
 
-    fn judge(&mut self, sweep: u64) -> Result<Verdict> {
+    /// Where the first band's thread ended the sweeps before the tolerance was met, it tells how far they came in the `last` one.
+    fn judge_to_the_end(&mut self, last: u64) -> Result<()> {
+        if self.plan.judge.is_some() || self.judge.last < self.plan.slab.tolerance() {
+            return Ok(());
+        }
+        let change = self.change_of(last)?;
+        self.post(self.manager, protocol::progress(self.node, last, change)?)
+    }
+
+    /// The largest change of a sweep in all bands, which the first band's thread waits for.
+    fn change_of(&mut self, sweep: u64) -> Result<f64> {
         let bands = self.plan.judged.len() + 1;
         while self.judge.heard.get(&sweep).is_none_or(|(count, _)| *count < bands) {
             let change = self.retrieve(&self.orders)?;
             self.hear(change)?;
         }
-        let (_, change) = self.judge.heard.remove(&sweep).unwrap_or((0, 0.0));
+        Ok(self.judge.heard.remove(&sweep).map_or(0.0, |(_, change)| change))
+    }
+
+    fn judge(&mut self, sweep: u64) -> Result<Verdict> {
+        let change = self.change_of(sweep)?;
         self.judge.last = change;
         let is_end = change < self.plan.slab.tolerance() || sweep + LAG >= self.plan.slab.max_sweeps();
         let is_news = is_end || self.judge.news.elapsed() >= NEWS;

@@ -154,7 +154,7 @@ impl<'a> Manager<'a> {
         }
     }
 
-    /// Until every thread of every node has said hello.
+    /// Until every thread of every node has said hello; while one is stopped, for however long.
     fn wait_for_threads(&mut self, display: &Display) -> Result<()> {
         let mut last_hello = Instant::now();
         loop {
@@ -168,6 +168,9 @@ impl<'a> Manager<'a> {
             }
             let words = format!("{} of {}", threads.len(), counted(self.nodes.into(), "node"));
             display.advance(Progress { total: PARTS, words: words.clone(), ..Progress::default() });
+            if patience::is_one_frozen(self.node, self.nodes) {
+                last_hello = Instant::now();
+            }
             if last_hello.elapsed() > default_timeout() {
                 let error = Error::new(ErrorKind::Timeout, format!("{words} came"));
                 return Err(error.with_remedy(format!("start the others, or use --nodes {}", threads.len())));

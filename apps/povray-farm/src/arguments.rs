@@ -1,10 +1,11 @@
 //! The command line.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Parser;
 use user_interface::command_line::{self, Common, Refusal, size};
 
+use crate::render::cannot_be_told;
 use crate::scene::Scene;
 
 /// Renders a POV-Ray scene with all nodes of a job.
@@ -12,11 +13,11 @@ use crate::scene::Scene;
 /// Node 0 is the master: it hands out horizontal slices of the picture to the computing threads of all nodes, itself
 /// included, and writes the picture. Each thread runs the installed `povray` on its slice. Only node 0's scene, size,
 /// slices, antialias and library count; --threads is for each node. The picture is the same, bit for bit, as that of one whole
-/// render by `povray -J`, with `+A0.3 +AM2` for --antialias 0.3, unless the scene uses radiosity or photons.
+/// render by `povray -J`, with `+A0.3 +AM2` for --antialias 0.3, unless the scene uses radiosity, photons or chance.
 #[derive(Parser, Debug)]
 #[command(name = "povray-farm", version, after_help = EXAMPLES)]
 pub struct Arguments {
-    /// Scene to render; what it includes is looked for beside it too
+    /// Scene to render; what it includes is looked for in the current folder, beside the scene, and in every --library
     #[arg(value_name = "SCENE.pov")]
     scene: PathBuf,
     /// Pixels across and down
@@ -65,9 +66,18 @@ pub fn parse(line: impl IntoIterator<Item = impl Into<std::ffi::OsString> + Clon
     let Common { threads, watch } = common;
     let out = out.unwrap_or_else(|| PathBuf::from(scene.file_name().unwrap_or_default()).with_extension("png"));
     command_line::two_files(("the scene", Some(&scene)), ("--out", Some(&out)))?;
+    let libraries = looked_in(&scene, library, std::env::current_dir().ok());
     let scene =
-        Scene::checked(scene, library, size, slices, antialias).map_err(|error| Refusal::Usage(error.to_string()))?;
+        Scene::checked(scene, libraries, size, slices, antialias).map_err(|error| Refusal::Usage(error.to_string()))?;
     Ok(Orders { scene, threads, out, watch })
+}
+
+/// Where POV-Ray is to look for what `scene` includes: first in the current folder, as it does itself, but that it runs in another one.
+fn looked_in(scene: &Path, named: Vec<PathBuf>, current: Option<PathBuf>) -> Vec<PathBuf> {
+    // The user has named neither of these, who may not need them.
+    let current = current.filter(|folder| cannot_be_told(folder).is_none());
+    let beside = scene.parent().filter(|folder| !folder.as_os_str().is_empty()).map(Path::to_owned);
+    current.into_iter().chain(beside).chain(named).collect()
 }
 
 #[cfg(test)]
@@ -84,6 +94,13 @@ mod tests {
     fn the_picture_is_called_like_the_scene_and_lies_in_the_current_folder() {
         assert_eq!(parse("/scenes/biscuit.pov").unwrap().out, PathBuf::from("biscuit.png"));
         assert_eq!(parse("biscuit.pov --out b.png").unwrap().out, PathBuf::from("b.png"));
+    }
+
+    #[test]
+    fn what_a_scene_includes_is_looked_for_in_the_current_folder_beside_it_and_where_the_user_says() {
+        let found = |current: &str| looked_in(Path::new("/a/b.pov"), vec!["/lib".into()], Some(current.into()));
+        assert_eq!(found("/here"), ["/here", "/a", "/lib"].map(PathBuf::from));
+        assert_eq!(found("/hér"), ["/a", "/lib"].map(PathBuf::from));
     }
 
     #[test]

@@ -20,7 +20,7 @@ use slices::{Failure, Work};
 
 use crate::portable_pixmap;
 use crate::scene::{Scene, no_povray};
-use crate::scratch::Scratch;
+use crate::scratch::{self, Scratch};
 use crate::state_file::StateFile;
 
 /// POV-Ray's exit status when it was interrupted or told to terminate (`RETURN_USER_ABORT`).
@@ -46,7 +46,7 @@ pub struct Rendering {
     picture: PathBuf,
     words: PathBuf,
     /// After all that uses it.
-    _scratch: Scratch,
+    scratch: Scratch,
 }
 
 /// The command that renders `rows` of `scene` into the file [`PICTURE`] of the folder that it runs in.
@@ -66,11 +66,14 @@ pub fn command(scene: &Scene, rows: Range<u32>) -> Command {
         format!("+ER{}", rows.end),
     ]);
     match scene.antialias() {
-        Some(threshold) => command.args([format!("+A{threshold}").as_str(), "+AM2"]),
+        // `+A` takes whole numbers and what is above 1 for something else.
+        Some(threshold) => command.args(["Antialias=On", &format!("Antialias_Threshold={threshold}"), "+AM2"]),
         None => command.arg("-A"),
     };
     // Binary pixmap; no window, jitter, pause, or files and lines of statistics.
     command.args(["+FP", "-D", "-J", "-P", "+WT1", "-GS", "-GR", "-GD"]);
+    // The user's own settings may say otherwise, for pictures that are not cut.
+    command.args(["Dither=Off", "Bits_Per_Color=8", "Grayscale_Output=Off", "Initial_Frame=1", "Final_Frame=1"]);
     command
 }
 
@@ -81,9 +84,16 @@ fn with_path(option: &str, path: &Path) -> OsString {
     [option.as_ref(), quote.as_ref(), path.as_os_str(), quote.as_ref()].into_iter().collect()
 }
 
-/// Whether POV-Ray can be told this path.
-pub fn can_be_told(path: &Path) -> bool {
-    !b"'\"".iter().all(|quote| path.as_os_str().as_bytes().contains(quote))
+/// Why POV-Ray cannot be told this path, if it cannot.
+pub fn cannot_be_told(path: &Path) -> Option<&'static str> {
+    let bytes = path.as_os_str().as_bytes();
+    if !bytes.is_ascii() {
+        Some("letters beyond ASCII")
+    } else if b"'\"".iter().all(|quote| bytes.contains(quote)) {
+        Some("both ' and \"")
+    } else {
+        None
+    }
 }
 
 impl Rendering {
@@ -110,7 +120,7 @@ impl Rendering {
         let size = (scene.cut().width(), scene.cut().height());
         let state = StateFile::new(scratch.path().join("slice.pov-state"), rows.clone(), size.0, scene.gamma());
         match end {
-            Ok(end) => Ok(Rendering { child, end, state, rows, size, picture, words, _scratch: scratch }),
+            Ok(end) => Ok(Rendering { child, end, state, rows, size, picture, words, scratch }),
             Err(errno) => {
                 let mut child = child;
                 let _ = child.kill();
@@ -142,9 +152,15 @@ impl Rendering {
         if status.code() == Some(127) || words.contains("setpriv: failed to execute") {
             return no_povray(&std::io::ErrorKind::NotFound.into()).into();
         }
+        // It says no more than that it cannot write, if it gets as far as that.
+        if (status.code().is_none() || words.contains("Cannot access data in file")) && self.scratch.is_full() {
+            return scratch::no_room("povray writes").into();
+        }
         // POV-Ray ends by itself when it is asked to.
-        if status.code().is_none_or(|code| code == STOPPED_BY_ITS_USER) {
-            return Error::new(ErrorKind::System, format!("povray was killed: {status}")).into();
+        match status.code() {
+            None => return Error::new(ErrorKind::System, format!("povray was killed: {status}")).into(),
+            Some(STOPPED_BY_ITS_USER) => return Error::new(ErrorKind::System, "povray was told to end").into(),
+            Some(_) => {}
         }
         let remedy = "correct the scene, or name the folder of what it includes with --library".to_owned();
         Failure::Impossible { what: complaint(&words), remedy }
@@ -198,8 +214,8 @@ mod tests {
     #[test]
     fn povray_does_not_start_when_its_node_has_died_before() {
         let scratch = Scratch::new().unwrap();
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenes/balls.pov");
-        let scene = Scene::checked(path, Vec::new(), (8, 8), 1, None).unwrap();
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenes");
+        let scene = Scene::checked(folder.join("balls.pov"), vec![folder], (8, 8), 1, None).unwrap();
         let picture = scratch.path().join(PICTURE);
         let mut by_its_node = command(&scene, 0..8);
         // A shell is the parent, as somebody else is of the children of the dead.

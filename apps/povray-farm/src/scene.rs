@@ -11,7 +11,7 @@ use std::time::Duration;
 use deck::{Error, ErrorKind, Message, Result};
 use slices::{Cut, Failure, Lines, Work};
 
-use crate::render::{BLOCK, Rendering, can_be_told};
+use crate::render::{BLOCK, Rendering, cannot_be_told};
 use crate::scratch;
 
 /// How long a worker looks at nothing but its POV-Ray.
@@ -19,7 +19,7 @@ const LOOK: Duration = Duration::from_millis(100);
 /// Most bytes of a path.
 const PATH_BYTES: usize = 4096;
 /// Most folders that are looked in.
-const LIBRARIES: usize = 64;
+pub const LIBRARIES: usize = 66;
 /// POV-Ray's own limit of the threshold: all three colours differ by the whole range.
 const LARGEST_THRESHOLD: f64 = 3.0;
 
@@ -53,20 +53,22 @@ impl Scene {
         if libraries.len() > LIBRARIES {
             let error =
                 Error::new(ErrorKind::Invalid, format!("{} folders that includes are looked for in", libraries.len()));
-            return Err(error.with_remedy(format!("give --library at most {LIBRARIES} times")));
+            // Two are looked in without being named.
+            return Err(error.with_remedy(format!("give --library at most {} times", LIBRARIES - 2)));
         }
         let whole = |path: PathBuf| absolute(&path).unwrap_or(path);
         let cut = Cut::in_blocks(size, slices, Self::VALUES as u64, BLOCK)?;
         let libraries = libraries.into_iter().map(whole).collect();
         let scene = Scene { cut, path: whole(path), libraries, antialias, gamma: 1.0 };
-        let paths = || std::iter::once(scene.path()).chain(scene.libraries());
-        if let Some(path) = paths().find(|path| path.as_os_str().len() > PATH_BYTES) {
-            let error = Error::new(ErrorKind::Invalid, format!("a path of {} bytes", path.as_os_str().len()));
-            return Err(error.with_remedy(format!("put it where its path has at most {PATH_BYTES} bytes")));
-        }
-        if let Some(path) = paths().find(|path| !can_be_told(path)) {
-            let error = Error::new(ErrorKind::Invalid, format!("both ' and \" in the path {}", path.display()));
-            return Err(error.with_remedy("rename what has one of them: POV-Ray cannot be told such a path"));
+        for path in std::iter::once(scene.path()).chain(scene.libraries()) {
+            if path.as_os_str().len() > PATH_BYTES {
+                let error = Error::new(ErrorKind::Invalid, format!("a path of {} bytes", path.as_os_str().len()));
+                return Err(error.with_remedy(format!("put it where its path has at most {PATH_BYTES} bytes")));
+            }
+            if let Some(why) = cannot_be_told(path) {
+                let error = Error::new(ErrorKind::Invalid, format!("{why} in the path {}", path.display()));
+                return Err(error.with_remedy("rename what has them: POV-Ray cannot be told such a path"));
+            }
         }
         Ok(scene)
     }
@@ -81,9 +83,9 @@ impl Scene {
         &self.path
     }
 
-    /// Folders in which POV-Ray looks for what the scene includes: that of the scene first.
+    /// Folders in which POV-Ray looks for what the scene includes.
     pub fn libraries(&self) -> impl Iterator<Item = &Path> {
-        self.path.parent().into_iter().chain(self.libraries.iter().map(PathBuf::as_path))
+        self.libraries.iter().map(PathBuf::as_path)
     }
 
     /// The threshold of antialiasing.
@@ -198,13 +200,6 @@ mod tests {
     }
 
     #[test]
-    fn what_a_scene_includes_is_looked_for_beside_it_first() {
-        let scene = Scene::checked("/a/b.pov".into(), vec!["/lib".into()], (8, 8), 1, None).unwrap();
-        assert_eq!(scene.libraries().collect::<Vec<_>>(), [Path::new("/a"), Path::new("/lib")]);
-        assert_eq!(scene.name(), "b.pov");
-    }
-
-    #[test]
     fn a_path_that_povray_cannot_be_told_is_refused() {
         let checked = |path: &str, library: &str| {
             Scene::checked(path.into(), vec![library.into()], (8, 8), 1, None).map_err(|error| error.to_string())
@@ -214,5 +209,7 @@ mod tests {
             let error = checked(path, library).unwrap_err();
             assert!(error.contains("both ' and \" in the path /it's \"so\""), "{error}");
         }
+        let error = checked("/a/ü.pov", "/lib").unwrap_err();
+        assert!(error.contains("letters beyond ASCII in the path /a/ü.pov"), "{error}");
     }
 }

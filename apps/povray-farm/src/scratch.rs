@@ -12,6 +12,17 @@ use deck::{Error, ErrorKind, Result};
 
 const PREFIX: &str = "povray-farm-";
 
+const REMEDY: &str = "set TMPDIR to a folder that you may write to and that has room";
+
+/// Bytes: what does not fit is some lines of a picture.
+const HARDLY_ANY: u64 = 1 << 20;
+
+/// `who` found no room there.
+pub fn no_room(who: &str) -> Error {
+    let folder = std::env::temp_dir();
+    Error::new(ErrorKind::NoMemory, format!("{who} to {}, which is full", folder.display())).with_remedy(REMEDY)
+}
+
 /// A folder of its own, removed when dropped.
 #[derive(Debug)]
 pub struct Scratch(PathBuf);
@@ -31,8 +42,13 @@ impl Scratch {
         });
         made.unwrap_or_else(|| Err(AlreadyExists.into())).map_err(|error| {
             Error::new(ErrorKind::System, format!("creating a folder in {}: {error}", all.display()))
-                .with_remedy("set TMPDIR to a folder that you may write to and that has room")
+                .with_remedy(REMEDY)
         })
+    }
+
+    /// Whether there is hardly any room left.
+    pub fn is_full(&self) -> bool {
+        rustix::fs::statvfs(&self.0).is_ok_and(|found| found.f_bavail.saturating_mul(found.f_frsize) < HARDLY_ANY)
     }
 
     /// Where it is.

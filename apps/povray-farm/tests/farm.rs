@@ -67,13 +67,33 @@ fn job(name: &str, scene: &Path, options: &str) -> (Application, PathBuf) {
 fn the_picture_is_that_of_one_whole_render() {
     let folder = Folder::new("farm-whole");
     let scene = scene(&folder, "");
-    for (antialias, options) in [(&["-A"][..], ""), (&["+A0.2", "+AM2"][..], "--antialias 0.2")] {
+    let at_one = ["Antialias=On", "Antialias_Threshold=1", "+AM2"];
+    for (antialias, options) in [(&["-A"][..], ""), (&["+A0.2", "+AM2"], "--antialias 0.2"), (&at_one, "--antialias 1")]
+    {
         let expected = whole(&scene, (97, 141), antialias);
         for rest in ["--slices 1 --threads 1", "--slices 3 --threads 3", "--slices 99 --threads 2"] {
             let made = farmed(&scene, &format!("--size 97x141 {options} {rest}"));
             assert!(made == (97, 141, expected.clone()), "{options} {rest}");
         }
     }
+}
+
+#[test]
+fn includes_in_the_current_folder_are_found_and_the_settings_of_the_user_for_whole_pictures_change_nothing() {
+    let folder = Folder::new("farm-settings");
+    let expected = whole(&scene(&folder, ""), (97, 141), &["-A"]);
+    let (elsewhere, here) = (folder.0.join("elsewhere"), folder.0.join("here"));
+    [&elsewhere, &here].map(|folder| fs::create_dir(folder).unwrap());
+    let settings = folder.0.join("settings.ini");
+    fs::write(&settings, "Dither=On\nBits_Per_Color=16\nGrayscale_Output=On\nFinal_Frame=4\n").unwrap();
+    let out = here.join("farm.png");
+    let elsewhere = Folder(elsewhere);
+    let scene = scene(&elsewhere, "");
+    fs::rename(elsewhere.0.join("ball.inc"), here.join("ball.inc")).unwrap();
+    let mut command = farm(&scene, "--size 97x141 --slices 3 --threads 2", &out);
+    let output = command.current_dir(&here).env("POVINI", &settings).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(pixels(&out) == (97, 141, expected));
 }
 
 #[test]

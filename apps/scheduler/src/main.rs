@@ -117,10 +117,10 @@ fn follow(shop: &Arc<Shop>) -> Result<()> {
     wait_for_the_end(shop)
 }
 
-/// Waits until all nodes are there that take part; after each that comes, for as long as DECK waits by itself. `false` if the
+/// Waits until all nodes are there that take part; after each that comes, for as long as DECK waits by itself, and while one is stopped. `false` if the
 /// first one has left: it was ordered what cannot be done, and has said so.
 fn meet(shop: &Shop) -> Result<bool> {
-    let mut there = shop.node().count();
+    let mut there = shop.patience.joined();
     let mut last_came = Instant::now();
     loop {
         let error = match shop.meeting.wait(LOOK.min(default_timeout())) {
@@ -130,11 +130,11 @@ fn meet(shop: &Shop) -> Result<bool> {
         if shop.node().state(FIRST)? == NodeState::Left {
             return Ok(false);
         }
-        let now = shop.node().count();
-        if shop.patience.have_joined() {
+        let now = shop.patience.joined();
+        if now == shop.nodes {
             // Whoever has not come yet is stopped.
             shop.patience.check()?;
-        } else if now > there {
+        } else if now > there || shop.patience.is_one_frozen() {
             (there, last_came) = (now, Instant::now());
         } else if last_came.elapsed() >= default_timeout() {
             let came = format!("{now} of {} came", counted(shop.nodes.into(), "node"));

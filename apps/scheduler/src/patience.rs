@@ -18,9 +18,14 @@ impl Patience {
         Patience { node: node.clone(), nodes }
     }
 
-    /// Whether all have joined, wherever they are now.
-    pub fn have_joined(&self) -> bool {
-        (0..self.nodes).all(|number| self.node.state(NodeId(number)).is_ok())
+    /// How many have joined, wherever they are now.
+    pub fn joined(&self) -> u32 {
+        (0..self.nodes).filter(|number| self.node.state(NodeId(*number)).is_ok()).count() as u32
+    }
+
+    /// Whether one is stopped.
+    pub fn is_one_frozen(&self) -> bool {
+        patience::is_one_frozen(&self.node, self.nodes)
     }
 
     /// Fails if one is gone.

@@ -5,7 +5,7 @@
 //! is told by two counters: whoever finds no room waits for the second one.
 
 use deck::shared::{Counter, Mutex, Segment};
-use deck::{Error, ErrorKind, Node, NodeId, Result, default_timeout};
+use deck::{Error, ErrorKind, Node, NodeId, Result};
 
 use crate::patience::Patience;
 use crate::task::{TASK_BYTES, Task};
@@ -43,7 +43,7 @@ impl Queue {
     pub fn open(node: &Node, patience: &Patience, number: usize) -> Result<Queue> {
         let name = name(number);
         // Each time whoever has it is asked anew: a stopped node answers all of these questions when it goes on.
-        let segment = patience.wait(|_| Segment::open(node, &name, default_timeout()))?;
+        let segment = patience.wait(|time| Segment::open(node, &name, time))?;
         let mutex = |end: &str| Mutex::open(node, &format!("{name} {end}"));
         let counter = |what: &str| Counter::open(node, &format!("{name} {what}"));
         Ok(Queue {

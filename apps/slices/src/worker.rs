@@ -67,9 +67,9 @@ impl Crew {
 /// The master's mail box, or `None` if the master has left already: the others were faster.
 ///
 /// # Errors
-/// [`ErrorKind::PeerLost`] if the master's node died, [`ErrorKind::Timeout`] if there is no master within `timeout`.
+/// [`ErrorKind::PeerLost`] if the master's node died, [`ErrorKind::Timeout`] if there is no master within `timeout`, not counted while its node is stopped.
 pub fn find_master<W: Work>(node: &Node, timeout: Duration) -> Result<Option<MailboxClone>> {
-    let start = Instant::now();
+    let mut start = Instant::now();
     loop {
         let error = match node.clone_mailbox(&protocol::master_name::<W>(), LOOK.min(timeout)) {
             Ok(master) => return Ok(Some(master)),
@@ -81,6 +81,8 @@ pub fn find_master<W: Work>(node: &Node, timeout: Duration) -> Result<Option<Mai
                 let lost = Error::new(ErrorKind::PeerLost, "looking for the master").with_peer(MASTER_NODE);
                 return Err(lost.with_remedy("start the job again"));
             }
+            // Stopped, it may be about to make its mail box.
+            (Ok(NodeState::Frozen), ErrorKind::Timeout) => start = Instant::now(),
             (_, ErrorKind::Timeout) if start.elapsed() < timeout => {}
             _ => return Err(error.context("looking for the master").with_peer(MASTER_NODE)),
         }

@@ -21,6 +21,11 @@ pub fn gone(node: &Node, nodes: u32) -> Option<(NodeId, &'static str)> {
     )
 }
 
+/// Whether one of the first `nodes` nodes is stopped: what it was about to do it does when it goes on.
+pub fn is_one_frozen(node: &Node, nodes: u32) -> bool {
+    (0..nodes).any(|number| node.state(NodeId(number)).is_ok_and(|state| state == NodeState::Frozen))
+}
+
 /// Calls `wait`, each time with so long to wait, until it ends otherwise than by running out of time, or `check` says that there is nobody to wait
 /// for.
 ///
@@ -65,6 +70,7 @@ mod tests {
 
     #[test]
     fn a_node_that_has_not_come_yet_is_not_gone() {
-        assert_eq!(gone(&Node::join().unwrap(), 3), None);
+        let node = Node::join().unwrap();
+        assert_eq!((gone(&node, 3), is_one_frozen(&node, 3)), (None, false));
     }
 }
