@@ -83,7 +83,7 @@ fn includes_in_the_current_folder_are_found_and_the_settings_of_the_user_for_who
     let folder = Folder::new("farm-settings");
     let expected = whole(&scene(&folder, ""), (97, 141), &["-A"]);
     let (elsewhere, here) = (folder.0.join("elsewhere"), folder.0.join("here"));
-    [&elsewhere, &here].map(|folder| fs::create_dir(folder).unwrap());
+    [&elsewhere, &here].iter().for_each(|folder| fs::create_dir(folder).unwrap());
     let settings = folder.0.join("settings.ini");
     fs::write(&settings, "Dither=On\nBits_Per_Color=16\nGrayscale_Output=On\nFinal_Frame=4\n").unwrap();
     let out = here.join("farm.png");
