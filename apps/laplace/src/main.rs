@@ -27,7 +27,7 @@ mod protocol;
 mod slab;
 
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use deck::{ErrorKind, MailboxClone, Node, NodeState, Result, Thread, default_timeout};
 use user_interface::command_line::{self, computing_threads, counted, remark};
@@ -95,7 +95,7 @@ fn follow(node: &Node, orders: &Orders) -> Result<()> {
 
 /// The manager's mail box; `None` if it has been and gone.
 fn find_manager(node: &Node) -> Result<Option<MailboxClone>> {
-    let mut start = Instant::now();
+    let mut arrivals = patience::Arrivals::within(default_timeout());
     loop {
         let error = match node.clone_mailbox(protocol::MANAGER, LOOK) {
             Ok(manager) => return Ok(Some(manager)),
@@ -105,10 +105,7 @@ fn find_manager(node: &Node) -> Result<Option<MailboxClone>> {
             return Ok(None);
         }
         patience::check(node, 1)?;
-        if patience::is_one_frozen(node, 1) {
-            start = Instant::now();
-        }
-        if error.kind() != ErrorKind::Timeout || start.elapsed() > default_timeout() {
+        if error.kind() != ErrorKind::Timeout || arrivals.are_overdue(node, 1) {
             return Err(error.context("looking for the manager").with_peer(MANAGER_NODE));
         }
     }

@@ -8,7 +8,7 @@ use user_interface::command_line::counted;
 use user_interface::{Display, Progress};
 
 use crate::palette;
-use crate::patience;
+use crate::patience::{self, Arrivals};
 use crate::protocol::{self, Hello, Order, ToManager};
 use crate::slab::Slab;
 
@@ -154,9 +154,9 @@ impl<'a> Manager<'a> {
         }
     }
 
-    /// Until every thread of every node has said hello; while one is stopped, for however long.
+    /// Until every thread of every node has said hello.
     fn wait_for_threads(&mut self, display: &Display) -> Result<()> {
-        let mut last_hello = Instant::now();
+        let mut arrivals = Arrivals::within(default_timeout());
         loop {
             let mut threads = BTreeMap::new();
             for Hello { threads: of_node, orders, .. } in &self.hellos {
@@ -168,17 +168,14 @@ impl<'a> Manager<'a> {
             }
             let words = format!("{} of {}", threads.len(), counted(self.nodes.into(), "node"));
             display.advance(Progress { total: PARTS, words: words.clone(), ..Progress::default() });
-            if patience::is_one_frozen(self.node, self.nodes) {
-                last_hello = Instant::now();
-            }
-            if last_hello.elapsed() > default_timeout() {
+            if arrivals.are_overdue(self.node, self.nodes) {
                 let error = Error::new(ErrorKind::Timeout, format!("{words} came"));
                 return Err(error.with_remedy(format!("start the others, or use --nodes {}", threads.len())));
             }
             match self.next()? {
                 Some(ToManager::Hello(hello)) if hello.orders.owner().0 < self.nodes => {
                     self.hellos.push(hello);
-                    last_hello = Instant::now();
+                    arrivals.go_on();
                 }
                 _ => {}
             }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use deck::{Error, ErrorKind, Mailbox, MailboxClone, Message, Node, NodeId, Result};
 use user_interface::patience::{self, LOOK};
 
-pub use user_interface::patience::is_one_frozen;
+pub use user_interface::patience::Arrivals;
 
 /// Fails if one of the first `nodes` nodes is gone.
 ///

@@ -20,7 +20,7 @@ use slices::{Failure, Work};
 
 use crate::portable_pixmap;
 use crate::scene::{Scene, no_povray};
-use crate::scratch::{self, Scratch};
+use crate::scratch::Scratch;
 use crate::state_file::StateFile;
 
 /// POV-Ray's exit status when it was interrupted or told to terminate (`RETURN_USER_ABORT`).
@@ -153,8 +153,9 @@ impl Rendering {
             return no_povray(&std::io::ErrorKind::NotFound.into()).into();
         }
         // It says no more than that it cannot write, if it gets as far as that.
-        if (status.code().is_none() || words.contains("Cannot access data in file")) && self.scratch.is_full() {
-            return scratch::no_room("povray writes").into();
+        let is_writing = status.code().is_none() || words.contains("Cannot access data in file");
+        if let Some(error) = self.scratch.no_room().filter(|_| is_writing) {
+            return error.into();
         }
         // POV-Ray ends by itself when it is asked to.
         match status.code() {

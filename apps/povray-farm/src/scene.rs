@@ -19,7 +19,7 @@ const LOOK: Duration = Duration::from_millis(100);
 /// Most bytes of a path.
 const PATH_BYTES: usize = 4096;
 /// Most folders that are looked in.
-pub const LIBRARIES: usize = 66;
+const LIBRARIES: usize = 66;
 /// POV-Ray's own limit of the threshold: all three colours differ by the whole range.
 const LARGEST_THRESHOLD: f64 = 3.0;
 
@@ -197,6 +197,11 @@ mod tests {
         assert_eq!(assumed_gamma("global_settings{ assumed_gamma 1.3 max_trace_level 5}"), 1.3);
         assert_eq!(assumed_gamma("global_settings { assumed_gamma srgb }"), 1.0);
         assert_eq!(assumed_gamma("sphere { 0, 1 }"), 1.0);
+    }
+
+    #[test]
+    fn a_scene_is_called_like_its_file() {
+        assert_eq!(Scene::checked("/a/b.pov".into(), Vec::new(), (8, 8), 1, None).unwrap().name(), "b.pov");
     }
 
     #[test]

@@ -17,12 +17,6 @@ const REMEDY: &str = "set TMPDIR to a folder that you may write to and that has 
 /// Bytes: what does not fit is some lines of a picture.
 const HARDLY_ANY: u64 = 1 << 20;
 
-/// `who` found no room there.
-pub fn no_room(who: &str) -> Error {
-    let folder = std::env::temp_dir();
-    Error::new(ErrorKind::NoMemory, format!("{who} to {}, which is full", folder.display())).with_remedy(REMEDY)
-}
-
 /// A folder of its own, removed when dropped.
 #[derive(Debug)]
 pub struct Scratch(PathBuf);
@@ -46,9 +40,12 @@ impl Scratch {
         })
     }
 
-    /// Whether there is hardly any room left.
-    pub fn is_full(&self) -> bool {
-        rustix::fs::statvfs(&self.0).is_ok_and(|found| found.f_bavail.saturating_mul(found.f_frsize) < HARDLY_ANY)
+    /// What to tell of a file that could not be written, if there is hardly any room left.
+    pub fn no_room(&self) -> Option<Error> {
+        let found = rustix::fs::statvfs(&self.0).ok()?;
+        let is_full = found.f_bavail.saturating_mul(found.f_frsize) < HARDLY_ANY;
+        let what = || format!("povray writes to {}, which is full", std::env::temp_dir().display());
+        is_full.then(|| Error::new(ErrorKind::NoMemory, what()).with_remedy(REMEDY))
     }
 
     /// Where it is.

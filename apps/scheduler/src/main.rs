@@ -29,11 +29,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use deck::{Error, ErrorKind, Mailbox, Node, NodeId, NodeState, Result, Thread, default_timeout};
 use user_interface::command_line::{self, Failure, counted};
-use user_interface::patience::LOOK;
+use user_interface::patience::{Arrivals, LOOK};
 use user_interface::{Display, Progress, files};
 
 use crate::arguments::Orders;
@@ -117,11 +117,11 @@ fn follow(shop: &Arc<Shop>) -> Result<()> {
     wait_for_the_end(shop)
 }
 
-/// Waits until all nodes are there that take part; after each that comes, for as long as DECK waits by itself, and while one is stopped. `false` if the
+/// Waits until all nodes are there that take part; after each that comes, for as long as DECK waits by itself. `false` if the
 /// first one has left: it was ordered what cannot be done, and has said so.
 fn meet(shop: &Shop) -> Result<bool> {
     let mut there = shop.patience.joined();
-    let mut last_came = Instant::now();
+    let mut arrivals = Arrivals::within(default_timeout());
     loop {
         let error = match shop.meeting.wait(LOOK.min(default_timeout())) {
             Err(error) if error.kind() == ErrorKind::Timeout => error,
@@ -134,9 +134,10 @@ fn meet(shop: &Shop) -> Result<bool> {
         if now == shop.nodes {
             // Whoever has not come yet is stopped.
             shop.patience.check()?;
-        } else if now > there || shop.patience.is_one_frozen() {
-            (there, last_came) = (now, Instant::now());
-        } else if last_came.elapsed() >= default_timeout() {
+        } else if now > there {
+            there = now;
+            arrivals.go_on();
+        } else if arrivals.are_overdue(shop.node(), shop.nodes) {
             let came = format!("{now} of {} came", counted(shop.nodes.into(), "node"));
             return Err(error.context(came).with_remedy(format!("start the others, or use --nodes {now}")));
         }

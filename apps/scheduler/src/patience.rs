@@ -23,11 +23,6 @@ impl Patience {
         (0..self.nodes).filter(|number| self.node.state(NodeId(*number)).is_ok()).count() as u32
     }
 
-    /// Whether one is stopped.
-    pub fn is_one_frozen(&self) -> bool {
-        patience::is_one_frozen(&self.node, self.nodes)
-    }
-
     /// Fails if one is gone.
     ///
     /// # Errors

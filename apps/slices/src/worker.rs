@@ -8,9 +8,10 @@
 use std::ops::{ControlFlow, Range};
 use std::panic::resume_unwind;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use deck::{Error, ErrorKind, Mailbox, MailboxClone, Message, Node, NodeId, NodeState, Result, Thread};
+use user_interface::patience::{Arrivals, LOOK};
 
 use crate::protocol::{self, ToWorker};
 use crate::slices::WorkerId;
@@ -20,8 +21,6 @@ use crate::work::{Failure, Work};
 pub const MASTER_NODE: NodeId = NodeId(0);
 /// How long a worker waits without looking whether the master is still there.
 const SILENCE: Duration = Duration::from_secs(1);
-/// How long a worker waits for the master's mail box to be created without looking whether its node has left.
-const LOOK: Duration = Duration::from_millis(250);
 
 /// The computing threads of one node.
 pub struct Crew {
@@ -67,9 +66,10 @@ impl Crew {
 /// The master's mail box, or `None` if the master has left already: the others were faster.
 ///
 /// # Errors
-/// [`ErrorKind::PeerLost`] if the master's node died, [`ErrorKind::Timeout`] if there is no master within `timeout`, not counted while its node is stopped.
+/// [`ErrorKind::PeerLost`] if the master's node died, [`ErrorKind::Timeout`] if there is no master within `timeout`,
+/// not counted while its node is stopped.
 pub fn find_master<W: Work>(node: &Node, timeout: Duration) -> Result<Option<MailboxClone>> {
-    let mut start = Instant::now();
+    let mut arrivals = Arrivals::within(timeout);
     loop {
         let error = match node.clone_mailbox(&protocol::master_name::<W>(), LOOK.min(timeout)) {
             Ok(master) => return Ok(Some(master)),
@@ -81,9 +81,7 @@ pub fn find_master<W: Work>(node: &Node, timeout: Duration) -> Result<Option<Mai
                 let lost = Error::new(ErrorKind::PeerLost, "looking for the master").with_peer(MASTER_NODE);
                 return Err(lost.with_remedy("start the job again"));
             }
-            // Stopped, it may be about to make its mail box.
-            (Ok(NodeState::Frozen), ErrorKind::Timeout) => start = Instant::now(),
-            (_, ErrorKind::Timeout) if start.elapsed() < timeout => {}
+            (_, ErrorKind::Timeout) if !arrivals.are_overdue(node, 1) => {}
             _ => return Err(error.context("looking for the master").with_peer(MASTER_NODE)),
         }
     }

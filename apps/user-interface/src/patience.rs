@@ -3,7 +3,7 @@
 //! A wait that needs others goes on for as long as they are there: whoever has waited for [`LOOK`] looks whether they are. A stopped node
 //! is there, and waits for it go on when it does.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use deck::{ErrorKind, Node, NodeId, NodeState, Result};
 
@@ -21,9 +21,32 @@ pub fn gone(node: &Node, nodes: u32) -> Option<(NodeId, &'static str)> {
     )
 }
 
-/// Whether one of the first `nodes` nodes is stopped: what it was about to do it does when it goes on.
-pub fn is_one_frozen(node: &Node, nodes: u32) -> bool {
-    (0..nodes).any(|number| node.state(NodeId(number)).is_ok_and(|state| state == NodeState::Frozen))
+/// How long others are waited for that have not come yet. The time begins anew with each that comes, and does not run while a node of the job is
+/// stopped: what it was about to do it does when it goes on.
+pub struct Arrivals {
+    within: Duration,
+    since: Instant,
+}
+
+impl Arrivals {
+    /// Somebody is to come within this time.
+    pub fn within(time: Duration) -> Arrivals {
+        Arrivals { within: time, since: Instant::now() }
+    }
+
+    /// One has come.
+    pub fn go_on(&mut self) {
+        self.since = Instant::now();
+    }
+
+    /// Whether the time is over. `nodes` of the job count, the first ones.
+    pub fn are_overdue(&mut self, node: &Node, nodes: u32) -> bool {
+        let is_frozen = |number| node.state(NodeId(number)).is_ok_and(|state| state == NodeState::Frozen);
+        if (0..nodes).any(is_frozen) {
+            self.go_on();
+        }
+        self.since.elapsed() >= self.within
+    }
 }
 
 /// Calls `wait`, each time with so long to wait, until it ends otherwise than by running out of time, or `check` says that there is nobody to wait
@@ -70,7 +93,18 @@ mod tests {
 
     #[test]
     fn a_node_that_has_not_come_yet_is_not_gone() {
+        assert_eq!(gone(&Node::join().unwrap(), 3), None);
+    }
+
+    #[test]
+    fn nobody_is_overdue_before_the_time_is_over_that_begins_with_each_that_comes() {
         let node = Node::join().unwrap();
-        assert_eq!((gone(&node, 3), is_one_frozen(&node, 3)), (None, false));
+        let mut arrivals = Arrivals::within(Duration::from_secs(1000));
+        assert!(!arrivals.are_overdue(&node, 3));
+        arrivals.within = Duration::ZERO;
+        assert!(arrivals.are_overdue(&node, 3));
+        let began = arrivals.since;
+        arrivals.go_on();
+        assert!(arrivals.since >= began);
     }
 }

@@ -67,18 +67,17 @@ const SUCCESSES: i32 = 64;
 thread_local! {
     /// Waits that are to begin at once; below 0, brief looks with success in a row.
     static AT_ONCE: Cell<i32> = const { Cell::new(0) };
-}
-
-thread_local! {
     /// Waits that may give their core away before they ask who is there: the last one that asked was in a crowd, and somebody needed its core.
-    static GIVES_WAY: Cell<u32> = const { Cell::new(0) };
+    static GIVES_WAY: Cell<i32> = const { Cell::new(0) };
 }
 
 /// Whether a wait may do so; then it counts as one.
 #[inline]
 pub(crate) fn gives_way_at_once() -> bool {
     let left = GIVES_WAY.get();
-    GIVES_WAY.set(left.saturating_sub(1));
+    if left > 0 {
+        GIVES_WAY.set(left - 1);
+    }
     left > 0
 }
 
@@ -232,7 +231,7 @@ impl Patience {
     pub fn at(now_ns: u64, whereabouts: Whereabouts) -> Patience {
         // Whoever looks without a clock does not know when its turn is over.
         AT_ONCE.set(WAITS_AT_ONCE);
-        GIVES_WAY.set(if whereabouts == Whereabouts::Here { WAITS_AT_ONCE as u32 } else { 0 });
+        GIVES_WAY.set(if whereabouts == Whereabouts::Here { WAITS_AT_ONCE } else { 0 });
         let mut habit = HABIT.get();
         let mut patience = Patience { until_ns: now_ns, learns: None, spot: None };
         if now_ns.saturating_sub(habit.turn_began) > TURN.as_nanos() as u64 {
