@@ -409,7 +409,8 @@ int deck_mbox_destroy(deck_mbox_t *b);
  *            MIN and MAX of floats give NaN if one is; AND, OR and XOR do not exist for floats.
  * Waiting    DECK_E_TIMEOUT and DECK_E_CANCELLED: deck_last_error() names the members that are absent. Nothing is lost:
  *            the same call again goes on where it was, and until then every other one is DECK_E_INVALID; leave its arrays
- *            as they are.
+ *            as they are. Of a long array others may read a copy until then: the first such end of a call takes the time
+ *            and memory for that (100 MB: about 50 ms), also of a try. Threads of a node may read 1 MiB first.
  * Loss       A member that died or left is named to all whose calls need it: DECK_E_PEER_LOST or DECK_E_CLOSED, now and
  *            later. What is left to do is to leave.
  * Mistakes   Members that call different things get DECK_E_INVALID, all of them, and the group goes on.
@@ -458,8 +459,8 @@ typedef struct {
 /* Like deck_group_join, with options, the same in every member; NULL: the default ones.
  *
  * With DECK_COMPLETION_OWN, bcast, reduce, gather, scatter and scan of up to 16 KiB a block (and 64 KiB at the root) wait only
- * for those from whom the member takes something, and a member gets up to 16 calls ahead of the slowest; all other calls wait
- * for all. Who is absent is told by the next call that needs them, or when a member is so far ahead. Members that call different
+ * for those from whom the member takes something, and a member gets up to 16 calls ahead of the slowest (8 in which it gives
+ * more than 32 bytes); all other calls wait for all. Who is absent is told by the next call that needs them, or when a member is so far ahead. Members that call different
  * things get DECK_E_INVALID in that call or in one of the 16 after it, and in the next that waits for all at the latest. When a
  * node has died, each call that has to wait ends with its name.
  * DECK_E_INVALID      also if another member gave other options (all who have come by then get it), a value out of range, or

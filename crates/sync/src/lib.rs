@@ -56,7 +56,7 @@ pub use meeting::Meeting;
 pub use node_id::NodeId;
 pub use point::point;
 pub use service::Service;
-pub use shelf::{Given, Look, Shared, Shelf};
+pub use shelf::{Given, Look, Shared, Shelf, Stays};
 pub use spot::Spot;
 pub use spread::Spread;
 pub use thread::{Canceller, crowd_of_this_thread, locker_number, rest_while, set_home_crowd, set_locker_number};

@@ -5,9 +5,9 @@
 //!
 //! A member may leave the call before that, at its deadline or because another one has died, and then the program does with its array what it
 //! likes. So an [`Attachment`] says so first, in the place that was told: either it lies somewhere else now, in a copy that the
-//! call keeps until it is called again, or nowhere. What was read from a place that is no longer told does not count (`relocation`).
+//! call keeps until it has ended, or nowhere. What was read from a place that is no longer told does not count (`relocation`).
 
-use deck_sync::{fork, vectors};
+use deck_sync::{Shared, fork};
 
 use super::board::Board;
 use super::relocation;
@@ -22,7 +22,7 @@ pub struct Attachment {
     board: Board,
     index: u32,
     phase: u64,
-    copy: Option<Vec<u8>>,
+    copy: Option<Shared>,
 }
 
 impl Attachment {
@@ -31,14 +31,17 @@ impl Attachment {
         Attachment { board, index, phase, copy: None }
     }
 
-    /// The program gets its array back, which is `whole`; from now on others read a copy. Where there is no memory for one they are told
-    /// that there is nothing.
-    pub fn give_back(&mut self, whole: &[u8]) {
-        if self.copy.is_some() {
-            return;
+    /// The program gets its array back; from now on others read the copy. Without one they are told that there is nothing.
+    pub fn give_back(&mut self, copy: Option<Shared>) {
+        self.moved(copy.as_ref().map_or(NOT_KEPT, |copy| address((**copy).as_ref())));
+        self.copy = copy;
+    }
+
+    /// The program has come back to the call, with its array, which is `whole` and as it was.
+    pub fn resume(&mut self, whole: &[u8]) {
+        if self.copy.is_none() {
+            self.moved(address(whole));
         }
-        self.copy = vectors::copied(whole, "for what others are to read").ok();
-        self.moved(self.copy.as_ref().map_or(NOT_KEPT, |copy| copy.as_ptr().addr() as u64));
     }
 
     fn moved(&self, to: u64) {
@@ -54,4 +57,8 @@ impl Drop for Attachment {
         // After the call nobody reads the place any more, whatever it says.
         self.moved(GONE);
     }
+}
+
+fn address(array: &[u8]) -> u64 {
+    array.as_ptr().addr() as u64
 }

@@ -36,6 +36,7 @@ use super::retired;
 use super::room::Room;
 use super::teams::Teams;
 
+pub use attached::LOOK;
 pub use contribution::Contribution;
 pub use direct::Direct;
 

@@ -72,7 +72,7 @@ use std::time::Duration;
 
 use deck_mudeck::{Error, ErrorKind, Node, NodeId, Result};
 use deck_segment::attach::Attach;
-use deck_sync::{Deadline, cancellation, now_ns};
+use deck_sync::{Deadline, Stays, cancellation, now_ns};
 
 use choose::may_be_attached;
 use join::Joining;
@@ -103,11 +103,12 @@ pub use reduction::Operation;
 ///   are copied.
 /// * Reductions are folded in the order of indexes: the same inputs give the same bits in every run, whichever nodes the
 ///   members are on.
-/// * It blocks until all members have come, at most `timeout`; longer by as long as another thread of its node reads a piece of what it gives. [`ErrorKind::Timeout`] and [`ErrorKind::Cancelled`] name the
+/// * It blocks until all members have come, at most `timeout`; longer by as long as another thread of its node reads a piece of what it gives, of 1 MiB at most. [`ErrorKind::Timeout`] and [`ErrorKind::Cancelled`] name the
 ///   members that are absent, and nothing is lost: the same call again goes on where it was (and another one is
 ///   [`ErrorKind::Invalid`] until then). After a call that failed the output is undefined: a part of it may have been written. It is as it
 ///   was if arguments were refused, or lengths that do not fit in the forms ending in v. What the call has read of its input by then stays read;
-///   an array in the content of a message is read where it lies, so it stays as it is until the call has ended.
+///   an array in the content of a message is read where it lies, so it stays as it is until the call has ended. Of another long array others may read
+///   a copy until the call is made again: the first time that it ends for want of time takes the time and memory for that.
 /// * If a member that is needed dies or leaves, every other member's call ends with [`ErrorKind::PeerLost`] or
 ///   [`ErrorKind::Closed`] naming it, now and later: what is left to do is to leave.
 /// * [`ErrorKind::NoMemory`] if this node has none for what it contributes: call again, as after a timeout.
@@ -117,7 +118,7 @@ pub use reduction::Operation;
 /// 16 KiB a block (and 64 KiB at the root) wait only for those from whom this member takes something. Then
 /// * what a member gives reaches the others also when it has left since, or died: joining ends when all have met, or else the first call
 ///   waits for that;
-/// * a member gets up to 16 such calls ahead of the slowest, and waits for it then; all other calls wait for all;
+/// * a member gets up to 16 such calls ahead of the slowest (8 in which it gives more than 32 bytes), and waits for it then; all other calls wait for all;
 /// * who is absent is told by the next call that needs them, directly or through others, and not in the very call in which they are;
 /// * after a death each call that has to wait ends with [`ErrorKind::PeerLost`]; one that has what it needs does not;
 /// * members that are in different calls are told at once only if one takes from the other. The others get [`ErrorKind::Invalid`] from
@@ -323,6 +324,7 @@ impl Group {
     ) -> Result<()> {
         let (laid_out, place, mut deadline) = (progress.lays_out(&self.member), self.member.index as usize, None);
         let (input, output) = progress.arrays(&self.member, input, output);
+        progress.resume(input);
         let go_on = |progress: &mut Progress| {
             waited?;
             while progress.advance(&mut self.member, input, output)? == Step::Waiting {
@@ -330,18 +332,19 @@ impl Group {
             }
             Ok(())
         };
+        let is_laid_out = laid_out.is_some();
         let run = || {
             let result = go_on(&mut progress);
-            let is_left = result.is_err() && progress.is_under_way();
-            (result, is_left)
+            let is_left = progress.is_under_way() && result.as_ref().is_err_and(is_resumable);
+            // Others may need what it gives before it is back.
+            let stays = if is_left { progress.give_back(input, is_laid_out) } else { Stays::Nothing };
+            ((result, is_left), stays)
         };
         let (result, is_left) = match laid_out {
-            // Others may need what was given by one that has left the call, for good or for a while.
-            Some((shelf, call)) => shelf.lend(place, call, input, run, |(_, is_left)| *is_left),
-            None => run(),
+            Some((shelf, call)) => shelf.lend(place, call, input, run),
+            None => run().0,
         };
-        if is_left && result.as_ref().is_err_and(is_resumable) {
-            progress.give_back(input);
+        if is_left {
             self.stalled = Some(progress);
         }
         result

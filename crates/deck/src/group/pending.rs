@@ -34,15 +34,18 @@ pub(super) enum Outcome {
 /// A collective in the queue of its group.
 pub(super) struct Started {
     progress: Progress,
-    input: Arc<dyn Array>,
+    /// What this member gives, which threads of its node may have as well until the call has ended.
+    input: Arc<Box<dyn Array>>,
     output: Box<dyn Array>,
-    /// Where the input is laid out for threads of this node. Left when this is dropped.
+    /// The input is what the result will be: this member is the root of a broadcast.
+    gives_result: bool,
+    /// Where the input is laid out for threads of this node.
     given: Option<Given>,
     slot: Slot,
 }
 
 /// The input, for a shelf.
-struct Input(Arc<dyn Array>);
+struct Input(Arc<Box<dyn Array>>);
 
 impl AsRef<[u8]> for Input {
     fn as_ref(&self) -> &[u8] {
@@ -62,33 +65,29 @@ impl Started {
     /// Goes on as far as is possible without waiting.
     pub fn advance(&mut self, member: &mut Member) -> Result<Step> {
         let Started { progress, input, output, given, .. } = self;
-        let (laid_out, place) = (progress.lays_out(member), member.index as usize);
-        // A broadcast's root that gives its output has it for itself alone.
-        if let Some((shelf, call)) = &laid_out
+        if let Some((shelf, call)) = progress.lays_out(member)
             && given.is_none()
             && !input.bytes().is_empty()
         {
-            *given = Some(shelf.give(place, *call, Arc::new(Input(input.clone()))));
+            *given = Some(shelf.give(member.index as usize, call, Arc::new(Input(input.clone()))));
         }
-        let (input, output) = progress.arrays(member, input.bytes(), output.bytes_mut());
-        let mut run = || {
-            let result = progress.advance(member, input, output);
-            (result, progress.is_under_way())
-        };
-        let (result, is_under_way) = match laid_out.filter(|_| given.is_none()) {
-            Some((shelf, call)) => shelf.lend(place, call, input, run, |(_, is_under_way)| *is_under_way),
-            None => run(),
-        };
-        if let Some(given) = given.take_if(|_| !is_under_way) {
-            given.end();
+        let result = progress.advance(member, input.bytes(), output.bytes_mut());
+        if !progress.is_under_way() {
+            *given = None;
         }
         result
     }
 
     /// Its result is there to be asked for.
     pub fn end(self, result: Result<Step>) {
-        let Started { output, slot, .. } = self;
-        *lock(&slot) = Outcome::Done(result.map(|_| output));
+        let Started { input, output, gives_result, given, slot, .. } = self;
+        drop(given);
+        let output = match gives_result {
+            true => Arc::into_inner(input)
+                .ok_or_else(|| Error::new(ErrorKind::System, "the array of a call that has ended is still read")),
+            false => Ok(output),
+        };
+        *lock(&slot) = Outcome::Done(result.and(output));
     }
 }
 
@@ -323,8 +322,10 @@ impl Group {
         let slot = Arc::new(Mutex::new(Outcome::UnderWay));
         let route = alike.map_or(Route::Through, |alike| self.ways.choose(alike).0);
         let progress = Progress::new(call, &self.member, route);
-        let input = Arc::from(input);
-        self.queue.push_back(Started { progress, input, output, given: None, slot: slot.clone() });
+        let gives_result = call.kind == Kind::Bcast && call.root == self.index() && input.bytes().is_empty();
+        let (input, output) = if gives_result { (output, Box::default()) } else { (input, output) };
+        let (input, given) = (Arc::new(input), None);
+        self.queue.push_back(Started { progress, input, output, gives_result, given, slot: slot.clone() });
         match self.go_on() {
             // The call is in the queue: whoever was refused would start it again.
             Err(error) if error.kind() != ErrorKind::NoMemory => Err(error),

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use deck_mudeck::{Error, ErrorKind, Result};
 use deck_segment::attach;
 use deck_segment::content::{self, Way};
-use deck_sync::{Shelf, point};
+use deck_sync::{Shared, Shelf, Stays, point, vectors};
 
 use super::attaching::Attachment;
 use super::board::INLINE;
@@ -71,6 +71,8 @@ pub struct Progress {
     /// What this member gives is read in its program's memory if it can be; and what the others have been told of that.
     attaches: bool,
     attachment: Option<Attachment>,
+    /// A copy of what this member gives, from when it has left the call at a deadline.
+    kept: Option<Shared>,
     /// The phase in which the call begins, once that is known, if threads of this node may read what this member gives where it lies.
     pub(super) begins_in: Option<u64>,
     /// Where this member need not wait for everybody: from whom it takes.
@@ -109,6 +111,7 @@ impl Progress {
             taking: route.taking(),
             attaches: route == Route::Attached,
             attachment: None,
+            kept: None,
             begins_in: None,
             course: (member.may_be_ahead() && may_be_ahead(call.kind, block, member.size() as usize))
                 .then(|| Call::course(call.kind, call.root)),
@@ -328,10 +331,22 @@ impl Progress {
         if is_bcast_root && input.is_empty() { (output, &mut []) } else { (input, output) }
     }
 
-    /// The program gets its arrays back before the call has ended, and may call again.
-    pub fn give_back(&mut self, input: &[u8]) {
+    /// The program gets its arrays back before the call has ended. If it has an array `laid_out` or attached, others read a copy from now on.
+    pub fn give_back(&mut self, input: &[u8], is_laid_out: bool) -> Stays {
+        if self.kept.is_none() && (is_laid_out || self.attachment.is_some()) {
+            let copied = vectors::copied(input, "for what others are to read");
+            self.kept = copied.ok().map(|copy| -> Shared { Arc::new(copy) });
+        }
         if let Some(attachment) = &mut self.attachment {
-            attachment.give_back(input);
+            attachment.give_back(self.kept.clone());
+        }
+        self.kept.clone().map_or(Stays::NotKept, Stays::Copy)
+    }
+
+    /// The program is back in the call.
+    pub fn resume(&mut self, input: &[u8]) {
+        if let Some(attachment) = &mut self.attachment {
+            attachment.resume(input);
         }
     }
 

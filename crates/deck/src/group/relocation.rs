@@ -1,7 +1,7 @@
 //! A place that may change while others read there: its owner says where to look from now on, before it writes anything else where they have looked.
 //!
 //! It is a sequence lock (Lameter, 2005; as in Linux) whose number is the place itself: what was read counts only if the place is still the same
-//! afterwards. No place comes back while anybody reads.
+//! afterwards. No place comes back while anybody reads, unless what lies there is the same as before.
 
 use deck_sync::atomic::{AtomicU64, Ordering, fence};
 

@@ -13,6 +13,9 @@ use super::super::difference::ATTACHED;
 use super::super::relocation;
 use super::Member;
 
+/// Bytes that are read at a time of arrays that are laid out: meanwhile their owners cannot have them back.
+pub const LOOK: usize = 1 << 20;
+
 /// What a member tells of what it can read; 0 until it has.
 const CANNOT: u64 = 1;
 const READS_ALL: u64 = 2;
@@ -59,16 +62,21 @@ impl Member {
     /// way `way`, and all other by the kernel.
     ///
     /// # Errors
-    /// `PeerLost` and `Closed` if somebody is gone; `System` if it has left the call and had no memory to keep what it gives; `Corrupt` if it named an
+    /// `PeerLost` and `Closed` if somebody is gone; `System` if it has left the call for a while and had no memory to keep what it gives; `Corrupt` if it named an
     /// impossible place; `System` for all else that the kernel says.
     pub(super) fn read_attached(&self, way: Way, index: u32, phase: u64, from: usize, into: &mut [u8]) -> Result<()> {
         if self.nodes[index as usize] == self.nodes[self.index as usize]
             && let Some(shelf) = &self.shelf
         {
-            let look = shelf.look();
-            let array = self.laid_out(&look, index, phase)?;
-            let given = from.checked_add(into.len()).and_then(|end| array.get(from..end));
-            content::copy(way, into, given.ok_or_else(|| self.impossible(index))?);
+            let mut from = from;
+            for part in into.chunks_mut(LOOK) {
+                let look = shelf.look();
+                let given = from.checked_add(part.len()).zip(Some(self.laid_out(&look, index, phase)?));
+                let given =
+                    given.and_then(|(end, array)| array.get(from..end)).ok_or_else(|| self.impossible(index))?;
+                content::copy(way, part, given);
+                from += part.len();
+            }
             return Ok(());
         }
         let process = self.processes.get(index as usize).copied().ok_or(Errno::PERM);
@@ -84,31 +92,45 @@ impl Member {
     /// What member `index`, a thread of this node, has laid out for the call that began in `phase`.
     ///
     /// # Errors
-    /// `Closed` if it has ended the call, `System` if it has left it and had no memory to keep what it gives.
+    /// `PeerLost` and `Closed` if it has ended the call, `System` if it has left it and had no memory to keep what it gives.
     pub fn laid_out<'a>(&self, look: &'a Look<'_>, index: u32, phase: u64) -> Result<&'a [u8]> {
         look.at(index as usize, phase).map_err(|error| {
             let kind = Kind::from_word(self.heard(self.index, self.phase).call & 0xff).unwrap_or(Kind::Barrier);
-            let doing = format!("{}: index {index}", self.doing(kind));
-            error.context(doing).with_peer(self.nodes[index as usize])
+            match error.kind() {
+                ErrorKind::Closed => self.ended(&self.doing(kind), index),
+                _ => self.not_kept(&self.doing(kind), index),
+            }
         })
+    }
+
+    /// Member `index` has ended the call because somebody is gone, if that is not itself.
+    #[cold]
+    fn ended(&self, doing: &str, index: u32) -> Error {
+        let gone = self.those(|index| !self.is_live(index));
+        let left = || Absent { index, node: Some(self.nodes[index as usize]), state: Some(NodeState::Left) };
+        absent::lost(doing, &if gone.is_empty() { vec![left()] } else { gone })
+    }
+
+    #[cold]
+    fn not_kept(&self, doing: &str, index: u32) -> Error {
+        let what =
+            format!("{doing}: index {index} has left the call for a while and had no memory to keep what it gives");
+        Error::new(ErrorKind::System, what)
+            .with_peer(self.nodes[index as usize])
+            .with_remedy("give it more time, so that it need not leave, or more memory")
     }
 
     #[cold]
     fn unread(&self, index: u32, phase: u64, place: u64, errno: Errno) -> Error {
         let node = self.nodes[index as usize];
         let doing = self.doing(Kind::from_word(self.heard(index, phase).call & 0xff).unwrap_or(Kind::Barrier));
-        let giver = |state| Absent { index, node: Some(node), state: Some(state) };
         match (place, errno) {
-            (GONE, _) => {
-                // It ended the call because somebody is gone, if that is not itself.
-                let gone = self.those(|index| !self.is_live(index));
-                absent::lost(&doing, &if gone.is_empty() { vec![giver(NodeState::Left)] } else { gone })
+            (GONE, _) => self.ended(&doing, index),
+            (NOT_KEPT, _) => self.not_kept(&doing, index),
+            (_, Errno::SRCH) => {
+                let giver = Absent { index, node: Some(node), state: Some(NodeState::Lost) };
+                absent::lost(&doing, &[giver])
             }
-            (NOT_KEPT, _) => {
-                let what = format!("{doing}: index {index} has left the call and had no memory to keep what it gives");
-                Error::new(ErrorKind::System, what).with_peer(node)
-            }
-            (_, Errno::SRCH) => absent::lost(&doing, &[giver(NodeState::Lost)]),
             (_, Errno::FAULT) => self.impossible(index),
             _ => {
                 let what = format!("{doing}: what index {index} gives in its program's memory cannot be read: {errno}");

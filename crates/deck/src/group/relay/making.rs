@@ -8,7 +8,7 @@ use deck_segment::content::{Content, Way};
 use super::super::board::INLINE;
 use super::super::call::{Call, Kind};
 use super::super::folding::TILE;
-use super::super::member::Member;
+use super::super::member::{LOOK, Member};
 use super::super::progress::Progress;
 use super::super::reduction::{From, combine};
 use super::{Relay, share_in};
@@ -59,6 +59,27 @@ impl Progress {
     /// # Errors
     /// Those of reading what others give.
     pub(super) fn make(&self, relay: &Relay, share: &Share, member: &Member, output: &mut [u8]) -> Result<()> {
+        let team = relay.teams.members(relay.teams.own());
+        let at_a_time = (LOOK / team.len()).next_multiple_of(TILE);
+        for before in self.parts(relay, share, member.index) {
+            for from in before.part.clone().step_by(at_a_time) {
+                let to = (from + at_a_time).min(before.part.end);
+                self.make_part(relay, share, &before, from..to, member, output)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes `part` of a share, for as long as nobody of the team can have its array back.
+    fn make_part(
+        &self,
+        relay: &Relay,
+        share: &Share,
+        before: &Before,
+        part: Range<usize>,
+        member: &Member,
+        output: &mut [u8],
+    ) -> Result<()> {
         let (team, look) = (relay.teams.members(relay.teams.own()), relay.shelf.look());
         let arrays = team.clone().map(|index| member.laid_out(&look, index, self.begins_in.unwrap_or(0)));
         let arrays = arrays.collect::<Result<Vec<&[u8]>>>()?;
@@ -71,37 +92,29 @@ impl Progress {
             }
         };
         let mut tile = [0; TILE];
-        for before in self.parts(relay, share, member.index) {
-            for from in before.part.clone().step_by(TILE) {
-                let to = (from + TILE).min(before.part.end);
-                let here = share.begin + from..share.begin + to;
-                let mut line = [0; INLINE];
-                let at = before.from + from - before.part.start;
-                let first = match relay.teams.own() {
-                    0 => None,
-                    _ => Some(member.content(
-                        Way::ThroughCaches,
-                        before.index,
-                        member.phase(),
-                        at,
-                        to - from,
-                        &mut line,
-                    )?),
-                };
-                let inputs = Tile { call: &self.call, first, arrays: &arrays, here: here.clone() };
-                let tile = &mut tile[..to - from];
-                let Some(wanted) = wanted else {
-                    let sum = if share.is_result { &mut output[here] } else { tile };
-                    inputs.fold(sum)?;
-                    write(0, from, sum);
-                    continue;
-                };
-                for row in 0..share.rows {
-                    inputs.fold_one(row, tile)?;
-                    write(row, from, tile);
-                    if row == wanted {
-                        output[here.clone()].copy_from_slice(tile);
-                    }
+        for from in part.clone().step_by(TILE) {
+            let to = (from + TILE).min(part.end);
+            let here = share.begin + from..share.begin + to;
+            let mut line = [0; INLINE];
+            let at = before.from + from - before.part.start;
+            let (way, phase) = (Way::ThroughCaches, member.phase());
+            let first = match relay.teams.own() {
+                0 => None,
+                _ => Some(member.content(way, before.index, phase, at, to - from, &mut line)?),
+            };
+            let inputs = Tile { call: &self.call, first, arrays: &arrays, here: here.clone() };
+            let tile = &mut tile[..to - from];
+            let Some(wanted) = wanted else {
+                let sum = if share.is_result { &mut output[here] } else { tile };
+                inputs.fold(sum)?;
+                write(0, from, sum);
+                continue;
+            };
+            for row in 0..share.rows {
+                inputs.fold_one(row, tile)?;
+                write(row, from, tile);
+                if row == wanted {
+                    output[here.clone()].copy_from_slice(tile);
                 }
             }
         }
