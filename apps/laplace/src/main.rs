@@ -29,8 +29,9 @@ mod slab;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use deck::{ErrorKind, MailboxClone, Node, NodeState, Result, Thread, default_timeout};
+use deck::{MailboxClone, Node, Result, Thread};
 use user_interface::command_line::{self, computing_threads, counted, remark};
+use user_interface::patience::find_leader;
 use user_interface::{Display, Subject, Watch, files};
 
 use crate::arguments::Orders;
@@ -38,8 +39,6 @@ use crate::manager::{MANAGER_NODE, Manager, Outcome, short};
 
 /// How long the page is served after the last request for it.
 const LINGER: Duration = Duration::from_secs(5);
-/// How long the manager's mail box is waited for without looking whether its node has left.
-const LOOK: Duration = Duration::from_millis(250);
 
 fn main() -> ExitCode {
     command_line::run("laplace", arguments::parse(std::env::args_os()), run)
@@ -87,27 +86,9 @@ fn lead(node: &Node, orders: &Orders) -> Result<Option<Watch>> {
 
 /// Any other node: computing threads alone.
 fn follow(node: &Node, orders: &Orders) -> Result<()> {
-    match find_manager(node)? {
+    match find_leader(node, MANAGER_NODE, protocol::MANAGER)? {
         Some(manager) => join(start_threads(node, &manager, orders)?),
         None => Ok(()),
-    }
-}
-
-/// The manager's mail box; `None` if it has been and gone.
-fn find_manager(node: &Node) -> Result<Option<MailboxClone>> {
-    let mut arrivals = patience::Arrivals::within(default_timeout());
-    loop {
-        let error = match node.clone_mailbox(protocol::MANAGER, LOOK) {
-            Ok(manager) => return Ok(Some(manager)),
-            Err(error) => error,
-        };
-        if matches!(node.state(MANAGER_NODE), Ok(NodeState::Left)) || error.kind() == ErrorKind::Closed {
-            return Ok(None);
-        }
-        patience::check(node, 1)?;
-        if error.kind() != ErrorKind::Timeout || arrivals.are_overdue(node, 1) {
-            return Err(error.context("looking for the manager").with_peer(MANAGER_NODE));
-        }
     }
 }
 

@@ -5,11 +5,13 @@ use std::time::Duration;
 
 use deck::{Node, Result};
 use user_interface::command_line::{computing_threads, counted, remark, say};
+use user_interface::patience::find_leader;
 use user_interface::{Display, Subject, Watch, files};
 
 use crate::master::{Master, Outcome, Share};
+use crate::protocol;
 use crate::work::Work;
-use crate::worker::{self, Crew, MASTER_NODE};
+use crate::worker::{Crew, MASTER_NODE};
 
 /// How long the page is served after the last request for it.
 const LINGER: Duration = Duration::from_secs(5);
@@ -84,7 +86,7 @@ fn lead<W: Work>(
 
 /// Any other node: a crew alone.
 fn follow<W: Work>(node: &Node, options: &Options) -> Result<()> {
-    match worker::find_master::<W>(node, deck::default_timeout())? {
+    match find_leader(node, MASTER_NODE, &protocol::master_name::<W>())? {
         Some(master) => Crew::start::<W>(node, &master, computing_threads(node, options.threads))?.join(),
         None => Ok(()),
     }

@@ -10,8 +10,7 @@ use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::time::Duration;
 
-use deck::{Error, ErrorKind, Mailbox, MailboxClone, Message, Node, NodeId, NodeState, Result, Thread};
-use user_interface::patience::{Arrivals, LOOK};
+use deck::{Error, ErrorKind, Mailbox, MailboxClone, Message, Node, NodeId, Result, Thread};
 
 use crate::protocol::{self, ToWorker};
 use crate::slices::WorkerId;
@@ -60,30 +59,6 @@ impl Crew {
     pub fn join(self) -> Result<()> {
         let ends: Vec<_> = self.threads.into_iter().map(Thread::join).collect();
         ends.into_iter().try_for_each(|end| end.unwrap_or_else(|panic| resume_unwind(panic)))
-    }
-}
-
-/// The master's mail box, or `None` if the master has left already: the others were faster.
-///
-/// # Errors
-/// [`ErrorKind::PeerLost`] if the master's node died, [`ErrorKind::Timeout`] if there is no master within `timeout`,
-/// not counted while its node is stopped.
-pub fn find_master<W: Work>(node: &Node, timeout: Duration) -> Result<Option<MailboxClone>> {
-    let mut arrivals = Arrivals::within(timeout);
-    loop {
-        let error = match node.clone_mailbox(&protocol::master_name::<W>(), LOOK.min(timeout)) {
-            Ok(master) => return Ok(Some(master)),
-            Err(error) => error,
-        };
-        match (node.state(MASTER_NODE), error.kind()) {
-            (Ok(NodeState::Left), _) | (_, ErrorKind::Closed) => return Ok(None),
-            (Ok(NodeState::Lost), _) => {
-                let lost = Error::new(ErrorKind::PeerLost, "looking for the master").with_peer(MASTER_NODE);
-                return Err(lost.with_remedy("start the job again"));
-            }
-            (_, ErrorKind::Timeout) if !arrivals.are_overdue(node, 1) => {}
-            _ => return Err(error.context("looking for the master").with_peer(MASTER_NODE)),
-        }
     }
 }
 
