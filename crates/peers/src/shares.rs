@@ -103,14 +103,14 @@ impl Shares {
         Shares { huge_pages, ..Shares::default() }
     }
 
-    /// Makes the memory of a segment, all of it really allocated.
-    fn make(&self, bytes: u64) -> Result<Arc<Segment>> {
+    /// Makes the memory of a segment, all of it really allocated, as long as it `goes_on`.
+    fn make(&self, bytes: u64, goes_on: impl Fn() -> Result<()>) -> Result<Arc<Segment>> {
         if bytes == 0 {
             return Err(Error::new(ErrorKind::Invalid, "a segment of 0 bytes").with_remedy("give it a size"));
         }
         let segment = Segment::create("deck-shared", usize::try_from(bytes).unwrap_or(usize::MAX))?;
         segment.use_huge_pages(self.huge_pages, 0);
-        segment.allocate(0, segment.bytes())?;
+        segment.allocate_while(0, segment.bytes(), goes_on)?;
         Ok(segment)
     }
 
@@ -262,7 +262,8 @@ impl Membership {
         deadline: Deadline,
     ) -> Result<Arc<Segment>> {
         if home == self.number {
-            return Ok(self.shares.keep(life, object, self.shares.make(bytes)?, false));
+            let made = self.shares.make(bytes, || self.goes_on("allocating its memory", deadline))?;
+            return Ok(self.shares.keep(life, object, made, false));
         }
         let elsewhere = |error: Error| match error.kind() {
             ErrorKind::Closed => error.with_remedy("choose another home"),
@@ -296,6 +297,19 @@ impl Membership {
                     .with_peer(home))
             }
         }
+    }
+
+    /// Fails, in the middle of long work, if the deadline has passed, somebody has cancelled it, or this node has left.
+    fn goes_on(&self, doing: &str, deadline: Deadline) -> Result<()> {
+        if cancellation::has_come() {
+            return Err(Error::new(ErrorKind::Cancelled, doing));
+        }
+        if self.has_left() {
+            return Err(Error::new(ErrorKind::Closed, format!("{doing}: this node has left")));
+        }
+        let remedy = "set DECK_TIMEOUT to more, or make the segment smaller";
+        let late = || Error::new(ErrorKind::Timeout, doing).with_remedy(remedy);
+        if deadline.has_passed() { Err(late()) } else { Ok(()) }
     }
 
     /// Asks `holder` for the segment `name`. Blocks until the deadline.
@@ -438,7 +452,7 @@ mod tests {
         let shares = Shares::default();
         let life = |generation| SegmentLife { object: object.index(), generation };
         let make = |generation| {
-            let segment = shares.make(4096).unwrap();
+            let segment = shares.make(4096, || Ok(())).unwrap();
             shares.keep(life(generation), &object, segment.clone(), true);
             Arc::downgrade(&segment)
         };
@@ -456,7 +470,8 @@ mod tests {
         let (_, seat) = table.seat_node(1, false).unwrap();
         let object = Objects::new(&table).enter(ObjectKind::Segment, "s", seat).unwrap();
         let (shares, life) = (Shares::default(), SegmentLife { object: object.index(), generation: 1 });
-        let [first, second] = [(); 2].map(|()| shares.keep(life, &object, shares.make(4096).unwrap(), false));
+        let [first, second] =
+            [(); 2].map(|()| shares.keep(life, &object, shares.make(4096, || Ok(())).unwrap(), false));
         assert!(Arc::ptr_eq(&first, &second));
         drop(second);
         assert!(shares.find(life).is_some());

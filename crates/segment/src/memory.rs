@@ -7,8 +7,9 @@
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
-use deck_sync::{Error, ErrorKind, Result};
+use deck_sync::{Deadline, Error, ErrorKind, Result};
 use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags};
 use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
@@ -16,6 +17,11 @@ use rustix::mm::{Advice, MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
 use crate::huge::{HUGE, HugePages, Way};
 use crate::layout::PAGE;
 use crate::limits;
+
+/// What is allocated at a time: a multiple of [`HUGE`]. The kernel looks for nothing in between, not even for the signal that ends the process.
+const AT_A_TIME: usize = 16 << 20;
+/// Huge pages are made for so long in one allocation. Where memory is in small pieces each takes milliseconds; the rest gets small pages then.
+const HUGE_FOR: Duration = Duration::from_secs(1);
 
 /// A mapped memfd, one's own or another node's.
 #[derive(Debug)]
@@ -213,8 +219,33 @@ impl Segment {
     /// # Errors
     /// [`ErrorKind::NoMemory`] with what was wanted, what there is and what to do. Never SIGBUS later.
     pub fn allocate(&self, offset: usize, bytes: usize) -> Result<()> {
+        self.allocate_while(offset, bytes, || Ok(()))
+    }
+
+    /// As [`Segment::allocate`], as long as it `goes_on`, which is asked every few milliseconds.
+    ///
+    /// # Errors
+    /// Those of [`Segment::allocate`] and of `goes_on`; a part is allocated then.
+    pub fn allocate_while(&self, offset: usize, bytes: usize, goes_on: impl Fn() -> Result<()>) -> Result<()> {
         limits::check_memory(bytes)?;
-        self.allocate_huge(offset, bytes);
+        let (end, huge_until) = (offset + bytes, Deadline::after(HUGE_FOR));
+        let mut from = offset;
+        while from < end {
+            let to = (from / AT_A_TIME + 1).saturating_mul(AT_A_TIME).min(end);
+            if from > offset {
+                goes_on()?;
+            }
+            if !huge_until.has_passed() {
+                self.allocate_huge(from, to - from);
+            }
+            self.allocate_pages(from, to - from).map_err(|errno| limits::refused(bytes, Some(errno.raw_os_error())))?;
+            from = to;
+        }
+        Ok(())
+    }
+
+    /// Allocates the pages of a range that are not allocated yet.
+    fn allocate_pages(&self, offset: usize, bytes: usize) -> std::result::Result<(), Errno> {
         let (mut done, mut piece) = (0, bytes);
         while done < bytes {
             let next = piece.min(bytes - done);
@@ -222,7 +253,7 @@ impl Segment {
                 Ok(()) => done += next,
                 // A signal undoes what the call had done: where signals come often only small pieces ever end.
                 Err(Errno::INTR) => piece = (piece / 2).next_multiple_of(PAGE),
-                Err(errno) => return Err(limits::refused(bytes, Some(errno.raw_os_error()))),
+                Err(errno) => return Err(errno),
             }
         }
         Ok(())
@@ -252,6 +283,8 @@ impl Drop for Segment {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
+    use std::cell::Cell;
+
     use super::*;
 
     #[test]
@@ -342,6 +375,22 @@ mod tests {
         assert_eq!(Segment::adopt(fd).unwrap_err().kind(), ErrorKind::Corrupt);
         let file = std::fs::File::open("/proc/self/exe").unwrap();
         assert_eq!(Segment::adopt(file.into()).unwrap_err().kind(), ErrorKind::Corrupt);
+    }
+
+    #[test]
+    fn what_does_not_go_on_is_not_allocated_to_its_end() {
+        let segment = Segment::create("test", 4 * AT_A_TIME).unwrap();
+        let allocated = || rustix::fs::fstat(&segment).unwrap().st_blocks as usize * 512;
+        let asked = Cell::new(0);
+        let goes_on = || {
+            asked.set(asked.get() + 1);
+            if asked.get() < 2 { Ok(()) } else { Err(Error::new(ErrorKind::Cancelled, "on purpose")) }
+        };
+        // It begins in the middle of what is allocated at a time.
+        let error = segment.allocate_while(AT_A_TIME / 2, 3 * AT_A_TIME, goes_on).unwrap_err();
+        assert_eq!((error.kind(), asked.get(), allocated()), (ErrorKind::Cancelled, 2, 3 * AT_A_TIME / 2));
+        segment.allocate(0, 4 * AT_A_TIME).unwrap();
+        assert_eq!(allocated(), 4 * AT_A_TIME);
     }
 
     #[test]

@@ -1,12 +1,17 @@
 //! A cancellation ends a wait. One that comes when the thread has what it waited for, or does what has to be done in any case, is for its next
 //! wait.
 
-use crate::{Canceller, ErrorKind};
+use crate::{Canceller, ErrorKind, thread};
 
 /// The wait that was cancelled has turned out to be over: the next one ends with that.
 #[cold]
 pub fn postpone() {
     Canceller::of_this_thread().cancel();
+}
+
+/// True, once, if this thread was cancelled: for long work that a call does in place of a wait. Never blocks.
+pub fn has_come() -> bool {
+    thread::take_cancellation()
 }
 
 /// Tries until it is not a cancellation that ends the attempt; `kind` is that of an error.
@@ -52,5 +57,7 @@ mod tests {
         let wait = |within| crate::wait(&mut Never, &[&Event::new()], &Alone::shared(), Deadline::after(within));
         assert_eq!(wait(Duration::from_secs(20)), Err(Interrupted::Cancelled));
         assert_eq!(wait(Duration::from_millis(1)), Err(Interrupted::Deadline), "once");
+        postpone();
+        assert_eq!([has_come(), has_come()], [true, false]);
     }
 }

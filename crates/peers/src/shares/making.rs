@@ -7,7 +7,7 @@ use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex};
 
 use deck_sync::locks::lock;
-use deck_sync::{ErrorKind, NodeId, Service, point};
+use deck_sync::{Error, ErrorKind, NodeId, Service, point};
 
 use super::{SegmentLife, life};
 use crate::membership::Membership;
@@ -102,7 +102,11 @@ impl Membership {
 
     fn make_for(&self, wanted: Wanted) {
         point("segment/making");
-        match self.shares.make(wanted.bytes) {
+        let goes_on = || match wanted.asker.gone().is_some() || self.has_left() || wanted.object.holding().is_empty() {
+            true => Err(Error::new(ErrorKind::Closed, "nobody wants the segment any more")),
+            false => Ok(()),
+        };
+        match self.shares.make(wanted.bytes, goes_on) {
             Ok(segment) => {
                 let segment = self.shares.keep(wanted.life, &wanted.object, segment, true);
                 let (entry, generation) = (u64::from(wanted.life.object), u64::from(wanted.life.generation));
@@ -117,6 +121,8 @@ impl Membership {
                 // Whoever wanted it may have died meanwhile, and that was told before there was anything to sweep.
                 self.shares.sweep();
             }
+            // Nobody waits for an answer.
+            Err(error) if error.kind() == ErrorKind::Closed => {}
             Err(error) => wanted.refuse(match (error.kind(), error.os_error()) {
                 (ErrorKind::Invalid, _) => Refused::Nonsense,
                 (ErrorKind::System, Some(libc::EMFILE | libc::ENFILE)) => Refused::Descriptors,
