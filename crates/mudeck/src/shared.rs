@@ -69,6 +69,10 @@ impl Heaps for NodeShared {
     fn heap_of(&self, owner: NodeId) -> Option<Arc<HeapMemory>> {
         self.membership.heap_of(owner)
     }
+
+    fn lacking(&self, owner: NodeId) -> Option<Error> {
+        self.membership.lacking_heap(owner, true)
+    }
 }
 
 impl NodeShared {

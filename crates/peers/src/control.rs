@@ -240,7 +240,10 @@ impl Control {
                 match (known.filter(|(_, seat)| usize::from(*seat) < Seat::COUNT), passed) {
                     (Some((peer, seat)), Some(fd)) => self.introduced(membership, NodeId(peer), Seat(seat), fd),
                     // This process has no descriptor for it now.
-                    (Some((peer, _)), None) => was_not_introduced(membership, NodeId(peer)),
+                    (Some((peer, _)), None) => {
+                        self.lacks(membership, NodeId(peer), None);
+                        was_not_introduced(membership, NodeId(peer));
+                    }
                     _ => {}
                 }
             }

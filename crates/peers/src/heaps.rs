@@ -11,9 +11,19 @@
 use std::collections::{BTreeSet, HashMap};
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use deck_segment::{Fetching, HeapMemory, Seat};
-use deck_sync::{Error, ErrorKind, NodeId, Result};
+use deck_sync::{Deadline, Error, ErrorKind, NodeId, Result};
+
+/// What this process has no room for it is passed again and again, as there may be some in a moment. After so long those who need it are told.
+const LACKED_FOR: Duration = Duration::from_secs(1);
+
+/// A heap that there is no room for.
+struct Lacking {
+    why: Error,
+    is_told_from: Deadline,
+}
 
 /// Heaps by their owners.
 #[derive(Default)]
@@ -25,6 +35,7 @@ pub(crate) struct Heaps {
     passed: BTreeSet<(NodeId, NodeId)>,
     /// Views that are there while a buffer of them is.
     lent: HashMap<NodeId, Vec<Weak<HeapMemory>>>,
+    lacking: HashMap<NodeId, Lacking>,
 }
 
 impl Heaps {
@@ -68,7 +79,31 @@ impl Heaps {
             None => HeapMemory::adopt(fd, owner, seat, own, self.fetching)?,
         };
         self.known.insert(owner, heap.clone());
+        self.lacking.remove(&owner);
         Ok(heap)
+    }
+
+    /// The heap of `owner` was passed, and there is no room for it, or for its descriptor (`None`).
+    pub fn note_lacking(&mut self, owner: NodeId, why: Option<Error>) {
+        let no_descriptor = || {
+            Error::new(ErrorKind::NoMemory, "this process has no descriptor left for it")
+                .with_remedy("raise its limit (ulimit -n), or let it close files")
+        };
+        self.lacking.entry(owner).or_insert_with(|| Lacking {
+            why: why.unwrap_or_else(no_descriptor).context(format!("the memory of {owner}")),
+            is_told_from: Deadline::after(LACKED_FOR),
+        });
+    }
+
+    /// It is not wanted any more.
+    pub fn forget_lacking(&mut self, owner: NodeId) {
+        self.lacking.remove(&owner);
+    }
+
+    /// Why there is no room for the heap of `owner`, if that is so; `lasting`: for so long that nobody should wait for it.
+    pub fn lacking(&self, owner: NodeId, lasting: bool) -> Option<Error> {
+        let lacking = self.lacking.get(&owner)?;
+        (!lasting || lacking.is_told_from.has_passed()).then(|| lacking.why.clone())
     }
 
     /// `peer` posts on what lies in the heap of `owner`.
@@ -121,6 +156,22 @@ mod tests {
     fn heap(number: u32) -> Arc<HeapMemory> {
         HeapMemory::create(NodeId(number), Seat(number as u16), &HeapOptions::of(deck_segment::default_bytes()))
             .unwrap()
+    }
+
+    #[test]
+    fn why_there_is_no_room_for_a_heap_is_told_to_those_who_have_waited_for_long_and_not_when_there_is() {
+        let (own, other) = (heap(1), heap(2));
+        let mut heaps = Heaps::with(&own);
+        let why = Error::new(ErrorKind::NoMemory, "mapping it").with_remedy("raise the limit");
+        heaps.note_lacking(other.owner(), Some(why));
+        assert!(heaps.lacking(other.owner(), true).is_none());
+        assert_eq!(heaps.lacking(other.owner(), false).unwrap().remedy(), "raise the limit");
+        heaps.lacking.get_mut(&other.owner()).unwrap().is_told_from = Deadline::NOW;
+        heaps.note_lacking(other.owner(), None);
+        assert_eq!(heaps.lacking(other.owner(), true).unwrap().remedy(), "raise the limit");
+        let fd = other.segment().as_fd().try_clone_to_owned().unwrap();
+        heaps.enter(other.owner(), other.seat(), fd, own.seat()).unwrap();
+        assert!(heaps.lacking(other.owner(), false).is_none());
     }
 
     #[test]

@@ -25,7 +25,8 @@ impl Membership {
     /// Meets `node`: introduced by the broker if the two have not met yet.
     ///
     /// # Errors
-    /// [`ErrorKind::PeerLost`] naming it, [`ErrorKind::Timeout`] that says so if it is frozen, [`ErrorKind::Cancelled`].
+    /// [`ErrorKind::PeerLost`] naming it, [`ErrorKind::Timeout`] that says so if it is frozen, [`ErrorKind::Cancelled`]; [`ErrorKind::NoMemory`] if this
+    /// process has had no address space or no descriptor for its memory for a second, or when the deadline passed.
     pub fn meet(&self, node: NodeId, deadline: Deadline) -> Result<Arc<Peer>> {
         let mut ask_again_after = ASK_AGAIN_AFTER;
         loop {
@@ -41,7 +42,8 @@ impl Membership {
             let is_over = || {
                 let is_gone = peer.gone().is_some() || !self.table.is_live(node);
                 let is_over = peer.is_connected() || is_gone || !peer.is_asked_for();
-                (is_over || self.has_left.load(Ordering::Relaxed)).then_some(())
+                let is_lacking = || self.lacking_heap(node, true).is_some();
+                (is_over || self.has_left.load(Ordering::Relaxed) || is_lacking()).then_some(())
             };
             let mut until = Until(is_over, About::new(Goal::Meeting, "").on(node));
             let events = [peer.changed(), self.table.changed()];
@@ -53,20 +55,25 @@ impl Membership {
                 self.watch_strangers();
                 waited = deck_sync::wait(&mut until, &events, self.crowd(), deadline);
             }
-            match waited {
-                Ok(()) if peer.is_connected() => return Ok(peer),
-                Ok(()) if self.has_left() => return Err(self.gone(node)),
+            // At the deadline also what may be better in a moment.
+            let lacking = self.lacking_heap(node, waited.is_ok());
+            match (waited, lacking) {
+                (Ok(()), _) if peer.is_connected() => return Ok(peer),
+                (Ok(()), _) if self.has_left() => return Err(self.gone(node)),
+                (Ok(()) | Err(Interrupted::Deadline), Some(why)) => {
+                    return Err(why.context("meeting it").with_peer(node));
+                }
                 // For want of descriptors, here or there: in a moment there may be some. Or the broker died between
                 // telling the one and the other.
-                Ok(()) if self.is_to_ask_again_for(&peer) => {
+                (Ok(()), None) if self.is_to_ask_again_for(&peer) => {
                     if deadline.has_passed() {
                         return Err(self.interrupted(Interrupted::Deadline, "meeting it", &peer));
                     }
                     poll::pause(deadline.remaining().map_or(ask_again_after, |left| left.min(ask_again_after)));
                     ask_again_after = (2 * ask_again_after).min(ASK_AGAIN_LATER);
                 }
-                Ok(()) => return Err(self.gone(node)),
-                Err(interrupted) => return Err(self.interrupted(interrupted, "meeting it", &peer)),
+                (Ok(()), None) => return Err(self.gone(node)),
+                (Err(interrupted), _) => return Err(self.interrupted(interrupted, "meeting it", &peer)),
             }
         }
     }

@@ -235,6 +235,11 @@ impl Membership {
         read(&self.heaps).find(owner)
     }
 
+    /// Why this process has no room for the heap of `owner`, if that is so; `lasting`: for so long that nobody should wait for it.
+    pub fn lacking_heap(&self, owner: NodeId, lasting: bool) -> Option<Error> {
+        read(&self.heaps).lacking(owner, lasting)
+    }
+
     /// Makes sure that this node itself can find the buffers of `heap`, which will be named in a message to one of its own mail boxes: another
     /// node of this process may have made it that was never met, or received it. In this very view, which is in use until the message is
     /// retrieved: one that is found now may end before.

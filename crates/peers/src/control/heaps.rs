@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use deck_segment::{HeapMemory, Seat};
 use deck_sync::locks::{lock, read, write};
-use deck_sync::{Deadline, ErrorKind, NodeId, Result};
+use deck_sync::{Deadline, Error, ErrorKind, NodeId, Result};
 
 use super::{ASK_EVERY, Control};
 use crate::membership::Membership;
@@ -50,12 +50,33 @@ impl Control {
                 Ok(Some(heap))
             }
             Some(Err(error)) if error.kind() == ErrorKind::Corrupt => Err(error),
-            Some(Err(_)) | None => {
+            lacking => {
+                let why = lacking.and_then(Result::err);
+                if why.as_ref().is_none_or(|why| why.kind() == ErrorKind::NoMemory) {
+                    self.lacks(membership, owner, why);
+                }
                 if self.missing.is_empty() {
                     self.ask_at = Deadline::after(ASK_EVERY);
                 }
                 self.missing.insert(missing);
                 Ok(None)
+            }
+        }
+    }
+
+    /// There is no room for the heap of `owner`: who has needed it for long is told.
+    pub(super) fn lacks(&self, membership: &Membership, owner: NodeId, why: Option<Error>) {
+        let is_lasting = {
+            let mut heaps = write(&membership.heaps);
+            heaps.note_lacking(owner, why);
+            heaps.lacking(owner, true).is_some()
+        };
+        if is_lasting {
+            if let Some(peer) = lock(&membership.peers).get(&owner) {
+                peer.changed().notify();
+            }
+            if let Some(handler) = membership.handler() {
+                handler.heap_introduced();
             }
         }
     }
@@ -89,6 +110,7 @@ impl Control {
     pub(super) fn heap_released(&mut self, membership: &Membership, peer: NodeId, owner: NodeId) {
         write(&membership.heaps).note_released(owner, peer);
         self.missing.remove(&(peer, owner));
+        write(&membership.heaps).forget_lacking(owner);
         // What it has posted itself is taken over when this node knows of its end.
         let has_posted = |peer: &Arc<Peer>| peer.heap().is_some() && peer.gone().is_none();
         if !membership.table.is_live(owner) && !lock(&membership.peers).get(&owner).is_some_and(has_posted) {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use deck_segment::layout::{LINE, LINE_WORDS};
 use deck_segment::{Buffer, Fetching, HeapMemory, MappedSlots, Region, Remote, Words};
-use deck_sync::{NodeId, Result, Spot};
+use deck_sync::{Error, NodeId, Result, Spot};
 
 use super::baton::{Baton, Piece};
 use super::packed::{self, Packed};
@@ -26,6 +26,11 @@ mod zero_copy;
 pub trait Heaps {
     /// The heap of `owner`, or `None` if it was not introduced yet.
     fn heap_of(&self, owner: NodeId) -> Option<Arc<HeapMemory>>;
+
+    /// Why it has not come for a second, if this process has no room for it.
+    fn lacking(&self, _owner: NodeId) -> Option<Error> {
+        None
+    }
 }
 
 /// A receiver that found so many whole slots in a row is behind, and then fetches slots early: so many ahead. Fetching a

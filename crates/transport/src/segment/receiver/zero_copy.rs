@@ -63,7 +63,7 @@ impl<R: Remote> Receiver<R> {
         if self.heap.as_ref().is_none_or(|heap| heap.owner().0 != name.owner) {
             self.heap = heaps.heap_of(NodeId(name.owner));
         }
-        let Some(heap) = &self.heap else { return Ok(None) };
+        let Some(heap) = &self.heap else { return heaps.lacking(NodeId(name.owner)).map_or(Ok(None), Err) };
         heap.receive(name).map(Some).map_err(|error| error.with_peer(self.from))
     }
 
