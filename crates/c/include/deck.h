@@ -38,8 +38,8 @@
  * Text       Names and lines are UTF-8 and end with a zero byte.
  * Manners    The library never aborts, exits, prints or installs signal handlers. Interrupted system calls are
  *            resumed, and SIGPIPE never arises. Should the library find itself in a state that its authors thought
- *            impossible, the call gives DECK_E_SYSTEM and says that it is a bug, and one line that helps to find it
- *            goes to stderr.
+ *            impossible, the call gives DECK_E_SYSTEM and says that it is a bug, with one line that helps to find it on stderr.
+ *            Alone when malloc has not even some hundred bytes left the process ends: messages and tables are checked before.
  */
 #ifndef DECK_H
 #define DECK_H
@@ -275,7 +275,7 @@ void *deck_msg_edit(deck_msg_t *m);
 /* Bytes of content; 0 for a bad handle. */
 size_t deck_msg_size(const deck_msg_t *m);
 
-/* Bytes of content that fit without growing; 0 for a bad handle. */
+/* Bytes of content, all of one type, that fit without growing; 0 for a bad handle. Each change of type takes 8 bytes more. */
 size_t deck_msg_capacity(const deck_msg_t *m);
 
 /* Makes the content `bytes` raw bytes (DECK_BYTE), undefined and writable through deck_msg_data: for direct use
@@ -339,15 +339,16 @@ int deck_mbox_clone(deck_mbox_t **b, const char *name, int timeout_ms);
    never for the receiver to retrieve, wake up or run. The content stays readable and can be posted again: one message to many
    mail boxes is one buffer. A received message is posted on without a copy. After a failure nothing was posted. What a thread
    posts while it ends, from destructors of thread-local values, may overtake what it posted before.
-   DECK_E_TIMEOUT    no room in that time
-   DECK_E_TOO_LARGE  larger than this node's budget (DECK_BUDGET): at once
+   DECK_E_TIMEOUT    no room in that time: in the mail box, or in this node's budget (DECK_BUDGET), where each post counts
+   DECK_E_TOO_LARGE  larger than that budget: at once
+   DECK_E_NOMEM      for the ring that a first post of the owner, or a new lane, needs
    DECK_E_CLOSED, DECK_E_PEER_LOST  the mail box, or its node, is gone */
 int deck_mbox_post(deck_mbox_t *b, deck_msg_t *m, int timeout_ms);
 
 /* Retrieves the next message; it replaces the content of m, with unpacking at its start. Waits up to timeout_ms.
-   DECK_E_TIMEOUT    nothing came in that time
+   DECK_E_TIMEOUT, DECK_E_CLOSED    nothing came in that time; the mail box was destroyed
    DECK_E_INVALID    b is a clone of another node's mail box: only the owner's threads retrieve
-   DECK_E_CLOSED     the mail box was destroyed
+   DECK_E_NOMEM      for a message that is copied, or to map the memory in which one lies: it stays, and can be had later
    DECK_E_PEER_LOST  a node that had cloned the mail box died; told once for each, after all that it had posted. Also
                      of one that left, if messages are lost that it had posted on and whose memory cannot be reached
                      any more; deck_last_error() counts them. Retrieve again. */
@@ -361,8 +362,8 @@ int deck_mbox_select(deck_mbox_t *const *boxes, size_t n, size_t *which, int tim
 
 /* A file descriptor that is readable while there is something to retrieve: for poll, epoll and event loops. What is
    there now, and what is left after a retrv, shows at once; what is posted to an empty mail box some ten microseconds
-   later, by a thread that the first call starts. It belongs to the mail box: do not read from it or close it. Costs
-   posters nothing unless asked for. Never waits.
+   later (up to a millisecond with more than 120 such mail boxes), by a thread that the first call starts. It belongs to
+   the mail box: do not read from it or close it. Costs posters nothing unless asked for. Never waits.
    DECK_E_INVALID  b is a clone of another node's mail box */
 int deck_mbox_fd(deck_mbox_t *b);
 
@@ -372,7 +373,7 @@ typedef struct {
   uint64_t retrieved;            /* messages retrieved */
   uint64_t bytes_posted;         /* bytes of content of those */
   uint64_t bytes_retrieved;
-  uint64_t waits;                /* calls that had to wait, for room or for a message */
+  uint64_t waits;                /* retrieves and posts that slept, until there was a message or room */
   uint64_t held_back;            /* posts that found no room at first */
   uint64_t by_short;             /* messages by protocol: in a packet of the ring itself, */
   uint64_t by_buffered;          /* through a copy, */
@@ -395,8 +396,8 @@ int deck_mbox_destroy(deck_mbox_t *b);
  *
  * A group is `size` threads of any nodes that meet under a name. Each has a handle of its own and an index, 0 to size - 1.
  * All members call the same collectives in the same order, with the same root, type, operation and count (the forms
- * ending in v: with counts that fit). A call returns when this member's part is done, which is after all have come to it (unless
- * the group was joined with DECK_COMPLETION_OWN).
+ * ending in v: with counts that fit). A call returns when this member's part is done, which is after all have come to it
+ * (unless the group was joined with DECK_COMPLETION_OWN).
  *
  * Sizes      Anything from 0 up, also more than this node's budget: long data travels in pieces. Arrays that lie in the
  *            content of a message made in this node (deck_msg_data, deck_msg_edit), with more than 16 KiB for each receiver,
@@ -459,10 +460,10 @@ typedef struct {
 /* Like deck_group_join, with options, the same in every member; NULL: the default ones.
  *
  * With DECK_COMPLETION_OWN, bcast, reduce, gather, scatter and scan of up to 16 KiB a block (and 64 KiB at the root) wait only
- * for those from whom the member takes something, and a member gets up to 16 calls ahead of the slowest (8 in which it gives
- * more than 32 bytes); all other calls wait for all. Who is absent is told by the next call that needs them, or when a member is so far ahead. Members that call different
- * things get DECK_E_INVALID in that call or in one of the 16 after it, and in the next that waits for all at the latest. When a
- * node has died, each call that has to wait ends with its name.
+ * for those from whom the member takes something, and it gets up to 16 calls ahead of the slowest (8 in which it gives more
+ * than 32 bytes); all other calls wait for all. The next call that needs the absent tells of them, or one that is so far ahead.
+ * Members that call different things get DECK_E_INVALID in that call or in one of the 16 after it, and in the next that waits
+ * for all at the latest. When a node has died, each call that has to wait ends with its name.
  * DECK_E_INVALID      also if another member gave other options (all who have come by then get it), a value out of range, or
  *                     size_of_struct is not set
  * DECK_E_UNSUPPORTED  an option that this version of the library does not know is not 0 */

@@ -4,7 +4,7 @@
 //! process is a *subreaper* ([`adopt_orphans`]), whoever loses its parent becomes its child and cannot get away: the walk
 //! down from here finds all of them, also those that closed every file, emptied their environment or left the session.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -39,9 +39,17 @@ pub fn any() -> bool {
     !living().is_empty()
 }
 
-/// Sends `signal` to every descendant.
+/// Sends `signal` to every descendant, also to those that come meanwhile; once to each.
 pub fn signal_all(signal: Signal) {
-    send(&living(), signal);
+    let mut told = HashSet::new();
+    loop {
+        let mut left = living();
+        left.retain(|(pid, stat)| told.insert((*pid, stat.started)));
+        if left.is_empty() {
+            return;
+        }
+        send(&left, signal);
+    }
 }
 
 fn send(descendants: &[(i32, Stat)], signal: Signal) {

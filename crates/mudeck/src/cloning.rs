@@ -272,7 +272,10 @@ impl NodeShared {
         credit: usize,
     ) -> Result<Granted, Refused> {
         // Where the mail box lies: its owner's thread asked for that, and this one is the control thread.
-        let region = self.heap().region_near(core.shape.ring_bytes(), core.area()).map_err(|_| Refused::NoMemory)?;
+        let region = self.heap().region_near(core.shape.ring_bytes(), core.area());
+        // Or this node is about to leave.
+        let refused = |kind| if kind == ErrorKind::NoMemory { Refused::NoMemory } else { Refused::Closed };
+        let region = region.map_err(|error| refused(error.kind()))?;
         let ring = ring_number(self.next_ring.fetch_add(1, Ordering::Relaxed), core.id);
         core.add_ring(|inbox| {
             let index = inbox.free_place(from).ok_or(Refused::Full)?;

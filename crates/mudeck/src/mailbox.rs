@@ -68,7 +68,7 @@ pub struct MailboxStats {
     pub bytes_posted: u64,
     /// Bytes of content retrieved.
     pub bytes_retrieved: u64,
-    /// Times that a thread slept on it.
+    /// Retrieves and posts that slept, until there was something to retrieve or room.
     pub waits: u64,
     /// Posts that found no room at first.
     pub held_back: u64,
@@ -175,7 +175,7 @@ impl Mailbox {
     #[inline(always)]
     fn wait<M: Meanwhile>(&self, look: Look, into: &mut Parcel, timeout: Duration, meanwhile: M) -> Result<NodeId> {
         let core = &*self.core;
-        let mut retrieving = Retrieving { node: &self.node, core, into, look, meanwhile };
+        let mut retrieving = Retrieving { node: &self.node, core, into, look, meanwhile, is_counted: false };
         // Only if nothing is there it is worth a look at the clock.
         if look == Look::Unclear
             && let Some(result) = retrieving.look_closely()

@@ -102,7 +102,7 @@ fn timeout_from(text: Option<String>) -> Result<Duration> {
     let Some(text) = text else { return Ok(TIMEOUT) };
     let seconds = text.trim().parse::<f64>().ok().filter(|seconds| *seconds > 0.0 && *seconds < 1e9);
     seconds.map(Duration::from_secs_f64).ok_or_else(|| {
-        Error::new(ErrorKind::Invalid, format!("DECK_TIMEOUT={text} is no number of seconds above 0"))
+        Error::new(ErrorKind::Invalid, format!("DECK_TIMEOUT={text} is no number of seconds above 0 and below 10^9"))
             .with_remedy("set DECK_TIMEOUT to seconds, such as DECK_TIMEOUT=30")
     })
 }

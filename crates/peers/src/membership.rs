@@ -356,7 +356,8 @@ impl Membership {
         match silent {
             Some(silent) => {
                 let silent = silent.as_secs_f64();
-                let doing = format!("{doing}; {} is frozen: no sign of life for {silent:.1} s", peer.number());
+                let silence = if silent < 0.1 { String::new() } else { format!(": no sign of life for {silent:.1} s") };
+                let doing = format!("{doing}; {} is frozen{silence}", peer.number());
                 interrupted.error(doing).with_remedy("it loses nothing: let it continue (kill -CONT), or end it")
             }
             None => interrupted.error(doing),

@@ -40,6 +40,11 @@ impl JobSight {
         self.nodes.iter().find(|node| node.number == number)
     }
 
+    /// True if the node with this number is in the job, as far as can be seen.
+    pub fn has(&self, number: NodeId) -> bool {
+        self.node(number).is_some_and(|node| matches!(node.state, NodeState::Live | NodeState::Frozen))
+    }
+
     /// Looks at the same job anew, also for processes that have come meanwhile; `None` if it is not to be found any more.
     pub fn look_again(&self) -> Option<JobSight> {
         find(&|inode, _, _| inode == self.inode).0.pop()
@@ -108,6 +113,11 @@ impl ThreadSight {
         stat::is_stopped(self.state)
     }
 
+    /// True if it has ended; the first thread of a process is seen until all have.
+    pub fn has_ended(&self) -> bool {
+        stat::has_ended(self.state)
+    }
+
     /// True if it runs, or will without anybody's help.
     pub fn runs(&self) -> bool {
         matches!(self.state, 'R' | 'D')
@@ -162,8 +172,7 @@ fn open(path: &Path, label: &str, inode: u64) -> Option<File> {
 
 fn open_of(process: u32) -> Open {
     let mut open = Open::default();
-    let Ok(entries) = fs::read_dir(format!("/proc/{process}/fd")) else { return open };
-    for path in entries.flatten().map(|entry| entry.path()) {
+    for path in descriptors_of(process) {
         let Ok(target) = fs::read_link(&path) else { continue };
         let map = match target.to_str() {
             Some(TABLE) => &mut open.tables,
@@ -178,6 +187,26 @@ fn open_of(process: u32) -> Open {
         }
     }
     open
+}
+
+/// What a process has open. One whose first thread has ended shows it in another one.
+fn descriptors_of(process: u32) -> Vec<PathBuf> {
+    let paths = |of: &Path| -> Vec<PathBuf> {
+        fs::read_dir(of.join("fd")).map_or(vec![], |entries| entries.flatten().map(|entry| entry.path()).collect())
+    };
+    let process = PathBuf::from(format!("/proc/{process}"));
+    let seen = paths(&process);
+    if !seen.is_empty() {
+        return seen;
+    }
+    let threads = fs::read_dir(process.join("task")).into_iter().flatten().flatten();
+    threads.map(|thread| paths(&thread.path())).find(|seen| !seen.is_empty()).unwrap_or_default()
+}
+
+/// A process that is to be reaped has ended, too.
+fn has_ended(process: u32) -> bool {
+    let threads = threads_of(process);
+    threads.iter().all(ThreadSight::has_ended)
 }
 
 /// Whoever looks on at the same moment has it open for reading only, and is no process of the job. The permissions of such a link are
@@ -278,9 +307,10 @@ fn nodes_of(table: &Table, job: u64, processes: &BTreeSet<u32>, all: &BTreeMap<u
             let Some(notices) = open(path, NOTICES, *inode) else { continue };
             let Some(head) = head_of(&notices) else { continue };
             let Ok(number) = u32::try_from(word(&head, header::NODE)) else { continue };
-            // A forked child has it open too.
+            // A forked child has it open too. Where the number of the process means nothing here nobody can tell.
             let is_its = table.pid_of(NodeId(number)) == Some(*process);
-            if word(&head, header::JOB) == job && (is_its || !found.contains_key(&number)) {
+            let may_be_its = is_its || table.pid_here(NodeId(number)).is_none() && !found.contains_key(&number);
+            if word(&head, header::JOB) == job && may_be_its {
                 let heap = word(&head, header::HEAP);
                 let heap = seen.heaps.get(&heap).and_then(|path| open(path, HEAP, heap)).filter(is_known_heap);
                 found.insert(number, Found { process: *process, notices, heap });
@@ -289,7 +319,14 @@ fn nodes_of(table: &Table, job: u64, processes: &BTreeSet<u32>, all: &BTreeMap<u
     }
     let numbers = (0..table.count()).map(NodeId);
     let states = numbers.filter_map(|number| Some((number, table.state(number)?)));
-    states.map(|(number, state)| node(number, state, found.remove(&number.0))).collect()
+    // Its end is not in the table before somebody has noticed it, who may be stopped.
+    let is_over = |number: NodeId| table.pid_here(number).is_some_and(has_ended);
+    let states = states.map(|(number, state)| match state {
+        NodeState::Live if !found.contains_key(&number.0) && is_over(number) => (number, NodeState::Lost),
+        state => (number, state),
+    });
+    let states: Vec<_> = states.collect();
+    states.into_iter().map(|(number, state)| node(number, state, found.remove(&number.0))).collect()
 }
 
 fn node(number: NodeId, state: NodeState, found: Option<Found>) -> NodeSight {
@@ -300,7 +337,8 @@ fn node(number: NodeId, state: NodeState, found: Option<Found>) -> NodeSight {
     // Before the notices: a wait that had begun by then, and is noted still, was the sleep that was seen.
     let threads = threads_of(found.process);
     let (notices, untold) = notices_of(&found.notices).unwrap_or_default();
-    let is_stopped = threads.first().is_some_and(ThreadSight::is_stopped);
+    // The first thread may have ended before the others.
+    let is_stopped = threads.iter().find(|thread| !thread.has_ended()).is_some_and(ThreadSight::is_stopped);
     let state = if is_stopped { NodeState::Frozen } else { state };
     NodeSight { number, state, process: Some(found.process), notices, untold, threads, heap: found.heap }
 }

@@ -28,6 +28,11 @@ pub fn is_stopped(state: char) -> bool {
     matches!(state, 'T' | 't')
 }
 
+/// True of a state in which it has ended.
+pub fn has_ended(state: char) -> bool {
+    matches!(state, 'Z' | 'X' | 'x')
+}
+
 /// The process that started it, or has taken it over from there; 0 if none has.
 pub fn parent_of(stat: &[u8]) -> Option<u32> {
     fields_behind_name(stat)?.nth(1)?.parse().ok()

@@ -53,9 +53,9 @@ goals! {
     Condition = 10 "condition variable";
     /// The others at a barrier that is no group's.
     Barrier = 11 "barrier";
-    /// The value of a counter.
+    /// The value of a counter. Facts: 1 if it is to be at least so much, and that; else zeros.
     Counter = 12 "counter";
-    /// A shared segment that somebody is to create or to pass.
+    /// A shared segment that somebody is to create or to pass. Facts: 1 if the peer is to make it, else 0.
     Segment = 13 "segment";
     /// The members of a group, so that it is formed. Facts: owner and offset of the board, size, 0, index; if the index is the size:
     /// the end of the last group of that name.

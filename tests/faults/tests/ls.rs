@@ -3,6 +3,7 @@
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 use std::sync::mpsc::{TryRecvError, channel};
+use std::time::Instant;
 
 use deck_testkit::see::{self, deck, nodes_of, said, told, waits};
 use deck_testkit::{Job, SOON};
@@ -111,6 +112,28 @@ fn a_busy_mail_box_has_a_rate() {
         drop(seen);
     });
     drop((owner, poster));
+    job.end();
+}
+
+#[test]
+fn who_died_while_nobody_tells_is_seen_to_be_gone_with_what_it_held() {
+    let job = Job::by_name(program());
+    let [broker, dead, asks] = job.nodes();
+    dead.ask_in("w", "lock m 1000").words();
+    broker.stop();
+    broker.await_stop();
+    dead.kill_and_wait();
+    let listed = told("ls", job.name());
+    let states = [0, 1, 2].map(|node| listed["nodes"][node]["state"].as_str().unwrap());
+    assert_eq!(states, ["frozen", "lost", "live"], "{listed}");
+    assert_eq!(listed["things"][0]["state"], "free, its last holder is gone", "{listed}");
+    // Whoever asks for its state again and again is told in the end, though the broker does not go on.
+    let watchdog = Instant::now() + SOON;
+    while asks.state(dead.number()) != "Lost" {
+        assert!(Instant::now() < watchdog, "its end is not told");
+    }
+    broker.go_on();
+    drop((broker, dead, asks));
     job.end();
 }
 

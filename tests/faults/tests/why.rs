@@ -107,7 +107,7 @@ fn who_waits_for_a_node_that_is_stopped_tells_that_it_is_and_for_what() {
     let told = waits(job.name(), 2);
     let texts: Vec<&str> =
         told["waits"].as_array().unwrap().iter().map(|wait| wait["text"].as_str().unwrap()).collect();
-    assert!(texts.contains(&"to be passed segment \"there\""), "{told:#}");
+    assert!(texts.contains(&"for node 1 to make segment \"there\""), "{told:#}");
     let text = said("why", job.name());
     let holder = "on node 1, which is frozen: one of its threads that waits for nothing in DECK";
     assert!(text.contains(holder) && text.contains("on node 1, which is frozen\n"), "{text}");
@@ -302,7 +302,7 @@ fn every_kind_of_wait_is_told_with_who_could_end_it() {
         ("semaphore", "take permits 40000", vec![0], "for a semaphore of its node"),
         ("mutex", "lock held 40000", vec![1], "to lock mutex \"held\""),
         ("barrier", "barrier all 3 40000", vec![0, 1], "at barrier \"all\": 1 of 3 threads have come"),
-        ("counter", "wait-for sum 6 40000", vec![0, 1], "for counter \"sum\", which is 5"),
+        ("counter", "wait-for sum 6 40000", vec![0, 1], "until counter \"sum\", which is 5, is 6 or more"),
         ("name", "clone nobody 40000", vec![0, 1], "for somebody to create mail box \"nobody\""),
         ("segment", "segment-open nothing 40000", vec![0, 1], "for somebody to create segment \"nothing\""),
         ("group", "join-group half 2 0 40000", vec![0, 1], "for all to join group \"half\""),

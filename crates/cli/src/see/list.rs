@@ -201,7 +201,8 @@ fn objects(job: &JobSight) -> Vec<Thing> {
                     format!("{bytes} bytes at {home}")
                 }
                 ObjectKind::Mutex => match observe::holder(&object) {
-                    Some((holder, _)) => format!("held by {holder}"),
+                    Some((holder, Some(_))) if job.has(holder) => format!("held by {holder}"),
+                    Some(_) => "free, its last holder is gone".to_owned(),
                     None => "free".to_owned(),
                 },
                 ObjectKind::Condition => String::new(),

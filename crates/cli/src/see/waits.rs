@@ -193,7 +193,7 @@ impl Known<'_> {
                     // Any node may post to those that are not.
                     Some(format!("{} of its mail boxes are known, and there may be more", told.facts.len()))
                 } else if wait.on.is_empty() {
-                    Some("no node has cloned it".to_owned())
+                    Some("no node has a clone of it".to_owned())
                 } else {
                     None
                 };
@@ -214,7 +214,10 @@ impl Known<'_> {
             Goal::Name | Goal::Condition | Goal::Barrier | Goal::Counter => self.wait_for_anybody(wait),
             Goal::Meeting | Goal::Ring | Goal::Board => wait.on.extend(told.peer.map(Whom::Control)),
             Goal::Segment => match told.peer {
-                Some(home) => wait.on = BTreeSet::from([Whom::Control(home)]),
+                Some(home) => {
+                    wait.on = BTreeSet::from([Whom::Control(home)]);
+                    wait.on_newcomers = self.job.node(home).is_none();
+                }
                 None => self.wait_for_anybody(wait),
             },
             Goal::Mutex => self.wait_for_holder(wait, told),
@@ -245,8 +248,15 @@ impl Known<'_> {
             },
             Goal::Meeting => "to be connected".to_owned(),
             Goal::Ring => "to clone a mail box".to_owned(),
-            Goal::Segment if told.peer.is_some() => format!("to be passed segment {name}"),
-            Goal::Segment => format!("for somebody to create segment {name}"),
+            Goal::Segment => match told.peer {
+                Some(home) if told.facts[0] != 0 => {
+                    let has_joined = self.job.node(home).is_some();
+                    let yet = if has_joined { "" } else { ", which has not joined yet," };
+                    format!("for {home}{yet} to make segment {name}")
+                }
+                Some(_) => format!("to be passed segment {name}"),
+                None => format!("for somebody to create segment {name}"),
+            },
             Goal::Mutex => format!("to lock mutex {name}"),
             Goal::Condition => format!("for a signal of condition variable {name}"),
             Goal::Barrier => {
@@ -256,7 +266,12 @@ impl Known<'_> {
             }
             Goal::Counter => {
                 let value = object(ObjectKind::Counter).map_or(0, |counter| observe::value(&counter));
-                format!("for counter {name}, which is {value}")
+                match told.facts {
+                    [0, ..] => format!("for counter {name}, which is {value}"),
+                    [_, least, ..] => {
+                        format!("until counter {name}, which is {value}, is {} or more", least.cast_signed())
+                    }
+                }
             }
             Goal::Group if is_for_the_end(told) => format!("for the last group {name} to end"),
             Goal::Group => format!("for all to join group {name}"),
@@ -271,7 +286,7 @@ impl Known<'_> {
     fn wait_for_holder(&self, wait: &mut Wait, told: &Told) {
         let Some(mutex) = self.objects.find(ObjectKind::Mutex, &told.name) else { return };
         let (node, locker) = match observe::holder(&mutex) {
-            Some((node, Some(locker))) if self.job.table.is_live(node) => (node, locker),
+            Some((node, Some(locker))) if self.job.has(node) => (node, locker),
             held => {
                 wait.note = Some(if held.is_some() { "its last holder is gone" } else { "it is free" }.to_owned());
                 return;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use deck_mudeck::{Error, ErrorKind, Node, NodeId, NodeState, Result};
 use deck_peers::ObjectKind;
 use deck_sync::locks::lock;
-use deck_sync::{Deadline, Waiting};
+use deck_sync::{About, Deadline, Goal, Waiting};
 
 use super::count::Count;
 use super::named::Named;
@@ -86,6 +86,8 @@ impl Users {
 struct Until<'a, F> {
     counter: &'a Counter,
     is_enough: F,
+    /// The least that is enough, if that is what it depends on.
+    at_least: Option<i64>,
     users: Users,
 }
 
@@ -98,6 +100,11 @@ impl<F: FnMut(i64) -> bool> Waiting for Until<'_, F> {
             return Some(End::Reached(now));
         }
         self.users.renew(&self.counter.named).map(End::Lost)
+    }
+
+    fn about(&self) -> Option<About<'_>> {
+        let at_least = self.at_least.map(|value| [1, value.cast_unsigned()]);
+        Some(About::new(Goal::Counter, self.counter.name()).with(at_least.unwrap_or_default()))
     }
 }
 
@@ -184,7 +191,7 @@ impl Counter {
     /// ```
     #[doc(alias = "deck_counter_wait")]
     pub fn wait_for(&self, at_least: i64, timeout: Duration) -> Result<i64> {
-        self.wait_until(|now| now >= at_least, timeout)
+        self.wait_as(|now| now >= at_least, Some(at_least), timeout)
     }
 
     /// Waits, at most `timeout`, until `is_enough` accepts the value, and gives it. `is_enough` is asked very often and must
@@ -196,6 +203,10 @@ impl Counter {
     /// is told once through each handle, to the waits that it falls into or else to the next one that has to wait.
     /// [`ErrorKind::NotInitialized`] after leaving and in a forked child.
     pub fn wait_until(&self, is_enough: impl FnMut(i64) -> bool, timeout: Duration) -> Result<i64> {
+        self.wait_as(is_enough, None, timeout)
+    }
+
+    fn wait_as(&self, is_enough: impl FnMut(i64) -> bool, at_least: Option<i64>, timeout: Duration) -> Result<i64> {
         self.named.check()?;
         let mut is_enough = is_enough;
         let now = self.count().read();
@@ -209,7 +220,7 @@ impl Counter {
             }
             told.clone()
         };
-        let mut waiting = Until { counter: self, is_enough, users };
+        let mut waiting = Until { counter: self, is_enough, at_least, users };
         match self.named.wait(&mut waiting, self.count().changed(), Deadline::after(timeout)) {
             Ok(End::Reached(value)) => Ok(value),
             Ok(End::Lost(dead)) => {

@@ -74,7 +74,7 @@ impl<W: Waiting> Waiting for WhileOpen<'_, W> {
     }
 
     fn about(&self) -> Option<About<'_>> {
-        self.about.or_else(|| self.waiting.about())
+        self.waiting.about().or(self.about)
     }
 }
 

@@ -85,17 +85,22 @@ impl Waiting for Created<'_> {
 }
 
 /// Waits for a node that the job expects.
-struct Joined<'a>(&'a Membership, NodeId);
+struct Joined<'a> {
+    membership: &'a Membership,
+    home: NodeId,
+    /// Of the segment that it is to be home of.
+    name: &'a str,
+}
 
 impl Waiting for Joined<'_> {
     type Output = ();
 
     fn look(&mut self) -> Option<()> {
-        self.0.table().state(self.1).map(|_| ())
+        self.membership.table().state(self.home).map(|_| ())
     }
 
     fn about(&self) -> Option<About<'_>> {
-        Some(About::new(Goal::Meeting, "").on(self.1))
+        Some(About::new(Goal::Segment, self.name).on(self.home).with([1]))
     }
 }
 
@@ -131,7 +136,7 @@ impl Segment {
         let membership = node.membership();
         let home = home.unwrap_or(node.number());
         let deadline = Deadline::after(default_timeout());
-        await_home(node, home, deadline).map_err(|error| error.context(described()))?;
+        await_home(node, name, home, deadline).map_err(|error| error.context(described()))?;
 
         let table = membership.table();
         let object = membership.objects().enter(ObjectKind::Segment, name, membership.seat())?;
@@ -144,12 +149,15 @@ impl Segment {
             registry.claim(node.number(), &|node| table.is_live(node), &is_held)
         };
         let generation = claimed.map_err(|owner| {
+            // The home may be gone: who has it open could close it.
+            let holding = object.holding();
+            let holder = holding.iter().find(|node| **node == owner).or(holding.first()).copied().unwrap_or(owner);
             // A claim that is taken back may have sent somebody to sleep.
             table.changed().notify();
             // Whoever is in the way may have died unnoticed.
             membership.watch_strangers();
             let remedy = "open it, choose another name, or let everybody close it first";
-            Error::new(ErrorKind::Exists, described()).with_peer(owner).with_remedy(remedy)
+            Error::new(ErrorKind::Exists, described()).with_peer(holder).with_remedy(remedy)
         })?;
         let life = SegmentLife { object: object.index(), generation };
         // Before the home has it: nobody keeps what nobody holds.
@@ -324,12 +332,12 @@ fn is_of(memory: Arc<Memory>, bytes: usize, giver: NodeId) -> Result<Arc<Memory>
     Err(Error::new(ErrorKind::Corrupt, what).with_peer(giver))
 }
 
-fn await_home(node: &Node, home: NodeId, deadline: Deadline) -> Result<()> {
+fn await_home(node: &Node, name: &str, home: NodeId, deadline: Deadline) -> Result<()> {
     if home.0 >= node.count() {
         let what = format!("its home {home} is none of the job's {} nodes", node.count());
         return Err(Error::new(ErrorKind::Invalid, what));
     }
-    let joined = wait(node, &mut Joined(node.membership(), home), deadline);
+    let joined = wait(node, &mut Joined { membership: node.membership(), home, name }, deadline);
     joined.map_err(|stopped| {
         stopped.error(format!("waiting for its home {home} to join"), "start that node, or choose another home")
     })

@@ -185,6 +185,8 @@ pub(super) struct Retrieving<'a, M> {
     /// What the last look brought.
     pub look: Look,
     pub meanwhile: M,
+    /// It is counted among the waits.
+    pub is_counted: bool,
 }
 
 impl<M: Meanwhile> Waiting for Retrieving<'_, M> {
@@ -224,7 +226,9 @@ impl<M: Meanwhile> Waiting for Retrieving<'_, M> {
     }
 
     fn arm(&mut self) {
-        self.core.waits.fetch_add(1, Ordering::Relaxed);
+        if !std::mem::replace(&mut self.is_counted, true) {
+            self.core.waits.fetch_add(1, Ordering::Relaxed);
+        }
         self.core.arm();
     }
 

@@ -13,7 +13,7 @@ use crate::broker::Broker;
 use crate::socket::{Received, Socket};
 use crate::table::Table;
 use crate::wire::{Frame, Refused};
-use crate::{fork, namespace, poll, process, rendezvous};
+use crate::{fork, namespace, poll, process, rendezvous, stat};
 
 /// Before a node that was turned away by the end of a connection asks again. Too long is a late start, too short keeps a core busy.
 const AGAIN_AFTER: Duration = Duration::from_millis(5);
@@ -111,7 +111,7 @@ pub(super) fn enter(door: Door, fences: u64, deadline: Deadline) -> Result<Enter
                 if deadline.has_passed() {
                     return Err(Error::new(
                         ErrorKind::Timeout,
-                        format!("joining job {job}: its broker does not answer"),
+                        format!("joining job {job}: the process that lets nodes in does not answer"),
                     ));
                 }
                 // Somebody holds the name and does not listen yet, or any more: a moment of a few instructions, unless
@@ -123,6 +123,23 @@ pub(super) fn enter(door: Door, fences: u64, deadline: Deadline) -> Result<Enter
                 }
             }
         }
+    }
+}
+
+/// Nobody lets this process in.
+#[cold]
+fn silent(socket: &Socket) -> Error {
+    let joining = |who: &str| Error::new(ErrorKind::Timeout, format!("joining: {who}"));
+    // Who has made the other end may not be who answers: the office goes on.
+    let process = rustix::net::sockopt::socket_peercred(socket).map(|peer| peer.pid.as_raw_pid());
+    let Ok(process) = process else { return joining("the process that lets nodes in does not answer") };
+    let stat = std::fs::read(format!("/proc/{process}/stat")).unwrap_or_default();
+    match stat::state_of(&stat) {
+        Some(state) if stat::is_stopped(state) => {
+            joining(&format!("process {process}, which lets nodes in, does not answer, as it is stopped"))
+                .with_remedy(format!("let it continue (kill -CONT {process}), or end it"))
+        }
+        _ => joining(&format!("process {process}, which lets nodes in, does not answer")),
     }
 }
 
@@ -173,7 +190,7 @@ fn welcome(socket: &Socket, deadline: Deadline, was_seated: &mut bool) -> Result
         }
         let left = deadline.remaining();
         if left.is_some_and(|left| left.is_zero()) {
-            return Err(Error::new(ErrorKind::Timeout, "joining: the broker does not answer"));
+            return Err(silent(socket));
         }
         poll::is_readable_within(socket, left);
     }
