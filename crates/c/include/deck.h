@@ -341,8 +341,7 @@ int deck_mbox_clone(deck_mbox_t **b, const char *name, int timeout_ms);
    posts while it ends, from destructors of thread-local values, may overtake what it posted before.
    DECK_E_TIMEOUT    no room in that time: in the mail box, or in this node's budget (DECK_BUDGET), where each post counts
    DECK_E_TOO_LARGE  larger than that budget: at once
-   DECK_E_NOMEM      for the ring that a first post of the owner, or a new lane, needs
-   DECK_E_CLOSED, DECK_E_PEER_LOST  the mail box, or its node, is gone */
+   DECK_E_CLOSED, DECK_E_PEER_LOST, DECK_E_NOMEM  the mail box, or its node, is gone; for the owner's own ring, at its first post */
 int deck_mbox_post(deck_mbox_t *b, deck_msg_t *m, int timeout_ms);
 
 /* Retrieves the next message; it replaces the content of m, with unpacking at its start. Waits up to timeout_ms.
@@ -410,8 +409,8 @@ int deck_mbox_destroy(deck_mbox_t *b);
  *            MIN and MAX of floats give NaN if one is; AND, OR and XOR do not exist for floats.
  * Waiting    DECK_E_TIMEOUT and DECK_E_CANCELLED: deck_last_error() names the members that are absent. Nothing is lost:
  *            the same call again goes on where it was, and until then every other one is DECK_E_INVALID; leave its arrays
- *            as they are. Of a long array others may read a copy until then: the first such end of a call takes the time
- *            and memory for that (100 MB: about 50 ms), also of a try. Threads of a node may read 1 MiB first.
+ *            as they are. Meanwhile others may read a copy of a long one, for which the first such end, also of a try,
+ *            takes time and memory (100 MB: 50 ms).
  * Loss       A member that died or left is named to all whose calls need it: DECK_E_PEER_LOST or DECK_E_CLOSED, now and
  *            later. What is left to do is to leave.
  * Mistakes   Members that call different things get DECK_E_INVALID, all of them, and the group goes on.

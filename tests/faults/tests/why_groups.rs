@@ -22,7 +22,7 @@ fn a_collective_that_cannot_end_tells_who_is_absent_and_where_it_is_instead() {
     let told = waits(job.name(), 3);
     let lost = &told["waits"][2];
     assert_eq!((lost["node"].as_u64(), lost["for"].as_str()), (Some(2), Some("retrieve")));
-    assert_eq!(lost["note"], "no node has cloned it");
+    assert_eq!(lost["note"], "no node has a clone of it");
     for wait in &told["waits"].as_array().unwrap()[..2] {
         assert_eq!((&wait["for"], &wait["text"]), (&"collective".into(), &"in barrier of group \"g\"".into()));
         let absent = wait["absent"].as_array().unwrap();
