@@ -339,9 +339,9 @@ int deck_mbox_clone(deck_mbox_t **b, const char *name, int timeout_ms);
    never for the receiver to retrieve, wake up or run. The content stays readable and can be posted again: one message to many
    mail boxes is one buffer. A received message is posted on without a copy. After a failure nothing was posted. What a thread
    posts while it ends, from destructors of thread-local values, may overtake what it posted before.
-   DECK_E_TIMEOUT    no room in that time: in the mail box, or in this node's budget (DECK_BUDGET), where each post counts
-   DECK_E_TOO_LARGE  larger than that budget: at once
-   DECK_E_CLOSED, DECK_E_PEER_LOST, DECK_E_NOMEM  the mail box, or its node, is gone; for the owner's own ring, at its first post */
+   DECK_E_TIMEOUT    no room in that time, in the mail box or in this node's budget (DECK_BUDGET); DECK_E_TOO_LARGE, at
+                     once, if it is larger than that
+   DECK_E_CLOSED, DECK_E_PEER_LOST  the mail box, or its node, is gone; DECK_E_NOMEM  for the owner's own ring, at its first */
 int deck_mbox_post(deck_mbox_t *b, deck_msg_t *m, int timeout_ms);
 
 /* Retrieves the next message; it replaces the content of m, with unpacking at its start. Waits up to timeout_ms.
