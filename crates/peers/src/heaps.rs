@@ -18,11 +18,14 @@ use deck_sync::{Deadline, Error, ErrorKind, NodeId, Result};
 
 /// What this process has no room for it is passed again and again, as there may be some in a moment. After so long those who need it are told.
 const LACKED_FOR: Duration = Duration::from_secs(1);
+/// What was not passed again for so long nobody waited for.
+const LACKED_SINCE: Duration = Duration::from_millis(500);
 
 /// A heap that there is no room for.
 struct Lacking {
     why: Error,
     is_told_from: Deadline,
+    is_known_until: Deadline,
 }
 
 /// Heaps by their owners.
@@ -89,20 +92,18 @@ impl Heaps {
             Error::new(ErrorKind::NoMemory, "this process has no descriptor left for it")
                 .with_remedy("raise its limit (ulimit -n), or let it close files")
         };
-        self.lacking.entry(owner).or_insert_with(|| Lacking {
+        self.lacking.retain(|_, lacking| !lacking.is_known_until.has_passed());
+        let lacking = self.lacking.entry(owner).or_insert_with(|| Lacking {
             why: why.unwrap_or_else(no_descriptor).context(format!("the memory of {owner}")),
             is_told_from: Deadline::after(LACKED_FOR),
+            is_known_until: Deadline::NOW,
         });
-    }
-
-    /// It is not wanted any more.
-    pub fn forget_lacking(&mut self, owner: NodeId) {
-        self.lacking.remove(&owner);
+        lacking.is_known_until = Deadline::after(LACKED_SINCE);
     }
 
     /// Why there is no room for the heap of `owner`, if that is so; `lasting`: for so long that nobody should wait for it.
     pub fn lacking(&self, owner: NodeId, lasting: bool) -> Option<Error> {
-        let lacking = self.lacking.get(&owner)?;
+        let lacking = self.lacking.get(&owner).filter(|lacking| !lacking.is_known_until.has_passed())?;
         (!lasting || lacking.is_told_from.has_passed()).then(|| lacking.why.clone())
     }
 
@@ -169,6 +170,11 @@ mod tests {
         heaps.lacking.get_mut(&other.owner()).unwrap().is_told_from = Deadline::NOW;
         heaps.note_lacking(other.owner(), None);
         assert_eq!(heaps.lacking(other.owner(), true).unwrap().remedy(), "raise the limit");
+        // Nobody has passed it again, and then somebody does.
+        heaps.lacking.get_mut(&other.owner()).unwrap().is_known_until = Deadline::NOW;
+        assert!(heaps.lacking(other.owner(), false).is_none());
+        heaps.note_lacking(other.owner(), None);
+        assert!(heaps.lacking(other.owner(), false).is_some() && heaps.lacking(other.owner(), true).is_none());
         let fd = other.segment().as_fd().try_clone_to_owned().unwrap();
         heaps.enter(other.owner(), other.seat(), fd, own.seat()).unwrap();
         assert!(heaps.lacking(other.owner(), false).is_none());

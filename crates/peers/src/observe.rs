@@ -318,15 +318,14 @@ fn nodes_of(table: &Table, job: u64, processes: &BTreeSet<u32>, all: &BTreeMap<u
         }
     }
     let numbers = (0..table.count()).map(NodeId);
-    let states = numbers.filter_map(|number| Some((number, table.state(number)?)));
     // Its end is not in the table before somebody has noticed it, who may be stopped.
     let is_over = |number: NodeId| table.pid_here(number).is_some_and(has_ended);
-    let states = states.map(|(number, state)| match state {
-        NodeState::Live if !found.contains_key(&number.0) && is_over(number) => (number, NodeState::Lost),
-        state => (number, state),
-    });
-    let states: Vec<_> = states.collect();
-    states.into_iter().map(|(number, state)| node(number, state, found.remove(&number.0))).collect()
+    let sight = |number: NodeId| {
+        let (state, found) = (table.state(number)?, found.remove(&number.0));
+        let is_unnoticed = state == NodeState::Live && found.is_none() && is_over(number);
+        Some(node(number, if is_unnoticed { NodeState::Lost } else { state }, found))
+    };
+    numbers.filter_map(sight).collect()
 }
 
 fn node(number: NodeId, state: NodeState, found: Option<Found>) -> NodeSight {

@@ -75,6 +75,7 @@ impl Control {
             if let Some(peer) = lock(&membership.peers).get(&owner) {
                 peer.changed().notify();
             }
+            // Those who wait for what lies there look again.
             if let Some(handler) = membership.handler() {
                 handler.heap_introduced();
             }
@@ -110,7 +111,6 @@ impl Control {
     pub(super) fn heap_released(&mut self, membership: &Membership, peer: NodeId, owner: NodeId) {
         write(&membership.heaps).note_released(owner, peer);
         self.missing.remove(&(peer, owner));
-        write(&membership.heaps).forget_lacking(owner);
         // What it has posted itself is taken over when this node knows of its end.
         let has_posted = |peer: &Arc<Peer>| peer.heap().is_some() && peer.gone().is_none();
         if !membership.table.is_live(owner) && !lock(&membership.peers).get(&owner).is_some_and(has_posted) {

@@ -71,10 +71,9 @@ impl Member {
             let mut from = from;
             for part in into.chunks_mut(LOOK) {
                 let look = shelf.look();
-                let given = from.checked_add(part.len()).zip(Some(self.laid_out(&look, index, phase)?));
-                let given =
-                    given.and_then(|(end, array)| array.get(from..end)).ok_or_else(|| self.impossible(index))?;
-                content::copy(way, part, given);
+                let array = self.laid_out(&look, index, phase)?;
+                let given = from.checked_add(part.len()).and_then(|end| array.get(from..end));
+                content::copy(way, part, given.ok_or_else(|| self.impossible(index))?);
                 from += part.len();
             }
             return Ok(());
