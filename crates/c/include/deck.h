@@ -409,8 +409,8 @@ int deck_mbox_destroy(deck_mbox_t *b);
  *            MIN and MAX of floats give NaN if one is; AND, OR and XOR do not exist for floats.
  * Waiting    DECK_E_TIMEOUT and DECK_E_CANCELLED: deck_last_error() names the members that are absent. Nothing is lost:
  *            the same call again goes on where it was, and until then every other one is DECK_E_INVALID; leave its arrays
- *            as they are. Meanwhile others may read a copy of a long one, for which the first such end, also of a try,
- *            takes time and memory (100 MB: 50 ms).
+ *            as they are. Others may read a copy of a long one from then on, for which the first such end, also of a
+ *            try, takes time and memory (100 MB: 50 ms).
  * Loss       A member that died or left is named to all whose calls need it: DECK_E_PEER_LOST or DECK_E_CLOSED, now and
  *            later. What is left to do is to leave.
  * Mistakes   Members that call different things get DECK_E_INVALID, all of them, and the group goes on.

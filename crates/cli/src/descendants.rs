@@ -4,7 +4,7 @@
 //! process is a *subreaper* ([`adopt_orphans`]), whoever loses its parent becomes its child and cannot get away: the walk
 //! down from here finds all of them, also those that closed every file, emptied their environment or left the session.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -39,20 +39,9 @@ pub fn any() -> bool {
     !living().is_empty()
 }
 
-/// Walks through the descendants in which those are looked for that have come meanwhile.
-const WALKS: u32 = 10;
-
-/// Sends `signal` to every descendant, also to those that come meanwhile; once to each.
+/// Sends `signal` to every descendant. Not to those that come meanwhile: what a signal makes a process start is left to end by itself.
 pub fn signal_all(signal: Signal) {
-    let mut told = HashSet::new();
-    for _ in 0..WALKS {
-        let mut left = living();
-        left.retain(|(pid, stat)| told.insert((*pid, stat.started)));
-        if left.is_empty() {
-            return;
-        }
-        send(&left, signal);
-    }
+    send(&living(), signal);
 }
 
 fn send(descendants: &[(i32, Stat)], signal: Signal) {

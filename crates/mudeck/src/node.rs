@@ -99,8 +99,6 @@ impl Node {
     #[doc(alias = "deck_node_state")]
     pub fn state(&self, node: NodeId) -> Result<NodeState> {
         self.shared.check()?;
-        // Whoever only asks, again and again, is told also while nobody else looks.
-        self.shared.membership().watch_strangers();
         let unknown = || Error::new(ErrorKind::Invalid, format!("the state of {node}: no node has had this number"));
         self.shared.membership().state(node).ok_or_else(unknown)
     }

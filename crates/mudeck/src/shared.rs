@@ -71,7 +71,7 @@ impl Heaps for NodeShared {
     }
 
     fn lacking(&self, owner: NodeId) -> Option<Error> {
-        self.membership.lacking_heap(owner, true)
+        self.membership.lacking_heap(owner)
     }
 }
 

@@ -93,18 +93,19 @@ impl Heaps {
                 .with_remedy("raise its limit (ulimit -n), or let it close files")
         };
         self.lacking.retain(|_, lacking| !lacking.is_known_until.has_passed());
-        let lacking = self.lacking.entry(owner).or_insert_with(|| Lacking {
+        let before = self.lacking.get(&owner).map(|lacking| lacking.is_told_from);
+        let lacking = Lacking {
             why: why.unwrap_or_else(no_descriptor).context(format!("the memory of {owner}")),
-            is_told_from: Deadline::after(LACKED_FOR),
-            is_known_until: Deadline::NOW,
-        });
-        lacking.is_known_until = Deadline::after(LACKED_SINCE);
+            is_told_from: before.unwrap_or_else(|| Deadline::after(LACKED_FOR)),
+            is_known_until: Deadline::after(LACKED_SINCE),
+        };
+        self.lacking.insert(owner, lacking);
     }
 
-    /// Why there is no room for the heap of `owner`, if that is so; `lasting`: for so long that nobody should wait for it.
-    pub fn lacking(&self, owner: NodeId, lasting: bool) -> Option<Error> {
-        let lacking = self.lacking.get(&owner).filter(|lacking| !lacking.is_known_until.has_passed())?;
-        (!lasting || lacking.is_told_from.has_passed()).then(|| lacking.why.clone())
+    /// Why there has been no room for the heap of `owner` for so long that nobody should wait for it, if that is so.
+    pub fn lacking(&self, owner: NodeId) -> Option<Error> {
+        let is_lasting = |lacking: &&Lacking| lacking.is_told_from.has_passed() && !lacking.is_known_until.has_passed();
+        self.lacking.get(&owner).filter(is_lasting).map(|lacking| lacking.why.clone())
     }
 
     /// `peer` posts on what lies in the heap of `owner`.
@@ -163,21 +164,22 @@ mod tests {
     fn why_there_is_no_room_for_a_heap_is_told_to_those_who_have_waited_for_long_and_not_when_there_is() {
         let (own, other) = (heap(1), heap(2));
         let mut heaps = Heaps::with(&own);
+        heaps.note_lacking(other.owner(), None);
+        assert!(heaps.lacking(other.owner()).is_none());
+        heaps.lacking.get_mut(&other.owner()).unwrap().is_told_from = Deadline::NOW;
+        assert!(heaps.lacking(other.owner()).unwrap().remedy().contains("ulimit -n"));
+        // There is a descriptor now, and something else is missing.
         let why = Error::new(ErrorKind::NoMemory, "mapping it").with_remedy("raise the limit");
         heaps.note_lacking(other.owner(), Some(why));
-        assert!(heaps.lacking(other.owner(), true).is_none());
-        assert_eq!(heaps.lacking(other.owner(), false).unwrap().remedy(), "raise the limit");
-        heaps.lacking.get_mut(&other.owner()).unwrap().is_told_from = Deadline::NOW;
-        heaps.note_lacking(other.owner(), None);
-        assert_eq!(heaps.lacking(other.owner(), true).unwrap().remedy(), "raise the limit");
+        assert_eq!(heaps.lacking(other.owner()).unwrap().remedy(), "raise the limit");
         // Nobody has passed it again, and then somebody does.
         heaps.lacking.get_mut(&other.owner()).unwrap().is_known_until = Deadline::NOW;
-        assert!(heaps.lacking(other.owner(), false).is_none());
+        assert!(heaps.lacking(other.owner()).is_none());
         heaps.note_lacking(other.owner(), None);
-        assert!(heaps.lacking(other.owner(), false).is_some() && heaps.lacking(other.owner(), true).is_none());
+        assert!(heaps.lacking(other.owner()).is_none() && heaps.lacking.contains_key(&other.owner()));
         let fd = other.segment().as_fd().try_clone_to_owned().unwrap();
         heaps.enter(other.owner(), other.seat(), fd, own.seat()).unwrap();
-        assert!(heaps.lacking(other.owner(), false).is_none());
+        assert!(!heaps.lacking.contains_key(&other.owner()));
     }
 
     #[test]

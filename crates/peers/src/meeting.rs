@@ -26,7 +26,7 @@ impl Membership {
     ///
     /// # Errors
     /// [`ErrorKind::PeerLost`] naming it, [`ErrorKind::Timeout`] that says so if it is frozen, [`ErrorKind::Cancelled`]; [`ErrorKind::NoMemory`] if this
-    /// process has had no address space or no descriptor for its memory for a second, or when the deadline passed.
+    /// process has had no address space or no descriptor for its memory for a second.
     pub fn meet(&self, node: NodeId, deadline: Deadline) -> Result<Arc<Peer>> {
         let mut ask_again_after = ASK_AGAIN_AFTER;
         loop {
@@ -42,7 +42,7 @@ impl Membership {
             let is_over = || {
                 let is_gone = peer.gone().is_some() || !self.table.is_live(node);
                 let is_over = peer.is_connected() || is_gone || !peer.is_asked_for();
-                let is_lacking = || self.lacking_heap(node, true).is_some();
+                let is_lacking = || self.lacking_heap(node).is_some();
                 (is_over || self.has_left.load(Ordering::Relaxed) || is_lacking()).then_some(())
             };
             let mut until = Until(is_over, About::new(Goal::Meeting, "").on(node));
@@ -55,8 +55,7 @@ impl Membership {
                 self.watch_strangers();
                 waited = deck_sync::wait(&mut until, &events, self.crowd(), deadline);
             }
-            // At the deadline also what may be better in a moment.
-            let lacking = self.lacking_heap(node, waited.is_ok());
+            let lacking = self.lacking_heap(node);
             match (waited, lacking) {
                 (Ok(()), _) if peer.is_connected() => return Ok(peer),
                 (Ok(()), _) if self.has_left() => return Err(self.gone(node)),

@@ -59,7 +59,7 @@ pub trait Handler: Send + Sync {
     fn node_gone(&self, node: NodeId, is_lost: bool);
     /// A peer is gone. Before this returns, everything that it had posted here must be taken over.
     fn peer_gone(&self, peer: NodeId, is_lost: bool);
-    /// A heap has become known that messages may have waited for.
+    /// A heap has become known that messages may have waited for, or will not soon: whoever waits for messages looks again.
     fn heap_introduced(&self);
     /// The heap of `owner`, which is gone, will be forgotten: what is posted here and lies in it must be taken over.
     fn heap_forgotten(&self, owner: NodeId);
@@ -235,9 +235,9 @@ impl Membership {
         read(&self.heaps).find(owner)
     }
 
-    /// Why this process has no room for the heap of `owner`, if that is so; `lasting`: for so long that nobody should wait for it.
-    pub fn lacking_heap(&self, owner: NodeId, lasting: bool) -> Option<Error> {
-        read(&self.heaps).lacking(owner, lasting)
+    /// Why this process has had no room for the heap of `owner` for so long that nobody should wait for it, if that is so.
+    pub fn lacking_heap(&self, owner: NodeId) -> Option<Error> {
+        read(&self.heaps).lacking(owner)
     }
 
     /// Makes sure that this node itself can find the buffers of `heap`, which will be named in a message to one of its own mail boxes: another
@@ -341,9 +341,13 @@ impl Membership {
             return Some(state);
         }
         let peer = lock(&self.peers).get(&node).cloned();
-        if let Some(peer) = &peer {
-            peer.ask();
-            self.see_it_sent(peer);
+        match &peer {
+            Some(peer) => {
+                peer.ask();
+                self.see_it_sent(peer);
+            }
+            // Whoever only asks, again and again, is told also while the broker is stopped.
+            None => self.watch_strangers(),
         }
         let is_silent = peer.is_some_and(|peer| peer.frozen_for().is_some());
         let is_stopped = self.table.pid_here(node).is_some_and(is_stopped);

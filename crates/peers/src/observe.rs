@@ -16,8 +16,8 @@ use deck_sync::{Error, NodeId, Result, Service};
 pub use deck_sync::{FACTS, Goal, now_ns};
 
 use crate::notices::{self, ENTRY_BYTES, NOTICES_MAX, Subject, entry, header};
-use crate::stat;
 use crate::table::{NodeState, Table};
+use crate::{process, stat};
 
 /// How often a notice that is just being written is read again.
 const READS: u32 = 100;
@@ -203,12 +203,6 @@ fn descriptors_of(process: u32) -> Vec<PathBuf> {
     threads.map(|thread| paths(&thread.path())).find(|seen| !seen.is_empty()).unwrap_or_default()
 }
 
-/// A process that is to be reaped has ended, too.
-fn has_ended(process: u32) -> bool {
-    let threads = threads_of(process);
-    threads.iter().all(ThreadSight::has_ended)
-}
-
 /// Whoever looks on at the same moment has it open for reading only, and is no process of the job. The permissions of such a link are
 /// how it was opened (proc_pid_fd(5)).
 fn is_open_to_look(path: &Path) -> bool {
@@ -319,7 +313,7 @@ fn nodes_of(table: &Table, job: u64, processes: &BTreeSet<u32>, all: &BTreeMap<u
     }
     let numbers = (0..table.count()).map(NodeId);
     // Its end is not in the table before somebody has noticed it, who may be stopped.
-    let is_over = |number: NodeId| table.pid_here(number).is_some_and(has_ended);
+    let is_over = |number: NodeId| table.process_of(number).is_some_and(process::word_has_ended);
     let sight = |number: NodeId| {
         let (state, found) = (table.state(number)?, found.remove(&number.0));
         let is_unnoticed = state == NodeState::Live && found.is_none() && is_over(number);

@@ -14,7 +14,7 @@ use deck_sync::atomic::{AtomicU64, Ordering};
 use deck_sync::locks::lock;
 use deck_sync::{About, Deadline, Error, ErrorKind, Event, Goal, Interrupted, NodeId, Result, cancellation, point};
 
-use crate::membership::{Membership, Until};
+use crate::membership::{Membership, Until, left};
 use crate::objects::Object;
 use crate::peer::Peer;
 use crate::wire::{Frame, Refused};
@@ -305,7 +305,7 @@ impl Membership {
             return Err(Error::new(ErrorKind::Cancelled, doing));
         }
         if self.has_left() {
-            return Err(Error::new(ErrorKind::Closed, format!("{doing}: this node has left")));
+            return Err(left());
         }
         let remedy = "set DECK_TIMEOUT to more, or make the segment smaller";
         let late = || Error::new(ErrorKind::Timeout, doing).with_remedy(remedy);

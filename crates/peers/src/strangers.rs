@@ -1,7 +1,7 @@
 //! The ends of processes that this node may never have met.
 //!
 //! Nodes that share a mutex or a barrier need not know each other. The broker tells them of a death; but the broker's process may be
-//! stopped, and then nobody would. So whoever waits for something of the job, or is refused it, has the control thread
+//! stopped, and then nobody would. So whoever waits for something of the job, is refused it, or asks how a node is that it has not met, has the control thread
 //! hold a handle of each process of the job from then on. The kernel tells when one ends: it costs nothing until then, nor do
 //! nodes pay that wait for messages only. After nodes have come, those who sleep are woken and say again that they wait.
 //!

@@ -108,7 +108,7 @@ pub use reduction::Operation;
 ///   [`ErrorKind::Invalid`] until then). After a call that failed the output is undefined: a part of it may have been written. It is as it
 ///   was if arguments were refused, or lengths that do not fit in the forms ending in v. What the call has read of its input by then stays read;
 ///   an array in the content of a message is read where it lies, so it stays as it is until the call has ended. Of another long array others may read
-///   a copy until the call is made again: the first time that it ends for want of time takes the time and memory for that.
+///   a copy until the call has ended: the first time that it ends for want of time takes the time and memory for that.
 /// * If a member that is needed dies or leaves, every other member's call ends with [`ErrorKind::PeerLost`] or
 ///   [`ErrorKind::Closed`] naming it, now and later: what is left to do is to leave.
 /// * [`ErrorKind::NoMemory`] if this node has none for what it contributes: call again, as after a timeout.
@@ -195,9 +195,9 @@ impl Group {
         let deadline = Deadline::after(timeout);
         let joined = Joining { node, name, size, index, options }.join(deadline)?;
         let mut member = Member::new(node.clone(), name.to_string(), options.completion.ahead(), joined);
-        // The group is formed: to leave it for want of time would end it for all. What is left to do the first call does.
+        // The group is formed: to leave it for want of time, or of room for another node's memory, would end it for all. What is left to do the first call does.
         match member.meet(deadline).map_err(|error| (error.kind(), error)) {
-            Err((ErrorKind::Timeout, _)) => {}
+            Err((ErrorKind::Timeout | ErrorKind::NoMemory, _)) => {}
             Err((ErrorKind::Cancelled, _)) => cancellation::postpone(),
             met => met.map_err(|(_, error)| error.context("joining"))?,
         }

@@ -80,8 +80,9 @@ impl Started {
 
     /// Its result is there to be asked for.
     pub fn end(self, result: Result<Step>) {
-        let Started { input, output, gives_result, given, slot, .. } = self;
-        drop(given);
+        let Started { progress, input, output, gives_result, given, slot } = self;
+        // Before the arrays: others are told where these lay.
+        drop((progress, given));
         let output = match gives_result {
             true => Arc::into_inner(input)
                 .ok_or_else(|| Error::new(ErrorKind::System, "the array of a call that has ended is still read")),

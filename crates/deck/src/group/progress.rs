@@ -321,7 +321,8 @@ impl Progress {
     /// Where this member lays out what it gives for the threads of its node, and for which call; `None` if nobody reads it there. Asked when the next
     /// phase is the first of the call, if that has not begun.
     pub fn lays_out(&mut self, member: &Member) -> Option<(Arc<Shelf>, u64)> {
-        let shelf = member.shelf().filter(|_| self.begins_in.is_some() || self.attaches || self.relay.is_some())?;
+        let is_read = || self.attaches && self.is_giver(member.index, member.size()) || self.relay.is_some();
+        let shelf = member.shelf().filter(|_| self.begins_in.is_some() || is_read())?;
         Some((shelf.clone(), *self.begins_in.get_or_insert(member.phase() + 1)))
     }
 

@@ -1,11 +1,12 @@
 //! A place that may change while others read there: its owner says where to look from now on, before it writes anything else where they have looked.
 //!
 //! It is a sequence lock (Lameter, 2005; as in Linux) whose number is the place itself: what was read counts only if the place is still the same
-//! afterwards. No place comes back while anybody reads, unless what lies there is the same as before.
+//! afterwards. A place comes back while somebody reads only if what lies there is the same as before: the array of a program that has left its call for a while,
+//! had no memory for a copy, and leaves its array as it is, as it is told to.
 
 use deck_sync::atomic::{AtomicU64, Ordering, fence};
 
-/// Looks at a place that changes, at most: an owner changes it twice while others may read.
+/// Looks at a place that changes, at most: an owner changes it twice while others may read, or more often if it comes and goes.
 const LOOKS: u32 = 3;
 
 /// From now on what lay somewhere lies at `to`, which is written already. What it lay in may be written to afterwards. Never blocks.

@@ -382,6 +382,8 @@ fn fetch(
             Err(error) => match error.kind() {
                 ErrorKind::PeerLost | ErrorKind::Closed => {}
                 ErrorKind::Timeout => silence = Some(error),
+                // There may be room for the memory of another one.
+                ErrorKind::NoMemory if asked.len() > 1 => silence = Some(error),
                 _ => return Err(error),
             },
         }

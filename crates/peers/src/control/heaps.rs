@@ -69,7 +69,7 @@ impl Control {
         let is_lasting = {
             let mut heaps = write(&membership.heaps);
             heaps.note_lacking(owner, why);
-            heaps.lacking(owner, true).is_some()
+            heaps.lacking(owner).is_some()
         };
         if is_lasting {
             if let Some(peer) = lock(&membership.peers).get(&owner) {

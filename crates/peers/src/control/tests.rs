@@ -182,12 +182,8 @@ fn a_heap_that_comes_without_its_descriptor_is_asked_for_again_and_nobody_is_dea
     let mut nodes = met(&broker);
     let third = introduce_without_its_descriptor(&broker, &nodes);
     let [one, other] = [0, 1].map(|node: usize| nodes[node].0.clone());
-    serve_until(&mut nodes, || other.lacking_heap(third.number, false).is_some());
-    let why = other.lacking_heap(third.number, false).unwrap();
-    assert!(why.kind() == ErrorKind::NoMemory && why.remedy().contains("ulimit -n"), "{why}");
     serve_until(&mut nodes, || other.heap_of(third.number).is_some());
     assert!(nodes[1].1.missing.is_empty() && other.table.is_live(one.number));
-    assert!(other.lacking_heap(third.number, false).is_none());
 }
 
 #[test]

@@ -132,9 +132,12 @@ fn silent(socket: &Socket) -> Error {
     let joining = |who: &str| Error::new(ErrorKind::Timeout, format!("joining: {who}"));
     // Who has made the other end may not be who answers: the office goes on.
     let process = rustix::net::sockopt::socket_peercred(socket).map(|peer| peer.pid.as_raw_pid());
-    let Ok(process) = process else { return joining("the process that lets nodes in does not answer") };
-    let stat = std::fs::read(format!("/proc/{process}/stat")).unwrap_or_default();
+    let stat = process.map(|process| std::fs::read(format!("/proc/{process}/stat")).unwrap_or_default());
+    let (Ok(process), Ok(stat)) = (process, stat) else {
+        return joining("the process that lets nodes in does not answer");
+    };
     match stat::state_of(&stat) {
+        None => joining("the process that lets nodes in does not answer"),
         Some(state) if stat::is_stopped(state) => {
             joining(&format!("process {process}, which lets nodes in, does not answer, as it is stopped"))
                 .with_remedy(format!("let it continue (kill -CONT {process}), or end it"))

@@ -51,6 +51,13 @@ impl Making {
         is_first
     }
 
+    /// Whoever asked for it has begun another life of the name since.
+    fn is_over(&self, wanted: &Wanted) -> bool {
+        let making = lock(&self.0);
+        let queue = making.get(&wanted.asker.number());
+        queue.is_some_and(|queue| queue.iter().any(|later| wanted.life.is_before(later.life)))
+    }
+
     /// The next one that somebody may still wait for; with `None` the thread for this node ends.
     fn next(&self, asker: NodeId) -> Option<Wanted> {
         let mut making = lock(&self.0);
@@ -102,10 +109,12 @@ impl Membership {
 
     fn make_for(&self, wanted: Wanted) {
         point("segment/making");
-        let goes_on = || match wanted.asker.gone().is_some() || self.has_left() || wanted.object.holding().is_empty() {
-            true => Err(Error::new(ErrorKind::Closed, "nobody wants the segment any more")),
-            false => Ok(()),
+        let is_wanted = || {
+            let has_room = wanted.asker.gone().is_none() && !self.has_left();
+            has_room && !wanted.object.holding().is_empty() && !self.shares.making.is_over(&wanted)
         };
+        let over = || Error::new(ErrorKind::Closed, "nobody wants the segment any more");
+        let goes_on = || is_wanted().then_some(()).ok_or_else(over);
         match self.shares.make(wanted.bytes, goes_on) {
             Ok(segment) => {
                 let segment = self.shares.keep(wanted.life, &wanted.object, segment, true);

@@ -85,7 +85,9 @@ impl Member {
             let address = place.checked_add(from as u64).ok_or(Errno::FAULT);
             attach::read(process?, address?, into)
         });
-        read.ok_or_else(|| self.impossible(index))?.map_err(|errno| self.unread(index, phase, lies_at, errno))
+        // It came and went too often.
+        let Some(read) = read else { return Err(self.unread(index, phase, NOT_KEPT, Errno::FAULT)) };
+        read.map_err(|errno| self.unread(index, phase, lies_at, errno))
     }
 
     /// What member `index`, a thread of this node, has laid out for the call that began in `phase`.
