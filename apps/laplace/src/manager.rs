@@ -5,10 +5,11 @@ use std::time::{Duration, Instant};
 
 use deck::{Error, ErrorKind, Mailbox, MailboxClone, Message, Node, NodeId, Result, default_timeout};
 use user_interface::command_line::counted;
+use user_interface::patience::Arrivals;
 use user_interface::{Display, Progress};
 
 use crate::palette;
-use crate::patience::{self, Arrivals};
+use crate::patience;
 use crate::protocol::{self, Hello, Order, ToManager};
 use crate::slab::Slab;
 

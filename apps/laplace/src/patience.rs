@@ -9,8 +9,6 @@ use std::time::Duration;
 use deck::{Error, ErrorKind, Mailbox, MailboxClone, Message, Node, NodeId, Result};
 use user_interface::patience::{self, LOOK};
 
-pub use user_interface::patience::Arrivals;
-
 /// Fails if one of the first `nodes` nodes is gone.
 ///
 /// # Errors

@@ -241,7 +241,7 @@ impl Control {
                     (Some((peer, seat)), Some(fd)) => self.introduced(membership, NodeId(peer), Seat(seat), fd),
                     // This process has no descriptor for it now.
                     (Some((peer, _)), None) => {
-                        self.lacks(membership, NodeId(peer), None);
+                        heaps::lacks(membership, NodeId(peer), None);
                         was_not_introduced(membership, NodeId(peer));
                     }
                     _ => {}

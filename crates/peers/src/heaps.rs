@@ -38,6 +38,7 @@ pub(crate) struct Heaps {
     passed: BTreeSet<(NodeId, NodeId)>,
     /// Views that are there while a buffer of them is.
     lent: HashMap<NodeId, Vec<Weak<HeapMemory>>>,
+    /// Those that were passed and that there is no room for.
     lacking: HashMap<NodeId, Lacking>,
 }
 

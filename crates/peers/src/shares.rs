@@ -344,7 +344,7 @@ impl Membership {
         doing: &str,
         deadline: Deadline,
     ) -> Result<std::result::Result<OwnedFd, Refused>> {
-        let may_be_left = passed.is_some();
+        let makes = u64::from(passed.is_none());
         let (request, answered, is_new) = self.shares.question(peer.number(), passed);
         let sent = if is_new { self.question(peer, &frame(request)) } else { Ok(()) };
         point("segment/asked");
@@ -354,7 +354,6 @@ impl Membership {
                 let is_over = self.shares.is_answered(request) || peer.gone().is_some() || self.has_left();
                 is_over.then_some(())
             };
-            let makes = u64::from(!may_be_left);
             let mut until = Until(is_over, About::new(Goal::Segment, name).on(peer.number()).with([makes]));
             deck_sync::wait(&mut until, &[&*answered, peer.changed()], self.crowd(), deadline)
         });

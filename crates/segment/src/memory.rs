@@ -245,7 +245,7 @@ impl Segment {
     }
 
     /// Allocates the pages of a range that are not allocated yet.
-    fn allocate_pages(&self, offset: usize, bytes: usize) -> std::result::Result<(), Errno> {
+    fn allocate_pages(&self, offset: usize, bytes: usize) -> rustix::io::Result<()> {
         let (mut done, mut piece) = (0, bytes);
         while done < bytes {
             let next = piece.min(bytes - done);

@@ -53,31 +53,13 @@ impl Control {
             lacking => {
                 let why = lacking.and_then(Result::err);
                 if why.as_ref().is_none_or(|why| why.kind() == ErrorKind::NoMemory) {
-                    self.lacks(membership, owner, why);
+                    lacks(membership, owner, why);
                 }
                 if self.missing.is_empty() {
                     self.ask_at = Deadline::after(ASK_EVERY);
                 }
                 self.missing.insert(missing);
                 Ok(None)
-            }
-        }
-    }
-
-    /// There is no room for the heap of `owner`: who has needed it for long is told.
-    pub(super) fn lacks(&self, membership: &Membership, owner: NodeId, why: Option<Error>) {
-        let is_lasting = {
-            let mut heaps = write(&membership.heaps);
-            heaps.note_lacking(owner, why);
-            heaps.lacking(owner).is_some()
-        };
-        if is_lasting {
-            if let Some(peer) = lock(&membership.peers).get(&owner) {
-                peer.changed().notify();
-            }
-            // Those who wait for what lies there look again.
-            if let Some(handler) = membership.handler() {
-                handler.heap_introduced();
             }
         }
     }
@@ -133,6 +115,24 @@ impl Control {
             handler.heap_forgotten(owner);
         }
         write(&membership.heaps).forget(owner);
+    }
+}
+
+/// There is no room for the heap of `owner`: who has needed it for long is told.
+pub(super) fn lacks(membership: &Membership, owner: NodeId, why: Option<Error>) {
+    let is_lasting = {
+        let mut heaps = write(&membership.heaps);
+        heaps.note_lacking(owner, why);
+        heaps.lacking(owner).is_some()
+    };
+    if is_lasting {
+        if let Some(peer) = lock(&membership.peers).get(&owner) {
+            peer.changed().notify();
+        }
+        // Those who wait for what lies there look again.
+        if let Some(handler) = membership.handler() {
+            handler.heap_introduced();
+        }
     }
 }
 

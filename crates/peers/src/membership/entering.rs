@@ -9,11 +9,12 @@ use std::time::Duration;
 use deck_segment::Seat;
 use deck_sync::{Deadline, Error, ErrorKind, NodeId, Result};
 
+use super::is_stopped;
 use crate::broker::Broker;
 use crate::socket::{Received, Socket};
 use crate::table::Table;
 use crate::wire::{Frame, Refused};
-use crate::{fork, namespace, poll, process, rendezvous, stat};
+use crate::{fork, namespace, poll, process, rendezvous};
 
 /// Before a node that was turned away by the end of a connection asks again. Too long is a late start, too short keeps a core busy.
 const AGAIN_AFTER: Duration = Duration::from_millis(5);
@@ -129,20 +130,16 @@ pub(super) fn enter(door: Door, fences: u64, deadline: Deadline) -> Result<Enter
 /// Nobody lets this process in.
 #[cold]
 fn silent(socket: &Socket) -> Error {
-    let joining = |who: &str| Error::new(ErrorKind::Timeout, format!("joining: {who}"));
-    // Who has made the other end may not be who answers: the office goes on.
-    let process = rustix::net::sockopt::socket_peercred(socket).map(|peer| peer.pid.as_raw_pid());
-    let stat = process.map(|process| std::fs::read(format!("/proc/{process}/stat")).unwrap_or_default());
-    let (Ok(process), Ok(stat)) = (process, stat) else {
-        return joining("the process that lets nodes in does not answer");
+    // Who has made the other end may not be who answers: the office goes on. In another namespace it has no number here.
+    let process = rustix::net::sockopt::socket_peercred(socket).map_or(0, |peer| peer.pid.as_raw_pid().cast_unsigned());
+    let who = match std::fs::exists(format!("/proc/{process}")) {
+        Ok(true) => format!("process {process}, which lets nodes in,"),
+        _ => "the process that lets nodes in".to_owned(),
     };
-    match stat::state_of(&stat) {
-        None => joining("the process that lets nodes in does not answer"),
-        Some(state) if stat::is_stopped(state) => {
-            joining(&format!("process {process}, which lets nodes in, does not answer, as it is stopped"))
-                .with_remedy(format!("let it continue (kill -CONT {process}), or end it"))
-        }
-        _ => joining(&format!("process {process}, which lets nodes in, does not answer")),
+    let silent = |why| Error::new(ErrorKind::Timeout, format!("joining: {who} does not answer{why}"));
+    match is_stopped(process) {
+        true => silent(", as it is stopped").with_remedy(format!("let it continue (kill -CONT {process}), or end it")),
+        false => silent(""),
     }
 }
 

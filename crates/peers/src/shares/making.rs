@@ -28,6 +28,11 @@ struct Wanted {
 }
 
 impl Wanted {
+    /// A later life of its name is wanted in `queue`.
+    fn is_over(&self, queue: &VecDeque<Wanted>) -> bool {
+        queue.iter().any(|later| self.life.is_before(later.life))
+    }
+
     fn refuse(&self, reason: Refused) {
         let _ = self.asker.send(&Frame::SegmentRefuse { request: self.request, reason: reason as u64 });
     }
@@ -53,9 +58,7 @@ impl Making {
 
     /// Whoever asked for it has begun another life of the name since.
     fn is_over(&self, wanted: &Wanted) -> bool {
-        let making = lock(&self.0);
-        let queue = making.get(&wanted.asker.number());
-        queue.is_some_and(|queue| queue.iter().any(|later| wanted.life.is_before(later.life)))
+        lock(&self.0).get(&wanted.asker.number()).is_some_and(|queue| wanted.is_over(queue))
     }
 
     /// The next one that somebody may still wait for; with `None` the thread for this node ends.
@@ -63,8 +66,7 @@ impl Making {
         let mut making = lock(&self.0);
         let queue = making.get_mut(&asker)?;
         while let Some(wanted) = queue.pop_front() {
-            let is_over = queue.iter().any(|later| wanted.life.is_before(later.life));
-            if !is_over && wanted.asker.gone().is_none() {
+            if !wanted.is_over(queue) && wanted.asker.gone().is_none() {
                 return Some(wanted);
             }
             wanted.refuse(Refused::Closed);
@@ -110,8 +112,8 @@ impl Membership {
     fn make_for(&self, wanted: Wanted) {
         point("segment/making");
         let is_wanted = || {
-            let has_room = wanted.asker.gone().is_none() && !self.has_left();
-            has_room && !wanted.object.holding().is_empty() && !self.shares.making.is_over(&wanted)
+            let are_there = wanted.asker.gone().is_none() && !self.has_left();
+            are_there && !wanted.object.holding().is_empty() && !self.shares.making.is_over(&wanted)
         };
         let over = || Error::new(ErrorKind::Closed, "nobody wants the segment any more");
         let goes_on = || is_wanted().then_some(()).ok_or_else(over);
