@@ -241,8 +241,8 @@ fn those_who_wait_while_a_node_is_stopped_that_could_help_them_are_in_no_cycle()
     [&one, &other, &helper].into_iter().for_each(|node| node.go_on());
     helper.post("a", 0, 1, 100);
     helper.post("b", 0, 1, 100);
-    [one, other].into_iter().for_each(|node| drop(node.answer("w").unwrap().words()));
-    drop(helper);
+    [&one, &other].into_iter().for_each(|node| drop(node.answer("w").unwrap().words()));
+    drop((one, other, helper));
     job.end();
 }
 
