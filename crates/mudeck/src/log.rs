@@ -1,8 +1,10 @@
 //! What DECK says about itself while it runs: nothing, unless somebody asks.
 
+use std::cell::Cell;
 use std::io::IoSlice;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::{Once, RwLock};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Once, RwLock};
 
 use deck_sync::atomic::{AtomicU32, Ordering};
 use deck_sync::locks::{read, write};
@@ -40,21 +42,36 @@ impl LogLevel {
     }
 }
 
-/// Takes a line of the log; called from any thread.
+/// Takes a line of the log; called from any thread, also from those that DECK itself has, which others depend on: it should not wait. A panic ends in it. It may
+/// call DECK, also [`set_log`]; what that would log is not said.
 pub type LogSink = Box<dyn Fn(LogLevel, &str) + Send + Sync>;
 
-static SINK: RwLock<Option<LogSink>> = RwLock::new(None);
+static SINK: RwLock<Option<Arc<LogSink>>> = RwLock::new(None);
 /// The highest level that anybody wants to hear; 0 for none.
 static WANTED: AtomicU32 = AtomicU32::new(0);
 static FROM_ENVIRONMENT: Once = Once::new();
 
-/// Sends every line to `sink` from now on, from any thread; `None` for silence. Takes the place of `DECK_LOG`.
+thread_local! {
+    /// The calling thread is in the sink.
+    static IN_SINK: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Sends every line to `sink` from now on, from any thread; `None` for silence. Takes the place of `DECK_LOG`. Never blocks; a thread that is in the sink that was
+/// there before goes on with that.
 #[doc(alias = "deck_set_log")]
 pub fn set_log(sink: Option<LogSink>) {
     FROM_ENVIRONMENT.call_once(|| {});
     let wanted = if sink.is_some() { LogLevel::Debug as u32 } else { 0 };
-    *write(&SINK) = sink;
+    set(sink, wanted);
+}
+
+fn set(sink: Option<LogSink>, wanted: u32) {
+    let mut place = write(&SINK);
+    let before = std::mem::replace(&mut *place, sink.map(Arc::new));
     WANTED.store(wanted, Ordering::Relaxed);
+    drop(place);
+    // Outside the lock: it is the program's, and may call DECK.
+    drop(before);
 }
 
 /// `DECK_LOG=error|warn|info|debug` writes lines to standard error, unless the program has set a sink of its own.
@@ -63,8 +80,8 @@ pub(crate) fn look_at_environment() {
         let levels = [LogLevel::Error, LogLevel::Warn, LogLevel::Info, LogLevel::Debug];
         let wanted = std::env::var("DECK_LOG").unwrap_or_default();
         let Some(level) = levels.into_iter().find(|level| level.name() == wanted) else { return };
-        *write(&SINK) = Some(Box::new(|level, line| write_line(format!("deck {}: {line}\n", level.name()))));
-        WANTED.store(level as u32, Ordering::Relaxed);
+        let sink: LogSink = Box::new(|level, line| write_line(format!("deck {}: {line}\n", level.name())));
+        set(Some(sink), level as u32);
     });
 }
 
@@ -98,8 +115,13 @@ pub(crate) fn say(level: LogLevel, line: impl FnOnce() -> String) {
     if WANTED.load(Ordering::Relaxed) < level as u32 {
         return;
     }
-    if let Some(sink) = &*read(&SINK) {
-        sink(level, &line());
+    let sink = read(&SINK).clone();
+    if let Some(sink) = sink
+        && !IN_SINK.replace(true)
+    {
+        // It is the program's, and the thread may be one that other nodes depend on.
+        let _ = catch_unwind(AssertUnwindSafe(|| sink(level, &line())));
+        IN_SINK.set(false);
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
@@ -95,21 +96,29 @@ impl Control {
 
     /// Runs until the node has left.
     pub fn run(mut self) {
+        let has_left = catch_unwind(AssertUnwindSafe(|| self.serve()));
+        if !has_left.is_ok_and(|has_left| has_left)
+            && let Some(membership) = self.membership.upgrade()
+        {
+            // Nothing is said to anybody, but nobody is to wait for a node that does not hear.
+            membership.begin_leaving();
+            membership.table.set_gone(membership.number, true);
+        }
+    }
+
+    /// Until the node has left: true then. False if the program has closed descriptors that are not its own, and may have others of their numbers by now.
+    fn serve(&mut self) -> bool {
         let mut keys = Vec::new();
         let mut timeout = None;
         loop {
             let waited = self.poll.wait(&mut keys, timeout);
-            let Some(membership) = self.membership.upgrade() else { return };
+            let Some(membership) = self.membership.upgrade() else { return true };
             if waited.is_err() {
-                // The program has closed descriptors that are not its own, and may have others of their numbers by now: nothing is said to anybody.
-                // But nobody is to wait for this node.
-                membership.begin_leaving();
-                membership.table.set_gone(membership.number, true);
-                return;
+                return false;
             }
             // SeqCst: pairs with: membership/leaving.
             if membership.has_left.load(Ordering::SeqCst) {
-                return;
+                return true;
             }
             let mut is_poked = false;
             for key in &keys {
@@ -129,7 +138,7 @@ impl Control {
             }
             // SeqCst: pairs with: membership/leaving. Once more: the poke of leaving may be the one that was just hushed.
             if membership.has_left.load(Ordering::SeqCst) {
-                return;
+                return true;
             }
             timeout = self.duties(&membership, is_poked);
         }

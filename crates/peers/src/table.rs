@@ -454,7 +454,7 @@ impl AsFd for Table {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
     #[test]
@@ -472,6 +472,12 @@ mod tests {
         assert_eq!(table.pid_of(zero), None);
         assert_eq!(table.live(), [NodeId(1), NodeId(2)]);
         assert_eq!((table.count(), table.state(NodeId(3))), (3, None));
+    }
+
+    /// What a broker leaves that dies while it seats a node.
+    pub(crate) fn leave_half_seated(table: &Table, place: Seat) {
+        let number = table.words.get(header::COUNT).load(Ordering::Relaxed);
+        table.seat_word(place, seat::NODE).store(number + 1, Ordering::Relaxed);
     }
 
     #[test]

@@ -476,7 +476,7 @@ impl HeapMemory {
 
     /// One handle more of a buffer of which the caller has one.
     pub(crate) fn hold_again(&self, index: u32) {
-        self.counts[index as usize].fetch_add(1, Ordering::Relaxed);
+        self.holder(index).hold_again();
     }
 
     /// One handle less.

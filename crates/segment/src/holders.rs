@@ -26,6 +26,8 @@ const MOVING: u32 = 1 << 31;
 const STAYS: u32 = 1 << 30;
 /// The handles in a node's private count.
 const HANDLES: u32 = STAYS - 1;
+/// More than a program can have and not have lost: far enough below what would change the flags that all threads together cannot get there.
+pub(crate) const HANDLES_MAX: u32 = STAYS / 2;
 /// The owner's private count of a buffer that it has claimed, until it hands the buffer out again.
 const FREE: u32 = u32::MAX;
 
@@ -57,6 +59,7 @@ impl Holder<'_> {
                 count = self.count.load(Ordering::Relaxed);
                 continue;
             }
+            check_handles(count);
             let is_first = count & HANDLES == 0;
             let next = if is_first { count | MOVING } else { count + 1 };
             // Acquire: pairs with: holders/settle.
@@ -73,6 +76,16 @@ impl Holder<'_> {
         // Release: pairs with: holders/settle.
         self.count.store(count + 1, Ordering::Release);
         true
+    }
+
+    /// One handle more, of which the caller has one: nobody moves the bit.
+    pub fn hold_again(&self) {
+        // Relaxed: the caller's handle keeps the buffer.
+        let before = self.count.fetch_add(1, Ordering::Relaxed);
+        if before & HANDLES >= HANDLES_MAX {
+            self.count.fetch_sub(1, Ordering::Relaxed);
+        }
+        check_handles(before);
     }
 
     /// One handle less; true if it was the node's last one: then `note` is called before anybody can have one again. The content must not
@@ -142,6 +155,14 @@ impl Holder<'_> {
         let Some(Seat(seat)) = self.seat else { return };
         clear_bit(self.line, self.first, Seat(seat));
     }
+}
+
+/// Handles that are forgotten stay in the count, as those of an `Arc` do, and too many would make a buffer free that others look at.
+fn check_handles(count: u32) {
+    assert!(
+        count & HANDLES < HANDLES_MAX,
+        "a node has more than {HANDLES_MAX} handles of a message's buffer: they leak"
+    );
 }
 
 /// Takes a seat's bit away: by the node itself, or by the owner after that node's death.

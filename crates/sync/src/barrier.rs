@@ -40,10 +40,14 @@ mod mode {
 
     pub fn register() -> bool {
         let registered = *REGISTERED.get_or_init(|| ALL.into_iter().all(membarrier));
-        if registered && REAL.load(Ordering::Relaxed) && !*lock(&FORCED) {
-            // After it is known to have been registered: from now on light fences rely on heavy ones.
-            // SeqCst: pairs with: barrier/real.
-            REAL.store(false, Ordering::SeqCst);
+        if registered && REAL.load(Ordering::Relaxed) {
+            // Held until it is stored: another thread may force real fences meanwhile.
+            let forced = lock(&FORCED);
+            if !*forced {
+                // After it is known to have been registered: from now on light fences rely on heavy ones.
+                // SeqCst: pairs with: barrier/real.
+                REAL.store(false, Ordering::SeqCst);
+            }
         }
         registered
     }

@@ -143,6 +143,11 @@ impl State {
         let here = self.nodes();
         for index in 0..Seat::COUNT as u16 {
             let Some(number) = self.table.node_on(Seat(index)) else { continue };
+            if self.table.state(number).is_none() {
+                // The old broker died while it gave the seat, and the number was never told.
+                self.table.free_seat(Seat(index));
+                continue;
+            }
             if here.contains(&number) || self.departures.contains_key(&number) || self.absent.contains_key(&number) {
                 continue;
             }
@@ -164,6 +169,7 @@ impl State {
 mod tests {
     use super::*;
     use crate::broker::Broker;
+    use crate::table::tests::leave_half_seated;
 
     #[test]
     fn a_node_that_has_not_read_its_welcome_is_given_up_by_the_next_broker_and_one_that_has_is_waited_for() {
@@ -191,5 +197,20 @@ mod tests {
         state.take_stock();
         state.forget_unanswered(process::own_word());
         assert!(state.table.is_live(other) && !state.table.is_live(unanswered));
+    }
+
+    #[test]
+    fn a_seat_that_was_given_by_a_broker_that_died_in_it_is_free_again() {
+        let broker = Broker::start("test", 1).unwrap();
+        let mut state = broker.shared.lock();
+        let (zero, seat) = state.table.seat_node(process::own_word(), false).unwrap();
+        assert!(state.table.arrive(zero));
+        leave_half_seated(&state.table, Seat(1));
+        // The seat of the old broker's node is free before that: the number goes there.
+        state.table.free_seat(seat);
+        state.take_stock();
+        let (one, _) = state.table.seat_node(process::own_word(), false).unwrap();
+        assert_eq!(state.table.node_on(seat), Some(one));
+        assert_eq!((1..Seat::COUNT as u16).filter_map(|index| state.table.node_on(Seat(index))).count(), 0);
     }
 }

@@ -10,7 +10,7 @@ use deck_sync::locks::{read, write};
 use super::*;
 use crate::alone;
 use crate::broker::Broker;
-use crate::membership::Door;
+use crate::membership::{Door, Granted, Handler};
 use crate::poll;
 use crate::socket::{pair, wait_for_the_end};
 use crate::wire::Refused;
@@ -56,6 +56,46 @@ fn serve_until(nodes: &mut [(Arc<Membership>, Control); 2], is_so: impl Fn() -> 
             control.duties(membership, false);
         }
     }
+}
+
+/// A handler with a mistake.
+struct Mistaken;
+
+impl Handler for Mistaken {
+    fn ring_requested(&self, _: &Arc<Peer>, _: u32, _: u32, _: u64) -> Result<Granted, Refused> {
+        unimplemented!("on purpose")
+    }
+    fn ring_closed(&self, _: NodeId, _: u64) -> u32 {
+        unimplemented!("on purpose")
+    }
+    fn ring_refused(&self, _: NodeId) {}
+    fn room_wanted(&self, _: NodeId, _: u64) {}
+    fn ring_ended(&self, _: NodeId, _: u64, _: u32) {}
+    fn node_gone(&self, _: NodeId, _: bool) {
+        panic!("on purpose, in a control thread");
+    }
+    fn peer_gone(&self, _: NodeId, _: bool) {}
+    fn heap_introduced(&self) {}
+    fn heap_forgotten(&self, _: NodeId) {}
+    fn tick(&self) -> bool {
+        false
+    }
+    fn cut_off(&self) {}
+}
+
+#[test]
+fn a_node_whose_control_thread_panics_is_waited_for_by_nobody() {
+    let broker = Broker::start("test", 2).unwrap();
+    let [one, other] = [(); 2].map(|()| join(broker.invite().unwrap()).unwrap());
+    let handler: Arc<dyn Handler> = Arc::new(Mistaken);
+    one.start(Arc::downgrade(&handler)).unwrap();
+    other.leave();
+    let began = Instant::now();
+    while one.table.is_live(one.number) {
+        assert!(began.elapsed() < Duration::from_secs(10), "it stays a node");
+        poll::pause(Duration::from_millis(1));
+    }
+    assert_eq!(one.table.state(one.number), Some(crate::NodeState::Lost));
 }
 
 #[test]

@@ -359,3 +359,20 @@ fn content_is_found_again_and_shared_wherever_in_its_buffer_it_lies() {
     assert!(heap.share_of(freed).is_none());
     assert_eq!(heap.usage().buffers, 2, "the others");
 }
+
+#[test]
+fn more_handles_than_a_program_can_have_are_refused_and_the_buffer_stays() {
+    let heap = heap(64 << 20, |_| ());
+    let buffer = heap.allocate(100).unwrap();
+    let handles = &heap.counts[buffer.name().index as usize];
+    let many = holders::HANDLES_MAX;
+    handles.store(many - 1, Ordering::Relaxed);
+    let last = buffer.clone();
+    for _ in 0..2 {
+        assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| buffer.clone())).is_err());
+        assert_eq!(handles.load(Ordering::Relaxed), many);
+    }
+    drop(last);
+    assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(buffer.clone()))).is_ok());
+    handles.store(1, Ordering::Relaxed);
+}
