@@ -113,7 +113,7 @@ impl Rendering {
             .stderr(output)
             .current_dir(scratch.path())
             .spawn()
-            .map_err(|error| no_povray(&error))?;
+            .map_err(|error| no_povray(&error.to_string()))?;
         // From here on the child is looked after.
         let pid = Pid::from_child(&child);
         let end = pidfd_open(pid, PidfdFlags::empty());
@@ -149,8 +149,9 @@ impl Rendering {
     fn failure(&self, status: ExitStatus) -> Failure {
         let words = fs::read(&self.words).unwrap_or_default();
         let words = String::from_utf8_lossy(&words);
+        // The shell's words if it does not find it, and the loader's if that does not find what it needs.
         if status.code() == Some(127) || words.contains("setpriv: failed to execute") {
-            return no_povray(&std::io::ErrorKind::NotFound.into()).into();
+            return no_povray(words.trim()).into();
         }
         // It says no more than that it cannot write, if it gets as far as that.
         let is_writing = status.code().is_none() || words.contains("Cannot access data in file");

@@ -123,11 +123,18 @@ impl Work for Scene {
 
     fn prepare(&mut self) -> Result<()> {
         let said = Command::new("povray").arg("--version").stdin(Stdio::null()).output();
-        said.map_err(|error| no_povray(&error))?;
+        let said = said.map_err(|error| no_povray(&error.to_string()))?;
+        if said.status.code() == Some(127) {
+            return Err(no_povray(String::from_utf8_lossy(&said.stderr).trim()));
+        }
         let text = fs::read(&self.path).map_err(|error| {
             let error = Error::new(ErrorKind::Invalid, format!("reading {}: {error}", self.path.display()));
             error.with_remedy("name a POV-Ray scene that you may read")
         })?;
+        if let Some(library) = self.libraries.iter().find(|library| !library.is_dir()) {
+            let error = Error::new(ErrorKind::Invalid, format!("looking for includes in {}", library.display()));
+            return Err(error.with_remedy("name a folder with --library"));
+        }
         self.gamma = assumed_gamma(&String::from_utf8_lossy(&text));
         scratch::sweep();
         Ok(())
@@ -182,10 +189,11 @@ impl Work for Scene {
     }
 }
 
-/// POV-Ray does not start.
-pub fn no_povray(error: &std::io::Error) -> Error {
-    Error::new(ErrorKind::Unsupported, format!("povray does not start: {error}"))
-        .with_remedy("install it on every host of the job: apt-get install povray povray-includes")
+/// POV-Ray does not start, for what the system or the loader says.
+pub fn no_povray(why: &str) -> Error {
+    Error::new(ErrorKind::Unsupported, format!("povray does not start: {why}")).with_remedy(
+        "install it, with all that it needs, on every host of the job: apt-get install povray povray-includes",
+    )
 }
 
 #[cfg(test)]

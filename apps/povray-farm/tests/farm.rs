@@ -240,6 +240,18 @@ fn without_povray_or_a_scene_the_error_says_what_to_do() {
     let error = String::from_utf8_lossy(&without.stderr);
     assert_eq!(without.status.code(), Some(1), "{error}");
     assert!(error.contains("apt-get install povray"), "{error}");
+    // As the loader does it.
+    let script = folder.0.join("povray");
+    fs::write(&script, "#!/bin/sh\necho 'povray: error while loading shared libraries: libX.so.0' >&2\nexit 127\n")
+        .unwrap();
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+    let path = format!("{}:{}", folder.0.display(), std::env::var("PATH").unwrap());
+    let unloaded = farm(&scene, "--size 8x8 --threads 2", &out).env("PATH", path).output().unwrap();
+    let error = String::from_utf8_lossy(&unloaded.stderr);
+    assert_eq!((unloaded.status.code(), error.matches("libX.so.0").count()), (Some(1), 1), "{error}");
+    let misspelt = farm(&scene, "--size 8x8 --library /no/such/folder", &out).output().unwrap();
+    let error = String::from_utf8_lossy(&misspelt.stderr);
+    assert!(misspelt.status.code() == Some(1) && error.contains("/no/such/folder"), "{error}");
     let nothing = farm(&folder.0.join("none.pov"), "--size 8x8", &out).output().unwrap();
     let error = String::from_utf8_lossy(&nothing.stderr);
     assert!(nothing.status.code() == Some(1) && error.contains("none.pov"), "{error}");

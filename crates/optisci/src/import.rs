@@ -208,7 +208,7 @@ pub fn read(format: Format, inputs: &[Input<'_>], base: Option<Model>) -> result
                 ..Found::default()
             })
         })?,
-        Format::Csv => in_one(&csv::read)?,
+        Format::Csv => in_one(&|text| csv::read(text, base.as_ref()))?,
         Format::Matrix => in_one(&|text| matrix::program(text).map(program))?,
         Format::OpenMpi => openmpi::program(inputs)?,
         Format::Hwloc => in_one(&hwloc::machine)?,

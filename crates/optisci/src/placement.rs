@@ -1,8 +1,11 @@
 //! Which node each process and each copy of a segment is on.
 
 use std::collections::BTreeMap;
+use std::fmt;
+use std::marker::PhantomData;
 
-use serde::{Deserialize, Serialize};
+use serde::de::{Error as _, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::model::check::no_node;
 use crate::model::file::{Whole, parse};
@@ -56,10 +59,35 @@ impl Home {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "each_once")]
     processes: BTreeMap<String, Whole>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "each_once")]
     segments: BTreeMap<String, Nodes>,
+}
+
+/// A map of which no key stands twice: JSON has the last one win.
+fn each_once<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<BTreeMap<String, T>, D::Error> {
+    struct Entries<T>(PhantomData<T>);
+
+    impl<'de, T: Deserialize<'de>> Visitor<'de> for Entries<T> {
+        type Value = BTreeMap<String, T>;
+
+        fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+            formatter.write_str("an object with an entry for each id")
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Self::Value, A::Error> {
+            let mut map = BTreeMap::new();
+            while let Some((id, value)) = entries.next_entry::<String, T>()? {
+                if let Some(id) = map.contains_key(&id).then_some(&id) {
+                    return Err(A::Error::custom(format!("\"{id}\" is there twice")));
+                }
+                map.insert(id, value);
+            }
+            Ok(map)
+        }
+    }
+    deserializer.deserialize_map(Entries(PhantomData))
 }
 
 #[derive(Serialize)]

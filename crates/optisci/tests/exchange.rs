@@ -269,6 +269,24 @@ fn mappings_of_another_graph_are_refused() {
 }
 
 #[test]
+fn a_table_of_costs_leaves_the_limits_of_its_model_and_says_so_where_it_cannot() {
+    let mut model = Model::from_json(table1::SCHEDULER).unwrap();
+    model.segment_slots = Some(vec![1, 1, 1, 1]);
+    let table = |nodes: usize| {
+        let head: String = (0..nodes).map(|node| format!(",{node}")).collect();
+        let rows: String = (0..nodes).map(|node| format!("{node}{}\n", ",5".repeat(nodes))).collect();
+        format!("read_ns{head}\n{rows}")
+    };
+    let onto = |nodes| import::read(Format::Csv, &[text(&table(nodes))], Some(model.clone()));
+    let Imported { result: import::Result::Model(again), notes } = onto(4).unwrap() else { panic!("a model") };
+    assert_eq!((&again.segment_slots, &again.topology), (&model.segment_slots, &model.topology));
+    assert!(matches!(again.cost_model, CostModel::Matrix(_)) && !notes.iter().any(|note| note.contains("--onto")));
+    let Imported { result: import::Result::Model(other), notes } = onto(5).unwrap() else { panic!("a model") };
+    assert_eq!((other.nodes(), other.segment_slots), (5, None));
+    assert!(notes.iter().any(|note| note.contains("its limits are left out")), "{notes:?}");
+}
+
+#[test]
 fn what_scotch_reported_of_our_own_files_is_what_they_say() {
     let model = Model::from_json(table1::SCHEDULER).unwrap();
     let placement = Placement::from_json(table1::MAPPINGS[0].1, &model).unwrap();

@@ -268,6 +268,16 @@ fn a_placement_names_every_process_and_segment_and_nothing_else() {
             "nodes 0 to 5",
         ),
         (r#"{ "processes": { "p": 0, "q": 0 }, "segments": { "s": [], "t": 0 } }"#, "segments.s", "empty list"),
+        (
+            r#"{ "processes": { "p": 0, "q": 0, "p": 1 }, "segments": { "s": 3, "t": 0 } }"#,
+            "processes",
+            "\"p\" is there twice",
+        ),
+        (
+            r#"{ "processes": { "p": 0, "q": 0 }, "segments": { "t": 1, "s": 3, "t": 0 } }"#,
+            "segments",
+            "\"t\" is there twice",
+        ),
         (r#"{ "processes": { "p": 0, "q": 0 }, "segments": { "s": [1, 1], "t": 0 } }"#, "segments.s", "twice"),
         (r#"{ "processes": { "p": 0, "q": 0 }, "segments": { "s": "1", "t": 0 } }"#, "segments.s", "a node, or a list"),
         (r#"{ "processes": { "p": 0, "q": 0, "r": 0 }, "segments": { "s": 1, "t": 0 } }"#, "processes.r", "no process"),

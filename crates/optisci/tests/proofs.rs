@@ -2,8 +2,11 @@
 
 mod search_models;
 
+use std::time::Duration;
+
 use optisci::Model;
-use optisci::search::{Outcome, Status};
+use optisci::model::Objective;
+use optisci::search::{Control, Options, Outcome, Progress, Status, solve};
 use search_models::{least, run};
 use serde_json::{Value, json};
 
@@ -112,4 +115,42 @@ fn room_for_the_last_byte_is_seen_however_many_bytes_there_are() {
         "objective": "makespan",
     });
     assert_eq!(proved(&model).cost, Some(1.0));
+}
+
+/// Somebody who has seen enough after so many questions.
+struct Impatient(u32);
+
+impl Control for Impatient {
+    fn elapsed(&self) -> Duration {
+        Duration::ZERO
+    }
+
+    fn progress(&mut self, _: Option<&Progress<'_>>) -> bool {
+        self.0 = self.0.saturating_sub(1);
+        self.0 > 0
+    }
+}
+
+/// Tables of all pairs of its nodes would take 32 GiB each.
+#[test]
+fn a_small_program_has_a_placement_on_the_largest_machine() {
+    let model = json!({
+        "topology": {"kind": "torus", "dims": [65536], "directed": true},
+        "cost_model": {"kind": "hop_bytes", "ns_per_byte_hop": 1},
+        "processes": ids("p", 2),
+        "segments": [{"id": "s", "replicable": true}],
+        "accesses": [
+            {"process": "p0", "segment": "s", "op": "read", "count": 5, "size": 64},
+            {"process": "p0", "segment": "s", "op": "write", "count": 5, "size": 64},
+            {"process": "p1", "segment": "s", "op": "read", "count": 5, "size": 64},
+            {"process": "p1", "segment": "s", "op": "write", "count": 5, "size": 64},
+        ],
+        "process_slots": vec![1; 65536],
+    });
+    let model = Model::from_json(&model.to_string()).unwrap();
+    for objective in [Objective::Sum, Objective::Makespan, Objective::MaxLink] {
+        let options = Options { objective: Some(objective), ..Options::default() };
+        let outcome = solve(&model, &options, &mut Impatient(100));
+        assert!(outcome.placement.is_some(), "{objective:?}: {outcome:?}");
+    }
 }

@@ -123,11 +123,11 @@ pub fn choose(kind: Kind, bytes: usize, members: usize) -> Choice {
 /// would wait most of the time. One team alone needs no pieces but for memory: in a scan each member gives as many rows as there are members.
 pub fn relay_piece(kind: Kind, bytes: usize, members: usize, teams: usize) -> Option<usize> {
     let piece = match teams {
-        1 if kind == Kind::Scan => (IN_PLACE_PIECE / members).max(PIECE_MAX),
-        1 => IN_PLACE_PIECE,
+        1 if kind == Kind::Scan => (IN_PLACE_PIECE / members).max(PIECE_MAX).min(bytes),
+        1 => IN_PLACE_PIECE.min(bytes),
         _ => (bytes / RELAY_PIECES).clamp(RELAY_PIECE_MIN, LARGE_MAX),
     };
-    let piece = piece.next_multiple_of(SHORT);
+    let piece = piece.max(SHORT).next_multiple_of(SHORT);
     let is_worth_it = teams == 1 || bytes.saturating_mul(members) >= RELAY_FROM;
     (is_worth_it && bytes.div_ceil(piece) >= teams).then_some(piece)
 }

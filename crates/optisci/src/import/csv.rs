@@ -13,11 +13,12 @@ use super::Found;
 use super::lines::{number, short};
 use crate::Error;
 use crate::model::file::LARGEST_WHOLE;
-use crate::model::{Access, Message, Op, Process, Segment};
+use crate::model::{Access, Message, Model, Op, Process, Segment};
 use crate::program::{Ids, Program};
 use crate::topology::MOST_NODES;
 
-pub(super) fn read(text: &str) -> Result<Found, Error> {
+/// `base` has what such tables do not tell of a machine.
+pub(super) fn read(text: &str, base: Option<&Model>) -> Result<Found, Error> {
     let mut tables = Tables::default();
     let blocks = blocks(text)?;
     let has_program = blocks.iter().any(|block| costs::Title::of(block[0].1.get(0).unwrap_or_default()).is_none());
@@ -46,7 +47,7 @@ pub(super) fn read(text: &str) -> Result<Found, Error> {
         }
     }
     let mut notes = Vec::new();
-    let machine = tables.costs.machine(&mut notes)?;
+    let machine = tables.costs.machine(base, &mut notes)?;
     Ok(Found { machine, program: has_program.then_some(tables.program), notes, ..Found::default() })
 }
 

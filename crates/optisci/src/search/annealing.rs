@@ -15,7 +15,7 @@ use crate::placement::Home;
 
 /// A placement that is being changed.
 #[derive(Clone)]
-pub struct Annealing<'a> {
+struct Annealing<'a> {
     instance: &'a Instance<'a>,
     node: Vec<u32>,
     copies: Vec<Vec<u32>>,
@@ -42,9 +42,26 @@ enum Move {
     Drop(u32, u32),
 }
 
+/// The best that comes of `start`, which obeys all limits, in `steps` moves; `heat` is how warm it begins, as a part of the usual. `start` itself, if `go_on` says no
+/// before all costs of that are known.
+pub fn anneal(
+    instance: &Instance<'_>,
+    start: &Placement,
+    random: &mut Random,
+    steps: u64,
+    heat: f64,
+    go_on: &mut dyn FnMut() -> bool,
+) -> Placement {
+    let mut state = Annealing::new(instance, start);
+    if !state.add_up(go_on) {
+        return start.clone();
+    }
+    state.cool(random, steps, heat, go_on)
+}
+
 impl<'a> Annealing<'a> {
-    /// Starts from a placement that obeys all limits.
-    pub fn new(instance: &'a Instance<'a>, placement: &Placement) -> Annealing<'a> {
+    /// Nothing is counted yet.
+    fn new(instance: &'a Instance<'a>, placement: &Placement) -> Annealing<'a> {
         let nodes = instance.nodes;
         let rows = match instance.objective {
             Objective::Sum => 1,
@@ -85,17 +102,21 @@ impl<'a> Annealing<'a> {
                 state.bytes_on[at as usize] += instance.model.segments[segment].bytes;
             }
         }
-        state.recount();
         state
     }
 
-    /// Computes all rows anew, without the rounding that changes leave behind.
-    fn recount(&mut self) {
-        self.row.fill(0.0);
+    /// Computes all rows. False if `go_on` says no before the end: they are of no use then.
+    fn add_up(&mut self, go_on: &mut dyn FnMut() -> bool) -> bool {
         for segment in 0..self.copies.len() {
+            if segment % 32 == 0 && !go_on() {
+                return false;
+            }
             self.segment_load(segment, 1.0, None);
         }
         for number in 0..self.instance.posts.len() {
+            if number % 32 == 0 && !go_on() {
+                return false;
+            }
             self.post_load(number, 1.0, None);
         }
         for &row in &self.touched {
@@ -105,6 +126,7 @@ impl<'a> Annealing<'a> {
         }
         self.touched.clear();
         self.scale = self.row.iter().copied().fold(0.0, f64::max).max(1e-300);
+        true
     }
 
     #[inline]
@@ -448,11 +470,13 @@ impl<'a> Annealing<'a> {
         self.row.iter().copied().fold(0.0, f64::max)
     }
 
-    /// Cools once, in `steps` moves; `heat` is the start as a part of the usual one. Leaves the best placement seen.
-    pub fn cool(&mut self, random: &mut Random, steps: u64, heat: f64, go_on: &mut dyn FnMut() -> bool) {
-        self.recount();
+    /// Cools once, in `steps` moves; `heat` is the start as a part of the usual one. Gives the best placement seen.
+    fn cool(mut self, random: &mut Random, steps: u64, heat: f64, go_on: &mut dyn FnMut() -> bool) -> Placement {
         let mut sizes: Vec<f64> = Vec::new();
         for _ in 0..200 {
+            if !go_on() {
+                return self.placement();
+            }
             if let Some(step) = self.propose(random) {
                 let difference = self.try_move(step).abs();
                 self.forget();
@@ -462,7 +486,7 @@ impl<'a> Annealing<'a> {
             }
         }
         if sizes.is_empty() {
-            return;
+            return self.placement();
         }
         sizes.sort_by(f64::total_cmp);
         let start = sizes[sizes.len() / 2] * heat;
@@ -499,13 +523,13 @@ impl<'a> Annealing<'a> {
             }
         }
         if self.cost() > best.0 {
-            let placement = Placement { processes: best.2, segments: best.3.into_iter().map(Home::of).collect() };
-            *self = Annealing::new(self.instance, &placement);
+            return Placement { processes: best.2, segments: best.3.into_iter().map(Home::of).collect() };
         }
+        self.placement()
     }
 
     /// The placement as it stands.
-    pub fn placement(&self) -> Placement {
+    fn placement(&self) -> Placement {
         Placement {
             processes: self.node.clone(),
             segments: self.copies.iter().map(|copies| Home::of(copies.clone())).collect(),

@@ -188,7 +188,10 @@ pub fn pack(
                 (None, true) => (0..instance.nodes).filter(fits).min_by_key(|&at| (memory[at], at)),
                 (None, false) => {
                     costs.fill(0.0);
-                    cost(segment, &mut costs);
+                    // When time is over, wherever there is room.
+                    if go_on() {
+                        cost(segment, &mut costs);
+                    }
                     (0..instance.nodes).filter(fits).min_by(|&x, &y| costs[x].total_cmp(&costs[y]).then(x.cmp(&y)))
                 }
             };

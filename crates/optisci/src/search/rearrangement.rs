@@ -57,12 +57,13 @@ pub fn suits(instance: &Instance<'_>) -> bool {
     let free = (0..instance.processes()).filter(|&process| instance.process_pin(process).is_none()).count();
     super::homes::are_separable(instance)
         && instance.tables.len() <= 64
-        && classes::classify(instance).0.len() <= MOST_CLASSES
         && instance.nodes <= 64
         && (2..=24).contains(&free)
         && instance.segments() <= 5_000
         && !(0..instance.segments()).any(|segment| instance.may_have_copies(segment))
         && instance.posts.len() * 4 <= instance.uses.len()
+        // Last: it takes memory with the square of the nodes.
+        && classes::classify(instance).0.len() <= MOST_CLASSES
 }
 
 /// Searches for nodes of processes with a cost below `best`. Gives the best nodes, if there are any, and a bound on all that

@@ -7,7 +7,6 @@
 #[cfg(feature = "highs")]
 use std::time::Duration;
 
-use super::annealing::Annealing;
 use super::colocation::Colocation;
 use super::follow::Follow;
 use super::homes::{self, Rest};
@@ -20,7 +19,9 @@ use super::symmetry::Symmetry;
 use super::tabu::Quadratic;
 use super::watch::{PROVED, Watch};
 use super::weights::Weights;
-use super::{both, bounds, dominance, embedding, factors, lagrangian, pairs, parallel, rearrangement, transport};
+use super::{
+    annealing, both, bounds, dominance, embedding, factors, lagrangian, pairs, parallel, rearrangement, transport,
+};
 use crate::Placement;
 use crate::model::Objective;
 use crate::placement::Home;
@@ -223,10 +224,9 @@ fn mapping(instance: &Instance<'_>, start: &Placement, watch: &mut Watch<'_>, se
         multilevel(instance, watch, seed, 0, longer);
         if let Some(best) = watch.best().cloned() {
             watch.method("annealing");
-            let mut annealing = Annealing::new(instance, &best);
             let steps = (instance.processes() as u64 * 200).clamp(100_000, 20_000_000);
-            annealing.cool(&mut random, steps, 0.02, &mut || watch.go_on());
-            watch.offer(instance, annealing.placement());
+            let placement = annealing::anneal(instance, &best, &mut random, steps, 0.02, &mut || watch.go_on());
+            watch.offer(instance, placement);
         }
     }
     prove(instance, watch, &Weights::even(instance));
@@ -315,6 +315,9 @@ fn free(instance: &Instance<'_>, start: &Placement, watch: &mut Watch<'_>, seed:
         watch.raise(instance, open.min(watch.cost()));
         return;
     }
+    if !may_prove(instance, watch) {
+        return;
+    }
     let mut weights = Weights::even(instance);
     if let Some(best) = watch.best()
         && !separable
@@ -329,16 +332,20 @@ fn free(instance: &Instance<'_>, start: &Placement, watch: &mut Watch<'_>, seed:
     prove(instance, watch, &weights);
 }
 
+/// Whether [`prove`] has anything to do, and can do it. [`Weights`] of links route from each node to each other.
+fn may_prove(instance: &Instance<'_>, watch: &mut Watch<'_>) -> bool {
+    !watch.proved()
+        && watch.go_on()
+        && (instance.nodes <= 64 || instance.objective != Objective::MaxLink)
+        && pairs::entries(instance) <= MOST_ENTRIES
+}
+
 /// Branch and bound with dual ascent, where tables of pairs are not too large.
 fn prove(instance: &Instance<'_>, watch: &mut Watch<'_>, weights: &Weights) {
-    let entries = pairs::entries(instance);
-    if watch.proved()
-        || !watch.go_on()
-        || entries > MOST_ENTRIES
-        || instance.nodes > 64 && instance.objective == Objective::MaxLink
-    {
+    if !may_prove(instance, watch) {
         return;
     }
+    let entries = pairs::entries(instance);
     watch.method("branch and bound");
     let symmetry = Symmetry::of(instance);
     let most_work = 400_000_000 / entries.max(200) as u64;
@@ -404,9 +411,7 @@ fn anneal(instance: &Instance<'_>, start: &Placement, watch: &mut Watch<'_>, see
             let steps = (20 * size).min(1_000_000) << round.min(6);
             attempts(instance, watch, |attempt, go_on| {
                 let mut random = Random::stream(seed, round * ATTEMPTS as u64 + attempt);
-                let mut annealing = Annealing::new(instance, &best);
-                annealing.cool(&mut random, steps, heat, &mut || go_on());
-                annealing.placement()
+                annealing::anneal(instance, &best, &mut random, steps, heat, &mut || go_on())
             });
         }
         return;
@@ -414,9 +419,7 @@ fn anneal(instance: &Instance<'_>, start: &Placement, watch: &mut Watch<'_>, see
     let steps = (400 * size).clamp(10_000, 1_000_000) * longer;
     attempts(instance, watch, |attempt, go_on| {
         let mut random = Random::stream(seed, round * ATTEMPTS as u64 + attempt);
-        let mut annealing = Annealing::new(instance, start);
-        annealing.cool(&mut random, steps, 1.0, &mut || go_on());
-        annealing.placement()
+        annealing::anneal(instance, start, &mut random, steps, 1.0, &mut || go_on())
     });
 }
 

@@ -65,6 +65,10 @@ impl<'c> Watch<'c> {
 
     /// Offers a placement. It is taken if it obeys all limits and is cheaper than the best so far.
     pub fn offer(&mut self, instance: &Instance<'_>, placement: Placement) -> bool {
+        // A search that time has run out for gives back what it began with, and what that costs may take long to find.
+        if self.best.as_ref().is_some_and(|(_, best)| *best == placement) {
+            return false;
+        }
         let (cost, feasible) = instance.evaluate(&placement);
         if !feasible || self.best.as_ref().is_some_and(|(best, _)| cost >= *best) {
             return false;

@@ -8,7 +8,7 @@ use csv::StringRecord;
 use super::super::lines::{number, short};
 use super::Row;
 use crate::Error;
-use crate::model::{CostModel, Matrix};
+use crate::model::{CostModel, Matrix, Model};
 use crate::program::Machine;
 use crate::topology::{FatTree, Topology};
 
@@ -75,8 +75,8 @@ impl Costs {
         Ok(())
     }
 
-    /// The machine, if there is a matrix.
-    pub fn machine(self, notes: &mut Vec<String>) -> Result<Option<Machine>, Error> {
+    /// The machine, if there is a matrix: that of `base` with these costs, if it has as many nodes.
+    pub fn machine(self, base: Option<&Model>, notes: &mut Vec<String>) -> Result<Option<Machine>, Error> {
         let Some((_, first)) = self.matrices.iter().flatten().next() else { return Ok(None) };
         let entries = first.len();
         if let Some((line, _)) = self.matrices.iter().flatten().find(|(_, matrix)| matrix.len() != entries) {
@@ -98,11 +98,22 @@ impl Costs {
         };
         let (read_ns, write_ns) = pair(read, write, "start-up");
         let (read_ns_per_byte, write_ns_per_byte) = pair(read_per_byte, write_per_byte, "costs per byte");
-        notes.push("all nodes are assumed to be one switch apart, which matters for loads of links only".to_owned());
         let matrix = Matrix { read_ns, write_ns, read_ns_per_byte, write_ns_per_byte };
+        let cost_model = CostModel::Matrix(Box::new(matrix));
+        match base {
+            Some(base) if base.nodes() == nodes => {
+                return Ok(Some(Machine { cost_model, ..Machine::of(base.clone()) }));
+            }
+            Some(base) => notes.push(format!(
+                "the costs are of {nodes} nodes and --onto is of {}: its limits are left out",
+                base.nodes()
+            )),
+            None => {}
+        }
+        notes.push("all nodes are assumed to be one switch apart, which matters for loads of links only".to_owned());
         Ok(Some(Machine {
             topology: Topology::FatTree(FatTree { radices: vec![nodes as u32] }),
-            cost_model: CostModel::Matrix(Box::new(matrix)),
+            cost_model,
             process_slots: None,
             segment_slots: None,
             memory_bytes: None,
