@@ -120,7 +120,7 @@ pub(crate) fn say(level: LogLevel, line: impl FnOnce() -> String) {
         && !IN_SINK.replace(true)
     {
         // It is the program's, and the thread may be one that other nodes depend on.
-        let _ = catch_unwind(AssertUnwindSafe(|| sink(level, &line())));
+        let _ = catch_unwind(AssertUnwindSafe(move || sink(level, &line())));
         IN_SINK.set(false);
     }
 }

@@ -79,7 +79,7 @@ fn each_once<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) ->
         fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Self::Value, A::Error> {
             let mut map = BTreeMap::new();
             while let Some((id, value)) = entries.next_entry::<String, T>()? {
-                if let Some(id) = map.contains_key(&id).then_some(&id) {
+                if map.contains_key(&id) {
                     return Err(A::Error::custom(format!("\"{id}\" is there twice")));
                 }
                 map.insert(id, value);

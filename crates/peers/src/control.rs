@@ -96,10 +96,8 @@ impl Control {
 
     /// Runs until the node has left.
     pub fn run(mut self) {
-        let has_left = catch_unwind(AssertUnwindSafe(|| self.serve()));
-        if !has_left.is_ok_and(|has_left| has_left)
-            && let Some(membership) = self.membership.upgrade()
-        {
+        let has_left = matches!(catch_unwind(AssertUnwindSafe(|| self.serve())), Ok(true));
+        if !has_left && let Some(membership) = self.membership.upgrade() {
             // Nothing is said to anybody, but nobody is to wait for a node that does not hear.
             membership.begin_leaving();
             membership.table.set_gone(membership.number, true);

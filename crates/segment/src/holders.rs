@@ -59,7 +59,9 @@ impl Holder<'_> {
                 count = self.count.load(Ordering::Relaxed);
                 continue;
             }
-            check_handles(count);
+            if is_too_many(count) {
+                too_many();
+            }
             let is_first = count & HANDLES == 0;
             let next = if is_first { count | MOVING } else { count + 1 };
             // Acquire: pairs with: holders/settle.
@@ -82,10 +84,10 @@ impl Holder<'_> {
     pub fn hold_again(&self) {
         // Relaxed: the caller's handle keeps the buffer.
         let before = self.count.fetch_add(1, Ordering::Relaxed);
-        if before & HANDLES >= HANDLES_MAX {
+        if is_too_many(before) {
             self.count.fetch_sub(1, Ordering::Relaxed);
+            too_many();
         }
-        check_handles(before);
     }
 
     /// One handle less; true if it was the node's last one: then `note` is called before anybody can have one again. The content must not
@@ -158,11 +160,13 @@ impl Holder<'_> {
 }
 
 /// Handles that are forgotten stay in the count, as those of an `Arc` do, and too many would make a buffer free that others look at.
-fn check_handles(count: u32) {
-    assert!(
-        count & HANDLES < HANDLES_MAX,
-        "a node has more than {HANDLES_MAX} handles of a message's buffer: they leak"
-    );
+fn is_too_many(count: u32) -> bool {
+    count & HANDLES >= HANDLES_MAX
+}
+
+#[cold]
+fn too_many() -> ! {
+    panic!("a node has more than {HANDLES_MAX} handles of a message's buffer: they leak");
 }
 
 /// Takes a seat's bit away: by the node itself, or by the owner after that node's death.

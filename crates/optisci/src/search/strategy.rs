@@ -229,7 +229,7 @@ fn mapping(instance: &Instance<'_>, start: &Placement, watch: &mut Watch<'_>, se
             watch.offer(instance, placement);
         }
     }
-    prove(instance, watch, &Weights::even(instance));
+    prove(instance, watch, |_| Weights::even(instance));
     if let Some(quadratic) = &quadratic {
         for round in 1..if watch.left().is_some() { u64::MAX } else { 4 } {
             if watch.proved() || !watch.go_on() {
@@ -299,7 +299,7 @@ fn free(instance: &Instance<'_>, start: &Placement, watch: &mut Watch<'_>, seed:
         // The less there is to decide about segments, the more this is a quadratic assignment problem.
         let hosts = dominance::hosts(instance);
         if hosts.iter().flatten().count() * 2 > hosts.len() {
-            prove(instance, watch, &Weights::even(instance));
+            prove(instance, watch, |_| Weights::even(instance));
         }
         if watch.proved() || !watch.go_on() {
             return;
@@ -315,41 +315,36 @@ fn free(instance: &Instance<'_>, start: &Placement, watch: &mut Watch<'_>, seed:
         watch.raise(instance, open.min(watch.cost()));
         return;
     }
-    if !may_prove(instance, watch) {
-        return;
-    }
-    let mut weights = Weights::even(instance);
-    if let Some(best) = watch.best()
-        && !separable
-        && let Some(rest) = Rest::new(instance, &best.processes, watch.cost())
-    {
-        // The weights and prices that show best why this placement of processes cannot be much better.
-        let (prices, _) = rest.prices(watch.cost(), 200);
-        weights = Weights::new(instance, &prices.row);
-        weights.slot = prices.slot.iter().map(|&price| rest.rounding.cost(price)).collect();
-        weights.byte = prices.byte.iter().map(|&price| rest.rounding.cost(price)).collect();
-    }
-    prove(instance, watch, &weights);
+    prove(instance, watch, |watch| {
+        let mut weights = Weights::even(instance);
+        if let Some(best) = watch.best()
+            && !separable
+            && let Some(rest) = Rest::new(instance, &best.processes, watch.cost())
+        {
+            // The weights and prices that show best why this placement of processes cannot be much better.
+            let (prices, _) = rest.prices(watch.cost(), 200);
+            weights = Weights::new(instance, &prices.row);
+            weights.slot = prices.slot.iter().map(|&price| rest.rounding.cost(price)).collect();
+            weights.byte = prices.byte.iter().map(|&price| rest.rounding.cost(price)).collect();
+        }
+        weights
+    });
 }
 
-/// Whether [`prove`] has anything to do, and can do it. [`Weights`] of links route from each node to each other.
-fn may_prove(instance: &Instance<'_>, watch: &mut Watch<'_>) -> bool {
-    !watch.proved()
-        && watch.go_on()
-        && (instance.nodes <= 64 || instance.objective != Objective::MaxLink)
-        && pairs::entries(instance) <= MOST_ENTRIES
-}
-
-/// Branch and bound with dual ascent, where tables of pairs are not too large.
-fn prove(instance: &Instance<'_>, watch: &mut Watch<'_>, weights: &Weights) {
-    if !may_prove(instance, watch) {
+/// Branch and bound with dual ascent, where tables of pairs are not too large. Only there `weights` are made: those of links route from each node to each other.
+fn prove(instance: &Instance<'_>, watch: &mut Watch<'_>, weights: impl FnOnce(&Watch<'_>) -> Weights) {
+    if watch.proved() || !watch.go_on() || instance.nodes > 64 && instance.objective == Objective::MaxLink {
         return;
     }
     let entries = pairs::entries(instance);
+    if entries > MOST_ENTRIES {
+        return;
+    }
+    let weights = weights(watch);
     watch.method("branch and bound");
     let symmetry = Symmetry::of(instance);
     let most_work = 400_000_000 / entries.max(200) as u64;
-    both::search(instance, watch, weights, &symmetry, 80, most_work);
+    both::search(instance, watch, &weights, &symmetry, 80, most_work);
 }
 
 /// A mapping that is nearly right, with what exchanges make of it.
