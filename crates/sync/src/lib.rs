@@ -9,6 +9,7 @@
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
 mod about;
+mod alarm;
 pub mod atomic;
 mod away;
 pub mod barrier;

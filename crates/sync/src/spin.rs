@@ -11,9 +11,9 @@ use std::cell::Cell;
 use std::time::Duration;
 
 /// About a wake-up on another core.
-const SHORTEST: u64 = Duration::from_micros(50).as_nanos() as u64;
+pub(crate) const SHORTEST: u64 = Duration::from_micros(50).as_nanos() as u64;
 /// An answer that takes four times as long, from a thread that had to be woken for it: a sleep would make that half as long again.
-const LONGEST: u64 = 8 * SHORTEST;
+pub(crate) const LONGEST: u64 = 8 * SHORTEST;
 
 thread_local! {
     static LIMIT: Cell<u64> = const { Cell::new(SHORTEST) };

@@ -26,7 +26,7 @@ use crate::error::{Error, ErrorKind};
 use crate::event::Event;
 use crate::patience::{self, LOOKS_AWAY, Patience};
 use crate::spot::Spot;
-use crate::{atomic, away, barrier, futex, order, spin, thread};
+use crate::{alarm, atomic, away, barrier, futex, order, spin, thread};
 
 /// How many nanoseconds a wait yields in a crowd before it sleeps: a few time slices of short work by the others.
 const YIELD: u64 = if cfg!(loom) { 0 } else { Duration::from_micros(500).as_nanos() as u64 };
@@ -169,7 +169,7 @@ pub fn wait<W: Waiting>(
     }
     thread::belong_to(crowd);
     let began = now_ns();
-    let result = match stay_awake(waiting, crowd.as_ref(), began, deadline) {
+    let result = match stay_awake(waiting, crowd.as_ref(), began, spin::limit_ns(), deadline) {
         Some(result) => result,
         None => {
             let has_spun = now_ns().saturating_sub(began) >= spin::limit_ns();
@@ -178,15 +178,18 @@ pub fn wait<W: Waiting>(
                 let until = if about.until_ns == 0 { deadline.at_ns() } else { about.until_ns };
                 Noted::new(crowd.as_ref(), &about, since, until)
             });
-            let result = sleep(waiting, events, crowd.as_ref(), deadline);
+            let result = sleep_until_due(waiting, events, crowd.as_ref(), began, deadline);
             if result.is_ok() && has_spun {
-                spin::slept(now_ns().saturating_sub(began));
+                let waited = now_ns().saturating_sub(began);
+                spin::slept(waited);
+                alarm::slept(waited);
             }
             result
         }
     };
     if matches!(result, Err(Interrupted::Deadline)) {
         spin::was_in_vain();
+        alarm::forget();
     }
     result
 }
@@ -210,11 +213,12 @@ fn is_time_to_look_around(looks: u32) -> bool {
     looks > 0 && looks.is_multiple_of(LOOKS_PER_CLOCK)
 }
 
-/// Spins or yields; `None` when it is time to sleep.
+/// Spins for `spin_ns` from `start` on, or yields; `None` when it is time to sleep.
 fn stay_awake<W: Waiting>(
     waiting: &mut W,
     crowd: &dyn Crowd,
     start: u64,
+    spin_ns: u64,
     deadline: Deadline,
 ) -> Option<Result<W::Output, Interrupted>> {
     let mut now = start;
@@ -279,7 +283,7 @@ fn stay_awake<W: Waiting>(
             if deadline.has_passed_at(now) {
                 return Some(waiting.look().ok_or(Interrupted::Deadline));
             }
-            if now - start >= (if patience.is_some() { YIELD } else { spin::limit_ns() }) {
+            if now - start >= (if patience.is_some() { YIELD } else { spin_ns }) {
                 return None;
             }
             let is_crowded = is_crowded(crowd, now);
@@ -304,12 +308,36 @@ fn leave_until_called<W: Waiting>(waiting: &mut W, crowd: &dyn Crowd) -> Option<
     }
 }
 
+/// Sleeps. Where it can be told when what this thread waits for is due, it is awake by then.
+fn sleep_until_due<W: Waiting>(
+    waiting: &mut W,
+    events: &[&Event],
+    crowd: &dyn Crowd,
+    began: u64,
+    deadline: Deadline,
+) -> Result<W::Output, Interrupted> {
+    let mut due = alarm::due().filter(|_| !is_crowded(crowd, began));
+    loop {
+        let alarm = due.map(|due| began.saturating_add(due.from));
+        if let Some(result) = sleep(waiting, events, crowd, deadline, alarm) {
+            return result;
+        }
+        let now = now_ns();
+        let until = due.take().map_or(now, |due| began.saturating_add(due.until));
+        if let Some(result) = stay_awake(waiting, crowd, now, until.saturating_sub(now), deadline) {
+            return result;
+        }
+    }
+}
+
+/// Sleeps; `None` at the alarm.
 fn sleep<W: Waiting>(
     waiting: &mut W,
     events: &[&Event],
     crowd: &dyn Crowd,
     deadline: Deadline,
-) -> Result<W::Output, Interrupted> {
+    alarm: Option<u64>,
+) -> Option<Result<W::Output, Interrupted>> {
     struct Announced<'a>(&'a [&'a Event]);
     impl Drop for Announced<'_> {
         fn drop(&mut self) {
@@ -328,18 +356,23 @@ fn sleep<W: Waiting>(
             // Heavy: pairs with: wait/sleep. Whoever makes the condition true passes a light one.
             barrier::heavy();
             if let Some(output) = waiting.look() {
-                return Ok(output);
+                return Some(Ok(output));
             }
             // After the counts were noted: a cancellation from now on changes them.
             if thread::take_cancellation() {
-                return Err(Interrupted::Cancelled);
+                return Some(Err(Interrupted::Cancelled));
             }
             let left = deadline.remaining();
             if left.is_some_and(|left| left.is_zero()) {
-                return Err(Interrupted::Deadline);
+                return Some(Err(Interrupted::Deadline));
             }
-            let time = left.map_or(nap, |left| left.min(nap));
-            let nap_ends = now_ns().saturating_add(time.as_nanos() as u64);
+            let now = now_ns();
+            if alarm.is_some_and(|alarm| alarm <= now) {
+                return None;
+            }
+            let most = alarm.map_or(nap, |alarm| Duration::from_nanos(alarm - now));
+            let time = left.map_or(most, |left| left.min(most));
+            let nap_ends = now.saturating_add(time.as_nanos() as u64);
             crowd.rest();
             futex::sleep_any(&words, Some(time));
             crowd.resume();
@@ -347,12 +380,14 @@ fn sleep<W: Waiting>(
             // A model has no time in which things arrive. A nap that a signal has cut short was too short for what is on its way.
             let found = if cfg!(loom) || is_rung() || now_ns() < nap_ends {
                 waiting.look()
+            } else if alarm.is_some_and(|alarm| alarm <= nap_ends) {
+                return None;
             } else {
                 nap = nap.saturating_mul(LONGER).min(LONGEST_NAP);
                 waiting.look_everywhere()
             };
             if let Some(output) = found {
-                return Ok(output);
+                return Some(Ok(output));
             }
         }
     });

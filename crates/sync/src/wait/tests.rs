@@ -75,7 +75,7 @@ fn who_gives_its_core_away_says_whether_it_can_be_called_and_looks_once_more() {
         let calling = Calling::default();
         let start = now_ns();
         let mut waiting = Arrives { can_be_called, is_there: false };
-        let result = stay_awake(&mut waiting, &calling, start, Deadline::NEVER);
+        let result = stay_awake(&mut waiting, &calling, start, spin::limit_ns(), Deadline::NEVER);
         assert_eq!(result, Some(Ok(())));
         calling.0.into_inner().unwrap()
     };
@@ -162,7 +162,11 @@ fn who_has_just_looked_and_would_not_wait_does_not_look_again() {
 fn who_gets_its_core_back_fetches_what_it_is_about_to_look_at() {
     let looks_after = |crowd: &dyn Crowd| {
         let mut looking = Looking::default();
-        assert_eq!(stay_awake(&mut looking, crowd, now_ns(), Deadline::NEVER), None, "it is to sleep");
+        assert_eq!(
+            stay_awake(&mut looking, crowd, now_ns(), spin::limit_ns(), Deadline::NEVER),
+            None,
+            "it is to sleep"
+        );
         looking.expecting.get()
     };
     assert_eq!(looks_after(&Fixed(false)), 0, "nobody was given the core");
@@ -304,4 +308,32 @@ fn a_wait_gives_its_core_away_before_it_asks_who_is_there_if_the_last_ones_had_t
     let times = (0..1000).take_while(|_| asked_where() == 1).count();
     assert!((2..1000).contains(&times), "{times}");
     assert_eq!(asked_where(), 1, "it was asked, and the next ones go by that");
+}
+
+/// Is there once its thread no longer sleeps. Nobody rings.
+#[derive(Default)]
+struct SeenAwake {
+    has_slept: bool,
+}
+
+impl Waiting for SeenAwake {
+    type Output = ();
+    fn look(&mut self) -> Option<()> {
+        self.has_slept.then_some(())
+    }
+    fn disarm(&mut self) {
+        self.has_slept = true;
+    }
+}
+
+#[test]
+fn whoever_waits_for_about_as_long_each_time_is_awake_before_it_is_due() {
+    let event = Event::new();
+    let crowd: Arc<dyn Crowd> = Arc::new(Fixed(false));
+    let long = Duration::from_millis(1).as_nanos() as u64;
+    (0..100).for_each(|_| alarm::slept(long));
+    let result = wait(&mut SeenAwake::default(), &[&event], &crowd, Deadline::after(Duration::from_secs(60)));
+    assert_eq!(result, Ok(()));
+    assert!(!event.has_sleepers());
+    alarm::forget();
 }
