@@ -5,7 +5,7 @@
 #pragma once
 
 /* So many rounds of long blocks go before those that count, however long they take: the same for all whom we measure. */
-enum { KINDS = 8, BLOCKS = 3, WARM_UPS = 64 };
+enum { KINDS = 8, BLOCKS = 3, WARM_UPS = 128 };
 static const char *const kind_names[KINDS] = {"bcast",  "reduce",  "allreduce", "scan",
                                               "gather", "scatter", "allgather", "alltoall"};
 static const size_t blocks[BLOCKS] = {8, 4 << 10, 1 << 20};

@@ -56,7 +56,7 @@ struct Pace {
 
 const SHORT: Pace = Pace { rounds: 64, warm_up: 0 };
 /// In the first calls of long blocks members find out how to carry such, and touch their memory.
-const LONG: Pace = Pace { rounds: 16, warm_up: 64 };
+const LONG: Pace = Pace { rounds: 16, warm_up: 128 };
 /// Bytes that all members together may have for one measure.
 const MOST_BYTES: usize = 1 << 30;
 
