@@ -10,8 +10,8 @@
 //! passes a light fence, and looks whether it is to ring. One of the two sees the other: no wake-up is lost.
 //!
 //! But a kernel may leave a core out of that fence ([`crate::barrier`]). So a sleeper that nobody rings looks again, and everywhere
-//! ([`Waiting::look_everywhere`]): after a millisecond, when all that was written before has long arrived, and then after a thousand times
-//! as long each time, for those whose question somebody else has asked.
+//! ([`Waiting::look_everywhere`]): after a millisecond or at its alarm ([`crate::alarm`]), when all that was written before has long arrived, and then after a
+//! thousand times as long each time, for those whose question somebody else has asked.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -81,11 +81,11 @@ pub trait Waiting {
         self.look()
     }
 
-    /// Asks whoever makes it true to notify the event from now on. Called before each sleep; after it comes a heavy fence
-    /// and another look.
+    /// Asks whoever makes it true to notify the event from now on. Called before each sleep, of which a wait may have several; after it comes a heavy
+    /// fence and another look.
     fn arm(&mut self) {}
 
-    /// The wait is over, however it ended.
+    /// A wait that has slept is over, however it ended.
     fn disarm(&mut self) {}
 
     /// Where those run who will make it true, if that is known. Called before the core may be given away.
@@ -169,7 +169,7 @@ pub fn wait<W: Waiting>(
     }
     thread::belong_to(crowd);
     let began = now_ns();
-    let result = match stay_awake(waiting, crowd.as_ref(), began, spin::limit_ns(), deadline) {
+    let result = match stay_awake(waiting, crowd.as_ref(), began, Limits::of_a_wait(), deadline) {
         Some(result) => result,
         None => {
             let has_spun = now_ns().saturating_sub(began) >= spin::limit_ns();
@@ -213,12 +213,27 @@ fn is_time_to_look_around(looks: u32) -> bool {
     looks > 0 && looks.is_multiple_of(LOOKS_PER_CLOCK)
 }
 
-/// Spins for `spin_ns` from `start` on, or yields; `None` when it is time to sleep.
+/// For how many nanoseconds a thread stays awake.
+#[derive(Clone, Copy)]
+struct Limits {
+    spinning: u64,
+    /// In a crowd.
+    yielding: u64,
+}
+
+impl Limits {
+    /// From the begin of a wait on.
+    fn of_a_wait() -> Limits {
+        Limits { spinning: spin::limit_ns(), yielding: YIELD }
+    }
+}
+
+/// Spins from `start` on, or yields; `None` when it is time to sleep.
 fn stay_awake<W: Waiting>(
     waiting: &mut W,
     crowd: &dyn Crowd,
     start: u64,
-    spin_ns: u64,
+    limits: Limits,
     deadline: Deadline,
 ) -> Option<Result<W::Output, Interrupted>> {
     let mut now = start;
@@ -283,7 +298,7 @@ fn stay_awake<W: Waiting>(
             if deadline.has_passed_at(now) {
                 return Some(waiting.look().ok_or(Interrupted::Deadline));
             }
-            if now - start >= (if patience.is_some() { YIELD } else { spin_ns }) {
+            if now - start >= (if patience.is_some() { limits.yielding } else { limits.spinning }) {
                 return None;
             }
             let is_crowded = is_crowded(crowd, now);
@@ -308,7 +323,7 @@ fn leave_until_called<W: Waiting>(waiting: &mut W, crowd: &dyn Crowd) -> Option<
     }
 }
 
-/// Sleeps. Where it can be told when what this thread waits for is due, it is awake by then.
+/// Sleeps. Where it can be told when what this thread waits for is due, it is awake by then, unless it would take a core from others.
 fn sleep_until_due<W: Waiting>(
     waiting: &mut W,
     events: &[&Event],
@@ -316,18 +331,22 @@ fn sleep_until_due<W: Waiting>(
     began: u64,
     deadline: Deadline,
 ) -> Result<W::Output, Interrupted> {
-    let mut due = alarm::due().filter(|_| !is_crowded(crowd, began));
-    loop {
-        let alarm = due.map(|due| began.saturating_add(due.from));
-        if let Some(result) = sleep(waiting, events, crowd, deadline, alarm) {
-            return result;
+    let now = now_ns();
+    let mut due = alarm::due(began).filter(|due| due.from > now && !is_crowded(crowd, now));
+    let result = loop {
+        if let Some(result) = sleep(waiting, events, crowd, deadline, due.map(|due| due.from)) {
+            break result;
         }
         let now = now_ns();
-        let until = due.take().map_or(now, |due| began.saturating_add(due.until));
-        if let Some(result) = stay_awake(waiting, crowd, now, until.saturating_sub(now), deadline) {
-            return result;
+        let Some(due) = due.take().filter(|_| !is_crowded(crowd, now)) else { continue };
+        let left = due.until.saturating_sub(now);
+        let limits = Limits { spinning: left, yielding: left };
+        if let Some(result) = stay_awake(waiting, crowd, now, limits, deadline) {
+            break result;
         }
-    }
+    };
+    waiting.disarm();
+    result
 }
 
 /// Sleeps; `None` at the alarm.
@@ -346,7 +365,7 @@ fn sleep<W: Waiting>(
     }
     events.iter().for_each(|event| event.prepare());
     let _announced = Announced(events);
-    let result = thread::in_bed(events, || {
+    thread::in_bed(events, || {
         let mut words = Vec::with_capacity(events.len());
         let mut nap = FIRST_NAP;
         loop {
@@ -381,7 +400,7 @@ fn sleep<W: Waiting>(
             let found = if cfg!(loom) || is_rung() || now_ns() < nap_ends {
                 waiting.look()
             } else if alarm.is_some_and(|alarm| alarm <= nap_ends) {
-                return None;
+                return waiting.look_everywhere().map(Ok);
             } else {
                 nap = nap.saturating_mul(LONGER).min(LONGEST_NAP);
                 waiting.look_everywhere()
@@ -390,9 +409,7 @@ fn sleep<W: Waiting>(
                 return Some(Ok(output));
             }
         }
-    });
-    waiting.disarm();
-    result
+    })
 }
 
 #[cfg(all(test, not(loom)))]

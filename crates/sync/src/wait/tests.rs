@@ -75,7 +75,7 @@ fn who_gives_its_core_away_says_whether_it_can_be_called_and_looks_once_more() {
         let calling = Calling::default();
         let start = now_ns();
         let mut waiting = Arrives { can_be_called, is_there: false };
-        let result = stay_awake(&mut waiting, &calling, start, spin::limit_ns(), Deadline::NEVER);
+        let result = stay_awake(&mut waiting, &calling, start, Limits::of_a_wait(), Deadline::NEVER);
         assert_eq!(result, Some(Ok(())));
         calling.0.into_inner().unwrap()
     };
@@ -163,7 +163,7 @@ fn who_gets_its_core_back_fetches_what_it_is_about_to_look_at() {
     let looks_after = |crowd: &dyn Crowd| {
         let mut looking = Looking::default();
         assert_eq!(
-            stay_awake(&mut looking, crowd, now_ns(), spin::limit_ns(), Deadline::NEVER),
+            stay_awake(&mut looking, crowd, now_ns(), Limits::of_a_wait(), Deadline::NEVER),
             None,
             "it is to sleep"
         );
@@ -310,19 +310,29 @@ fn a_wait_gives_its_core_away_before_it_asks_who_is_there_if_the_last_ones_had_t
     assert_eq!(asked_where(), 1, "it was asked, and the next ones go by that");
 }
 
-/// Is there once its thread no longer sleeps. Nobody rings.
-#[derive(Default)]
-struct SeenAwake {
-    has_slept: bool,
+/// Sets the alarm for waits of this thread.
+fn wait_for_a_millisecond_each_time() {
+    let long = Duration::from_millis(1).as_nanos() as u64;
+    (0..100).for_each(|_| alarm::slept(long));
 }
 
-impl Waiting for SeenAwake {
+/// Is there once its thread has slept and is awake. Nobody rings.
+struct SeenAwake<'a> {
+    event: &'a Event,
+    is_armed: bool,
+    disarmed: u32,
+}
+
+impl Waiting for SeenAwake<'_> {
     type Output = ();
     fn look(&mut self) -> Option<()> {
-        self.has_slept.then_some(())
+        (self.is_armed && !self.event.has_sleepers()).then_some(())
+    }
+    fn arm(&mut self) {
+        self.is_armed = true;
     }
     fn disarm(&mut self) {
-        self.has_slept = true;
+        self.disarmed += 1;
     }
 }
 
@@ -330,10 +340,37 @@ impl Waiting for SeenAwake {
 fn whoever_waits_for_about_as_long_each_time_is_awake_before_it_is_due() {
     let event = Event::new();
     let crowd: Arc<dyn Crowd> = Arc::new(Fixed(false));
-    let long = Duration::from_millis(1).as_nanos() as u64;
-    (0..100).for_each(|_| alarm::slept(long));
-    let result = wait(&mut SeenAwake::default(), &[&event], &crowd, Deadline::after(Duration::from_secs(60)));
-    assert_eq!(result, Ok(()));
-    assert!(!event.has_sleepers());
-    alarm::forget();
+    wait_for_a_millisecond_each_time();
+    let mut waiting = SeenAwake { event: &event, is_armed: false, disarmed: 0 };
+    assert_eq!(wait(&mut waiting, &[&event], &crowd, Deadline::after(Duration::from_secs(60))), Ok(()));
+    assert_eq!(waiting.disarmed, 1, "others stay asked until the wait is over");
+}
+
+#[test]
+fn in_a_crowd_no_alarm_is_set() {
+    let event = Event::new();
+    let crowd: Arc<dyn Crowd> = Arc::new(Fixed(true));
+    wait_for_a_millisecond_each_time();
+    let mut waiting = SeenAwake { event: &event, is_armed: false, disarmed: 0 };
+    let result = wait(&mut waiting, &[&event], &crowd, Deadline::after(Duration::from_millis(30)));
+    assert_eq!(result, Err(Interrupted::Deadline));
+}
+
+#[test]
+fn at_the_alarm_a_sleeper_looks_everywhere() {
+    for crowd in crowds() {
+        wait_for_a_millisecond_each_time();
+        assert_eq!(wait(&mut Unheard, &[&Event::new()], &crowd, Deadline::NEVER), Ok(()));
+    }
+}
+
+#[test]
+fn a_deadline_ends_a_wait_before_its_alarm_and_after_it() {
+    let crowd: Arc<dyn Crowd> = Arc::new(Fixed(false));
+    let never = AtomicBool::new(false);
+    for time in [300, 900, 1200, 5000] {
+        wait_for_a_millisecond_each_time();
+        let result = wait(&mut Flag(&never), &[&Event::new()], &crowd, Deadline::after(Duration::from_micros(time)));
+        assert_eq!(result, Err(Interrupted::Deadline), "{time} us");
+    }
 }
