@@ -169,10 +169,11 @@ pub fn wait<W: Waiting>(
     }
     thread::belong_to(crowd);
     let began = now_ns();
-    let result = match stay_awake(waiting, crowd.as_ref(), began, Limits::of_a_wait(), deadline) {
+    let limits = Limits::of_a_wait();
+    let result = match stay_awake(waiting, crowd.as_ref(), began, limits, deadline) {
         Some(result) => result,
         None => {
-            let has_spun = now_ns().saturating_sub(began) >= spin::limit_ns();
+            let has_spun = now_ns().saturating_sub(began) >= limits.spinning;
             let _noted = waiting.about().and_then(|about| {
                 let since = if about.since_ns == 0 { began } else { about.since_ns };
                 let until = if about.until_ns == 0 { deadline.at_ns() } else { about.until_ns };
@@ -386,10 +387,7 @@ fn sleep<W: Waiting>(
                 return Some(Err(Interrupted::Deadline));
             }
             let now = now_ns();
-            if alarm.is_some_and(|alarm| alarm <= now) {
-                return None;
-            }
-            let most = alarm.map_or(nap, |alarm| Duration::from_nanos(alarm - now));
+            let most = alarm.map_or(nap, |alarm| Duration::from_nanos(alarm.saturating_sub(now)));
             let time = left.map_or(most, |left| left.min(most));
             let nap_ends = now.saturating_add(time.as_nanos() as u64);
             crowd.rest();
