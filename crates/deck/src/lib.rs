@@ -75,6 +75,9 @@
 #[path = "group/ahead.rs"]
 pub mod ahead;
 #[cfg(loom)]
+#[path = "group/course.rs"]
+pub mod course;
+#[cfg(loom)]
 #[path = "group/flow.rs"]
 pub mod flow;
 #[cfg(not(loom))]

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use deck::ahead::{Ahead, Awaited, tell};
-use deck::flow::Course;
+use deck::course::Course;
 use deck_sync::atomic::{AtomicU64, Ordering};
 use deck_sync::{Calm, Crowd, Deadline, Event, Waiting, wait};
 use loom::cell::UnsafeCell;

@@ -11,7 +11,8 @@ use std::ops::Range;
 use deck_sync::Event;
 use deck_sync::atomic::{AtomicU64, Ordering};
 
-use super::flow::{Course, ring};
+use super::course::Course;
+use super::flow::ring;
 
 /// By how many phases a member may be ahead of another: a power of two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

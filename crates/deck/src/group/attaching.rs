@@ -1,7 +1,7 @@
 //! Long arrays in a program's own memory, which others read there: one copy, by the kernel, where memory that both map takes two.
 //!
 //! A member tells the address of what it gives, with `ATTACHED`, and the others have the kernel read it (`deck_segment::attach`); threads of its own node
-//! find it where it has laid it out for them (`neighbours`). As for all that is read in place, one more round keeps everybody in the call until all have read.
+//! find it where it has laid it out for them (`neighbours`). As for all that is read in place, a giver stays in the call until it has been read.
 //!
 //! A member may leave the call before that, at its deadline or because another one has died, and then the program does with its array what it
 //! likes. So an [`Attachment`] says so first, in the place that was told: either it lies somewhere else now, in a copy that the

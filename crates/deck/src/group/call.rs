@@ -5,7 +5,7 @@ use deck_mudeck::{ElementType, Error, ErrorKind, Result};
 use deck_segment::content::Way;
 
 use super::choose::may_be_ahead;
-use super::flow::Course;
+use super::course::Course;
 use super::reduction::Operation;
 use super::room;
 

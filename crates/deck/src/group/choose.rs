@@ -17,7 +17,7 @@
 //! * **Ahead** (few bytes with one root, and scans, where members do not wait for everybody): one round, in which each waits only for
 //!   those from whom it takes (`ahead`).
 //! * **In place**: long blocks that lie in library memory are not copied to be given. Where that holds for all that is
-//!   given, pieces are large; one more round keeps everybody until all have read.
+//!   given, there is one piece. Givers stay until they have been read: what is longer than a piece is counted (`flow`), for all else there is one more round.
 //!
 //! The order of folding is that of the indexes in all, for every element: the bits do not depend on the choice.
 

@@ -14,6 +14,13 @@
 //! Whoever wants the result takes it from all of the last team, or in a scan of its own. Nobody has done its part before the others of its team
 //! are through with what it gives.
 //!
+//! What is read where it lies is given as a whole at once. Its giver stays until those who take from it have read it; where all that is given is so read, whoever
+//! takes reads *in turn* what one gives after what another gives, beginning with the index after its own, and its count tells how far it is. So a giver goes on
+//! when it has been read, whoever else is yet to be. Before all have come, a member takes from those that have, in the same order (`stream`).
+//!
+//! Sleepers all sleep on one event. So it is rung only where somebody may wait for just that piece or that room: with 8 members on two cores, gathers of 1 MiB in pieces took 0.87 of the time that they
+//! took where each piece woke all of them.
+//!
 //! Counts are of all calls and only grow. All members make the same calls, so all know at which number a call begins.
 
 use std::ops::Range;
@@ -22,6 +29,7 @@ use std::sync::Arc;
 use deck_sync::atomic::{AtomicU64, Ordering};
 use deck_sync::{Event, barrier};
 
+use super::course::Course;
 use super::teams::Teams;
 
 /// Beside the code of a course: pieces go from team to team.
@@ -34,73 +42,6 @@ pub struct Counts<'a> {
     pub given: &'a AtomicU64,
     /// As `given`.
     pub taken: &'a AtomicU64,
-}
-
-/// Who takes what from whom in a call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Course {
-    /// All take what this member gives.
-    From(u32),
-    /// This member takes what all others give.
-    To(u32),
-    /// All take what all others give.
-    Between,
-    /// All take what those before them give.
-    Upwards,
-}
-
-impl Course {
-    /// Those from whom member `index` of `members` takes; itself may be among them.
-    #[inline]
-    pub fn sources(self, index: u32, members: u32) -> Range<u32> {
-        match self {
-            Course::From(root) => root..root + 1,
-            Course::To(root) if index == root => 0..members,
-            Course::To(_) => 0..0,
-            Course::Between => 0..members,
-            Course::Upwards => 0..index,
-        }
-    }
-
-    /// The same in 16 bits.
-    pub fn code(self) -> u64 {
-        match self {
-            Course::From(root) => u64::from(root) << 2,
-            Course::To(root) => u64::from(root) << 2 | 1,
-            Course::Between => 2,
-            Course::Upwards => 3,
-        }
-    }
-
-    /// What a code in the lowest 16 bits stands for.
-    pub fn of_code(code: u64) -> Course {
-        let root = (code as u16 >> 2).into();
-        match code & 3 {
-            0 => Course::From(root),
-            1 => Course::To(root),
-            2 => Course::Between,
-            _ => Course::Upwards,
-        }
-    }
-
-    /// Does member `index` of `members` take anything, be it its own alone?
-    pub fn is_taker(self, index: u32) -> bool {
-        match self {
-            Course::From(root) => index != root,
-            Course::To(root) => index == root,
-            Course::Between | Course::Upwards => true,
-        }
-    }
-
-    /// Does member `index` of `members` give anything?
-    pub fn is_giver(self, index: u32, members: u32) -> bool {
-        match self {
-            Course::From(root) => index == root,
-            Course::To(root) => index != root,
-            Course::Between => true,
-            Course::Upwards => index + 1 != members,
-        }
-    }
 }
 
 /// The pieces of one call.
@@ -120,9 +61,51 @@ pub struct Flow {
     pub floor: u64,
     /// The teams from one to the next of which pieces go, if they do.
     pub teams: Option<Arc<Teams>>,
+    /// What this member gives is read where it lies. Not told to those who look on.
+    pub lends: bool,
+    /// All that is given is read where it lies, in turn. Not told, either.
+    pub in_turn: bool,
 }
 
 impl Flow {
+    /// From how many others a member takes that takes in turn.
+    pub fn turns(&self) -> u32 {
+        if let Course::From(_) = self.course { 1 } else { self.members - 1 }
+    }
+
+    /// From whom member `index` takes in this turn, counted from 0.
+    pub fn source_at(&self, index: u32, turn: u32) -> u32 {
+        match self.course {
+            Course::From(root) => root,
+            _ => (index + 1 + turn) % self.members,
+        }
+    }
+
+    /// In which turn member `taker` takes from member `giver`.
+    fn turn_of(&self, taker: u32, giver: u32) -> u32 {
+        match self.course {
+            Course::From(_) => 0,
+            _ => (giver + self.members - taker - 1) % self.members,
+        }
+    }
+
+    /// The count of a member that has taken so many turns: the pieces of the call, shared out among them.
+    pub fn count_after(&self, turns: u32) -> u64 {
+        self.begin + (self.end - self.begin) * u64::from(turns) / u64::from(self.turns())
+    }
+
+    /// The least count of member `taker` that tells that it has read what member `giver` gives.
+    fn count_when_read(&self, taker: u32, giver: u32) -> u64 {
+        if self.in_turn { self.count_after(self.turn_of(taker, giver)) + 1 } else { self.end }
+    }
+
+    /// Nobody needs any more what member `index` lends.
+    fn is_given_back<'a>(&self, index: u32, counts: impl Fn(u32) -> Counts<'a>) -> bool {
+        // Acquire: pairs with: flow/taken.
+        let has_read = |taker| counts(taker).taken.load(Ordering::Acquire) >= self.count_when_read(taker, index);
+        !self.lends || self.course.takers(index, self.members).filter(|taker| *taker != index).all(has_read)
+    }
+
     /// Those from whom member `index` takes finished pieces; itself may be among them.
     #[inline]
     pub fn sources(&self, index: u32) -> Range<u32> {
@@ -206,13 +189,13 @@ impl Flow {
             return None;
         }
         let (end, floor) = (begin.saturating_add(pieces), if is_new { begin } else { 0 });
-        Some(Flow { course, members, begin, end, slots, floor, teams })
+        Some(Flow { course, members, begin, end, slots, floor, teams, lends: false, in_turn: false })
     }
 
     /// Member `index` need not wait any longer: it can go on, or has done its part by now.
     #[inline]
     pub fn is_ready<'a>(&self, index: u32, counts: impl Fn(u32) -> Counts<'a> + Copy) -> bool {
-        self.can_go_on(index, counts) || (self.teams.is_some() && self.is_over(index, counts))
+        self.can_go_on(index, counts) || ((self.teams.is_some() || self.lends) && self.has_ended(index, counts))
     }
 
     /// Nothing is missing for member `index` to go on: if it does not, it is absent.
@@ -233,6 +216,11 @@ impl Flow {
         !has_given || (self.course.is_taker(index) && !leaves_room())
     }
 
+    /// Member `index` has done its part, and the others have read what it lends.
+    pub fn has_ended<'a>(&self, index: u32, counts: impl Fn(u32) -> Counts<'a> + Copy) -> bool {
+        self.is_over(index, counts) && self.is_given_back(index, counts)
+    }
+
     /// Member `index` has done its part.
     pub fn is_over<'a>(&self, index: u32, counts: impl Fn(u32) -> Counts<'a>) -> bool {
         // Acquire: pairs with: flow/given.
@@ -246,32 +234,61 @@ impl Flow {
     }
 }
 
-impl Counts<'_> {
-    /// The member has given all pieces before `number`, and rings if somebody sleeps. Never blocks.
+impl Flow {
+    /// Member `index` has given all pieces before `number`, and rings if somebody sleeps who may have waited for that. Never blocks.
     #[inline]
-    pub fn give(&self, number: u64, changed: &Event) {
+    pub fn give<'a>(&self, index: u32, number: u64, counts: impl Fn(u32) -> Counts<'a> + Copy, changed: &Event) {
+        // Relaxed: its own.
+        let before = counts(index).given.load(Ordering::Relaxed);
         // Release: pairs with: flow/given.
-        self.given.store(number, Ordering::Release);
-        ring(changed);
+        counts(index).given.store(number, Ordering::Release);
+        ring_if(changed, || {
+            // Whoever takes before all have come waits for the last one.
+            number >= self.end
+                || self.teams.is_some()
+                || self.course.takers(index, self.members).any(|to| {
+                    // Relaxed: the fence of who sleeps orders it: pairs with: flow/rings.
+                    to != index && (before..number).contains(&counts(to).taken.load(Ordering::Relaxed))
+                })
+        });
     }
 
-    /// The member has taken all pieces before `number`, or needs none of them, and rings if somebody sleeps. Never blocks.
+    /// Member `index` has taken all pieces before `number`, or needs none of them, and rings if somebody sleeps who may have waited for that. Never blocks.
     #[inline]
-    pub fn take(&self, number: u64, changed: &Event) {
+    pub fn take<'a>(&self, index: u32, number: u64, counts: impl Fn(u32) -> Counts<'a> + Copy, changed: &Event) {
+        // Relaxed: its own.
+        let before = counts(index).taken.load(Ordering::Relaxed);
         // Release: pairs with: flow/taken.
-        self.taken.store(number, Ordering::Release);
-        ring(changed);
+        counts(index).taken.store(number, Ordering::Release);
+        ring_if(changed, || {
+            // Whoever lends, or has a new window, waits for more than room for one piece; and others may wait in the next call, whoever takes in that.
+            number >= self.end
+                || self.in_turn
+                || self.teams.is_some()
+                || (0..self.members).any(|from| {
+                    // Relaxed: the fence of who sleeps orders it: pairs with: flow/rings.
+                    let given = counts(from).given.load(Ordering::Relaxed);
+                    from != index && (before..number).contains(&given.saturating_sub(self.slots))
+                })
+        });
+    }
+}
+
+/// As [`ring`], where the caller can tell whether anybody may wait for what was written. What it looks at was written by that one before it went to sleep, with a fence that all
+/// others pass.
+#[inline]
+fn ring_if(changed: &Event, is_awaited: impl FnOnce() -> bool) {
+    // Light: pairs with: wait/sleep, flow/rings.
+    barrier::light();
+    if changed.has_sleepers() && is_awaited() {
+        changed.notify();
     }
 }
 
 /// Rings if somebody sleeps: something was written that a member may wait for. Never blocks.
 #[inline]
 pub fn ring(changed: &Event) {
-    // Light: pairs with: wait/sleep.
-    barrier::light();
-    if changed.has_sleepers() {
-        changed.notify();
-    }
+    ring_if(changed, || true);
 }
 
 #[cfg(all(test, not(loom)))]
@@ -280,6 +297,18 @@ mod tests {
 
     use super::*;
 
+    const NONE: Flow = Flow {
+        course: Course::Between,
+        members: 0,
+        begin: 0,
+        end: 0,
+        slots: 0,
+        floor: 0,
+        teams: None,
+        lends: false,
+        in_turn: false,
+    };
+
     #[test]
     fn those_who_look_on_see_the_same_flow() {
         for course in [Course::From(0), Course::From(1023), Course::To(7), Course::Between, Course::Upwards] {
@@ -287,7 +316,8 @@ mod tests {
                 for teams in [None, Some(Teams::at(vec![0..1000, 1000..1024], 0))] {
                     let of = || teams.clone();
                     let arc = teams.clone().map(Arc::new);
-                    let flow = Flow { course, members: 1024, begin, end: begin + 300, slots: 128, floor, teams: arc };
+                    let flow =
+                        Flow { course, members: 1024, begin, end: begin + 300, slots: 128, floor, teams: arc, ..NONE };
                     assert_eq!(Flow::of_facts(flow.facts(), 1024, of), Some(flow));
                 }
             }
@@ -303,7 +333,7 @@ mod tests {
             let [given, taken] = &counts[index as usize];
             Counts { given, taken }
         };
-        let flow = Flow { course: Course::Between, members: 2, begin: 0, end: 64, slots: 32, floor: 0, teams: None };
+        let flow = Flow { course: Course::Between, members: 2, begin: 0, end: 64, slots: 32, ..NONE };
         assert!(!flow.can_go_on(0, of) && flow.can_go_on(1, of));
         // Where it gives nothing, there is nothing to wait for.
         assert!(Flow { course: Course::To(0), ..flow }.can_take(0, of));
@@ -314,8 +344,7 @@ mod tests {
         const BEGIN: u64 = 7;
         let teams = Teams::at(ranges.to_vec(), 0);
         let members = ranges.iter().map(Range::len).sum::<usize>() as u32;
-        let flow =
-            Flow { course, members, begin: BEGIN, end: BEGIN + 5, slots, floor: 0, teams: Some(Arc::new(teams)) };
+        let flow = Flow { course, members, begin: BEGIN, end: BEGIN + 5, slots, teams: Some(Arc::new(teams)), ..NONE };
         let teams = flow.teams.as_ref().unwrap();
         let counts: Vec<[AtomicU64; 2]> = (0..members).map(|_| [BEGIN, BEGIN].map(AtomicU64::new)).collect();
         let of = |index: u32| {
@@ -336,14 +365,14 @@ mod tests {
                 let number = given.load(Ordering::Relaxed);
                 assert!(lies(&windows, teams.beside(index)[0].clone(), number), "{what} goes on with nothing");
                 windows[index as usize][(number % slots) as usize] = number;
-                of(index).give(number + 1, &changed);
+                flow.give(index, number + 1, of, &changed);
                 if number + 1 == flow.end && !course.is_taker(index) {
-                    of(index).take(flow.end, &changed);
+                    flow.take(index, flow.end, of, &changed);
                 }
             } else if flow.can_take(index, of) {
                 let number = taken.load(Ordering::Relaxed);
                 assert!(lies(&windows, flow.sources(index), number), "{what} takes nothing");
-                of(index).take(number + 1, &changed);
+                flow.take(index, number + 1, of, &changed);
             }
             steps += 1;
             assert!(steps < 100_000, "{what} waits, and so do all others");
@@ -375,7 +404,7 @@ mod tests {
             Counts { given, taken }
         };
         let teams = Some(Arc::new(Teams::at(vec![0..2, 2..3], 0)));
-        let flow = Flow { course: Course::Between, members: 3, begin: 0, end: 64, slots: 32, floor: 0, teams };
+        let flow = Flow { course: Course::Between, members: 3, begin: 0, end: 64, slots: 32, teams, ..NONE };
         assert_eq!([0, 1, 2].map(|index| flow.is_over(index, of)), [false, false, true]);
         assert_eq!([0, 1].map(|index| flow.is_ready(index, of)), [false, true]);
         assert_eq!([0, 1, 2].map(|index| flow.is_needed(index, of)), [false, true, false]);
@@ -385,5 +414,31 @@ mod tests {
         assert!(!flow.is_needed(1, of));
         taken.store(31, Ordering::Relaxed);
         assert!(flow.is_needed(1, of), "its result has to be taken before there is room for the last ones");
+    }
+    #[test]
+    fn a_giver_goes_on_when_it_has_been_read_whoever_is_yet_to_be() {
+        const BEGIN: u64 = 40;
+        for members in [2, 3, 8, 1000] {
+            for pieces in [1, 2, 7, 64] {
+                let flow = Flow { course: Course::To(1), members, begin: BEGIN, end: BEGIN + pieces, slots: 4, ..NONE };
+                let flow = Flow { lends: true, in_turn: true, ..flow };
+                let taken = AtomicU64::new(0);
+                let (given, none) = (AtomicU64::new(flow.end), AtomicU64::new(flow.end));
+                let of = |index| Counts { given: &given, taken: if index == 1 { &taken } else { &none } };
+                for turns in 0..members {
+                    taken.store(flow.count_after(turns), Ordering::Relaxed);
+                    let read: Vec<u32> = (0..turns).map(|turn| flow.source_at(1, turn)).collect();
+                    for giver in (0..members).filter(|index| *index != 1) {
+                        let has_ended = flow.has_ended(giver, of);
+                        let what = format!("{pieces} pieces, {members} members, {turns} read: {giver}");
+                        assert!(read.contains(&giver) || !has_ended, "{what} goes on before it has been read");
+                        assert!(turns + 1 < members || has_ended, "{what} waits for ever");
+                        // With a count for each, nobody waits for others.
+                        assert!(pieces < 64 || members > 8 || has_ended == read.contains(&giver), "{what}");
+                    }
+                    assert_eq!(flow.has_ended(1, of), turns + 1 == members);
+                }
+            }
+        }
     }
 }

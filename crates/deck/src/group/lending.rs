@@ -19,7 +19,7 @@ use deck_segment::Segment;
 
 use super::board::INLINE;
 use super::call::Kind;
-use super::flow::Course;
+use super::course::Course;
 use super::room::{LONG, Room};
 
 /// In a place that a member tells: it lies in the memory of the other one of two.

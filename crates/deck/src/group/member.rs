@@ -88,6 +88,8 @@ pub struct Member {
     told: u64,
     /// One that is yet to be told.
     late: Option<Error>,
+    /// Whom the present wait is for as well: this member has something to do when it has come, even if others have not.
+    early: Option<(u32, u64)>,
     /// The pieces of the present phase, while they flow.
     flow: Option<Flow>,
     /// Pieces of all calls before, and how long those of the last one were.
@@ -147,6 +149,7 @@ impl Member {
             compared: 0,
             told: 0,
             late: None,
+            early: None,
             flow: None,
             pieces: 0,
             layout: Layout::default(),
@@ -293,6 +296,7 @@ impl Member {
     #[inline]
     fn begin_wait(&mut self) {
         self.looked.store(0, Ordering::Relaxed);
+        self.early = None;
         self.look_again_for_the_lost();
     }
 
@@ -313,7 +317,7 @@ impl Member {
     #[inline]
     fn can_go_on(&self) -> bool {
         match &self.flow {
-            None => self.is_complete(),
+            None => self.is_complete() || self.early.is_some_and(|early| self.has_come_early(early)),
             Some(flow) => flow.is_ready(self.index, |index| self.board.counts(index)),
         }
     }

@@ -18,6 +18,7 @@
 //! | `options` | what members agree on when they join |
 //! | `ahead` | members that are ahead of others, where a call ends with the member's own part |
 //! | `difference` | whether members are in the same call |
+//! | `course` | who takes from whom in a call |
 //! | `flow` | pieces with no meeting for each: who may give and take the next |
 //! | `stream` | ... and what that gives and takes in each call |
 //! | `once` | a part of a result that one member works out for all |
@@ -45,6 +46,7 @@ mod board;
 mod call;
 mod choose;
 mod collectives;
+mod course;
 mod difference;
 mod flow;
 mod folding;

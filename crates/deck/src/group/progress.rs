@@ -19,8 +19,8 @@ use super::attaching::Attachment;
 use super::board::INLINE;
 use super::call::{Call, Kind};
 use super::choose::{Choice, choose, may_be_ahead, relay_piece};
+use super::course::Course;
 use super::difference::{IN_PLACE, SHOWS_OUTPUT};
-use super::flow::Course;
 use super::folding::Inputs;
 use super::member::{Contribution, Member};
 use super::relay::Relay;
@@ -155,10 +155,7 @@ impl Progress {
                 return Ok(Step::Waiting);
             }
             self.stream = None;
-            if !self.has_end {
-                return self.end();
-            }
-            (self.round, self.has_given) = (Round::End, false);
+            return self.end();
         }
         if self.relay.is_some() {
             if self.relay(member, input, output)? == Step::Waiting {

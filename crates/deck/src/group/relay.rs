@@ -139,7 +139,8 @@ impl Progress {
             Some(window) => window,
             None => member.window(relay.layout())?,
         };
-        member.give(self.relay_flow(relay, member).begin);
+        let flow = self.relay_flow(relay, member);
+        member.give(&flow, flow.begin);
         member.arrive_long(word, length, &window);
         relay.window = Some(window);
         Ok(())
@@ -159,9 +160,9 @@ impl Progress {
             if can_give {
                 let given = number(member.counts().given);
                 self.make_share(relay, flow, given, member, output);
-                member.give(given + 1);
+                member.give(flow, given + 1);
                 if given + 1 == flow.end && !flow.course.is_taker(member.index) {
-                    member.take(flow.end);
+                    member.take(flow, flow.end);
                 }
             } else if can_take {
                 let taken = number(member.counts().taken);
@@ -169,8 +170,8 @@ impl Progress {
                     self.failure = self.collect_made(relay, flow, taken, member, output).err();
                 }
                 point("group/taken");
-                member.take(taken + 1);
-            } else if member.is_over(flow) {
+                member.take(flow, taken + 1);
+            } else if member.has_ended(flow) {
                 member.end_flow(flow);
                 return Ok(Step::Done);
             } else {

@@ -1,4 +1,6 @@
-//! The pieces of a call that flow: what a member puts into its window, and what it takes out of those of others.
+//! The pieces of a call that flow: what a member puts into its window, and what it takes out of those of others or where it lies.
+
+use std::ops::Range;
 
 use deck_mudeck::Result;
 use deck_segment::content;
@@ -7,7 +9,7 @@ use deck_sync::point;
 
 use super::call::{Call, Kind};
 use super::choose::Layout;
-use super::difference::IN_PLACE;
+use super::difference::{IN_PLACE, length_of};
 use super::flow::Flow;
 use super::folding::Inputs;
 use super::member::{Contribution, Member};
@@ -24,11 +26,24 @@ pub struct Stream {
     has_met: bool,
     /// What this member gives to itself is there.
     has_own: bool,
+    /// From so many others this member has taken all that they give: before all have come from those that have, and afterwards where it lies.
+    turns: u32,
+    /// What the next of them gives could not be taken before all have come.
+    is_held_up: bool,
 }
 
 impl Stream {
     pub fn new(layout: Layout) -> Stream {
-        Stream { layout, flow: None, window: None, lies: None, has_met: false, has_own: false }
+        Stream {
+            layout,
+            flow: None,
+            window: None,
+            lies: None,
+            has_met: false,
+            has_own: false,
+            turns: 0,
+            is_held_up: false,
+        }
     }
 }
 
@@ -45,7 +60,7 @@ impl Progress {
     }
 
     fn stream_on(&mut self, stream: &mut Stream, member: &mut Member, input: &[u8], output: &mut [u8]) -> Result<Step> {
-        let flow = match stream.flow.clone() {
+        let mut flow = match stream.flow.clone() {
             Some(flow) => flow,
             None => self.begin(stream, member, input)?,
         };
@@ -64,24 +79,33 @@ impl Progress {
             }
             if !stream.has_met {
                 if !member.is_complete() {
-                    if can_give {
+                    if can_give || self.take_early(stream, &flow, member, output) {
                         continue;
                     }
                     return Ok(Step::Waiting);
                 }
-                if let Err(error) = self.compare(member) {
-                    // Nobody will take it: the next call begins at the same number.
-                    member.give(flow.begin);
-                    return Err(error);
-                }
+                let is_lent = match self.compare(member) {
+                    Ok(all_in_place) => all_in_place,
+                    Err(error) => {
+                        // Nobody will take it: the next call begins at the same number.
+                        member.give(&flow, flow.begin);
+                        return Err(error);
+                    }
+                };
                 stream.has_met = true;
+                (flow.lends, flow.in_turn) = (stream.lies.is_some(), is_lent && self.takes_in_turn());
+                stream.flow = Some(flow.clone());
                 member.begin_flow(flow.clone(), stream.layout);
                 if !flow.course.is_taker(me) {
-                    member.take(flow.end);
+                    member.take(&flow, flow.end);
+                } else if flow.in_turn && stream.turns > 0 {
+                    member.take(&flow, flow.count_after(stream.turns));
                 }
             }
             let (_, can_take) = member.can(&flow);
-            if can_take {
+            if can_take && flow.in_turn {
+                self.take_turn(stream, &flow, member, output);
+            } else if can_take {
                 let number = member.counts().taken.load(Ordering::Relaxed);
                 let piece = number.wrapping_sub(flow.begin) as usize;
                 if self.failure.is_none() {
@@ -89,10 +113,10 @@ impl Progress {
                 }
                 point("group/taken");
                 // What is all read in place is one piece.
-                member.take(if piece + 1 >= self.pieces { flow.end } else { number + 1 });
+                member.take(&flow, if piece + 1 >= self.pieces { flow.end } else { number + 1 });
             }
             if !can_give && !can_take {
-                if !member.is_over(&flow) {
+                if !member.has_ended(&flow) {
                     return Ok(Step::Waiting);
                 }
                 member.end_flow(&flow);
@@ -109,7 +133,7 @@ impl Progress {
             if stream.lies.is_none() {
                 stream.window = Some(member.window(stream.layout)?);
             }
-            member.give(if stream.lies.is_some() { flow.end } else { flow.begin });
+            member.give(&flow, if stream.lies.is_some() { flow.end } else { flow.begin });
         }
         stream.flow = Some(flow.clone());
         Ok(flow)
@@ -131,7 +155,7 @@ impl Progress {
         let block = self.block();
         let piece = self.piece_at(number.wrapping_sub(flow.begin) as usize, block);
         if let Some(window) = &stream.window {
-            let slot = (number % stream.layout.slots) as usize * stream.layout.slot;
+            let slot = stream.layout.begin_of(flow, number.wrapping_sub(flow.begin) as usize);
             if self.call.kind.gives_parts() {
                 for to in (0..flow.members).filter(|to| *to != member.index) {
                     let (part, begin) = (to as usize * block, to as usize * piece.len());
@@ -142,7 +166,7 @@ impl Progress {
             }
         }
         point("group/given");
-        member.give(number + 1);
+        member.give(flow, number + 1);
     }
 
     /// What the member gives to itself.
@@ -158,6 +182,66 @@ impl Progress {
         }
     }
 
+    /// Is what others give taken from one after the other, where all of one's is there? What is folded is taken from all at once.
+    fn takes_in_turn(&self) -> bool {
+        !self.call.kind.is_reduction()
+    }
+
+    /// Takes all that the next member gives, where it lies, and tells those who have been read. All have come.
+    fn take_turn(&mut self, stream: &mut Stream, flow: &Flow, member: &Member, output: &mut [u8]) {
+        if self.failure.is_some() {
+            stream.turns = flow.turns();
+        } else if stream.turns < flow.turns() {
+            let from = flow.source_at(member.index, stream.turns);
+            self.failure = self.take_from(from, 0..self.block(), 0, member, output).err();
+            stream.turns += 1;
+        }
+        point("group/taken");
+        member.take(flow, flow.count_after(stream.turns));
+    }
+
+    /// Takes all that the next member gives, if that one has come and given it while others have not come; false if there is nothing to take yet. Nobody is told of it
+    /// before all have come, as they may not be in the same call. Whoever has a window itself gives first.
+    fn take_early(&self, stream: &mut Stream, flow: &Flow, member: &mut Member, output: &mut [u8]) -> bool {
+        // Relaxed: its own.
+        let has_given = || member.counts().given.load(Ordering::Relaxed) >= flow.end;
+        let takes = flow.course.is_taker(member.index) && self.takes_in_turn();
+        let is_free = !flow.course.is_giver(member.index, flow.members) || has_given();
+        let is_open = takes && is_free && !stream.is_held_up && stream.turns < flow.turns();
+        let next = is_open.then(|| flow.source_at(member.index, stream.turns));
+        let Some(from) = member.await_early(next, flow.end) else { return false };
+        let said = member.heard(from, member.phase());
+        let is_alike = said.call == self.call.word() && length_of(said.length) == self.length(member);
+        let taken = match said.length & IN_PLACE {
+            _ if !is_alike => None,
+            0 => (0..self.pieces).try_for_each(|number| {
+                let (piece, slot) = (self.piece_at(number, self.block()), stream.layout.begin_of(flow, number));
+                self.take_from(from, piece, slot, member, output).ok()
+            }),
+            _ => self.take_from(from, 0..self.block(), 0, member, output).ok(),
+        };
+        stream.turns += u32::from(taken.is_some());
+        stream.is_held_up = taken.is_none();
+        true
+    }
+
+    /// Takes the `piece` of a block that member `from` gives: out of its window, where the piece begins at `slot`, or where it lies.
+    fn take_from(&self, from: u32, piece: Range<usize>, slot: usize, member: &Member, output: &mut [u8]) -> Result<()> {
+        let (phase, block) = (member.phase(), self.block());
+        let begin = match member.heard(from, phase).length & IN_PLACE {
+            0 => slot + self.part(member) * piece.len(),
+            _ => self.part(member) * block + piece.start,
+        };
+        let before = if matches!(self.call.kind, Kind::Bcast | Kind::Scatter) { 0 } else { from as usize * block };
+        member.read(self.taking, from, phase, begin, &mut output[before..][piece])
+    }
+
+    /// Which block of those that a giver gives is for this member: each has its own, or all the same.
+    fn part(&self, member: &Member) -> usize {
+        if self.call.kind.gives_parts() { member.index as usize } else { 0 }
+    }
+
+    /// Takes piece `number` of what all give from whom not all is taken yet.
     fn take_piece(
         &self,
         stream: &Stream,
@@ -167,31 +251,27 @@ impl Progress {
         input: &[u8],
         output: &mut [u8],
     ) -> Result<()> {
-        let (phase, me, block) = (member.phase(), member.index, self.block());
-        let piece = self.piece_at(number, block);
-        let slot = ((flow.begin + number as u64) % stream.layout.slots) as usize * stream.layout.slot;
-        // A giver gives each its own part, or all the same.
-        let part = if self.call.kind.gives_parts() { me as usize } else { 0 };
-        let (in_window, in_place) = (slot + part * piece.len(), part * block + piece.start);
+        let (me, piece) = (member.index, self.piece_at(number, self.block()));
+        let slot = stream.layout.begin_of(flow, number);
+        if self.takes_in_turn() {
+            return (stream.turns..flow.turns())
+                .try_for_each(|turn| self.take_from(flow.source_at(me, turn), piece.clone(), slot, member, output));
+        }
+        let phase = member.phase();
+        let in_place = piece.start;
         let begins = |index: u32| match member.heard(index, phase).length & IN_PLACE {
-            0 => in_window,
+            0 => slot,
             _ => in_place,
         };
-        match self.call.kind {
-            Kind::Reduce | Kind::Allreduce | Kind::Scan => {
-                let members = if self.call.kind == Kind::Scan { me + 1 } else { flow.members };
-                let inputs = Inputs::new(member, phase, &input[piece.clone()], &self.call, self.taking);
-                inputs.beginning(&begins).fold(members, &mut output[piece])
-            }
-            Kind::Bcast | Kind::Scatter => {
-                let root = self.call.root;
-                member.read(self.taking, root, phase, begins(root), &mut output[piece])
-            }
-            _ => (0..flow.members).filter(|from| *from != me).try_for_each(|from| {
-                let block = from as usize * block;
-                let target = &mut output[block + piece.start..block + piece.end];
-                member.read(self.taking, from, phase, begins(from), target)
-            }),
-        }
+        let members = if self.call.kind == Kind::Scan { me + 1 } else { flow.members };
+        let inputs = Inputs::new(member, phase, &input[piece.clone()], &self.call, self.taking);
+        inputs.beginning(&begins).fold(members, &mut output[piece])
+    }
+}
+
+impl Layout {
+    /// Where in a window piece `number` of the call begins.
+    fn begin_of(self, flow: &Flow, number: usize) -> usize {
+        ((flow.begin + number as u64) % self.slots) as usize * self.slot
     }
 }

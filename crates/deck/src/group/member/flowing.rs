@@ -3,9 +3,11 @@
 use std::sync::Arc;
 
 use deck_mudeck::Result;
+use deck_sync::atomic::Ordering;
 
 use super::super::choose::Layout;
-use super::super::flow::{Counts, Course, Flow};
+use super::super::course::Course;
+use super::super::flow::{Counts, Flow};
 use super::super::teams::Teams;
 use super::{Contribution, Member};
 
@@ -14,7 +16,8 @@ impl Member {
     pub fn next_flow(&self, course: Course, count: u64, layout: Layout) -> Flow {
         let begin = self.pieces;
         let floor = if layout == self.layout { 0 } else { begin };
-        Flow { course, members: self.size(), begin, end: begin + count, slots: layout.slots, floor, teams: None }
+        let (members, end, slots) = (self.size(), begin + count, layout.slots);
+        Flow { course, members, begin, end, slots, floor, teams: None, lends: false, in_turn: false }
     }
 
     /// The same where pieces go from team to team. All have ended the calls before when one of them is given.
@@ -43,19 +46,34 @@ impl Member {
         (flow.can_give(self.index, counts), flow.can_take(self.index, counts))
     }
 
-    /// This member has done its part.
-    pub fn is_over(&self, flow: &Flow) -> bool {
-        flow.is_over(self.index, |index| self.board.counts(index))
+    /// This member has done its part, and the others have read what it lends.
+    pub fn has_ended(&self, flow: &Flow) -> bool {
+        flow.has_ended(self.index, |index| self.board.counts(index))
     }
 
     /// This member has given the pieces before `number`.
-    pub fn give(&self, number: u64) {
-        self.counts().give(number, self.board.changed());
+    pub fn give(&self, flow: &Flow, number: u64) {
+        flow.give(self.index, number, |index| self.board.counts(index), self.board.changed());
     }
 
     /// This member has taken the pieces before `number`, or does not need them.
-    pub fn take(&self, number: u64) {
-        self.counts().take(number, self.board.changed());
+    pub fn take(&self, flow: &Flow, number: u64) {
+        flow.take(self.index, number, |index| self.board.counts(index), self.board.changed());
+    }
+
+    /// Before all have come to the present phase, waits are also until this member has come and given the pieces before `number`; it, if it has.
+    pub fn await_early(&mut self, index: Option<u32>, number: u64) -> Option<u32> {
+        // Where parties count, nobody is told of one member alone.
+        self.early = index.filter(|_| self.parties.firsts.is_none()).map(|index| (index, number));
+        self.early.filter(|early| self.has_come_early(*early)).map(|(index, _)| index)
+    }
+
+    /// It has come to the present phase and given so much: what it has said and given is visible.
+    pub(super) fn has_come_early(&self, (index, number): (u32, u64)) -> bool {
+        // Acquire: pairs with: meeting/flag, ahead/told.
+        self.board.told(index, self.phase).load(Ordering::Acquire) >= self.phase
+            // Acquire: pairs with: flow/given.
+            && self.board.counts(index).given.load(Ordering::Acquire) >= number
     }
 
     /// From now on waits are for the pieces of `flow`: all have arrived, and are in the same call.

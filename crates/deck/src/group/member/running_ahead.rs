@@ -7,8 +7,8 @@ use deck_sync::{Deadline, cancellation};
 use super::super::ahead::{self, Awaited};
 use super::super::board::Said;
 use super::super::call::{Call, Kind};
+use super::super::course::Course;
 use super::super::difference::{difference, length_of};
-use super::super::flow::Course;
 use super::Member;
 
 /// The phase in which members that may be ahead of others say nothing but that they have met the nodes of all.
