@@ -357,6 +357,7 @@ impl MailboxClone {
     /// - [`ErrorKind::Timeout`] if there was no room; the error says so if the owner is frozen;
     /// - [`ErrorKind::PeerLost`] naming the owner if it died, [`ErrorKind::Closed`] if the mail box is closed;
     /// - [`ErrorKind::TooLarge`] if it is larger than this node's budget;
+    /// - [`ErrorKind::Invalid`] if it is of another job, be it one of which this process was a node before;
     /// - [`ErrorKind::Cancelled`], [`ErrorKind::NoMemory`].
     #[doc(alias = "deck_mbox_post")]
     #[expect(clippy::result_large_err, reason = "a refused message comes back by value, without an allocation")]
@@ -381,6 +382,7 @@ impl MailboxClone {
     #[inline]
     pub fn post_shared(&self, message: &Message, timeout: Duration) -> Result<()> {
         self.node.check()?;
+        message.check_job(&self.node)?;
         if self.poster.sender.post_quickly(&message.parcel).is_some() {
             self.poster.note_success();
             return Ok(());

@@ -132,7 +132,7 @@ impl Mailbox {
         Ok(message)
     }
 
-    /// The next message in place of `message`'s content, whose buffer is used again or given back. Blocks until the
+    /// The next message in place of `message`'s content, whose buffer is used again or given back. A message of another node becomes one of this. Blocks until the
     /// deadline.
     ///
     /// # Errors
@@ -144,6 +144,9 @@ impl Mailbox {
     #[inline]
     pub fn retrieve_into(&self, message: &mut Message, timeout: Duration) -> Result<()> {
         self.node.check()?;
+        if !message.is_of(&self.node) {
+            return self.retrieve_into_another(message, timeout);
+        }
         let core = &*self.core;
         let result = match core.take_simple(&mut message.parcel) {
             Look::From(from) => Ok(from),
@@ -153,6 +156,13 @@ impl Mailbox {
             self.pass_on();
         }
         message.received(result?);
+        Ok(())
+    }
+
+    /// Into a message of another node, whose buffer is of no use here: it becomes one of this node.
+    #[cold]
+    fn retrieve_into_another(&self, message: &mut Message, timeout: Duration) -> Result<()> {
+        *message = self.retrieve(timeout)?;
         Ok(())
     }
 

@@ -20,6 +20,9 @@ const ADDRESS_BYTES: usize = 16;
 /// A message that was posted stays readable and can be posted again; changing it then works on a copy of one's own, so what
 /// was posted never changes. Cloning shares the content in the same way.
 ///
+/// It belongs to the node that made or retrieved it, and stays readable when that has left. Nodes of its job can post it, also another one of the same
+/// process.
+///
 /// Threads: `Send + Sync`; `&mut` methods change this message only. Nothing here waits, except
 /// [`Message::unpack_mailbox`].
 ///
@@ -59,6 +62,29 @@ impl Message {
     pub(crate) fn with_capacity(node: &Arc<NodeShared>, bytes: usize) -> Result<Message> {
         let parcel = Parcel::with_capacity(bytes, node.heap())?;
         Ok(Message { parcel, ..Message::empty(node) })
+    }
+
+    /// Was it made or retrieved by `node`?
+    #[inline]
+    pub(crate) fn is_of(&self, node: &Arc<NodeShared>) -> bool {
+        Arc::ptr_eq(&self.node, node)
+    }
+
+    /// # Errors
+    /// [`ErrorKind::Invalid`] if it is a message of another job than that of `node`: others would look for its buffer in the heap of the node that has the
+    /// same number there.
+    #[inline]
+    pub(crate) fn check_job(&self, node: &Arc<NodeShared>) -> Result<()> {
+        if self.is_of(node) { Ok(()) } else { self.check_job_of_another(node) }
+    }
+
+    #[cold]
+    fn check_job_of_another(&self, node: &NodeShared) -> Result<()> {
+        if self.node.membership().table().segment().is_same(node.membership().table()) {
+            return Ok(());
+        }
+        Err(Error::new(ErrorKind::Invalid, "posting a message of another job")
+            .with_remedy("copy what it holds into a message of this node"))
     }
 
     /// The content was replaced by what `sender` posted.

@@ -2,7 +2,7 @@
 
 mod job;
 
-use deck_mudeck::ErrorKind;
+use deck_mudeck::{Door, ErrorKind, Node, Refused};
 use job::{SOON, expect_filled, filled, job_of, reuse_memory};
 
 #[test]
@@ -106,4 +106,35 @@ fn raw_bytes_are_elements_of_any_type_if_they_are_a_whole_number_of_them() {
     message.resize(25).unwrap();
     assert_eq!(message.elements::<u16>().unwrap_err().kind(), ErrorKind::Invalid);
     assert_eq!(message.edit_elements::<u8>().unwrap().len(), 25);
+}
+
+#[test]
+fn a_message_of_another_job_is_refused_and_one_that_is_retrieved_into_becomes_one_of_this() {
+    let [first, second] = [(); 2].map(|()| Node::join_by(Door::Alone).unwrap());
+    let [of_first, of_second] = [&first, &second].map(|node| node.mailbox("box").unwrap());
+    for count in [1, 100, 100_000] {
+        let mut message = first.message();
+        message.pack(&vec![1u8; count]).unwrap();
+        let Err(Refused { message, error }) = of_second.post(message, SOON) else { panic!("it is of another job") };
+        assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
+        let mut own = second.message();
+        own.pack(&vec![2u8; count]).unwrap();
+        of_second.post(own, SOON).unwrap();
+        let mut into = message.clone();
+        of_second.retrieve_into(&mut into, SOON).unwrap();
+        assert_eq!((message.as_bytes(), into.as_bytes()), (&*vec![1; count], &*vec![2; count]));
+        // Each belongs to where it came from.
+        of_first.post(message, SOON).unwrap();
+        of_second.post(into, SOON).unwrap();
+        assert_eq!(of_second.retrieve(SOON).unwrap().as_bytes(), vec![2; count]);
+        assert_eq!(of_first.retrieve(SOON).unwrap().as_bytes(), vec![1; count]);
+    }
+    // One that stays when this process has left is of another job, too, and stays readable.
+    let mut kept = first.message();
+    kept.pack(&[1u8; 5000]).unwrap();
+    first.leave().unwrap();
+    let again = Node::join_by(Door::Alone).unwrap();
+    let inbox = again.mailbox("box").unwrap();
+    assert_eq!(inbox.post_shared(&kept, SOON).unwrap_err().kind(), ErrorKind::Invalid);
+    assert_eq!(kept.as_bytes(), [1; 5000]);
 }
