@@ -106,6 +106,8 @@ pub struct Member {
     room: Room,
     /// Where two lend one another memory; nobody is ahead of others there.
     lending: Option<Lending>,
+    /// Messages in which others may still read though this member has left the call.
+    kept: Vec<Buffer>,
     /// Members that had left, and nodes that had come or gone, at the last look.
     seen: (u64, u64),
     /// Why the group can do nothing more.
@@ -159,6 +161,7 @@ impl Member {
             has_lost: false,
             room: Room::default(),
             lending,
+            kept: Vec::new(),
             seen: (0, 0),
             broken: None,
             has_left: false,
@@ -359,6 +362,20 @@ impl Member {
         self.membership().heap().share_of(content)
     }
 
+    /// The content of a message of this node stays as it is, whatever becomes of the message, until a call of this member has come to its end or the group to its.
+    #[cold]
+    pub fn keep(&mut self, content: &[u8]) {
+        self.kept.extend(self.membership().heap().share_of_at_any_cost(content));
+    }
+
+    /// A call has come to its end: nobody reads any more what was kept for it.
+    #[inline]
+    pub fn let_go(&mut self) {
+        if !self.kept.is_empty() {
+            self.kept = Vec::new();
+        }
+    }
+
     /// Arrives at the next phase without what this member was to give: whoever reads that is told so.
     pub fn arrive_without(&mut self, call: u64, length: u64) {
         self.arrive(&Said { call, length, place: MISSING }, &[]);
@@ -482,7 +499,7 @@ impl Member {
             return;
         }
         let membership = self.node.membership().clone();
-        retired::keep(&membership, &self.board, self.room.leave());
+        retired::keep(&membership, &self.board, self.room.leave(), std::mem::take(&mut self.kept));
         // The board of a node that has left may be another group's by now.
         if let Some(_pledge) = membership.pledge() {
             join::leave(&membership, &self.name, &self.board, self.index);

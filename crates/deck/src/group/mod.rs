@@ -109,7 +109,7 @@ pub use reduction::Operation;
 ///   members that are absent, and nothing is lost: the same call again goes on where it was (and another one is
 ///   [`ErrorKind::Invalid`] until then). After a call that failed the output is undefined: a part of it may have been written. It is as it
 ///   was if arguments were refused, or lengths that do not fit in the forms ending in v. What the call has read of its input by then stays read;
-///   an array in the content of a message is read where it lies, so it stays as it is until the call has ended. Of another long array others may read
+///   an array in the content of a message is read where it lies, and stays there as it is until the call has ended, whatever becomes of the message: to change that copies it. Of another long array others may read
 ///   a copy until the call has ended: the first time that it ends for want of time takes the time and memory for that.
 /// * If a member that is needed dies or leaves, every other member's call ends with [`ErrorKind::PeerLost`] or
 ///   [`ErrorKind::Closed`] naming it, now and later: what is left to do is to leave.
@@ -346,6 +346,11 @@ impl Group {
             Some((shelf, call)) => shelf.lend(place, call, input, run),
             None => run().0,
         };
+        match &result {
+            Ok(()) => self.member.let_go(),
+            Err(error) if may_be_read_after(error) => progress.keep_shown(&mut self.member, input, output),
+            Err(_) => {}
+        }
         if is_left {
             self.stalled = Some(progress);
         }
@@ -387,7 +392,10 @@ impl Group {
                 Err(error) if error.kind() == ErrorKind::NoMemory && !started.has_ended() => return Err(error),
                 ended => ended,
             };
-            if let Some(started) = self.queue.pop_front() {
+            if let Some(mut started) = self.queue.pop_front() {
+                if result.as_ref().is_err_and(may_be_read_after) {
+                    started.keep_shown(&mut self.member);
+                }
                 started.end(result);
             }
         }
@@ -412,6 +420,18 @@ impl Group {
             self.member.wait(started.kind(), deadline)?;
         }
     }
+}
+
+impl Drop for Group {
+    /// Calls that were started and have not ended are left, and what they own with them.
+    fn drop(&mut self) {
+        self.queue.iter_mut().for_each(|started| started.keep_shown(&mut self.member));
+    }
+}
+
+/// Others may be in a call that has ended so for this member. Of one that differed nobody gets anything.
+fn may_be_read_after(error: &Error) -> bool {
+    error.kind() != ErrorKind::Invalid
 }
 
 /// After these a call can be called again.

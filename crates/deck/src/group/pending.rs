@@ -78,6 +78,12 @@ impl Started {
         result
     }
 
+    /// As [`Progress::keep_shown`].
+    pub fn keep_shown(&mut self, member: &mut Member) {
+        let Started { progress, input, output, .. } = self;
+        progress.keep_shown(member, input.bytes(), output.bytes_mut());
+    }
+
     /// Its result is there to be asked for.
     pub fn end(self, result: Result<Step>) {
         let Started { progress, input, output, gives_result, given, slot } = self;

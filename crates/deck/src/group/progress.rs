@@ -73,6 +73,8 @@ pub struct Progress {
     attachment: Option<Attachment>,
     /// A copy of what this member gives, from when it has left the call at a deadline.
     kept: Option<Shared>,
+    /// Where in library memory others have been told to read in its input and its output.
+    shown: [Option<usize>; 2],
     /// The phase in which the call begins, once that is known, if threads of this node may read what this member gives where it lies.
     pub(super) begins_in: Option<u64>,
     /// Where this member need not wait for everybody: from whom it takes.
@@ -112,6 +114,7 @@ impl Progress {
             attaches: route == Route::Attached,
             attachment: None,
             kept: None,
+            shown: [None; 2],
             begins_in: None,
             course: (member.may_be_ahead() && may_be_ahead(call.kind, block, member.size() as usize))
                 .then(|| Call::course(call.kind, call.root)),
@@ -310,7 +313,10 @@ impl Progress {
     pub(super) fn arrive_in_place(&mut self, lies: Lies, member: &mut Member, length: u64, whole: &[u8]) {
         let (word, length) = (self.call.word(), length | IN_PLACE);
         match lies {
-            Lies::InLibrary(place) => member.arrive_at(word, length, place),
+            Lies::InLibrary(place) => {
+                self.shown[0] = member.offset_of(whole);
+                member.arrive_at(word, length, place);
+            }
             Lies::InProgram => self.attachment = Some(member.arrive_attached(word, length, whole)),
         }
     }
@@ -339,6 +345,17 @@ impl Progress {
             attachment.give_back(self.kept.clone());
         }
         self.kept.clone().map_or(Stays::NotKept, Stays::Copy)
+    }
+
+    /// The program gets its arrays back though the call has not come to its end, or not well: what others have been told to read in messages stays as it is.
+    pub fn keep_shown(&mut self, member: &mut Member, input: &[u8], output: &[u8]) {
+        for (shown, array) in self.shown.iter_mut().zip([input, output]) {
+            if let Some(place) = shown.take()
+                && member.offset_of(array) == Some(place)
+            {
+                member.keep(array);
+            }
+        }
     }
 
     /// The program is back in the call.

@@ -22,7 +22,7 @@ use super::choose::{Layout, relay_slot, relay_slots};
 use super::difference::IN_PLACE;
 use super::flow::Flow;
 use super::member::{Contribution, Member};
-use super::progress::{Progress, Step, share_of};
+use super::progress::{Lies, Progress, Step, share_of};
 use super::teams::Teams;
 
 /// How far a reduction is.
@@ -127,12 +127,12 @@ impl Progress {
     ///
     /// # Errors
     /// `NoMemory`: nothing has changed.
-    fn come_to_relay(&self, relay: &mut Relay, member: &mut Member, input: &[u8], output: &[u8]) -> Result<()> {
+    fn come_to_relay(&mut self, relay: &mut Relay, member: &mut Member, input: &[u8], output: &[u8]) -> Result<()> {
         let (word, length) = (self.call.word(), self.length(member) | self.shows_output(member, output));
         if !relay.has_met
             && let Some(place) = self.in_library(member, input)
         {
-            member.arrive_at(word, length | IN_PLACE, place);
+            self.arrive_in_place(Lies::InLibrary(place), member, length, input);
             return Ok(());
         }
         let window = match relay.window.take() {

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, Weak};
 
 use deck_mudeck::Result;
 use deck_peers::Membership;
-use deck_segment::Region;
+use deck_segment::{Buffer, Region};
 use deck_sync::locks::lock;
 
 use super::board::{Board, State};
@@ -20,6 +20,7 @@ struct Retired {
     board: Board,
     incarnation: u64,
     _contributions: Vec<Region>,
+    _kept: Vec<Buffer>,
 }
 
 static RETIRED: Mutex<Vec<Retired>> = Mutex::new(Vec::new());
@@ -31,14 +32,13 @@ fn here(membership: &Weak<Membership>) -> Option<Arc<Membership>> {
     membership.upgrade().filter(|membership| !membership.has_left())
 }
 
-/// Keeps what a member contributed until all have left the group. Never blocks.
-pub fn keep(membership: &Arc<Membership>, board: &Board, contributions: Vec<Region>) {
-    if contributions.is_empty() {
+/// Keeps what a member contributed, and messages in which others may still read, until all have left the group. Never blocks.
+pub fn keep(membership: &Arc<Membership>, board: &Board, contributions: Vec<Region>, kept: Vec<Buffer>) {
+    if contributions.is_empty() && kept.is_empty() {
         return;
     }
-    let (board, incarnation) = (board.clone(), board.incarnation());
-    let retired = Retired { membership: Arc::downgrade(membership), board, incarnation, _contributions: contributions };
-    lock(&RETIRED).push(retired);
+    let (membership, board, incarnation) = (Arc::downgrade(membership), board.clone(), board.incarnation());
+    lock(&RETIRED).push(Retired { membership, board, incarnation, _contributions: contributions, _kept: kept });
 }
 
 /// Keeps the memory of a board.

@@ -22,7 +22,7 @@ pub(in super::super) fn share_of(index: u32, bytes: usize, members: u32) -> Rang
 
 impl Progress {
     /// Works out this member's share of the piece, and gives it.
-    pub(super) fn give_results(&self, member: &mut Member, input: &[u8], output: &mut [u8]) -> Result<()> {
+    pub(super) fn give_results(&mut self, member: &mut Member, input: &[u8], output: &mut [u8]) -> Result<()> {
         let (word, length, phase) = (self.call.word(), self.length(member), member.phase());
         let piece = self.piece_of(self.block());
         let share = share_of(member.index, piece.len(), member.size());
@@ -67,7 +67,10 @@ impl Progress {
         }
         match (contribution, place) {
             (Some(contribution), _) => member.arrive_long(word, length, &contribution),
-            (None, Some(place)) => member.arrive_at(word, length, place + piece.start + share.start),
+            (None, Some(place)) => {
+                self.shown[1] = Some(place);
+                member.arrive_at(word, length, place + piece.start + share.start);
+            }
             (None, None) => member.arrive_short(word, length, &[]),
         }
         Ok(())
