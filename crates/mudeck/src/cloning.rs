@@ -128,7 +128,8 @@ impl NodeShared {
     }
 
     fn ring_at_owner(&self, id: MailboxId, deadline: Deadline) -> Result<(Sender<Host>, u64, Option<Arc<Peer>>)> {
-        let peer = self.membership().meet(id.owner, deadline)?;
+        let met = self.membership().meet(id.owner, deadline);
+        let peer = met.map_err(|error| error.context("cloning a mail box"))?;
         let asked = self.ask_owner(&peer, id)?;
         let granted = match self.membership().wait_for_ring(&asked, id, deadline) {
             Ok(granted) => granted,
@@ -206,7 +207,9 @@ impl NodeShared {
         granted: &Granted,
         credit: Region,
     ) -> Result<Sender<Host>> {
-        let heap = peer.heap().ok_or_else(|| Error::new(ErrorKind::PeerLost, "meeting it").with_peer(id.owner))?;
+        let heap = peer.heap().ok_or_else(|| {
+            Error::new(ErrorKind::PeerLost, format!("mapping the memory of {}", id.owner)).with_peer(id.owner)
+        })?;
         let narrow = |word: u64| u32::try_from(word).unwrap_or(0);
         let shape = Shape::mapped(narrow(granted.messages), granted.bytes, narrow(granted.area_lines));
         shape

@@ -68,6 +68,7 @@ fn the_address_of_a_mail_box_whose_node_left_says_closed() {
     leave_seen_by(leaving, &here);
     let error = received.unpack_mailbox(SOON).err().unwrap();
     assert_eq!(error.kind(), ErrorKind::Closed, "{error}");
+    assert!(error.to_string().starts_with("cloning a mail box: node 1 has left the job: closed"), "{error}");
 }
 
 #[test]

@@ -28,6 +28,7 @@ impl Membership {
     /// [`ErrorKind::PeerLost`] naming it, [`ErrorKind::Timeout`] that says so if it is frozen, [`ErrorKind::Cancelled`]; [`ErrorKind::NoMemory`] if this
     /// process has had no address space or no descriptor for its memory for a second.
     pub fn meet(&self, node: NodeId, deadline: Deadline) -> Result<Arc<Peer>> {
+        let reaching = || format!("reaching {node}");
         let mut ask_again_after = ASK_AGAIN_AFTER;
         loop {
             let seat = self.table.seat_of(node).filter(|_| self.table.is_live(node));
@@ -60,19 +61,19 @@ impl Membership {
                 (Ok(()), _) if peer.is_connected() => return Ok(peer),
                 (Ok(()), _) if self.has_left() => return Err(self.gone(node)),
                 (Ok(()) | Err(Interrupted::Deadline), Some(why)) => {
-                    return Err(why.context("meeting it").with_peer(node));
+                    return Err(why.context(reaching()).with_peer(node));
                 }
                 // For want of descriptors, here or there: in a moment there may be some. Or the broker died between
                 // telling the one and the other.
                 (Ok(()), None) if self.is_to_ask_again_for(&peer) => {
                     if deadline.has_passed() {
-                        return Err(self.interrupted(Interrupted::Deadline, "meeting it", &peer));
+                        return Err(self.interrupted(Interrupted::Deadline, &reaching(), &peer));
                     }
                     poll::pause(deadline.remaining().map_or(ask_again_after, |left| left.min(ask_again_after)));
                     ask_again_after = (2 * ask_again_after).min(ASK_AGAIN_LATER);
                 }
                 (Ok(()), None) => return Err(self.gone(node)),
-                (Err(interrupted), _) => return Err(self.interrupted(interrupted, "meeting it", &peer)),
+                (Err(interrupted), _) => return Err(self.interrupted(interrupted, &reaching(), &peer)),
             }
         }
     }
@@ -85,7 +86,7 @@ impl Membership {
 
     /// The error of calls that need a node that is gone: leaving is no loss.
     pub(crate) fn gone(&self, node: NodeId) -> Error {
-        self.gone_while(node, "meeting it")
+        self.gone_while(node, &format!("reaching {node}"))
     }
 
     /// As [`Membership::gone`], of a call that was `doing` something.
@@ -94,7 +95,7 @@ impl Membership {
             return left();
         }
         match self.is_known_as_left(node) {
-            true => Error::new(ErrorKind::Closed, "its node has left the job").with_peer(node),
+            true => Error::new(ErrorKind::Closed, format!("{node} has left the job")).with_peer(node),
             false => lost(node, doing),
         }
     }

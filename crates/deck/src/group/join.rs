@@ -383,7 +383,9 @@ pub fn segment_of(membership: &Arc<Membership>, node: NodeId, deadline: Deadline
         return Ok(membership.heap().segment().clone());
     }
     let peer = membership.meet(node, deadline)?;
-    let heap = peer.heap().ok_or_else(|| Error::new(ErrorKind::PeerLost, "meeting it").with_peer(node))?;
+    let heap = peer
+        .heap()
+        .ok_or_else(|| Error::new(ErrorKind::PeerLost, format!("mapping the memory of {node}")).with_peer(node))?;
     Ok(heap.segment().clone())
 }
 
