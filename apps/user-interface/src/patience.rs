@@ -64,7 +64,7 @@ pub fn find_leader(node: &Node, leader: NodeId, name: &str) -> Result<Option<Mai
         match (node.state(leader), error.kind()) {
             (Ok(NodeState::Left), _) | (_, ErrorKind::Closed) => return Ok(None),
             (Ok(NodeState::Lost), _) => {
-                let lost = Error::new(ErrorKind::PeerLost, format!("looking for mail box \"{name}\""));
+                let lost = Error::new(ErrorKind::PeerLost, format!("looking for mail box {name:?}"));
                 return Err(lost.with_peer(leader).with_remedy("start the job again"));
             }
             (_, ErrorKind::Timeout) if !arrivals.are_overdue(node, leader.0 + 1) => {}

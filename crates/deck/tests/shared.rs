@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use deck::shared::{Barrier, Condition, Counter, Mutex, Segment};
-use deck::{Door, ErrorKind, FOREVER, Node, NodeId, Thread};
+use deck::{Door, ErrorKind, FOREVER, Group, Node, NodeId, Thread};
 
 use job::{A_MOMENT, SOON, TRY, job};
 
@@ -39,6 +39,27 @@ fn a_segment_is_created_once_found_by_all_and_free_when_nobody_has_it() {
         assert_eq!(bytes[4..7], [1; 3]);
         drop((again, of_c));
         assert_eq!(Segment::open(&b, "board", A_MOMENT).unwrap_err().kind(), ErrorKind::Timeout);
+    }
+}
+
+#[test]
+fn an_error_says_a_name_in_one_line_that_no_terminal_obeys() {
+    let (_broker, [a]) = job();
+    let name = "evil\u{1b}[31m\n  node 7: live";
+    let mailbox = a.mailbox(name).unwrap();
+    let segment = Segment::create(&a, name, 8, None).unwrap();
+    for error in [
+        mailbox.retrieve(TRY).unwrap_err(),
+        a.mailbox(name).unwrap_err(),
+        a.clone_mailbox(&format!("{name}?"), TRY).unwrap_err(),
+        Segment::create(&a, name, 8, None).unwrap_err(),
+        Segment::open(&a, &format!("{name}?"), TRY).unwrap_err(),
+        segment.read(8, &mut [0]).unwrap_err(),
+        Barrier::open(&a, name, 2).unwrap().wait(TRY).unwrap_err(),
+        Group::join(&a, name, 2, None, TRY).err().unwrap(),
+    ] {
+        let said = error.to_string();
+        assert!(said.contains(r#""evil\u{1b}[31m\n  node 7: live"#) && !said.contains(char::is_control), "{said:?}");
     }
 }
 

@@ -88,7 +88,7 @@ impl Node {
     fn job_in_words(&self) -> String {
         match self.job() {
             "" => "a job without a name".to_owned(),
-            job => format!("job \"{job}\""),
+            job => format!("job {job:?}"),
         }
     }
 

@@ -130,7 +130,7 @@ impl<S: Seating> Entries<S> {
                     }
                 }
                 if let Some(writer) = writer.filter(|_| deadline.has_passed()) {
-                    let what = format!("entering the name \"{name}\": another node is at it and does not go on");
+                    let what = format!("entering the name {name:?}: another node is at it and does not go on");
                     return Err(Error::new(ErrorKind::Timeout, what)
                         .with_peer(writer)
                         .with_remedy("it is stopped or kept from running: let it continue, or end it"));

@@ -325,10 +325,10 @@ impl Membership {
             Ok(Some(found)) => Ok(found),
             Ok(None) => Err(left()),
             Err(interrupted @ Interrupted::Cancelled) => {
-                Err(interrupted.error(format!("waiting for mail box \"{name}\"")))
+                Err(interrupted.error(format!("waiting for mail box {name:?}")))
             }
             Err(Interrupted::Deadline) => {
-                Err(Error::new(ErrorKind::Timeout, format!("waiting for somebody to create mail box \"{name}\""))
+                Err(Error::new(ErrorKind::Timeout, format!("waiting for somebody to create mail box {name:?}"))
                     .with_remedy("check the name, and that the node that creates it runs"))
             }
         }

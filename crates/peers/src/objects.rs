@@ -186,7 +186,7 @@ impl Objects {
         check_object_name(kind, name)?;
         let index = self.entries.enter(&entered(kind, name), seat).map_err(|error| match error.kind() {
             ErrorKind::NoMemory => error
-                .context(format!("opening the {} \"{name}\"", kind.word()))
+                .context(format!("opening the {} {name:?}", kind.word()))
                 .with_remedy("use names again instead of making up new ones: what is closed can be opened again"),
             _ => error,
         })?;

@@ -114,7 +114,7 @@ impl<S: Seating> Owners<S> {
                 if !other.is_mailbox() {
                     return Ok(Claim::Renaming(other.owner));
                 }
-                return Err(Error::new(ErrorKind::Exists, format!("mail box \"{name}\" exists")).with_peer(other.owner));
+                return Err(Error::new(ErrorKind::Exists, format!("mail box {name:?} exists")).with_peer(other.owner));
             }
             // The one step that decides. AcqRel: pairs with: names/owner.
             match place.compare_exchange(now, owner.to_word(), Ordering::AcqRel, Ordering::Acquire) {
@@ -223,7 +223,7 @@ impl Drop for Alone<'_> {
 }
 
 fn does_not_go_on(name: &str, node: NodeId) -> Error {
-    let what = format!("entering the name \"{name}\": another node gives an entry away and does not go on");
+    let what = format!("entering the name {name:?}: another node gives an entry away and does not go on");
     Error::new(ErrorKind::Timeout, what)
         .with_peer(node)
         .with_remedy("it is stopped or kept from running: let it continue, or end it")

@@ -94,7 +94,7 @@ fn is_present(membership: &Membership, board: &Board, index: u32) -> bool {
 
 impl Joining<'_> {
     fn what(&self) -> String {
-        format!("joining group \"{}\"", self.name)
+        format!("joining group {:?}", self.name)
     }
 
     fn membership(&self) -> &Arc<Membership> {

@@ -185,7 +185,7 @@ impl Member {
             let segment = match self.nodes[..index].iter().position(|other| *other == node) {
                 Some(same) => self.segments[same].clone(),
                 None => join::segment_of(self.membership(), node, deadline)
-                    .map_err(|error| error.context(format!("group \"{}\": index {index}", self.name)))?,
+                    .map_err(|error| error.context(format!("group {:?}: index {index}", self.name)))?,
             };
             self.segments.push(segment);
             if self.has_met() {
@@ -241,7 +241,7 @@ impl Member {
 
     /// "barrier of group "x"".
     pub fn doing(&self, kind: Kind) -> String {
-        format!("{} of group \"{}\"", kind.name(), self.name)
+        format!("{} of group {:?}", kind.name(), self.name)
     }
 
     /// Fails when nothing can be done in this group any more.
@@ -466,7 +466,7 @@ impl Member {
             MISSING => "could not give its contribution",
             _ => "tells an impossible place of its contribution",
         };
-        let what = format!("group \"{}\": index {index} {does}", self.name);
+        let what = format!("group {:?}: index {index} {does}", self.name);
         Error::new(ErrorKind::Corrupt, what).with_peer(self.nodes[index as usize])
     }
 

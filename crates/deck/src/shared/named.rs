@@ -181,7 +181,7 @@ impl Named {
 
     /// `mutex "name"`.
     pub fn described(&self) -> String {
-        format!("{} \"{}\"", self.kind.word(), self.name)
+        format!("{} {:?}", self.kind.word(), self.name)
     }
 
     /// Waits for something about this thing, that `event` or the coming and going of nodes tells.

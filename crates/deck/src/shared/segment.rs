@@ -129,7 +129,7 @@ impl Segment {
     pub fn create(node: &Node, name: &str, bytes: usize, home: Option<NodeId>) -> Result<Segment> {
         check(node)?;
         check_object_name(ObjectKind::Segment, name)?;
-        let described = || format!("creating segment \"{name}\"");
+        let described = || format!("creating segment {name:?}");
         if bytes == 0 || bytes > isize::MAX as usize {
             return Err(Error::new(ErrorKind::Invalid, format!("{} of {bytes} bytes", described())));
         }
@@ -199,7 +199,7 @@ impl Segment {
             let created = wait(node, &mut Created { membership, name }, deadline);
             let not_created = |stopped: Stopped| {
                 let remedy = "check the name, and that the node that creates it runs";
-                stopped.error(format!("waiting for somebody to create segment \"{name}\""), remedy)
+                stopped.error(format!("waiting for somebody to create segment {name:?}"), remedy)
             };
             let (object, state, home) = created.map_err(not_created)?;
             let life = SegmentLife { object: object.index(), generation: state.generation };
@@ -307,7 +307,7 @@ impl Segment {
 
     #[cold]
     fn outside(&self, offset: usize, bytes: usize) -> Error {
-        let what = format!("{bytes} bytes at {offset} of segment \"{}\", which has {}", self.name, self.bytes);
+        let what = format!("{bytes} bytes at {offset} of segment {:?}, which has {}", self.name, self.bytes);
         Error::new(ErrorKind::Invalid, what).with_remedy("stay inside the segment")
     }
 }
@@ -320,7 +320,7 @@ impl fmt::Debug for Segment {
 
 #[cold]
 fn opening(name: &str, error: Error) -> Error {
-    error.context(format!("opening segment \"{name}\""))
+    error.context(format!("opening segment {name:?}"))
 }
 
 /// What is passed as a segment has the size that was told.

@@ -151,7 +151,7 @@ impl Core {
 /// What an error calls a mail box.
 pub(crate) fn what(id: MailboxId, name: Option<&str>) -> String {
     match name {
-        Some(name) => format!("mail box \"{name}\""),
+        Some(name) => format!("mail box {name:?}"),
         None => format!("an anonymous mail box of {}", id.owner),
     }
 }
