@@ -9,6 +9,9 @@ use super::course::Course;
 use super::reduction::Operation;
 use super::room;
 
+/// Bytes that a process can address on any processor. Who asks for more has a count wrong, and no lack of memory.
+const ADDRESSABLE: usize = 1 << 57;
+
 /// The collective calls.
 #[repr(u8)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -320,7 +323,7 @@ impl Call {
                 .with_remedy("correct the counts: they count elements")
         };
         let of = |count: usize| {
-            count.checked_mul(self.element.size()).filter(|bytes| isize::try_from(*bytes).is_ok()).ok_or_else(too_large)
+            count.checked_mul(self.element.size()).filter(|bytes| *bytes <= ADDRESSABLE).ok_or_else(too_large)
         };
         let sum = |counts: &[usize]| {
             counts.iter().try_fold(0usize, |sum, count| sum.checked_add(*count)).ok_or_else(too_large).and_then(of)
@@ -347,6 +350,23 @@ impl Call {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn counts_that_no_memory_could_hold_are_to_be_corrected() {
+        for count in [1 << 55, 1 << 58, usize::MAX] {
+            for call in [
+                Call::scatterv(0, ElementType::Double, count, &[1 << 54]),
+                Call::scatterv(0, ElementType::Double, 1, &[count]),
+                Call::new(Kind::Bcast, ElementType::Double, count),
+            ] {
+                let error = call.bytes(0, 1).unwrap_err();
+                assert_eq!(error.kind(), ErrorKind::TooLarge, "{error}");
+                assert!(error.remedy().starts_with("correct the counts"), "{error}");
+            }
+        }
+        let most = Call::new(Kind::Bcast, ElementType::Double, 1 << 54);
+        assert_eq!(most.bytes(0, 1).unwrap(), (0, 1 << 57));
+    }
 
     #[test]
     fn a_member_fetches_what_is_short_and_nobody_else_reads() {
