@@ -86,6 +86,7 @@ pub fn number(node: NodeId) -> c_int {
 #[cold]
 fn not_initialized() -> Error {
     Error::new(ErrorKind::NotInitialized, "this process is no node of a job now")
+        .with_remedy("call deck_init first, in this process")
 }
 
 #[cold]

@@ -139,6 +139,7 @@ int main(int argc, char **argv) {
   CHECK(strlen(deck_last_error()) > 0);
   deck_set_log(ignore_line, &message);
   use_everything(DECK_E_NOT_INITIALIZED);
+  SAYS("call deck_init first");
   destroy_nothing(DECK_E_NOT_INITIALIZED);
 
   EXPECT(DECK_OK, deck_init(&argc, &argv));

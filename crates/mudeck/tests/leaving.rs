@@ -25,6 +25,15 @@ fn a_post_to_a_mail_box_of_a_node_that_left_says_closed_and_names_the_node() {
 }
 
 #[test]
+fn a_message_that_outlives_its_node_cannot_grow_and_says_what_to_do() {
+    let (_broker, [leaving]) = job_of();
+    let mut message = filled(&leaving, 8, 1);
+    leaving.leave().unwrap();
+    let error = message.pack(&[1u8; 100_000]).unwrap_err();
+    assert_eq!((error.kind(), error.remedy()), (ErrorKind::NotInitialized, "join again"), "{error}");
+}
+
+#[test]
 fn one_that_left_in_order_is_not_lost_for_whoever_posts_on_what_a_third_node_made() {
     let (_broker, [here, leaving, third]) = job_of();
     let number = leaving.number();

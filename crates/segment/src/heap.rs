@@ -291,7 +291,8 @@ impl HeapMemory {
     fn check_size(&self, bytes: usize) -> Result<()> {
         // Acquire: pairs with: heap/closed.
         if self.is_closed.load(Ordering::Acquire) {
-            return Err(Error::new(ErrorKind::NotInitialized, "a buffer of a node that has left its job"));
+            let what = "a buffer of a node that has left its job";
+            return Err(Error::new(ErrorKind::NotInitialized, what).with_remedy("join again"));
         }
         let size = self.segment.bytes() - DATA;
         if bytes > size {

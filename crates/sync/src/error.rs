@@ -118,7 +118,7 @@ kinds! {
     /// Bytes that a peer wrote make no sense.
     Corrupt = "D0403", Peer, "corrupt data from a peer", "run the same version of DECK in every node; if it persists, report it";
     /// No job: before init, after done, or in a forked child.
-    NotInitialized = "D0501", Node, "not a node of a job", "call deck_init first, in this process";
+    NotInitialized = "D0501", Node, "not a node of a job", "join a job first, in this process";
 }
 
 struct Detail {
@@ -279,7 +279,8 @@ mod tests {
         codes.sort_unstable();
         codes.dedup();
         assert_eq!(codes.len(), ErrorKind::ALL.len());
-        assert!(ErrorKind::ALL.iter().all(|kind| !kind.remedy().is_empty()));
+        // Remedies of all languages: what a call of one is called stands in the errors of that one.
+        assert!(ErrorKind::ALL.iter().all(|kind| !kind.remedy().is_empty() && !kind.remedy().contains("deck_")));
     }
 
     #[test]
