@@ -154,7 +154,22 @@ impl Unusable {
             Unusable::OtherKind(other) => {
                 Error::new(ErrorKind::Invalid, format!("a {} was given where a {wanted} is required", other.words()))
             }
-            Unusable::Destroyed => Error::new(ErrorKind::Closed, format!("the {wanted} was destroyed")),
+            Unusable::Destroyed => {
+                let (how, remedy) = match kind {
+                    Kind::Thread => ("was joined", "join a thread once, and use its handle no more then"),
+                    Kind::Request => (
+                        "has ended, or was destroyed",
+                        "use a request no more then, and start another call for another",
+                    ),
+                    Kind::Group => ("was left", "join a group again"),
+                    Kind::Mailbox => ("was destroyed", ErrorKind::Closed.remedy()),
+                    Kind::Semaphore | Kind::Message => ("was destroyed", "create it again"),
+                    Kind::Segment | Kind::Mutex | Kind::Condition | Kind::Barrier | Kind::Counter => {
+                        ("is not open any more", "open it again")
+                    }
+                };
+                Error::new(ErrorKind::Closed, format!("the {wanted} {how}")).with_remedy(remedy)
+            }
             Unusable::Past => Error::new(ErrorKind::Closed, format!("the {wanted} was made before deck_done"))
                 .with_remedy("create it again after deck_init"),
             Unusable::Busy => Error::new(ErrorKind::Invalid, format!("another thread is using the {wanted}"))

@@ -264,8 +264,12 @@ pub unsafe extern "C" fn deck_mbox_select(
     answer("deck_mbox_select", || {
         let session = node::session()?;
         let timeout = arguments::timeout(timeout_ms)?;
-        if boxes.is_null() || count == 0 || count > isize::MAX as usize / size_of::<*mut MailboxHandle>() {
+        if boxes.is_null() || count == 0 {
             return Err(invalid("no mail boxes to select from").with_remedy("give an array of at least one"));
+        }
+        if count > isize::MAX as usize / size_of::<*mut MailboxHandle>() {
+            let what = format!("{count} mail boxes to select from: no array is as long");
+            return Err(invalid(what).with_remedy("correct the count: it counts handles"));
         }
         arguments::place(which, "answer", "which")?;
         // SAFETY: not NULL, at most isize::MAX bytes, and the caller gives `count` handles.

@@ -226,6 +226,10 @@ static void bad_counter(bad_t bad) {
 static void bad_handles(void) {
   static void (*const calls[KINDS])(bad_t) = {bad_thread,  bad_semaphore, bad_message,   bad_mailbox, bad_member, bad_request,
                                               bad_segment, bad_mutex,     bad_condition, bad_barrier, bad_counter};
+  static const char *const said_of_a_destroyed_one[KINDS] = {
+    "was joined: closed; join a thread once", "was destroyed: closed; create it again", "create it again",
+    "create or clone it again", "was left: closed; join", "has ended, or was destroyed: closed; use a request no more",
+    "is not open any more: closed; open it again", "open it again", "open it again", "open it again", "open it again"};
   char on_the_stack[64] = {0};
   char *on_the_heap = calloc(1, 64);
   for (int kind = 0; kind < KINDS; kind++) {
@@ -246,6 +250,7 @@ static void bad_handles(void) {
       calls[kind](all[i]);
       CHECK(strlen(deck_last_error()) > 10);
     }
+    SAYS(said_of_a_destroyed_one[kind]); /* the last of them */
   }
   free(on_the_heap);
 }
@@ -400,6 +405,7 @@ static void bad_arguments(void) {
   EXPECT(DECK_E_INVALID, deck_mbox_select(&b, 0, &which, 0));
   EXPECT(DECK_E_INVALID, deck_mbox_select(&b, 1, NULL, 0));
   EXPECT(DECK_E_INVALID, deck_mbox_select(&b, SIZE_MAX, &which, 0));
+  SAYS("correct the count");
   EXPECT(DECK_E_INVALID, deck_mbox_select(&b, 1, &which, -2));
   EXPECT(DECK_E_INVALID, deck_mbox_stats(b, NULL));
   /* Plain arguments come before handles. */
