@@ -55,12 +55,13 @@ pub fn parse<A: Parser>(line: impl IntoIterator<Item = impl Into<OsString> + Clo
             let text = error.to_string();
             // What is missing, possible or meant is named in the lines after the first.
             let is_missing = kind == ErrorKind::MissingRequiredArgument;
-            let said = text.lines().map(str::trim).enumerate().filter(|(number, line)| match number {
-                0 => true,
-                1 if is_missing => true,
-                _ => line.starts_with("[possible values") || line.starts_with("tip: a similar"),
+            let said = text.lines().map(str::trim).enumerate().filter_map(|(number, line)| match number {
+                0 => Some(line.to_owned()),
+                1 if is_missing => Some(line.to_owned()),
+                _ if line.starts_with("[possible values") => Some(line.to_owned()),
+                _ => line.strip_prefix("tip: ").filter(|tip| tip.contains("similar")).map(|tip| format!("({tip})")),
             });
-            let said = said.map(|(_, line)| line).collect::<Vec<_>>().join(" ");
+            let said = said.collect::<Vec<_>>().join(" ");
             let said = said.strip_prefix("error: ").unwrap_or(&said);
             Refusal::Usage(format!("{said}; for all options type {} --help", A::command().get_name()))
         }
@@ -192,7 +193,11 @@ mod tests {
             (&["idle"][..], "<SCENE>"),
             (&["idle", "a.pov", "--size", "3"], "--size 3x2"),
             (&["idle", "a.pov", "--sice"], "idle --help"),
-            (&["idle", "a.pov", "--sice"], "--size"),
+            (&["idle", "a.pov", "--sice"], "'--sice' found (a similar argument exists: '--size'); for all options"),
+            (
+                &["idle", "a.pov", "--colour", "ret"],
+                "[possible values: red, green] (a similar value exists: 'red'); for all",
+            ),
             (&["idle", "a.pov", "--colour", "blue"], "red"),
             (&["idle", "a.pov", "b.pov"], "unexpected"),
             (&["idle", "a.pov", "--threads", "0"], "--threads"),
