@@ -15,7 +15,7 @@ use crate::run::Options;
 use crate::see;
 
 const RUN: &str = "deck run -n N [--job NAME] [--tag] [--kill-on-failure] [--] PROGRAM [ARG...]";
-const LS: &str = "deck ls [JOB] [--json]";
+const LS: &str = "deck ls [JOB] [--all] [--json]";
 const WHY: &str = "deck why [JOB] [--json]";
 const BENCH: &str = "deck bench NAME [--json] [--at N,...] [--time SECONDS]";
 
@@ -66,6 +66,9 @@ enum Subcommands {
         /// Name of the job, or number of one of its processes
         #[arg(value_name = "JOB")]
         job: Option<String>,
+        /// Show each node that has left or was lost, however many there are
+        #[arg(long)]
+        all: bool,
         /// Print one JSON object and nothing else
         #[arg(long)]
         json: bool,
@@ -154,8 +157,10 @@ pub fn parse() -> Result<Command, ExitCode> {
                 benchmark.check(at.as_deref().unwrap_or_default()).map_err(|why| wrong("deck bench", &why, BENCH))?;
                 Command::Bench(bench::Options { benchmark, json, points: at, time })
             }
-            Subcommands::Ls { job, json } => Command::See(see::Options { what: see::What::List, job, json }),
-            Subcommands::Why { job, json } => Command::See(see::Options { what: see::What::Waits, job, json }),
+            Subcommands::Ls { job, all, json } => Command::See(see::Options { what: see::What::List, job, all, json }),
+            Subcommands::Why { job, json } => {
+                Command::See(see::Options { what: see::What::Waits, job, all: false, json })
+            }
             Subcommands::Place(command) => {
                 command.check().map_err(|why| {
                     let (name, usage) = place::usage(typed.into_iter().skip(2));

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::time::{Duration, Instant};
 
-use deck::{NodeId, observe};
+use deck::{NodeId, NodeState, observe};
 use deck_peers::observe::{JobSight, MemoryFacts, NodeSight, Told};
 use deck_peers::{MailboxId, Names, ObjectKind, Objects, Subject};
 use serde_json::{Value, json};
@@ -14,6 +14,9 @@ use crate::result::counted;
 
 /// Rates are counted over so long.
 const INTERVAL: Duration = Duration::from_millis(200);
+
+/// Nodes that are gone are told one by one as long as there are no more of them.
+const GONE_SHOWN: usize = 8;
 
 /// One line for a job.
 pub fn line(job: &JobSight) -> (String, Value) {
@@ -82,8 +85,8 @@ struct Ring {
     per_second: f64,
 }
 
-/// Everything that is in a job.
-pub fn job(job: &JobSight) -> (String, Value) {
+/// Everything that is in a job. In words, nodes that are gone are summed up if there are many, unless `all` are wanted.
+pub fn job(job: &JobSight, all: bool) -> (String, Value) {
     let mailboxes = mailboxes(job);
     let groups = groups(job);
     let objects = objects(job);
@@ -124,7 +127,7 @@ pub fn job(job: &JobSight) -> (String, Value) {
             "kind": thing.kind.word(), "name": thing.name, "nodes": numbers(&thing.nodes), "state": thing.state,
         })).collect::<Vec<_>>(),
     });
-    (text(job, &mailboxes, &groups, &objects).unwrap_or_default(), value)
+    (text(job, all, &mailboxes, &groups, &objects).unwrap_or_default(), value)
 }
 
 fn mailboxes(job: &JobSight) -> Vec<Mailbox<'_>> {
@@ -219,18 +222,44 @@ fn objects(job: &JobSight) -> Vec<Thing> {
     things
 }
 
+/// How many nodes are gone, and how, if they are too many to be told one by one.
+fn gone(nodes: impl Iterator<Item = NodeState>) -> Option<String> {
+    let (mut left, mut lost) = (0, 0);
+    for state in nodes {
+        match state {
+            NodeState::Left => left += 1,
+            NodeState::Lost => lost += 1,
+            NodeState::Live | NodeState::Frozen => {}
+        }
+    }
+    let sum = match (left, lost) {
+        _ if left + lost <= GONE_SHOWN => return None,
+        (left, 0) => format!("{left} nodes left"),
+        (0, lost) => format!("{lost} nodes were lost"),
+        (left, lost) => {
+            format!("{} left, {lost} {} lost", counted(left, "node", "nodes"), if lost == 1 { "was" } else { "were" })
+        }
+    };
+    Some(format!("{sum} (--all shows each)"))
+}
+
 fn text(
     job: &JobSight,
+    all: bool,
     mailboxes: &[Mailbox<'_>],
     groups: &[(String, Vec<observe::MemberSight>)],
     objects: &[Thing],
 ) -> Result<String, std::fmt::Error> {
     let mut text = String::new();
     writeln!(text, "{}", called(job))?;
-    for node in &job.nodes {
+    let gone = gone(job.nodes.iter().map(|node| node.state)).filter(|_| !all);
+    for node in job.nodes.iter().filter(|node| gone.is_none() || job.has(node.number)) {
         let process = node.process.map_or(String::new(), |process| format!(" (process {process})"));
         let memory = node.memory().map_or(String::new(), |(facts, bytes)| format!(", {}", memory(facts, bytes)));
         writeln!(text, "  {}{process}: {}{memory}", node.number, state_word(node.state))?;
+    }
+    if let Some(gone) = gone {
+        writeln!(text, "  {gone}")?;
     }
     for mailbox in mailboxes {
         // The sum of nothing is -0.
@@ -269,6 +298,25 @@ fn text(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn many_nodes_that_are_gone_are_summed_up_and_few_are_not() {
+        let of = |left: usize, lost: usize| {
+            let states =
+                [(NodeState::Live, 100), (NodeState::Left, left), (NodeState::Lost, lost), (NodeState::Frozen, 9)];
+            gone(states.into_iter().flat_map(|(state, count)| std::iter::repeat_n(state, count)))
+        };
+        assert_eq!((of(0, 0), of(8, 0), of(0, 8), of(4, 4)), (None, None, None, None));
+        for (left, lost, expected) in [
+            (305, 460, "305 nodes left, 460 were lost"),
+            (1, 8, "1 node left, 8 were lost"),
+            (8, 1, "8 nodes left, 1 was lost"),
+            (9, 0, "9 nodes left"),
+            (0, 9, "9 nodes were lost"),
+        ] {
+            assert_eq!(of(left, lost), Some(format!("{expected} (--all shows each)")));
+        }
+    }
 
     #[test]
     fn memory_is_told_with_what_is_special_about_it() {

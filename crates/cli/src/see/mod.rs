@@ -30,6 +30,8 @@ pub struct Options {
     pub what: What,
     /// Name of a job, or a process of it.
     pub job: Option<String>,
+    /// Tell also many nodes that are gone one by one.
+    pub all: bool,
     /// Print JSON.
     pub json: bool,
 }
@@ -57,7 +59,7 @@ fn show(options: &Options) -> deck::Result<String> {
         .into_iter()
         .map(|job| match options.what {
             What::Waits => report::job(job),
-            What::List if wanted.is_some() => list::job(&job),
+            What::List if wanted.is_some() => list::job(&job, options.all),
             What::List => list::line(&job),
         })
         .unzip();

@@ -131,6 +131,30 @@ fn a_job_with_a_name_can_be_joined_by_hand_and_is_the_only_one_of_that_name() {
 }
 
 #[test]
+fn many_nodes_that_have_left_are_one_line_of_a_list_unless_each_is_wanted() {
+    let name = format!("visited-{}", std::process::id());
+    let stays = Node::join_by(Door::Named(name.clone())).unwrap();
+    let _mailbox = stays.mailbox("door").unwrap();
+    let listed = |more: &[&str]| Job::command(&[&["ls", name.as_str()], more].concat()).ended().text();
+    let visits = |count: usize| {
+        for _ in 0..count {
+            Node::join_by(Door::Named(name.clone())).unwrap().leave().unwrap();
+        }
+    };
+    visits(8);
+    let few = listed(&[]);
+    assert_eq!((few.matches(": left\n").count(), few.contains("--all")), (8, false), "{few}");
+    visits(1);
+    let many = listed(&[]);
+    assert!(many.contains(": live") && many.contains("mail box \"door\" of node 0"), "{many}");
+    assert!(many.contains("\n  9 nodes left (--all shows each)\n") && !many.contains(": left"), "{many}");
+    let all = listed(&["--all"]);
+    assert_eq!((all.matches(": left\n").count(), all.contains("--all")), (9, false), "{all}");
+    assert_eq!(listed(&["--json"]).matches("\"state\":\"left\"").count(), 9);
+    stays.leave().unwrap();
+}
+
+#[test]
 fn a_job_whose_nodes_have_not_joined_has_its_name_and_nothing_is_seen_of_another_that_wants_it() {
     let name = format!("slow-{}", std::process::id());
     let mut first = Job::run(&["-n", "1", "--job", &name, "sh", "-c", "echo started; read line"]);
