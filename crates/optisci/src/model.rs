@@ -319,7 +319,9 @@ impl Model {
     /// # Errors
     /// The field, by its JSON path, and what was expected there.
     pub fn from_json(text: &str) -> Result<Model, Error> {
-        check::model(file::parse(text)?)
+        // What another version has, and what it lacks, says nothing to whoever reads this one.
+        let file = file::parse(text).map_err(|error| check::version_of(text).err().unwrap_or(error))?;
+        check::model(file)
     }
 
     /// The model as a file, which [`from_json`](Model::from_json) reads as the same model.

@@ -128,6 +128,13 @@ fn fields_of_another_kind_are_refused_with_their_path() {
 }
 
 #[test]
+fn another_version_is_told_before_what_it_has_and_lacks() {
+    refuse(&json!({ "version": 99 }).to_string(), "version", "is 99: this program reads version 1");
+    refuse(&json!({ "version": 2, "machine": {} }).to_string(), "version", "is 2: this program reads version 1");
+    refuse(&json!({ "version": 1 }).to_string(), "topology", "is missing");
+}
+
+#[test]
 fn wrong_values_are_told_with_their_path_and_what_was_expected() {
     for (pointer, new, path, part) in [
         ("/version", json!(2), "version", "reads version 1"),

@@ -3,16 +3,29 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-use super::file::{AccessEntry, CostModelEntry, File, MessageEntry, ProcessEntry, SegmentEntry, TopologyEntry, Whole};
+use super::file::{
+    self, AccessEntry, CostModelEntry, File, MessageEntry, OfSomeVersion, ProcessEntry, SegmentEntry, TopologyEntry,
+    Whole,
+};
 use super::{Access, CostModel, HopBytes, Matrix, Message, Model, Process, Readings, Scipos, Segment, UNLIMITED};
 use crate::Error;
 use crate::topology::{FatTree, MOST_NODES, Node, Topology, Torus};
 
+/// Fails if a file says that it is of another version, whatever else is wrong with it.
+pub(super) fn version_of(text: &str) -> Result<(), Error> {
+    version(file::parse::<OfSomeVersion>(text).map_or(None, |file| file.version))
+}
+
+fn version(version: Option<Whole>) -> Result<(), Error> {
+    match version {
+        None | Some(Whole(1)) => Ok(()),
+        Some(Whole(other)) => Err(Error::at_path("version", format!("is {other}: this program reads version 1"))),
+    }
+}
+
 /// Reads: makes a model of a file.
 pub(super) fn model(file: File<'_>) -> Result<Model, Error> {
-    if let Some(version) = file.version.filter(|version| version.0 != 1) {
-        return Err(Error::at_path("version", format!("is {}: this program reads version 1", version.0)));
-    }
+    version(file.version)?;
     let topology = topology(file.topology)?;
     let nodes = topology.nodes();
     let cost_model = cost_model(file.cost_model, nodes)?;

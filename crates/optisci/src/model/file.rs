@@ -76,6 +76,13 @@ pub(crate) struct File<'a> {
     pub objective: Option<Objective>,
 }
 
+/// A model file of whatever version: what it has besides is of no interest.
+#[derive(Deserialize)]
+pub(crate) struct OfSomeVersion {
+    #[serde(default)]
+    pub version: Option<Whole>,
+}
+
 /// Any topology: which fields it may have depends on its kind, and a field of another kind must be told with its path,
 /// which serde's tagged enums cannot do.
 #[derive(Default, Serialize, Deserialize)]
