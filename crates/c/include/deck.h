@@ -33,8 +33,8 @@
  *            one gets DECK_E_INVALID.
  * Life       Before deck_init, after deck_done and in a child forked from a node, calls give DECK_E_NOT_INITIALIZED
  *            (deck_strerror, deck_last_error and deck_version always work, deck_set_log except in such a child).
- *            Objects end with deck_done: afterwards their handles can still be destroyed (threads: joined), nothing
- *            else; after another deck_init, too.
+ *            Objects end with deck_done: from then on, after another deck_init too, handles can only be destroyed (threads:
+ *            joined). One that is left keeps its session's descriptors and address space, after deck_mbox_fd a thread too.
  * Text       Names and lines are UTF-8 and end with a zero byte.
  * Manners    The library never aborts, exits, prints or installs signal handlers. Interrupted system calls are
  *            resumed, and SIGPIPE never arises. Should the library find itself in a state that its authors thought

@@ -184,6 +184,10 @@ impl Node {
     /// threads end. Waits for no other node, except for one that does not read (it is stopped, say) and is still to be told where a
     /// message lies that was posted on to it: for a second at most. Further calls through any handle of this node fail.
     ///
+    /// Drop its mail boxes, clones, messages, groups and named objects too, before or after. As long as one is left, the
+    /// process keeps some descriptors and much address space of this node, and a thread if a mail box was watched
+    /// ([`Mailbox::fd`], futures): that adds up where a process joins again and again.
+    ///
     /// # Errors
     /// [`ErrorKind::NotInitialized`] if it has left already, or in a forked child.
     #[doc(alias = "deck_done")]
