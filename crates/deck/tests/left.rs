@@ -2,6 +2,8 @@
 
 mod group;
 
+use std::io::{Read, Write};
+use std::process::Command;
 use std::time::Duration;
 
 use deck::{Completion, ErrorKind, Group, Message, Node, Operation};
@@ -42,7 +44,7 @@ fn others_get_what_was_in_a_message_that_was_changed_since() {
     assert_eq!(kind(giver.bcast(0, message.edit().unwrap(), TRY)), ErrorKind::Timeout);
     message.edit().unwrap().fill(8);
     assert_eq!(message.as_ptr(), changed);
-    let mut taken = vec![0; LONG];
+    let mut taken = vec![0u8; LONG];
     taker.bcast(0, &mut taken, SOON).unwrap();
     assert!(is_all(&taken, 7));
     giver.bcast(0, message.edit().unwrap(), SOON).unwrap();
@@ -100,4 +102,43 @@ fn others_get_results_out_of_a_message_that_was_changed_since() {
     groups[1].allreduce(inputs[1].as_bytes(), output, Operation::Sum, SOON).unwrap();
     assert!(is_all(outputs[1].as_bytes(), 3));
     groups[0].allreduce(inputs[0].as_bytes(), outputs[0].edit().unwrap(), Operation::Sum, SOON).unwrap();
+}
+
+#[test]
+fn a_call_that_differed_keeps_nothing() {
+    let (_broker, nodes, [mut giver, mut other]) = pair();
+    for _ in 0..3 {
+        let message = message_of(&nodes[0], 7);
+        let alone = held(&nodes[0]);
+        assert_eq!(kind(giver.gather(1, message.as_bytes(), &mut [], TRY)), ErrorKind::Timeout);
+        assert_eq!(kind(other.barrier(SOON)), ErrorKind::Invalid);
+        assert_eq!(kind(giver.gather(1, message.as_bytes(), &mut [], SOON)), ErrorKind::Invalid);
+        drop(message);
+        assert!(held(&nodes[0]) + LONG <= alone);
+    }
+}
+
+/// A child that drops what it has of its parent's groups changes nothing for the parent.
+#[test]
+fn a_forked_child_that_drops_a_group_keeps_nothing() {
+    let (_broker, nodes, [mut giver, mut taker]) = pair();
+    let mut started = giver.start_bcast_message(0, message_of(&nodes[0], 7)).unwrap();
+    let mut giver = Some(giver);
+    let (mut dropped, mut drops) = std::io::pipe().unwrap();
+    let child = deck_testkit::fork(|| {
+        drop(giver.take());
+        drops.write_all(&[1]).unwrap();
+    });
+    let mut is_dropped = [0];
+    dropped.read_exact(&mut is_dropped).unwrap();
+    Command::new("kill").args(["-9", &child.unwrap().to_string()]).status().unwrap();
+    let mut giver = giver.unwrap();
+    let mut taken = vec![0u8; LONG];
+    std::thread::scope(|scope| {
+        scope.spawn(|| taker.bcast(0, &mut taken, SOON).unwrap());
+        let mut message = started.wait(&mut giver, SOON).unwrap();
+        let place = message.as_ptr();
+        message.edit().unwrap();
+        assert_eq!(message.as_ptr(), place, "somebody else holds it");
+    });
 }

@@ -181,3 +181,40 @@ fn what_is_lent_is_given_back_when_it_has_been_read() {
 fn both_lend_what_they_give() {
     model_lending(Course::Between);
 }
+
+/// Waits until the giver has come and given all.
+struct Early<'a>(&'a Shared, &'a AtomicU64, u64);
+
+impl Waiting for Early<'_> {
+    type Output = ();
+    fn look(&mut self) -> Option<()> {
+        let Early(shared, told, number) = self;
+        let has_come = told.load(Ordering::Acquire) > 0;
+        (has_come && shared.counts(1).given.load(Ordering::Acquire) >= *number).then_some(())
+    }
+}
+
+/// Seen to fail: where a giver has given before it tells that it has come.
+#[test]
+fn whoever_waits_for_one_to_come_and_give_is_woken() {
+    loom::model(|| {
+        let pair = || [AtomicU64::new(0), AtomicU64::new(0)];
+        let slots = || [Slot::new(), Slot::new()];
+        let shared = Arc::new(Shared { counts: [pair(), pair()], slots: [slots(), slots()], changed: Event::new() });
+        let told = Arc::new(AtomicU64::new(0));
+        let (course, teams) = (Course::To(0), None);
+        let flow = Flow { course, members: 2, begin: 0, end: 3, slots: 2, floor: 0, teams, lends: true, in_turn: true };
+        let giver = {
+            let (shared, told, flow) = (shared.clone(), told.clone(), flow.clone());
+            thread::spawn(move || {
+                shared.slots[1][0].write(1);
+                told.store(1, Ordering::Release);
+                flow.give(1, flow.end, |index| shared.counts(index), &shared.changed);
+            })
+        };
+        let crowd: Arc<dyn Crowd> = Arc::new(Calm);
+        wait(&mut Early(&shared, &told, flow.end), &[&shared.changed], &crowd, Deadline::NEVER).unwrap();
+        assert_eq!(shared.slots[1][0].read(), 1);
+        giver.join().unwrap();
+    });
+}

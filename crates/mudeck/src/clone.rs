@@ -378,7 +378,7 @@ impl MailboxClone {
     /// Of a short message that finds room: one or two lines of the receiver's memory, or of the one that two nodes in a conversation share,
     /// and one of this node's; with more threads than cores
     /// also one of the job's table; one locked operation for the lock of a clone whose posting threads change, none otherwise; no allocation,
-    /// no system call.
+    /// no system call. Of a message that another node of this process has made or retrieved: two system calls, which tell whether that is a node of this job.
     #[inline]
     pub fn post_shared(&self, message: &Message, timeout: Duration) -> Result<()> {
         self.node.check()?;

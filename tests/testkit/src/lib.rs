@@ -31,6 +31,7 @@ pub use answer::{Answer, Failure};
 pub use calls::{Retrieved, SOON, join_group};
 pub use chance::Chance;
 pub use deck_mudeck::NodeId;
+pub use fork::fork;
 pub use job::Job;
 pub use memory_group::MemoryGroup;
 pub use process::Process;

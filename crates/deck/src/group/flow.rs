@@ -16,7 +16,7 @@
 //!
 //! What is read where it lies is given as a whole at once. Its giver stays until those who take from it have read it; where all that is given is so read, whoever
 //! takes reads *in turn* what one gives after what another gives, beginning with the index after its own, and its count tells how far it is. So a giver goes on
-//! when it has been read, whoever else is yet to be. Before all have come, a member takes from those that have, in the same order (`stream`).
+//! when it has been read, whoever else is yet to be, or some turns later where there are fewer pieces than turns. Before all have come, a member takes from those that have, in the same order (`stream`).
 //!
 //! Sleepers all sleep on one event. So it is rung only where somebody may wait for just that piece or that room: with 8 members on two cores, gathers of 1 MiB in pieces took 0.87 of the time that they
 //! took where each piece woke all of them.
@@ -117,8 +117,8 @@ impl Flow {
         }
     }
 
-    /// Those who take the finished pieces that member `index` gives; itself may be among them.
-    fn takers(&self, index: u32) -> Range<u32> {
+    /// Those who have to take from member `index` before it has room; itself may be among them.
+    fn hold_up(&self, index: u32) -> Range<u32> {
         // Others may have taken what lay there before, in other calls.
         let Some(teams) = &self.teams else { return 0..self.members };
         match self.course {
@@ -162,7 +162,7 @@ impl Flow {
         before.into_iter().all(|from| counts(from).given.load(Ordering::Acquire) > number)
             // Acquire: pairs with: flow/given.
             && after.into_iter().all(|to| counts(to).given.load(Ordering::Acquire) >= needed)
-            && (self.takers(index).filter(|to| *to != index))
+            && (self.hold_up(index).filter(|to| *to != index))
                 // Acquire: pairs with: flow/taken.
                 .all(|to| counts(to).taken.load(Ordering::Acquire) >= needed)
     }
@@ -229,8 +229,9 @@ impl Flow {
             let team = self.teams.as_ref().map_or(0..0, |teams| teams.members(teams.of_member(index)));
             team.into_iter().all(has_given)
         };
-        // Relaxed: its own, or a guess.
-        has_given(index) && counts(index).taken.load(Ordering::Relaxed) >= self.end && is_read()
+        // Relaxed: its own, or a guess. Whoever takes nothing has nothing to do but to give.
+        let has_taken = !self.course.is_taker(index) || counts(index).taken.load(Ordering::Relaxed) >= self.end;
+        has_given(index) && has_taken && is_read()
     }
 }
 
@@ -415,6 +416,7 @@ mod tests {
         taken.store(31, Ordering::Relaxed);
         assert!(flow.is_needed(1, of), "its result has to be taken before there is room for the last ones");
     }
+
     #[test]
     fn a_giver_goes_on_when_it_has_been_read_whoever_is_yet_to_be() {
         const BEGIN: u64 = 40;

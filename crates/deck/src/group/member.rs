@@ -362,7 +362,7 @@ impl Member {
         self.membership().heap().share_of(content)
     }
 
-    /// The content of a message of this node stays as it is, whatever becomes of the message, until a call of this member has come to its end or the group to its.
+    /// The content of a message of this node stays as it is, whatever becomes of the message, until the call has come to its end or the group to its.
     #[cold]
     pub fn keep(&mut self, content: &[u8]) {
         self.kept.extend(self.membership().heap().share_of_at_any_cost(content));

@@ -74,7 +74,7 @@ use std::time::Duration;
 
 use deck_mudeck::{Error, ErrorKind, Node, NodeId, Result};
 use deck_segment::attach::Attach;
-use deck_sync::{Deadline, Stays, cancellation, now_ns};
+use deck_sync::{Deadline, Stays, cancellation, fork, now_ns};
 
 use choose::may_be_attached;
 use join::Joining;
@@ -106,10 +106,11 @@ pub use reduction::Operation;
 /// * Reductions are folded in the order of indexes: the same inputs give the same bits in every run, whichever nodes the
 ///   members are on.
 /// * It blocks until all members have come, at most `timeout`; longer by as long as another thread of its node reads a piece of what it gives, of 1 MiB at most. [`ErrorKind::Timeout`] and [`ErrorKind::Cancelled`] name the
-///   members that are absent, and nothing is lost: the same call again goes on where it was (and another one is
+///   members that are absent, and nothing is lost: the same call again, with the same arrays, goes on where it was (and another one is
 ///   [`ErrorKind::Invalid`] until then). After a call that failed the output is undefined: a part of it may have been written. It is as it
 ///   was if arguments were refused, or lengths that do not fit in the forms ending in v. What the call has read of its input by then stays read;
-///   an array in the content of a message is read where it lies, and stays there as it is until the call has ended, whatever becomes of the message: to change that copies it. Of another long array others may read
+///   an array in the content of a message is read where it lies until the call has ended: leave the slice that was given as it is. The message may be dropped, and to
+///   edit it anew copies it. Of another long array others may read
 ///   a copy until the call has ended: the first time that it ends for want of time takes the time and memory for that.
 /// * If a member that is needed dies or leaves, every other member's call ends with [`ErrorKind::PeerLost`] or
 ///   [`ErrorKind::Closed`] naming it, now and later: what is left to do is to leave.
@@ -347,9 +348,8 @@ impl Group {
             None => run().0,
         };
         match &result {
-            Ok(()) => self.member.let_go(),
             Err(error) if may_be_read_after(error) => progress.keep_shown(&mut self.member, input, output),
-            Err(_) => {}
+            _ => self.member.let_go(),
         }
         if is_left {
             self.stalled = Some(progress);
@@ -425,6 +425,9 @@ impl Group {
 impl Drop for Group {
     /// Calls that were started and have not ended are left, and what they own with them.
     fn drop(&mut self) {
+        if fork::is_child() {
+            return;
+        }
         self.queue.iter_mut().for_each(|started| started.keep_shown(&mut self.member));
     }
 }

@@ -66,12 +66,12 @@ impl Progress {
         };
         let me = member.index;
         loop {
-            let (can_give, _) = member.can(&flow);
+            let can_give = stream.lies.is_none() && member.can(&flow).0;
             if can_give {
                 self.give_piece(stream, &flow, member, input);
             }
             if !self.has_given {
-                self.arrive(stream, member, input);
+                self.arrive(stream, &flow, member, input);
             }
             if !can_give && !stream.has_own {
                 self.take_own(member, input, output);
@@ -133,18 +133,22 @@ impl Progress {
             if stream.lies.is_none() {
                 stream.window = Some(member.window(stream.layout)?);
             }
-            member.give(&flow, if stream.lies.is_some() { flow.end } else { flow.begin });
+            member.give(&flow, flow.begin);
         }
         stream.flow = Some(flow.clone());
         Ok(flow)
     }
 
     /// Comes to the meeting with which the call begins, and tells where its pieces will lie.
-    fn arrive(&mut self, stream: &Stream, member: &mut Member, input: &[u8]) {
+    fn arrive(&mut self, stream: &Stream, flow: &Flow, member: &mut Member, input: &[u8]) {
         let (word, length) = (self.call.word(), self.length(member));
         match (&stream.window, stream.lies) {
             (Some(window), _) => member.arrive_long(word, length, window),
-            (None, Some(lies)) => self.arrive_in_place(lies, member, length, input),
+            (None, Some(lies)) => {
+                self.arrive_in_place(lies, member, length, input);
+                // After it has come: that wakes whoever waits for both.
+                member.give(flow, flow.end);
+            }
             (None, None) => member.arrive_short(word, length, &[]),
         }
         self.has_given = true;
