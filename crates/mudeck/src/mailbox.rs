@@ -128,7 +128,8 @@ impl Mailbox {
     #[doc(alias = "deck_mbox_retrv")]
     pub fn retrieve(&self, timeout: Duration) -> Result<Message> {
         let mut message = Message::empty(&self.node);
-        self.retrieve_into(&mut message, timeout)?;
+        self.node.check()?;
+        self.retrieve_into_own(&mut message, timeout)?;
         Ok(message)
     }
 
@@ -144,9 +145,18 @@ impl Mailbox {
     #[inline]
     pub fn retrieve_into(&self, message: &mut Message, timeout: Duration) -> Result<()> {
         self.node.check()?;
-        if !message.is_of(&self.node) {
-            return self.retrieve_into_another(message, timeout);
+        if message.is_of(&self.node) {
+            self.retrieve_into_own(message, timeout)
+        } else {
+            // Its buffer is of no use here.
+            *message = self.retrieve(timeout)?;
+            Ok(())
         }
+    }
+
+    /// Into a message of this node.
+    #[inline]
+    fn retrieve_into_own(&self, message: &mut Message, timeout: Duration) -> Result<()> {
         let core = &*self.core;
         let result = match core.take_simple(&mut message.parcel) {
             Look::From(from) => Ok(from),
@@ -156,13 +166,6 @@ impl Mailbox {
             self.pass_on();
         }
         message.received(result?);
-        Ok(())
-    }
-
-    /// Into a message of another node, whose buffer is of no use here: it becomes one of this node.
-    #[cold]
-    fn retrieve_into_another(&self, message: &mut Message, timeout: Duration) -> Result<()> {
-        *message = self.retrieve(timeout)?;
         Ok(())
     }
 
