@@ -55,11 +55,10 @@ pub fn parse<A: Parser>(line: impl IntoIterator<Item = impl Into<OsString> + Clo
             let text = error.to_string();
             // What is missing, possible or meant is named in the lines after the first.
             let is_missing = kind == ErrorKind::MissingRequiredArgument;
-            let said = text.lines().map(str::trim).enumerate().filter_map(|(number, line)| match number {
-                0 => Some(line.to_owned()),
-                1 if is_missing => Some(line.to_owned()),
-                _ if line.starts_with("[possible values") => Some(line.to_owned()),
-                _ => line.strip_prefix("tip: ").filter(|tip| tip.contains("similar")).map(|tip| format!("({tip})")),
+            let said = text.lines().map(str::trim).enumerate().filter_map(|(number, line)| {
+                let is_said = number == 0 || (number == 1 && is_missing) || line.starts_with("[possible values");
+                let tip = line.strip_prefix("tip: ").filter(|tip| tip.starts_with("a similar"));
+                if is_said { Some(line.to_owned()) } else { tip.map(|tip| format!("({tip})")) }
             });
             let said = said.collect::<Vec<_>>().join(" ");
             let said = said.strip_prefix("error: ").unwrap_or(&said);

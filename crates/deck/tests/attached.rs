@@ -5,8 +5,9 @@ mod group;
 use std::time::Duration;
 
 use deck::{Completion, ErrorKind, Group, Node};
+use deck_peers::Broker;
 use deck_segment::attach;
-use group::{SOON, apart, attaches, kind, together_with};
+use group::{SOON, apart, attaches, held, kind, together_with};
 
 const TRY: Duration = Duration::from_millis(1);
 /// Longer than what is copied in one go.
@@ -18,14 +19,11 @@ fn is_here(test: &str) -> bool {
     attaches(&[test]) && attach::is_allowed(std::process::id())
 }
 
-/// Comes past the first call, before which members do not know what others can read.
-fn know_all<const SIZE: usize>(groups: &mut [Group; SIZE]) {
+/// Members past their first call, before which they do not know what others can read.
+fn apart_and_knowing<const SIZE: usize>() -> (Broker, Vec<Node>, [Group; SIZE]) {
+    let (broker, nodes, mut groups) = apart::<SIZE>(Completion::Everyone);
     std::thread::scope(|scope| groups.iter_mut().for_each(|group| drop(scope.spawn(|| group.barrier(SOON).unwrap()))));
-}
-
-/// How much library memory `node` holds.
-fn held(node: &Node) -> usize {
-    node.membership().heap().usage().held_bytes
+    (broker, nodes, groups)
 }
 
 #[test]
@@ -80,9 +78,7 @@ fn a_program_has_its_array_back_at_the_deadline_and_others_get_what_was_in_it() 
     if !is_here("a_program_has_its_array_back_at_the_deadline_and_others_get_what_was_in_it") {
         return;
     }
-    let (_broker, nodes, mut groups) = apart::<2>(Completion::Everyone);
-    know_all(&mut groups);
-    let [mut giver, mut taker] = groups;
+    let (_broker, nodes, [mut giver, mut taker]) = apart_and_knowing();
     let before = held(&nodes[0]);
     let mut data = vec![7u8; LONG];
     assert_eq!(kind(giver.bcast(0, &mut data, TRY)), ErrorKind::Timeout);
@@ -102,9 +98,7 @@ fn what_a_member_that_has_left_gave_is_read_no_more() {
     if !is_here("what_a_member_that_has_left_gave_is_read_no_more") {
         return;
     }
-    let (_broker, _nodes, mut groups) = apart::<3>(Completion::Everyone);
-    know_all(&mut groups);
-    let [mut giver, mut early, mut late] = groups;
+    let (_broker, _nodes, [mut giver, mut early, mut late]) = apart_and_knowing();
     let mut data = vec![7u8; LONG];
     let mut taken = [vec![0u8; LONG], vec![0; LONG]];
     assert_eq!(kind(giver.bcast(0, &mut data, TRY)), ErrorKind::Timeout);
@@ -122,9 +116,7 @@ fn who_has_come_is_read_while_others_have_not() {
     if !is_here("who_has_come_is_read_while_others_have_not") {
         return;
     }
-    let (_broker, _nodes, mut groups) = apart::<3>(Completion::Everyone);
-    know_all(&mut groups);
-    let [mut root, mut early, mut late] = groups;
+    let (_broker, _nodes, [mut root, mut early, mut late]) = apart_and_knowing();
     let given = [1, 2, 3].map(|value| vec![value; LONG]);
     let mut gathered = root.start_gather(0, &given[0]).unwrap();
     assert_eq!(kind(early.gather(0, &given[1], &mut [], TRY)), ErrorKind::Timeout);

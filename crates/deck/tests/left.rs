@@ -7,7 +7,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use deck::{Completion, ErrorKind, Group, Message, Node, Operation};
-use group::{SOON, apart, kind, pair};
+use group::{SOON, apart, held, kind, pair};
 
 const TRY: Duration = Duration::from_millis(1);
 /// So much is read where it lies.
@@ -18,11 +18,6 @@ fn message_of(node: &Node, value: u8) -> Message {
     message.resize(LONG).unwrap();
     message.edit().unwrap().fill(value);
     message
-}
-
-/// How much library memory `node` holds.
-fn held(node: &Node) -> usize {
-    node.membership().heap().usage().held_bytes
 }
 
 fn is_all(content: &[u8], value: u8) -> bool {

@@ -74,7 +74,6 @@ fn attend(shared: &Shared, flow: &Flow, me: u32) {
         slot(me, 0).write(1);
         flow.give(me, flow.end, all, &shared.changed);
     }
-    let flow = &Flow { lends, ..flow.clone() };
     while !flow.has_ended(me, all) {
         wait(&mut GoOn(shared, flow, me), &[&shared.changed], &crowd, Deadline::NEVER).unwrap();
         let Counts { given, taken } = shared.counts(me);

@@ -207,9 +207,7 @@ impl NodeShared {
         granted: &Granted,
         credit: Region,
     ) -> Result<Sender<Host>> {
-        let heap = peer.heap().ok_or_else(|| {
-            Error::new(ErrorKind::PeerLost, format!("mapping the memory of {}", id.owner)).with_peer(id.owner)
-        })?;
+        let heap = peer.met_heap()?;
         let narrow = |word: u64| u32::try_from(word).unwrap_or(0);
         let shape = Shape::mapped(narrow(granted.messages), granted.bytes, narrow(granted.area_lines));
         shape

@@ -95,6 +95,16 @@ impl Peer {
         self.heap.get()
     }
 
+    /// As [`Peer::heap`].
+    ///
+    /// # Errors
+    /// [`ErrorKind::PeerLost`] if it was lost before they had.
+    pub fn met_heap(&self) -> Result<&Arc<HeapMemory>> {
+        self.heap().ok_or_else(|| {
+            Error::new(ErrorKind::PeerLost, format!("mapping the memory of {}", self.number)).with_peer(self.number)
+        })
+    }
+
     pub(crate) fn set_heap(&self, heap: Arc<HeapMemory>) -> bool {
         self.heap.set(heap).is_ok()
     }

@@ -79,3 +79,20 @@ impl Course {
         }
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_has_a_source_is_a_taker_of_that() {
+        const MEMBERS: u32 = 5;
+        for course in [Course::From(0), Course::From(3), Course::To(0), Course::To(4), Course::Between, Course::Upwards]
+        {
+            for (giver, taker) in (0..MEMBERS).flat_map(|giver| (0..MEMBERS).map(move |taker| (giver, taker))) {
+                let is_source = course.sources(taker, MEMBERS).contains(&giver);
+                assert_eq!(course.takers(giver, MEMBERS).contains(&taker), is_source, "{course:?}: {giver}, {taker}");
+            }
+        }
+    }
+}

@@ -233,9 +233,7 @@ impl Flow {
         let has_taken = !self.course.is_taker(index) || counts(index).taken.load(Ordering::Relaxed) >= self.end;
         has_given(index) && has_taken && is_read()
     }
-}
 
-impl Flow {
     /// Member `index` has given all pieces before `number`, and rings if somebody sleeps who may have waited for that. Never blocks.
     #[inline]
     pub fn give<'a>(&self, index: u32, number: u64, counts: impl Fn(u32) -> Counts<'a> + Copy, changed: &Event) {

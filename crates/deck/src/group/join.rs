@@ -383,10 +383,7 @@ pub fn segment_of(membership: &Arc<Membership>, node: NodeId, deadline: Deadline
         return Ok(membership.heap().segment().clone());
     }
     let peer = membership.meet(node, deadline)?;
-    let heap = peer
-        .heap()
-        .ok_or_else(|| Error::new(ErrorKind::PeerLost, format!("mapping the memory of {node}")).with_peer(node))?;
-    Ok(heap.segment().clone())
+    Ok(peer.met_heap()?.segment().clone())
 }
 
 /// Under the lock.

@@ -371,9 +371,7 @@ impl Member {
     /// A call has come to its end: nobody reads any more what was kept for it.
     #[inline]
     pub fn let_go(&mut self) {
-        if !self.kept.is_empty() {
-            self.kept = Vec::new();
-        }
+        self.kept.clear();
     }
 
     /// Arrives at the next phase without what this member was to give: whoever reads that is told so.

@@ -154,17 +154,16 @@ impl Progress {
     /// Makes shares and collects results, as far as is possible without waiting.
     fn pass_on(&mut self, relay: &Relay, flow: &Flow, member: &mut Member, output: &mut [u8]) -> Result<Step> {
         loop {
-            let (can_give, can_take) = member.can(flow);
             // Relaxed: this member's own words.
             let number = |count: &AtomicU64| count.load(Ordering::Relaxed);
-            if can_give {
+            if member.can_give(flow) {
                 let given = number(member.counts().given);
                 self.make_share(relay, flow, given, member, output);
                 member.give(flow, given + 1);
                 if given + 1 == flow.end && !flow.course.is_taker(member.index) {
                     member.take(flow, flow.end);
                 }
-            } else if can_take {
+            } else if member.can_take(flow) {
                 let taken = number(member.counts().taken);
                 if self.failure.is_none() {
                     self.failure = self.collect_made(relay, flow, taken, member, output).err();

@@ -66,7 +66,7 @@ impl Progress {
         };
         let me = member.index;
         loop {
-            let can_give = stream.lies.is_none() && member.can(&flow).0;
+            let can_give = stream.lies.is_none() && member.can_give(&flow);
             if can_give {
                 self.give_piece(stream, &flow, member, input);
             }
@@ -102,7 +102,7 @@ impl Progress {
                     member.take(&flow, flow.count_after(stream.turns));
                 }
             }
-            let (_, can_take) = member.can(&flow);
+            let can_take = member.can_take(&flow);
             if can_take && flow.in_turn {
                 self.take_turn(stream, &flow, member, output);
             } else if can_take {
@@ -193,13 +193,11 @@ impl Progress {
 
     /// Takes all that the next member gives, where it lies, and tells those who have been read. All have come.
     fn take_turn(&mut self, stream: &mut Stream, flow: &Flow, member: &Member, output: &mut [u8]) {
-        if self.failure.is_some() {
-            stream.turns = flow.turns();
-        } else if stream.turns < flow.turns() {
+        if self.failure.is_none() {
             let from = flow.source_at(member.index, stream.turns);
             self.failure = self.take_from(from, 0..self.block(), 0, member, output).err();
-            stream.turns += 1;
         }
+        stream.turns += 1;
         point("group/taken");
         member.take(flow, flow.count_after(stream.turns));
     }
@@ -208,10 +206,9 @@ impl Progress {
     /// before all have come, as they may not be in the same call. Whoever has a window itself gives first.
     fn take_early(&self, stream: &mut Stream, flow: &Flow, member: &mut Member, output: &mut [u8]) -> bool {
         // Relaxed: its own.
-        let has_given = || member.counts().given.load(Ordering::Relaxed) >= flow.end;
+        let has_given = stream.window.is_none() || member.counts().given.load(Ordering::Relaxed) >= flow.end;
         let takes = flow.course.is_taker(member.index) && self.takes_in_turn();
-        let is_free = !flow.course.is_giver(member.index, flow.members) || has_given();
-        let is_open = takes && is_free && !stream.is_held_up && stream.turns < flow.turns();
+        let is_open = takes && has_given && !stream.is_held_up && stream.turns < flow.turns();
         let next = is_open.then(|| flow.source_at(member.index, stream.turns));
         let Some(from) = member.await_early(next, flow.end) else { return false };
         let said = member.heard(from, member.phase());

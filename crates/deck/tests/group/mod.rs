@@ -85,6 +85,11 @@ pub fn joined(completion: Completion, on: &[usize]) -> (Broker, Vec<Node>, Vec<G
     (broker, nodes, groups)
 }
 
+/// How much library memory `node` holds.
+pub fn held(node: &Node) -> usize {
+    node.membership().heap().usage().held_bytes
+}
+
 /// The kind of an error.
 pub fn kind<T>(result: Result<T>) -> deck::ErrorKind {
     result.err().expect("it fails").kind()

@@ -40,10 +40,14 @@ impl Member {
         self.board.counts(self.index)
     }
 
-    /// This member may give its next piece, or take it.
-    pub fn can(&self, flow: &Flow) -> (bool, bool) {
-        let counts = |index| self.board.counts(index);
-        (flow.can_give(self.index, counts), flow.can_take(self.index, counts))
+    /// This member may give its next piece.
+    pub fn can_give(&self, flow: &Flow) -> bool {
+        flow.can_give(self.index, |index| self.board.counts(index))
+    }
+
+    /// This member may take its next piece.
+    pub fn can_take(&self, flow: &Flow) -> bool {
+        flow.can_take(self.index, |index| self.board.counts(index))
     }
 
     /// This member has done its part, and the others have read what it lends.
