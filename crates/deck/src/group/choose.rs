@@ -41,6 +41,8 @@ const WINDOW_MAX: usize = 2 << 20;
 /// Windows of all members together where all give at the same time, and where one does after the other.
 const WINDOWS_TOGETHER: usize = 4 << 20;
 const WINDOWS_IN_TURN: usize = 32 << 20;
+/// The same where all give to one: the root of the next call takes what it can while that of this call does, so the others are to have room for both.
+const WINDOWS_TO_ONE: usize = 16 << 20;
 /// A block of so many bytes is one piece, whatever the kind, and pieces of longer ones are multiples of this: a line.
 const SHORT: usize = 64;
 /// Reductions of more bytes share the work among more than two.
@@ -107,7 +109,11 @@ pub fn choose(kind: Kind, bytes: usize, members: usize) -> Choice {
     let contribution = (PIECES_TOGETHER / members).clamp(PIECE_MIN, most);
     let blocks = kind.blocks(members);
     let piece = (contribution / blocks).max(SHORT) / SHORT * SHORT;
-    let together = if matches!(kind, Kind::Bcast | Kind::Scatter) { WINDOWS_IN_TURN } else { WINDOWS_TOGETHER };
+    let together = match kind {
+        Kind::Bcast | Kind::Scatter => WINDOWS_IN_TURN,
+        Kind::Gather => WINDOWS_TO_ONE,
+        _ => WINDOWS_TOGETHER,
+    };
     let slot = piece * blocks;
     let slots = ((together / members).min(WINDOW_MAX) / slot).max(4) as u64;
     Choice {

@@ -82,7 +82,7 @@ impl Flow {
     }
 
     /// In which turn member `taker` takes from member `giver`.
-    fn turn_of(&self, taker: u32, giver: u32) -> u32 {
+    pub fn turn_of(&self, taker: u32, giver: u32) -> u32 {
         match self.course {
             Course::From(_) => 0,
             _ => (giver + self.members - taker - 1) % self.members,

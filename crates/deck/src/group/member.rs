@@ -6,6 +6,7 @@ mod direct;
 mod flowing;
 mod missing;
 mod once;
+mod reading;
 mod running_ahead;
 mod times;
 mod whereabouts;
@@ -13,23 +14,21 @@ mod whereabouts;
 use std::cell::Cell;
 use std::sync::Arc;
 
-use deck_mudeck::{Error, ErrorKind, Node, NodeId, Result};
+use deck_mudeck::{Error, Node, NodeId, Result};
 use deck_peers::{Membership, Notice, Subject, fork};
 use deck_segment::attach::Attach;
-use deck_segment::content::{Content, STREAM_FROM, Way};
-use deck_segment::{Buffer, Fetching, Region, Segment};
+use deck_segment::{Buffer, Region, Segment};
 use deck_sync::atomic::{AtomicU64, Ordering};
 use deck_sync::{About, Deadline, Goal, Meeting, Shelf, Spread, Waiting, Whereabouts, now_ns, point};
 
 use super::absent;
 use super::ahead::{self, Ahead, Awaited};
 use super::board::{Board, INLINE, Said};
-use super::call::{Call, Kind};
+use super::call::Kind;
 use super::choose::Layout;
-use super::difference::{ATTACHED, IN_PLACE};
 use super::flow::Flow;
 use super::join::{self, Joined};
-use super::lending::{self, Lending};
+use super::lending::Lending;
 use super::neighbours;
 use super::parties::Parties;
 use super::retired;
@@ -88,8 +87,8 @@ pub struct Member {
     told: u64,
     /// One that is yet to be told.
     late: Option<Error>,
-    /// Whom the present wait is for as well: this member has something to do when it has come, even if others have not.
-    early: Option<(u32, u64)>,
+    /// Whom the present wait is for as well: this member has something to do when one of them has come and given so much, even if others have not.
+    early: Vec<(u32, u64)>,
     /// The pieces of the present phase, while they flow.
     flow: Option<Flow>,
     /// Pieces of all calls before, and how long those of the last one were.
@@ -151,7 +150,7 @@ impl Member {
             compared: 0,
             told: 0,
             late: None,
-            early: None,
+            early: Vec::new(),
             flow: None,
             pieces: 0,
             layout: Layout::default(),
@@ -299,7 +298,7 @@ impl Member {
     #[inline]
     fn begin_wait(&mut self) {
         self.looked.store(0, Ordering::Relaxed);
-        self.early = None;
+        self.early.clear();
         self.look_again_for_the_lost();
     }
 
@@ -320,7 +319,7 @@ impl Member {
     #[inline]
     fn can_go_on(&self) -> bool {
         match &self.flow {
-            None => self.is_complete() || self.early.is_some_and(|early| self.has_come_early(early)),
+            None => self.is_complete() || self.early.iter().any(|early| self.has_come_early(*early)),
             Some(flow) => flow.is_ready(self.index, |index| self.board.counts(index)),
         }
     }
@@ -340,26 +339,6 @@ impl Member {
             self.without_look = WITHOUT_LOOK;
         }
         self.wait(kind, deadline_from_now())
-    }
-
-    /// Also before this node has met itself.
-    fn own_segment(&self) -> &Arc<Segment> {
-        self.membership().heap().segment()
-    }
-
-    /// The segment of this member, or of another one that it has met.
-    fn segment_of(&self, index: u32) -> &Arc<Segment> {
-        if index == self.index { self.own_segment() } else { &self.segments[index as usize] }
-    }
-
-    /// Where `content` lies in this node's segment, if it does: there others can read it.
-    pub fn offset_of(&self, content: &[u8]) -> Option<usize> {
-        self.own_segment().offset_of(content)
-    }
-
-    /// Another share of the buffer in which `content` lies, if it lies in one of this node.
-    pub fn share_of(&self, content: &[u8]) -> Option<Buffer> {
-        self.membership().heap().share_of(content)
     }
 
     /// The content of a message of this node stays as it is, whatever becomes of the message, until the call has come to its end or the group to its.
@@ -387,85 +366,6 @@ impl Member {
     /// Says something whose content lies at byte `offset` of this node's segment, and arrives at the next phase.
     pub fn arrive_at(&mut self, call: u64, length: u64, offset: usize) {
         self.arrive(&Said { call, length, place: offset as u64 }, &[]);
-    }
-
-    /// What member `index` said in `phase`, which is complete and not two phases old.
-    pub fn heard(&self, index: u32, phase: u64) -> Said {
-        self.board.heard(index, phase)
-    }
-
-    /// The way in which this member takes what others give in `call` in the way `way`, in blocks of `bytes`: as [`Call::taking`] where readers fetch.
-    pub fn taking(&self, call: &Call, way: Way, bytes: usize) -> Way {
-        let readers_fetch = self.membership().heap().fetching() == Fetching::ByReaders;
-        if readers_fetch { call.taking(way, self.size(), bytes) } else { way }
-    }
-
-    /// Reads from the contribution of member `index` to `phase`, from byte `from` on. What lies in its program's memory is not fetched.
-    ///
-    /// # Errors
-    /// `Corrupt` naming its node if it named an impossible place.
-    pub fn read(&self, way: Way, index: u32, phase: u64, from: usize, into: &mut [u8]) -> Result<()> {
-        let said = self.heard(index, phase);
-        if said.length & ATTACHED != 0 {
-            return self.read_attached(way, index, phase, from, into);
-        }
-        let way = match way {
-            // So little is looked at next.
-            Way::PastCaches if into.len() < STREAM_FROM => Way::ThroughCaches,
-            Way::Fetched if said.length & IN_PLACE != 0 => Way::ThroughCaches,
-            way => way,
-        };
-        let read = match said.place {
-            0 => self.board.content(index, phase, from, into),
-            place => self.at(index, place, from).and_then(|(segment, offset)| segment.read_by(way, offset, into)),
-        };
-        read.ok_or_else(|| self.impossible(index))
-    }
-
-    /// `bytes` of the contribution of member `index` to `phase`, from byte `from` on: where they lie, or in `line` if that is in the
-    /// board. Fetched as by [`Member::read`].
-    ///
-    /// # Errors
-    /// As [`Member::read`].
-    pub fn content<'a>(
-        &'a self,
-        way: Way,
-        index: u32,
-        phase: u64,
-        from: usize,
-        bytes: usize,
-        line: &'a mut [u8; INLINE],
-    ) -> Result<Content<'a>> {
-        let said = self.heard(index, phase);
-        let content = match said.place {
-            0 => line.get_mut(..bytes).and_then(|line| {
-                self.board.content(index, phase, from, line)?;
-                Some(Content::of(line))
-            }),
-            place => self.at(index, place, from).and_then(|(segment, offset)| {
-                if way == Way::Fetched && said.length & IN_PLACE == 0 {
-                    segment.fetch(offset, bytes)?;
-                }
-                segment.content(offset, bytes)
-            }),
-        };
-        content.ok_or_else(|| self.impossible(index))
-    }
-
-    /// Byte `from` of what member `index` said lies at `place`: where that is.
-    fn at(&self, index: u32, place: u64, from: usize) -> Option<(&Segment, usize)> {
-        let (owner, place) = lending::owner_of(index, place, self.nodes.len());
-        let offset = usize::try_from(place).ok()?.checked_add(from)?;
-        Some((&*self.segments[owner as usize], offset))
-    }
-
-    fn impossible(&self, index: u32) -> Error {
-        let does = match self.heard(index, self.phase).place {
-            MISSING => "could not give its contribution",
-            _ => "tells an impossible place of its contribution",
-        };
-        let what = format!("group {:?}: index {index} {does}", self.name);
-        Error::new(ErrorKind::Corrupt, what).with_peer(self.nodes[index as usize])
     }
 
     /// Waits until all have arrived where this member has. Blocks until the deadline.

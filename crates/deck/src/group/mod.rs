@@ -65,6 +65,7 @@ mod relay;
 mod relocation;
 mod retired;
 mod room;
+mod sources;
 mod stream;
 mod teams;
 mod ways;

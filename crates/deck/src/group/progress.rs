@@ -5,14 +5,16 @@
 
 mod comparing;
 mod fitting;
+mod giving;
 mod sharing;
+mod taking;
 
 use std::ops::Range;
 use std::sync::Arc;
 
 use deck_mudeck::{Error, ErrorKind, Result};
 use deck_segment::attach;
-use deck_segment::content::{self, Way};
+use deck_segment::content::Way;
 use deck_sync::{Shared, Shelf, Stays, point, vectors};
 
 use super::attaching::Attachment;
@@ -21,13 +23,11 @@ use super::call::{Call, Kind};
 use super::choose::{Choice, choose, may_be_ahead, relay_piece};
 use super::course::Course;
 use super::difference::{IN_PLACE, SHOWS_OUTPUT};
-use super::folding::Inputs;
-use super::member::{Contribution, Member};
+use super::member::Member;
 use super::relay::Relay;
 use super::room::LONG;
 use super::stream::Stream;
 use super::ways::Route;
-use fitting::BLOCK_BYTES;
 pub(super) use sharing::share_of;
 
 /// What a round is for.
@@ -250,17 +250,6 @@ impl Progress {
         is_one && self.bytes_of_all_blocks(member) < LONG
     }
 
-    /// Memory for what this member gives in this round.
-    fn room(&self, member: &mut Member, bytes: usize) -> Result<Contribution> {
-        if self.is_one_copy(member)
-            && !member.may_be_ahead()
-            && let Some(borrowed) = member.borrowed(self.call.kind, self.block())
-        {
-            return Ok(borrowed);
-        }
-        member.room(bytes, self.course.is_some())
-    }
-
     pub(super) fn block(&self) -> usize {
         self.call.count * self.element_bytes()
     }
@@ -373,186 +362,10 @@ impl Progress {
         }
     }
 
-    /// Puts this member's part of the round where all can read it, and arrives.
-    fn give(&mut self, member: &mut Member, input: &[u8], output: &mut [u8]) -> Result<()> {
-        let word = self.call.word();
-        match self.round {
-            Round::Inputs => {}
-            Round::Results => return self.give_results(member, input, output),
-            Round::End => {
-                member.arrive_short(word, self.length(member), &[]);
-                return Ok(());
-            }
-        }
-        let length = self.length(member) | self.shows_output(member, output);
-        if !self.is_giver(member.index, member.size()) {
-            member.arrive_short(word, length, &[]);
-            return Ok(());
-        }
-        if self.call.kind.gives_parts() {
-            return self.give_parts(member, input);
-        }
-        let piece = self.piece_of(self.block());
-        let content = &input[piece.clone()];
-        if content.len() <= INLINE {
-            member.arrive_short(word, length, content);
-        } else if let Some(lies) = self.lies(member, input) {
-            self.arrive_in_place(lies.from(piece.start), member, length, input);
-        } else {
-            let contribution = self.room(member, content.len())?;
-            // In shared work nobody reads the block that the giver itself works on.
-            let left_out = match self.choice.is_shared {
-                true => share_of(member.index, content.len(), member.size()),
-                false => 0..0,
-            };
-            contribution.write(self.giving, 0, &content[..left_out.start]);
-            contribution.write(self.giving, left_out.end, &content[left_out.end..]);
-            member.arrive_long(word, length, &contribution);
-        }
-        Ok(())
-    }
-
-    /// Gives a block to each member: one behind the other. With different counts, the bytes of all blocks stand in front.
-    fn give_parts(&mut self, member: &mut Member, input: &[u8]) -> Result<()> {
-        let (word, length, size) = (self.call.word(), self.length(member), member.size());
-        if let Some(lies) = self.lies(member, input) {
-            self.arrive_in_place(lies, member, length, input);
-            return Ok(());
-        }
-        let blocks = (0..size).map(|index| self.sent_to(index));
-        let head: Vec<u8> = match self.call.kind.has_counts() {
-            true => blocks.clone().flat_map(|bytes| (bytes as u64).to_ne_bytes()).collect(),
-            false => Vec::new(),
-        };
-        let total = head.len() + blocks.clone().map(|bytes| self.piece_of(bytes).len()).sum::<usize>();
-        let mut begin = 0;
-        let parts = blocks.map(|bytes| {
-            let piece = self.piece_of(bytes);
-            let part = &input[begin + piece.start..begin + piece.end];
-            begin += bytes;
-            part
-        });
-        if total <= INLINE {
-            let (mut content, mut at) = ([0; INLINE], head.len());
-            content[..at].copy_from_slice(&head);
-            for part in parts {
-                content[at..at + part.len()].copy_from_slice(part);
-                at += part.len();
-            }
-            member.arrive_short(word, length, &content[..total]);
-            return Ok(());
-        }
-        let contribution = self.room(member, total)?;
-        contribution.write(Way::ThroughCaches, 0, &head);
-        let mut at = head.len();
-        for (index, part) in parts.enumerate() {
-            // Nobody reads what the giver has for itself.
-            if index != member.index as usize {
-                contribution.write(self.giving, at, part);
-            }
-            at += part.len();
-        }
-        member.arrive_long(word, length, &contribution);
-        Ok(())
-    }
-
     /// Bytes of the block for member `index`.
     fn sent_to(&self, index: u32) -> usize {
         let count = if self.call.kind.has_counts() { self.call.send_counts[index as usize] } else { self.call.count };
         count * self.element_bytes()
-    }
-
-    /// Takes this member's part of the round, which is complete.
-    fn take(&self, member: &Member, input: &[u8], output: &mut [u8]) -> Result<()> {
-        let (call, phase, me) = (&self.call, member.phase(), member.index);
-        let is_root = me == call.root;
-        let block = self.block();
-        let piece = self.piece_of(block);
-        let way = member.taking(call, self.taking, piece.len());
-        match call.kind {
-            Kind::Barrier => Ok(()),
-            Kind::Bcast if is_root => Ok(()),
-            Kind::Bcast => member.read(way, call.root, phase, 0, &mut output[piece]),
-            Kind::Reduce if !is_root => Ok(()),
-            Kind::Reduce | Kind::Allreduce | Kind::Scan if self.round == Round::Results => {
-                // In a scan it lies with what others want of it.
-                let has_own = call.kind != Kind::Scan;
-                self.collect((0..member.size(), 0), has_own, way, member, &mut output[piece])
-            }
-            Kind::Reduce | Kind::Allreduce | Kind::Scan => {
-                let members = if call.kind == Kind::Scan { me + 1 } else { member.size() };
-                let own = &input[piece.clone()];
-                Inputs::new(member, phase, own, call, way).fold(members, &mut output[piece])
-            }
-            Kind::Gather | Kind::Gatherv if !is_root => Ok(()),
-            Kind::Gather | Kind::Gatherv | Kind::Allgather | Kind::Allgatherv => {
-                self.expect_all(member)?;
-                self.gather(way, member, input, output)
-            }
-            Kind::Scatter | Kind::Scatterv => self.take_part(way, member, call.root, input, &mut output[..block]),
-            Kind::Alltoall | Kind::Alltoallv => {
-                self.expect_all(member)?;
-                let mut begin = 0;
-                for index in 0..member.size() {
-                    let bytes = self.received_from(index);
-                    self.take_part(way, member, index, input, &mut output[begin..begin + bytes])?;
-                    begin += bytes;
-                }
-                Ok(())
-            }
-        }
-    }
-
-    /// Bytes of the block from member `index`.
-    fn received_from(&self, index: u32) -> usize {
-        let count = match self.call.kind {
-            Kind::Gatherv | Kind::Allgatherv | Kind::Alltoallv => self.call.recv_counts[index as usize],
-            _ => self.call.count,
-        };
-        count * self.element_bytes()
-    }
-
-    fn gather(&self, way: Way, member: &Member, input: &[u8], output: &mut [u8]) -> Result<()> {
-        let mut begin = 0;
-        for index in 0..member.size() {
-            let bytes = self.received_from(index);
-            let piece = self.piece_of(bytes);
-            let target = &mut output[begin + piece.start..begin + piece.end];
-            if index == member.index {
-                content::copy(way, target, &input[piece]);
-            } else if !target.is_empty() {
-                member.read(way, index, member.phase(), 0, target)?;
-            }
-            begin += bytes;
-        }
-        Ok(())
-    }
-
-    /// Takes the present piece of the block that member `index` has for this one into `output`, which is the whole block.
-    fn take_part(&self, way: Way, member: &Member, index: u32, input: &[u8], output: &mut [u8]) -> Result<()> {
-        let (me, phase) = (member.index, member.phase());
-        let piece = self.piece_of(output.len());
-        if index == me {
-            let begin: usize = (0..me).map(|other| self.sent_to(other)).sum();
-            self.expect(member, index, self.sent_to(me) as u64, output.len())?;
-            content::copy(way, &mut output[piece.clone()], &input[begin + piece.start..begin + piece.end]);
-            return Ok(());
-        }
-        let mut begin = match member.heard(index, phase).length & IN_PLACE {
-            0 => me as usize * piece.len(),
-            _ => me as usize * output.len() + piece.start,
-        };
-        if self.call.kind.has_counts() {
-            let mut head = vec![0u8; BLOCK_BYTES * member.size() as usize];
-            member.read(self.taking, index, phase, 0, &mut head)?;
-            let words = head.as_chunks::<BLOCK_BYTES>().0;
-            let blocks: Vec<u64> = words.iter().map(|bytes| u64::from_ne_bytes(*bytes)).collect();
-            self.expect(member, index, blocks[me as usize], output.len())?;
-            let before =
-                blocks[..me as usize].iter().map(|bytes| self.piece_of(usize::try_from(*bytes).unwrap_or(0)).len());
-            begin = head.len() + before.sum::<usize>();
-        }
-        if piece.is_empty() { Ok(()) } else { member.read(way, index, phase, begin, &mut output[piece]) }
     }
 }
 

@@ -14,6 +14,7 @@ use super::flow::Flow;
 use super::folding::Inputs;
 use super::member::{Contribution, Member};
 use super::progress::{Lies, Progress, Step};
+use super::sources::{Source, Sources};
 
 /// How far the pieces of a call have come.
 pub struct Stream {
@@ -26,10 +27,8 @@ pub struct Stream {
     has_met: bool,
     /// What this member gives to itself is there.
     has_own: bool,
-    /// From so many others this member has taken all that they give: before all have come from those that have, and afterwards where it lies.
-    turns: u32,
-    /// What the next of them gives could not be taken before all have come.
-    is_held_up: bool,
+    /// From whom this member takes, by its turns.
+    sources: Sources,
 }
 
 impl Stream {
@@ -41,8 +40,7 @@ impl Stream {
             lies: None,
             has_met: false,
             has_own: false,
-            turns: 0,
-            is_held_up: false,
+            sources: Sources::default(),
         }
     }
 }
@@ -98,8 +96,8 @@ impl Progress {
                 member.begin_flow(flow.clone(), stream.layout);
                 if !flow.course.is_taker(me) {
                     member.take(&flow, flow.end);
-                } else if flow.in_turn && stream.turns > 0 {
-                    member.take(&flow, flow.count_after(stream.turns));
+                } else if flow.in_turn {
+                    self.tell_turns(stream, &flow, member);
                 }
             }
             let can_take = member.can_take(&flow);
@@ -193,24 +191,35 @@ impl Progress {
 
     /// Takes all that the next member gives, where it lies, and tells those who have been read. All have come.
     fn take_turn(&mut self, stream: &mut Stream, flow: &Flow, member: &Member, output: &mut [u8]) {
+        let turn = stream.sources.in_order();
         if self.failure.is_none() {
-            let from = flow.source_at(member.index, stream.turns);
+            let from = flow.source_at(member.index, turn);
             self.failure = self.take_from(from, 0..self.block(), 0, member, output).err();
         }
-        stream.turns += 1;
+        stream.sources.set(turn, Source::Taken);
         point("group/taken");
-        member.take(flow, flow.count_after(stream.turns));
+        self.tell_turns(stream, flow, member);
     }
 
-    /// Takes all that the next member gives, if that one has come and given it while others have not come; false if there is nothing to take yet. Nobody is told of it
-    /// before all have come, as they may not be in the same call. Whoever has a window itself gives first.
+    /// Tells whom it has read of those that are read in turn.
+    fn tell_turns(&self, stream: &Stream, flow: &Flow, member: &Member) {
+        let turns = stream.sources.in_order();
+        if turns > 0 {
+            member.take(flow, flow.count_after(turns));
+        }
+    }
+
+    /// Takes all that one member gives that has come and given it while others have not come, in whatever order they come; false if there is nothing to take yet. Nobody is told
+    /// of it before all have come, as they may not be in the same call. Whoever has a window itself gives first.
     fn take_early(&self, stream: &mut Stream, flow: &Flow, member: &mut Member, output: &mut [u8]) -> bool {
         // Relaxed: its own.
         let has_given = stream.window.is_none() || member.counts().given.load(Ordering::Relaxed) >= flow.end;
-        let takes = flow.course.is_taker(member.index) && self.takes_in_turn();
-        let is_open = takes && has_given && !stream.is_held_up && stream.turns < flow.turns();
-        let next = is_open.then(|| flow.source_at(member.index, stream.turns));
-        let Some(from) = member.await_early(next, flow.end) else { return false };
+        if !has_given || !flow.course.is_taker(member.index) || !self.takes_in_turn() {
+            return false;
+        }
+        let me = member.index;
+        let open = stream.sources.open(flow.turns());
+        let Some(from) = member.await_early(open.map(|turn| flow.source_at(me, turn)), flow.end) else { return false };
         let said = member.heard(from, member.phase());
         let is_alike = said.call == self.call.word() && length_of(said.length) == self.length(member);
         let taken = match said.length & IN_PLACE {
@@ -221,8 +230,7 @@ impl Progress {
             }),
             _ => self.take_from(from, 0..self.block(), 0, member, output).ok(),
         };
-        stream.turns += u32::from(taken.is_some());
-        stream.is_held_up = taken.is_none();
+        stream.sources.set(flow.turn_of(me, from), if taken.is_some() { Source::Taken } else { Source::HeldUp });
         true
     }
 
@@ -255,7 +263,8 @@ impl Progress {
         let (me, piece) = (member.index, self.piece_at(number, self.block()));
         let slot = stream.layout.begin_of(flow, number);
         if self.takes_in_turn() {
-            return (stream.turns..flow.turns())
+            return (0..flow.turns())
+                .filter(|turn| stream.sources.of(*turn) != Source::Taken)
                 .try_for_each(|turn| self.take_from(flow.source_at(me, turn), piece.clone(), slot, member, output));
         }
         let phase = member.phase();

@@ -65,11 +65,14 @@ impl Member {
         flow.take(self.index, number, |index| self.board.counts(index), self.board.changed());
     }
 
-    /// Before all have come to the present phase, waits are also until this member has come and given the pieces before `number`; it, if it has.
-    pub fn await_early(&mut self, index: Option<u32>, number: u64) -> Option<u32> {
+    /// Before all have come to the present phase, waits are also until one of these has come and given the pieces before `number`; the first that has.
+    pub fn await_early(&mut self, indexes: impl Iterator<Item = u32>, number: u64) -> Option<u32> {
+        self.early.clear();
         // Where parties count, nobody is told of one member alone.
-        self.early = index.filter(|_| self.parties.firsts.is_none()).map(|index| (index, number));
-        self.early.filter(|early| self.has_come_early(*early)).map(|(index, _)| index)
+        if self.parties.firsts.is_none() {
+            self.early.extend(indexes.map(|index| (index, number)));
+        }
+        self.early.iter().find(|early| self.has_come_early(**early)).map(|(index, _)| *index)
     }
 
     /// It has come to the present phase and given so much: what it has said and given is visible.
