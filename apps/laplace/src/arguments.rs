@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Parser;
-use user_interface::command_line::{self, Common, Refusal, size};
+use user_interface::command_line::{self, Common, NODES_MAX, Refusal, size, whole};
 
 use crate::slab::{LAG, Slab, Source};
 
@@ -17,19 +17,19 @@ use crate::slab::{LAG, Slab, Source};
 #[command(name = "laplace", version, after_help = EXAMPLES)]
 pub struct Arguments {
     /// Points across and down, edges included
-    #[arg(long, value_name = "WxH", default_value = "600x600", value_parser = size("600x600"))]
+    #[arg(long, value_name = "WxH", default_value = "600x600", value_parser = size("600x600"), allow_hyphen_values = true)]
     size: (u32, u32),
     /// Degrees: the end has come when no point changes by so much in a sweep; the heat source has 100 degrees
-    #[arg(long, value_name = "DEGREES", default_value_t = 1e-3)]
+    #[arg(long, value_name = "DEGREES", default_value_t = 1e-3, allow_negative_numbers = true)]
     tolerance: f64,
     /// Sweeps after which the calculation ends in any case, at least 3
-    #[arg(long, value_name = "N", default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(LAG + 1..))]
+    #[arg(long, value_name = "N", default_value_t = 1_000_000, value_parser = whole::<u64>(LAG + 1..=u64::MAX), allow_negative_numbers = true)]
     max_sweeps: u64,
     /// How the upper edge is heated
     #[arg(long, value_enum, default_value_t = Source::Uniform)]
     source: Source,
     /// Nodes that take part, waited for [default: those that are there, all of them under deck run]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
+    #[arg(long, value_name = "N", value_parser = whole::<u32>(1..=NODES_MAX), allow_negative_numbers = true)]
     nodes: Option<u32>,
     /// Picture to write [default: laplace.png, unless --temperatures is given]
     #[arg(long, value_name = "FILE.png")]
@@ -123,7 +123,10 @@ mod tests {
             ("--tolerance warm", "--tolerance"),
             ("--max-sweeps 2", "--max-sweeps"),
             ("--source hot", "[possible values: uniform, sine]"),
-            ("--nodes 0", "--nodes"),
+            ("--nodes 0", "from 1 to 256"),
+            ("--nodes 257", "from 1 to 256"),
+            ("--tolerance -1", "--tolerance 1e-3"),
+            ("--max-sweeps 99999999999999999999", "a whole number from 3 up"),
             ("slab.png", "laplace --help"),
             ("--out same --temperatures ./same", "--temperatures"),
         ] {

@@ -11,6 +11,7 @@
 //! | `protocol` | the messages |
 //! | `computing` | a computing thread: relax, exchange, stop together |
 //! | `manager` | node 0's main thread: divide, show, collect |
+//! | `pace` | how far it is, from how fast the change comes down |
 //! | `patience` | waiting for other nodes without hanging |
 //! | `palette` | colours |
 
@@ -21,58 +22,52 @@ mod band;
 mod computing;
 mod kernel;
 mod manager;
+mod pace;
 mod palette;
 mod patience;
 mod protocol;
 mod slab;
 
 use std::process::ExitCode;
-use std::time::Duration;
 
 use deck::{MailboxClone, Node, Result, Thread};
-use user_interface::command_line::{self, computing_threads, counted, remark};
+use user_interface::command_line::{self, computing_threads, counted};
 use user_interface::patience::find_leader;
-use user_interface::{Display, Subject, Watch, files};
+use user_interface::{Display, Subject, Watch, files, watch};
 
 use crate::arguments::Orders;
 use crate::manager::{MANAGER_NODE, Manager, Outcome, short};
-
-/// How long the page is served after the last request for it.
-const LINGER: Duration = Duration::from_secs(5);
 
 fn main() -> ExitCode {
     command_line::run("laplace", arguments::parse(std::env::args_os()), run)
 }
 
 fn run(orders: &Orders) -> Result<()> {
-    let node = Node::join()?;
-    let part = match node.number() {
-        MANAGER_NODE => lead(&node, orders),
-        _ => follow(&node, orders).map(|()| None),
+    let (node, mut page) = (Node::join()?, None);
+    let end = match node.number() {
+        MANAGER_NODE => lead(&node, orders, &mut page),
+        _ => follow(&node, orders),
     };
     // Also after a failure: the others then see a node that left, and why it did is said here.
     let left = node.leave();
-    if let Some(watch) = part? {
-        watch.linger(LINGER);
-    }
-    left
+    watch::close(page, end.and(left))
 }
 
-/// Node 0: manager and computing threads. The page, if there is one, is still being served.
-fn lead(node: &Node, orders: &Orders) -> Result<Option<Watch>> {
+/// Node 0: manager and computing threads. The page, if there is one, is still being served afterwards.
+fn lead(node: &Node, orders: &Orders, page: &mut Option<Watch>) -> Result<()> {
     [&orders.out, &orders.temperatures].into_iter().flatten().try_for_each(|path| files::check_writable(path))?;
     let slab = orders.slab;
-    let subject =
-        Subject { title: "Heated slab".to_owned(), what: slab.to_string(), size: (slab.width(), slab.height()) };
-    let watch = orders.watch.map(|port| Watch::start(port, subject)).transpose()?;
-    if let Some(watch) = &watch {
-        remark("laplace", format_args!("watch the temperatures change at {}", watch.address()));
+    let size = (slab.width(), slab.height());
+    let subject = Subject { title: "Heated slab".to_owned(), what: slab.to_string(), unit: "rows", size };
+    *page = orders.watch.map(|port| Watch::start(port, subject)).transpose()?;
+    if let Some(watch) = page {
+        watch.announce("laplace", "the temperatures change");
     }
     let manager = Manager::new(node, slab, orders.nodes.unwrap_or_else(|| node.count()))?;
     let threads = start_threads(node, &manager.mailbox()?, orders)?;
-    let display = Display::new("laplace", "{msg}, {elapsed}", watch);
+    let display = Display::new("laplace", page.as_ref());
     let outcome = manager.run(&display);
-    let watch = display.end();
+    display.end();
     if outcome.is_err() {
         threads.iter().for_each(Thread::cancel);
     }
@@ -80,8 +75,7 @@ fn lead(node: &Node, orders: &Orders) -> Result<Option<Watch>> {
     let outcome = outcome?;
     ends?;
     save(&outcome, orders)?;
-    command_line::say(&format!("{}\n", report(&outcome)))?;
-    Ok(watch)
+    command_line::say(&format!("{}\n", report(&outcome)))
 }
 
 /// Any other node: computing threads alone.

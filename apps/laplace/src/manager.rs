@@ -5,9 +5,10 @@ use std::time::{Duration, Instant};
 
 use deck::{Error, ErrorKind, Mailbox, MailboxClone, Message, Node, NodeId, Result, default_timeout};
 use user_interface::command_line::counted;
-use user_interface::patience::Arrivals;
+use user_interface::patience::{Arrivals, stopped};
 use user_interface::{Display, Progress};
 
+use crate::pace::Pace;
 use crate::palette;
 use crate::patience;
 use crate::protocol::{self, Hello, Order, ToManager};
@@ -49,8 +50,9 @@ pub struct Manager<'a> {
     spare: Vec<Hello>,
     /// What threads said for which there is nothing to do, and whose mail boxes could not be reached.
     unreached: Vec<Message>,
-    /// The change that was told first.
-    first_change: Option<f64>,
+    pace: Pace,
+    /// Nodes that are stopped, of which the user has been told.
+    stopped: Vec<NodeId>,
     /// Sweep and change that were told last.
     last: (u64, f64),
 }
@@ -73,7 +75,8 @@ impl<'a> Manager<'a> {
             hellos: Vec::new(),
             spare: Vec::new(),
             unreached: Vec::new(),
-            first_change: None,
+            pace: Pace::default(),
+            stopped: Vec::new(),
             last,
         })
     }
@@ -131,7 +134,7 @@ impl<'a> Manager<'a> {
     }
 
     /// The next thing that somebody who is needed says, if anybody does soon.
-    fn next(&mut self) -> Result<Option<ToManager>> {
+    fn next(&mut self, display: &Display) -> Result<Option<ToManager>> {
         match self.mailbox.retrieve(LOOK) {
             Ok(message) if message.sender().is_some_and(|sender| sender.0 >= self.nodes) => {
                 self.send_away(message).map(|()| None)
@@ -149,9 +152,22 @@ impl<'a> Manager<'a> {
             }
             Err(error) if matches!(error.kind(), ErrorKind::Timeout | ErrorKind::PeerLost) => {
                 patience::check(self.node, self.nodes.min(self.node.count()))?;
+                self.tell_stopped(display);
                 Ok(None)
             }
             Err(error) => Err(error),
+        }
+    }
+
+    /// Tells the user what keeps all waiting.
+    fn tell_stopped(&mut self, display: &Display) {
+        let stopped = stopped(self.node, self.nodes);
+        if stopped != self.stopped {
+            match stopped.first() {
+                Some(first) => display.notice(&format!("{first} is stopped, and all wait for it")),
+                None => display.notice("all nodes go on"),
+            }
+            self.stopped = stopped;
         }
     }
 
@@ -173,7 +189,7 @@ impl<'a> Manager<'a> {
                 let error = Error::new(ErrorKind::Timeout, format!("{words} came"));
                 return Err(error.with_remedy(format!("start the others, or use --nodes {}", threads.len())));
             }
-            match self.next()? {
+            match self.next(display)? {
                 Some(ToManager::Hello(hello)) if hello.orders.owner().0 < self.nodes => {
                     self.hellos.push(hello);
                     arrivals.go_on();
@@ -220,10 +236,10 @@ impl<'a> Manager<'a> {
         let width = self.slab.width() as usize;
         let mut missing = self.slab.height() as usize;
         while missing > 0 {
-            match self.next()? {
+            match self.next(display)? {
                 Some(ToManager::Progress(sweep, change)) => {
                     self.last = (sweep, change);
-                    display.advance(self.progress(shares, PARTS - 1));
+                    display.advance(self.progress(shares));
                 }
                 Some(ToManager::Rows { from, first, temperatures, is_last }) => {
                     let rows = temperatures.len() / width;
@@ -237,19 +253,19 @@ impl<'a> Manager<'a> {
                 Some(ToManager::Hello(_) | ToManager::Failed(_)) | None => {}
             }
         }
-        display.advance(Progress { done: PARTS, ..self.progress(shares, PARTS) });
+        display.advance(self.progress(shares));
         Ok(())
     }
 
-    /// How far the change has come down from the first one that was told, in orders of magnitude.
-    fn progress(&mut self, shares: &[u64], most: u64) -> Progress {
+    /// All parts are done only where the change is under the tolerance.
+    fn progress(&mut self, shares: &[u64]) -> Progress {
         let (sweep, change) = self.last;
-        let first = *self.first_change.get_or_insert(change);
-        let way = |from: f64| (first / from).ln();
-        let fraction = (way(change) / way(self.slab.tolerance())).max(sweep as f64 / self.slab.max_sweeps() as f64);
-        let done = ((fraction * PARTS as f64) as u64).min(most);
+        let done = match change < self.slab.tolerance() {
+            true => PARTS,
+            false => ((self.pace.fraction(sweep, change, &self.slab) * PARTS as f64) as u64).min(PARTS - 1),
+        };
         let words = format!("sweep {sweep}, largest change {}", short(change));
-        Progress { done, total: PARTS, words, shares: shares.to_vec() }
+        Progress { done, total: PARTS, words, shares: shares.to_vec(), ..Progress::default() }
     }
 }
 

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Parser;
-use user_interface::command_line::{self, Common, Refusal, size};
+use user_interface::command_line::{self, Common, Refusal, size, whole};
 
 use crate::problem::{Problem, Region};
 
@@ -16,13 +16,13 @@ use crate::problem::{Problem, Region};
 #[command(name = "mandelbrot", version, after_help = EXAMPLES)]
 pub struct Arguments {
     /// Pixels across and down
-    #[arg(long, value_name = "WxH", default_value = "600x600", value_parser = size("600x600"))]
+    #[arg(long, value_name = "WxH", default_value = "600x600", value_parser = size("600x600"), allow_hyphen_values = true)]
     size: (u32, u32),
     /// Horizontal slices that the picture is handed out in; at most one for each row
-    #[arg(long, value_name = "N", default_value_t = 64)]
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = whole::<u32>(1..=u32::MAX.into()), allow_negative_numbers = true)]
     slices: u32,
     /// Iterations after which a point counts as inside
-    #[arg(long, value_name = "N", default_value_t = 17_500)]
+    #[arg(long, value_name = "N", default_value_t = 17_500, value_parser = whole::<u32>(1..=u32::MAX.into()), allow_negative_numbers = true)]
     max_iter: u32,
     /// Recognise points inside early instead of iterating them to the end: the same counts, much sooner
     #[arg(long)]
@@ -147,8 +147,8 @@ mod tests {
             ("--size 600", "--size 600x600"),
             ("--size 0x5", "--size from 1x1"),
             ("--slices none", "--slices"),
-            ("--slices 0", "--slices 64"),
-            ("--max-iter 0", "--max-iter 17500"),
+            ("--slices 0", "a whole number from 1 "),
+            ("--max-iter 0", "a whole number from 1 to 4294967295"),
             ("--region 1,2,3", "--region -2.25,0.75,-1.5,1.5"),
             ("--region 1,0,0,1", "left < right"),
             ("--region -1e308,1e308,-1e308,1e308", "too far out"),

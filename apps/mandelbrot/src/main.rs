@@ -33,7 +33,7 @@ fn run(orders: &Orders) -> Result<()> {
     let options = Options {
         threads: orders.threads,
         watch: orders.watch,
-        title: "Mandelbrot set".to_owned(),
+        title: "Mandelbrot set",
         files: [&orders.out, &orders.counts].into_iter().flatten().cloned().collect(),
     };
     slices::run(&orders.problem, &options, |outcome| {

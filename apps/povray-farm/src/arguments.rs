@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::Parser;
-use user_interface::command_line::{self, Common, Refusal, size};
+use user_interface::command_line::{self, Common, Refusal, size, whole};
 
 use crate::render::cannot_be_told;
 use crate::scene::Scene;
@@ -21,10 +21,10 @@ pub struct Arguments {
     #[arg(value_name = "SCENE.pov")]
     scene: PathBuf,
     /// Pixels across and down
-    #[arg(long, value_name = "WxH", default_value = "640x480", value_parser = size("640x480"))]
+    #[arg(long, value_name = "WxH", default_value = "640x480", value_parser = size("640x480"), allow_hyphen_values = true)]
     size: (u32, u32),
     /// Horizontal slices that the picture is handed out in; at most one for each 32 rows, which POV-Ray renders together
-    #[arg(long, value_name = "N", default_value_t = 8)]
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = whole::<u32>(1..=u32::MAX.into()), allow_negative_numbers = true)]
     slices: u32,
     /// Smooth edges: send more rays where neighbouring pixels differ by more than this, 0.3 for example
     #[arg(long, value_name = "0..3", allow_negative_numbers = true)]
@@ -38,6 +38,9 @@ pub struct Arguments {
     #[command(flatten)]
     common: Common,
 }
+
+/// How files end that scenes are made of.
+const SOURCES: [&str; 3] = ["pov", "inc", "ini"];
 
 const EXAMPLES: &str = "Examples:
   povray-farm scenes/balls.pov                on one node, leaves balls.png
@@ -66,6 +69,12 @@ pub fn parse(line: impl IntoIterator<Item = impl Into<std::ffi::OsString> + Clon
     let Common { threads, watch } = common;
     let out = out.unwrap_or_else(|| PathBuf::from(scene.file_name().unwrap_or_default()).with_extension("png"));
     command_line::two_files(("the scene", Some(&scene)), ("--out", Some(&out)))?;
+    if let Some(ending) = out.extension().and_then(|ending| ending.to_str())
+        && SOURCES.iter().any(|source| source.eq_ignore_ascii_case(ending))
+    {
+        let what = format!("--out {} would be a picture in a file for POV-Ray to read", out.display());
+        return Err(Refusal::Usage(format!("{what}: give it a name that ends with .png")));
+    }
     let libraries = looked_in(&scene, library, std::env::current_dir().ok());
     let scene =
         Scene::checked(scene, libraries, size, slices, antialias).map_err(|error| Refusal::Usage(error.to_string()))?;
@@ -127,7 +136,8 @@ mod tests {
             ("", "SCENE.pov"),
             ("a.pov --size 640", "--size 640x480"),
             ("a.pov --size 0x4", "--size from 1x1"),
-            ("a.pov --slices 0", "--slices"),
+            ("a.pov --slices 0", "a whole number from 1 "),
+            ("a.pov --out ball.INC", "ends with .png"),
             ("a.pov --antialias -1", "--antialias"),
             ("a.pov --antialias 4", "--antialias 0.3"),
             ("a.pov b.pov", "povray-farm --help"),

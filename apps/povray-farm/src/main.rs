@@ -34,12 +34,8 @@ fn main() -> ExitCode {
 }
 
 fn run(orders: &Orders) -> Result<()> {
-    let options = Options {
-        threads: orders.threads,
-        watch: orders.watch,
-        title: orders.scene.name(),
-        files: vec![orders.out.clone()],
-    };
+    let options =
+        Options { threads: orders.threads, watch: orders.watch, title: "Render farm", files: vec![orders.out.clone()] };
     slices::run(&orders.scene, &options, |outcome| {
         let size = (outcome.work.cut().width(), outcome.work.cut().height());
         let rows = outcome.values.chunks_exact(size.0 as usize * 3).map(<[u8]>::to_vec);

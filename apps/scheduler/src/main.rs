@@ -57,6 +57,13 @@ fn main() -> ExitCode {
 fn run(orders: &Orders) -> Result<(), Failure> {
     let node = Node::join()?;
     let nodes = orders.nodes.unwrap_or_else(|| node.count());
+    // How many there are to be, each of them would take for something else.
+    let is_alone = node.number() == FIRST && nodes == 1;
+    if orders.nodes.is_none() && !is_alone && !command_line::is_started_by_deck_run() {
+        let what = format!("this is {} of job {}, and none of deck run", node.number(), node.job());
+        let _ = node.leave();
+        return Err(Failure::Usage(format!("{what}: say with --nodes N how many there are, the same for each")));
+    }
     if node.number() == FIRST
         && let Err(failure) = check(orders, nodes)
     {
@@ -205,7 +212,7 @@ fn check_places(orders: &Orders, nodes: u32) -> Result<()> {
 
 /// Waits for the reports of all processes, and shows how far they are.
 fn collect(shop: &Shop, reports: &Mailbox, own: &Receiver<Result<()>>, orders: &Orders) -> Result<Vec<Report>> {
-    let display = Display::new("scheduler", "{msg}, {elapsed}", None);
+    let display = Display::new("scheduler", None);
     let queues = shop.queues()?;
     let total = orders.tasks * u64::from(OF_A_KIND);
     let mut collected = Vec::new();

@@ -46,7 +46,7 @@ impl Cut {
             );
         }
         if slices == 0 {
-            return invalid("no slices".into(), "use --slices 64 or any other number from 1 up".into());
+            return invalid("no slices".into(), "use --slices with a number from 1 up".into());
         }
         let blocks = height.div_ceil(block);
         let cut = Cut { width, height, slices: slices.min(blocks), block };

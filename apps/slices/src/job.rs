@@ -1,20 +1,16 @@
 //! A whole program: join the job, make the picture or help with it, save it, say how it went, leave.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use deck::{Node, Result};
 use user_interface::command_line::{computing_threads, counted, remark, say};
 use user_interface::patience::find_leader;
-use user_interface::{Display, Subject, Watch, files};
+use user_interface::{Display, Subject, Watch, files, watch};
 
 use crate::master::{Master, Outcome, Share};
 use crate::protocol;
 use crate::work::Work;
 use crate::worker::{Crew, MASTER_NODE};
-
-/// How long the page is served after the last request for it.
-const LINGER: Duration = Duration::from_secs(5);
 
 /// What the user said beyond the work itself.
 #[derive(Clone, Debug, PartialEq)]
@@ -24,7 +20,7 @@ pub struct Options {
     /// Port of the loopback page.
     pub watch: Option<u16>,
     /// Heading of the page.
-    pub title: String,
+    pub title: &'static str,
     /// Files that `save` is going to write.
     pub files: Vec<PathBuf>,
 }
@@ -36,40 +32,38 @@ pub struct Options {
 /// Those of joining, of the work, of writing files; [`deck::ErrorKind::PeerLost`] if node 0 dies. The job is left in an orderly
 /// fashion also then, so that other nodes see a node that left and not one that was lost.
 pub fn run<W: Work>(work: &W, options: &Options, save: impl FnOnce(&Outcome<W>) -> Result<()>) -> Result<()> {
-    let node = Node::join()?;
-    let part = match node.number() {
-        MASTER_NODE => lead(&node, work, options, save),
-        _ => follow::<W>(&node, options).map(|()| None),
+    let (node, mut page) = (Node::join()?, None);
+    let end = match node.number() {
+        MASTER_NODE => lead(&node, work, options, &mut page, save),
+        _ => follow::<W>(&node, options),
     };
     let left = node.leave();
-    if let Some(watch) = part? {
-        watch.linger(LINGER);
-    }
-    left
+    watch::close(page, end.and(left))
 }
 
-/// Node 0: master and crew. The page, if there is one, is still being served.
+/// Node 0: master and crew. The page, if there is one, is still being served afterwards.
 fn lead<W: Work>(
     node: &Node,
     work: &W,
     options: &Options,
+    page: &mut Option<Watch>,
     save: impl FnOnce(&Outcome<W>) -> Result<()>,
-) -> Result<Option<Watch>> {
+) -> Result<()> {
     options.files.iter().try_for_each(|path| files::check_writable(path))?;
     let mut work = work.clone();
     work.prepare()?;
     let size = (work.cut().width(), work.cut().height());
     let what = format!("{}, {}", work.describe(), counted(work.cut().slices().into(), "slice"));
-    let subject = Subject { title: options.title.clone(), what, size };
-    let watch = options.watch.map(|port| Watch::start(port, subject)).transpose()?;
-    if let Some(watch) = &watch {
-        remark(W::PROGRAM, format_args!("watch the picture grow at {}", watch.address()));
+    let subject = Subject { title: options.title.to_owned(), what, unit: "slices", size };
+    *page = options.watch.map(|port| Watch::start(port, subject)).transpose()?;
+    if let Some(watch) = page {
+        watch.announce(W::PROGRAM, "the picture grow");
     }
     let master = Master::new(node, work)?;
     let crew = Crew::start::<W>(node, &master.mailbox()?, computing_threads(node, options.threads))?;
-    let display = Display::new(W::PROGRAM, "{msg}, {elapsed}{to_go}", watch);
+    let display = Display::new(W::PROGRAM, page.as_ref());
     let outcome = master.run(&display, || crew.has_ended());
-    let watch = display.end();
+    display.end();
     let crew_end = crew.join();
     let (outcome, failure) = match (outcome, crew_end) {
         (Ok(outcome), crew_end) => (outcome, crew_end.err()),
@@ -80,8 +74,7 @@ fn lead<W: Work>(
     if let Some(error) = failure {
         remark(W::PROGRAM, format_args!("the picture is complete, but a computing thread failed: {error}"));
     }
-    say(&format!("{}\n{}\n", shares_line(&outcome), result_line(&outcome)))?;
-    Ok(watch)
+    say(&format!("{}\n{}\n", shares_line(&outcome), result_line(&outcome)))
 }
 
 /// Any other node: a crew alone.
@@ -119,6 +112,7 @@ fn result_line<W: Work>(outcome: &Outcome<W>) -> String {
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
+    use std::time::Duration;
 
     use deck::NodeId;
 

@@ -253,7 +253,14 @@ impl<'a, W: Work> Master<'a, W> {
         let nodes = self.workers.iter().map(|worker| worker.node.0 as usize + 1).max().unwrap_or(0);
         let mut shares = vec![0; nodes];
         self.workers.iter().for_each(|worker| shares[worker.node.0 as usize] += u64::from(worker.slices));
-        display.advance(Progress { done, total, words: format!("{done} of {}", counted(total, "slice")), shares });
+        let lost = self.lost.iter().map(|node| node.0).collect();
+        display.advance(Progress {
+            done,
+            total,
+            words: format!("{done} of {}", counted(total, "slice")),
+            shares,
+            lost,
+        });
     }
 
     /// Gives every idle worker a slice while there are any.
@@ -303,6 +310,7 @@ impl<'a, W: Work> Master<'a, W> {
             let again = self.dismiss_all_of(node);
             let slices = if again == 1 { "slice is" } else { "slices are" };
             display.notice(&format!("{node} was lost; {again} {slices} computed again"));
+            self.tell_progress(display);
         }
     }
 
@@ -366,7 +374,7 @@ mod tests {
         let node = Node::join().unwrap();
         let mut master = Master::new(&node, Night::new()).unwrap();
         let replies = node.anonymous_mailbox().unwrap();
-        let display = Display::new("night", "", None);
+        let display = Display::new("night", None);
         for _ in 0..2 {
             let hello = protocol::hello(&node, replies.address()).unwrap();
             master.mailbox().unwrap().post(hello, POST).unwrap();

@@ -5,6 +5,7 @@
 use std::ffi::OsString;
 use std::fmt::Display;
 use std::io::{self, Write};
+use std::ops::RangeInclusive;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -83,14 +84,28 @@ pub fn two_files(first: (&str, Option<&Path>), second: (&str, Option<&Path>)) ->
     }
 }
 
+/// Nodes that a job has at a time, at most.
+pub const NODES_MAX: u64 = 256;
+
+/// Reads whole numbers of a range; what is none is answered with the range.
+pub fn whole<T: TryFrom<u64>>(range: RangeInclusive<u64>) -> impl Fn(&str) -> Result<T, String> + Clone {
+    move |text| {
+        let number = text.parse::<u64>().ok().filter(|number| range.contains(number));
+        number.and_then(|number| T::try_from(number).ok()).ok_or_else(|| match (range.start(), range.end()) {
+            (least, &u64::MAX) => format!("use a whole number from {least} up"),
+            (least, most) => format!("use a whole number from {least} to {most}"),
+        })
+    }
+}
+
 /// Options of every program that calculates a picture.
 #[derive(Args, Clone, Copy, Debug)]
 pub struct Common {
     /// Computing threads of this node [default: its share of the host's cores]
-    #[arg(long, value_name = "T", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    #[arg(long, value_name = "T", value_parser = whole::<u32>(1..=1024), allow_negative_numbers = true)]
     pub threads: Option<u32>,
     /// Show the picture as it comes about in a browser at this port of the loopback address; 0 takes a free one
-    #[arg(long, value_name = "PORT")]
+    #[arg(long, value_name = "PORT", value_parser = whole::<u16>(0..=65535), allow_negative_numbers = true)]
     pub watch: Option<u16>,
 }
 
@@ -144,6 +159,11 @@ pub fn run<O, E: Into<Failure>>(
 /// Whether this process was started by hand, or as the first one of `deck run`.
 fn speaks_for_the_job() -> bool {
     std::env::var_os(ORDER).is_none_or(|before| before == "0")
+}
+
+/// Whether `deck run` started this process, and knows how many nodes the job has.
+pub fn is_started_by_deck_run() -> bool {
+    std::env::var_os(ORDER).is_some()
 }
 
 /// Reads sizes such as `600x400`; what cannot be read is answered with the `example`.
@@ -200,7 +220,9 @@ mod tests {
             (&["idle", "a.pov", "--colour", "blue"], "red"),
             (&["idle", "a.pov", "b.pov"], "unexpected"),
             (&["idle", "a.pov", "--threads", "0"], "--threads"),
-            (&["idle", "a.pov", "--watch", "70000"], "--watch"),
+            (&["idle", "a.pov", "--threads", "two"], "--threads <T>': use a whole number from 1 to 1024;"),
+            (&["idle", "a.pov", "--threads", "-2"], "use a whole number from 1 to 1024;"),
+            (&["idle", "a.pov", "--watch", "70000"], "--watch <PORT>': use a whole number from 0 to 65535;"),
         ] {
             let Err(Refusal::Usage(text)) = parse::<Options>(line) else { panic!("{line:?}") };
             assert_eq!(text.lines().count(), 1, "{text}");

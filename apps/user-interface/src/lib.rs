@@ -16,7 +16,7 @@ mod display;
 pub mod files;
 pub mod patience;
 mod terminal;
-mod watch;
+pub mod watch;
 
 pub use display::{Display, Progress};
 pub use watch::{Subject, Watch};

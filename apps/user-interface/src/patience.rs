@@ -21,6 +21,12 @@ pub fn gone(node: &Node, nodes: u32) -> Option<(NodeId, &'static str)> {
     )
 }
 
+/// Which of the first `nodes` nodes are stopped.
+pub fn stopped(node: &Node, nodes: u32) -> Vec<NodeId> {
+    let is_stopped = |other: &NodeId| node.state(*other).is_ok_and(|state| state == NodeState::Frozen);
+    (0..nodes).map(NodeId).filter(is_stopped).collect()
+}
+
 /// How long others are waited for that have not come yet. The time begins anew with each that comes, and does not run while a node of the job is
 /// stopped: what it was about to do it does when it goes on.
 pub struct Arrivals {
@@ -41,8 +47,7 @@ impl Arrivals {
 
     /// Whether the time is over. `nodes` of the job count, the first ones.
     pub fn are_overdue(&mut self, node: &Node, nodes: u32) -> bool {
-        let is_frozen = |number| node.state(NodeId(number)).is_ok_and(|state| state == NodeState::Frozen);
-        if (0..nodes).any(is_frozen) {
+        if !stopped(node, nodes).is_empty() {
             self.go_on();
         }
         self.since.elapsed() >= self.within

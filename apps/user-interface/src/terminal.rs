@@ -15,6 +15,8 @@ use indicatif::TermLike;
 
 /// Where `deck run` tells the width.
 const WIDTH: &str = "DECK_TERMINAL";
+/// Of a terminal that does not tell.
+const COLUMNS: u16 = 80;
 /// Begins a bar: whatever was there goes.
 const ERASE: &str = "\x1b[2K";
 
@@ -34,6 +36,13 @@ pub fn of_stderr() -> Option<Terminal<io::Stderr>> {
     let stderr = File::from(io::stderr().as_fd().try_clone_to_owned().ok()?);
     let is_pipe = stderr.metadata().ok()?.file_type().is_fifo();
     is_pipe.then(|| Terminal::new(columns, io::stderr()))
+}
+
+/// Columns of the terminal that standard error is itself; about what most have, if that cannot be told.
+pub fn columns_of_stderr() -> u16 {
+    let columns = rustix::termios::tcgetwinsize(io::stderr()).map_or(0, |size| size.ws_col);
+    // A line that reaches the last column would make some terminals begin another one.
+    if columns == 0 { COLUMNS } else { columns }.saturating_sub(1).max(1)
 }
 
 impl<W: Write> Terminal<W> {

@@ -2,7 +2,7 @@
 //!
 //! The page asks for the strips of the picture that it has not seen (`/strips?from=N`, numbered in order of arrival)
 //! until it has all. A strip that comes again for the same rows takes the place of the older one. After the end the
-//! page is served for as long as anybody asks: [`Watch::linger`].
+//! page is served for as long as anybody asks: [`close`].
 //!
 //! An answer is a 32-bit little-endian length, a JSON object of that length (see `Shown::head`), and for each strip
 //! three such numbers (first row, rows, node) and its pixels of three bytes.
@@ -18,9 +18,14 @@ use deck::{Error, ErrorKind, NodeId, Result};
 use deck_http::{Answer, Request, Server};
 use serde_json::{Value, json};
 
+use crate::command_line::remark;
 use crate::display::Progress;
 
 const PAGE: &str = include_str!("watch.html");
+/// How long the page is served after the last request for it.
+const LINGER: Duration = Duration::from_secs(5);
+/// The same after a failure, of which the person who started the program is to hear soon: an open page asks more often.
+const LINGER_FAILED: Duration = Duration::from_millis(500);
 /// Bytes after which an answer leaves the remaining strips for the next one.
 const ANSWER_BYTES: usize = 4 << 20;
 
@@ -31,6 +36,8 @@ pub struct Subject {
     pub title: String,
     /// What is being made, in a few words.
     pub what: String,
+    /// What the nodes' shares are counted in: "slices".
+    pub unit: &'static str,
     /// Pixels across and down.
     pub size: (u32, u32),
 }
@@ -38,16 +45,25 @@ pub struct Subject {
 /// A page that is being served.
 pub struct Watch {
     port: u16,
-    shared: Arc<Mutex<Shown>>,
+    canvas: Canvas,
     requests: Receiver<()>,
 }
+
+/// Where the work puts what the page shows.
+#[derive(Clone)]
+pub(crate) struct Canvas(Arc<Mutex<Shown>>);
 
 /// What the page can be told.
 struct Shown {
     subject: Subject,
     start: Instant,
-    ended: Option<Duration>,
+    /// How long the work took, once it is done.
+    took: Option<Duration>,
     progress: Progress,
+    /// What the user was told last.
+    notice: String,
+    /// Nothing more comes; and why not, if the work failed.
+    end: Option<std::result::Result<(), String>>,
     /// By number of arrival.
     strips: BTreeMap<u64, Strip>,
     /// The number of the strip of these rows.
@@ -61,9 +77,38 @@ struct Strip {
     pixels: Vec<u8>,
 }
 
-fn lock(shared: &Mutex<Shown>) -> MutexGuard<'_, Shown> {
-    // A panic in between would cost a strip on the page at most.
-    shared.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+impl Canvas {
+    fn shown(&self) -> MutexGuard<'_, Shown> {
+        // A panic in between would cost a strip on the page at most.
+        self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// Shows rows that `node` has made.
+    pub(crate) fn show(&self, rows: Range<u32>, node: NodeId, pixels: Vec<u8>) {
+        let mut shown = self.shown();
+        let number = shown.arrived;
+        shown.arrived += 1;
+        if let Some(older) = shown.newest.insert((rows.start, rows.end), number) {
+            shown.strips.remove(&older);
+        }
+        shown.strips.insert(number, Strip { rows, node, pixels });
+    }
+
+    /// Tells how far the work is.
+    pub(crate) fn advance(&self, progress: Progress) {
+        self.shown().progress = progress;
+    }
+
+    /// Says something that the user should know.
+    pub(crate) fn notice(&self, text: &str) {
+        self.shown().notice = text.to_owned();
+    }
+
+    /// The work is done: the clock stands.
+    pub(crate) fn stop(&self) {
+        let mut shown = self.shown();
+        shown.took = Some(shown.start.elapsed());
+    }
 }
 
 impl Watch {
@@ -77,16 +122,18 @@ impl Watch {
                 .with_remedy("use --watch 0 to take a free port")
         })?;
         let port = server.port();
-        let shared = Arc::new(Mutex::new(Shown {
+        let canvas = Canvas(Arc::new(Mutex::new(Shown {
             subject,
             start: Instant::now(),
-            ended: None,
+            took: None,
             progress: Progress::default(),
+            notice: String::new(),
+            end: None,
             strips: BTreeMap::new(),
             newest: BTreeMap::new(),
             arrived: 0,
-        }));
-        let (served, (asked, requests)) = (shared.clone(), mpsc::channel());
+        })));
+        let (served, (asked, requests)) = (canvas.clone(), mpsc::channel());
         thread::spawn(move || {
             server.run(|request| {
                 // A browser that went away is no failure of the calculation, nor is it one that nobody lingers any more.
@@ -94,67 +141,61 @@ impl Watch {
                 let _ = asked.send(());
             })
         });
-        Ok(Watch { port, shared, requests })
+        Ok(Watch { port, canvas, requests })
     }
 
     /// Where the page is.
-    pub fn address(&self) -> String {
+    fn address(&self) -> String {
         format!("http://127.0.0.1:{}/", self.port)
     }
 
-    /// Shows rows that `node` has made.
-    pub(crate) fn show(&self, rows: Range<u32>, node: NodeId, pixels: Vec<u8>) {
-        let mut shown = lock(&self.shared);
-        let number = shown.arrived;
-        shown.arrived += 1;
-        if let Some(older) = shown.newest.insert((rows.start, rows.end), number) {
-            shown.strips.remove(&older);
-        }
-        shown.strips.insert(number, Strip { rows, node, pixels });
+    /// Tells the user where to see what happens: "the picture grow".
+    pub fn announce(&self, program: &str, what: &str) {
+        let stays = format!("until nobody has looked for {} s", LINGER.as_secs());
+        remark(program, format_args!("watch {what}, {stays}, at {}", self.address()));
     }
 
-    /// Tells how far the work is.
-    pub(crate) fn advance(&self, progress: Progress) {
-        lock(&self.shared).progress = progress;
+    pub(crate) fn canvas(&self) -> Canvas {
+        self.canvas.clone()
     }
 
-    /// Tells the page that the picture is finished, or that no more of it will come.
-    pub(crate) fn finish(&self) {
-        let mut shown = lock(&self.shared);
-        shown.ended = Some(shown.start.elapsed());
+    /// Tells the page that nothing more comes, and why not if that is a failure.
+    fn end(&self, end: &Result<()>) {
+        self.canvas.stop();
+        self.canvas.shown().end = Some(end.as_ref().map_err(Error::to_string).copied());
     }
 
-    /// Blocks until nobody has asked for anything for the time of `quiet`. An open page stops asking when it shows the
-    /// finished picture, and keeps it.
-    pub fn linger(self, quiet: Duration) {
+    /// Blocks until nobody has asked for anything for the time of `quiet`. An open page stops asking when it shows the end, and keeps it.
+    fn linger(&self, quiet: Duration) {
         while self.requests.recv_timeout(quiet).is_ok() {}
     }
 }
 
-fn answer(request: Request, shared: &Mutex<Shown>) -> std::io::Result<()> {
-    if request.method() != "GET" {
-        return request.respond(&Answer::empty(405).with("Allow", "GET"));
+/// How the work has ended, for the page if there is one, which is served for as long as anybody looks at it; the same for the caller.
+///
+/// # Errors
+/// That one.
+pub fn close(watch: Option<Watch>, end: Result<()>) -> Result<()> {
+    if let Some(watch) = watch {
+        watch.end(&end);
+        watch.linger(if end.is_ok() { LINGER } else { LINGER_FAILED });
     }
-    let (path, query) = request.target().split_once('?').unwrap_or((request.target(), ""));
-    let answer = match path {
-        "/" => {
-            let subject = lock(shared).subject.clone();
-            let page = PAGE.replace("{title}", &escaped(&subject.title)).replace("{what}", &escaped(&subject.what));
-            with_type(Answer::of(200, page.into_bytes()), "text/html; charset=utf-8")
-        }
-        "/strips" => {
-            let from = query.strip_prefix("from=").and_then(|from| from.parse().ok()).unwrap_or(0);
-            let news = lock(shared).news(from);
-            with_type(Answer::of(200, news), "application/octet-stream")
-        }
-        _ => Answer::empty(404),
-    };
-    request.respond(&answer)
+    end
 }
 
-/// Text for a page: a scene's file may be called anything.
-fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('"', "&quot;")
+fn answer(request: Request, canvas: &Canvas) -> std::io::Result<()> {
+    if !["GET", "HEAD"].contains(&request.method()) {
+        return request.respond(&Answer::text(405, "There is nothing to send here.\n").with("Allow", "GET, HEAD"));
+    }
+    let (path, query) = request.target().split_once('?').unwrap_or((request.target(), ""));
+    let from = if query.is_empty() { Some(0) } else { query.strip_prefix("from=").and_then(|from| from.parse().ok()) };
+    let answer = match (path, from) {
+        ("/", _) => with_type(Answer::of(200, PAGE.as_bytes()), "text/html; charset=utf-8"),
+        ("/strips", Some(from)) => with_type(Answer::of(200, canvas.shown().news(from)), "application/octet-stream"),
+        ("/strips", None) => Answer::text(400, "Ask for /strips?from=N, where N is a number.\n"),
+        _ => Answer::text(404, "The page is at /.\n"),
+    };
+    request.respond(&answer)
 }
 
 fn with_type<'a>(answer: Answer<'a>, kind: &'a str) -> Answer<'a> {
@@ -163,18 +204,25 @@ fn with_type<'a>(answer: Answer<'a>, kind: &'a str) -> Answer<'a> {
 
 impl Shown {
     fn head(&self, next: u64) -> Value {
-        let Progress { done, total, words, shares } = &self.progress;
+        let Progress { done, total, words, shares, lost } = &self.progress;
+        let Subject { title, what, unit, size: (width, height) } = &self.subject;
         json!({
             // A page that was open at this address before sees that this is another calculation.
             "calculation": std::process::id(),
-            "width": self.subject.size.0,
-            "height": self.subject.size.1,
+            "title": title,
+            "what": what,
+            "unit": unit,
+            "width": width,
+            "height": height,
             "done": done,
             "total": total,
             "words": words,
             "shares": shares,
-            "milliseconds": self.ended.unwrap_or_else(|| self.start.elapsed()).as_millis() as u64,
-            "ended": self.ended.is_some(),
+            "lost": lost,
+            "notice": self.notice,
+            "milliseconds": self.took.unwrap_or_else(|| self.start.elapsed()).as_millis() as u64,
+            "ended": self.end.is_some(),
+            "failure": self.end.as_ref().and_then(|end| end.as_ref().err()),
             "next": next,
             "more": next < self.arrived,
         })
@@ -205,7 +253,7 @@ mod tests {
     use std::net::TcpStream;
 
     fn subject() -> Subject {
-        Subject { title: "A <picture>".into(), what: "6 × 4 pixels".into(), size: (6, 4) }
+        Subject { title: "A `<picture>`".into(), what: "6 × 4 pixels".into(), unit: "slices", size: (6, 4) }
     }
 
     fn get(watch: &Watch, target: &str) -> (String, Vec<u8>) {
@@ -239,8 +287,12 @@ mod tests {
         let (head, page) = get(&watch, "/");
         let page = String::from_utf8(page).unwrap();
         assert!(head.contains(" 200 ") && head.contains("text/html"), "{head}");
-        assert!(page.contains("<canvas") && page.contains("<title>A &lt;picture></title>"));
-        assert!(get(&watch, "/etc/passwd").0.contains(" 404 "));
+        assert!(page.contains("<canvas") && !page.contains("picture>`"), "what a file is called gets into no page");
+        assert_eq!(strips(&watch, 0).0["title"], "A `<picture>`");
+        for (target, status) in [("/etc/passwd", " 404 "), ("/strips?from=x", " 400 "), ("/strips?from=-1", " 400 ")] {
+            let (head, sentence) = get(&watch, target);
+            assert!(head.contains(status) && sentence.ends_with(b".\n"), "{target}: {head}");
+        }
     }
 
     #[test]
@@ -264,14 +316,17 @@ mod tests {
             (&head["width"], &head["height"], &head["ended"], none.len()),
             (&json!(6), &json!(4), &json!(false), 0)
         );
-        watch.show(2..4, NodeId(1), vec![7; 36]);
-        watch.show(0..2, NodeId(0), vec![9; 36]);
-        watch.advance(Progress { done: 2, total: 2, words: "2 of 2".into(), shares: vec![1, 1] });
-        watch.finish();
+        watch.canvas.show(2..4, NodeId(1), vec![7; 36]);
+        watch.canvas.show(0..2, NodeId(0), vec![9; 36]);
+        watch.canvas.advance(Progress { done: 2, total: 2, words: "2 of 2".into(), shares: vec![1, 1], lost: vec![1] });
+        watch.canvas.notice("node 1 was lost");
+        watch.end(&Ok(()));
         let (head, all) = strips(&watch, 0);
         assert_eq!(all, [[2, 2, 1, 7], [0, 2, 0, 9]]);
         assert_eq!((&head["done"], &head["words"], &head["ended"]), (&json!(2), &json!("2 of 2"), &json!(true)));
         assert_eq!((&head["next"], &head["more"]), (&json!(2), &json!(false)));
+        assert_eq!((&head["notice"], &head["lost"]), (&json!("node 1 was lost"), &json!([1])));
+        assert_eq!(head["failure"], Value::Null);
         assert_eq!(strips(&watch, 1).1, [[0, 2, 0, 9]]);
         assert_eq!(strips(&watch, 2).1.len() + strips(&watch, u64::MAX).1.len(), 0);
     }
@@ -280,7 +335,7 @@ mod tests {
     fn the_newest_strip_of_the_same_rows_is_the_only_one() {
         let watch = Watch::start(0, subject()).unwrap();
         for shade in 1..=3 {
-            watch.show(0..2, NodeId(0), vec![shade; 36]);
+            watch.canvas.show(0..2, NodeId(0), vec![shade; 36]);
         }
         assert_eq!(strips(&watch, 0).1, [[0, 2, 0, 3]]);
     }
@@ -288,8 +343,8 @@ mod tests {
     #[test]
     fn an_answer_that_would_be_long_leaves_the_rest_for_the_next_one() {
         let watch = Watch::start(0, Subject { size: (6, 1 << 20), ..subject() }).unwrap();
-        watch.show(0..1 << 18, NodeId(0), vec![1; 18 << 18]);
-        watch.show(1 << 18..1 << 19, NodeId(0), vec![2; 18 << 18]);
+        watch.canvas.show(0..1 << 18, NodeId(0), vec![1; 18 << 18]);
+        watch.canvas.show(1 << 18..1 << 19, NodeId(0), vec![2; 18 << 18]);
         let (head, first) = strips(&watch, 0);
         assert_eq!((first.len(), &head["next"], &head["more"]), (1, &json!(1), &json!(true)));
         let (head, second) = strips(&watch, 1);
@@ -304,9 +359,14 @@ mod tests {
     }
 
     #[test]
-    fn lingering_ends_when_nobody_asks() {
+    fn a_page_that_is_open_is_told_why_the_work_failed() {
         let watch = Watch::start(0, subject()).unwrap();
-        watch.finish();
-        watch.linger(Duration::from_millis(1));
+        let why = "node 2 was lost, and its part of the slab with it";
+        let end = Err(Error::new(ErrorKind::PeerLost, why).with_remedy("start the job again"));
+        watch.end(&end);
+        let (head, _) = strips(&watch, 0);
+        assert_eq!(head["ended"], json!(true));
+        assert!(head["failure"].as_str().is_some_and(|failure| failure.contains(why)), "{head}");
+        assert_eq!(close(Some(watch), end).unwrap_err().kind(), ErrorKind::PeerLost);
     }
 }
