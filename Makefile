@@ -22,7 +22,7 @@ DEMO = $(RELEASE)/deck run -n 4 $(RELEASE)/mandelbrot \
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-deps: ## install what is missing to build: C and C++ compilers, pkg-config, rustfmt, clippy
+deps: ## install what is missing to build: C and C++ compilers, pkg-config
 	@scripts/prerequisites
 
 web: deps ## build the page of the browser tool, which the command takes in
@@ -39,7 +39,7 @@ demo: deps ## draw the Mandelbrot set with four nodes and leave mandelbrot.png
 	@test -s $(PICTURE) || { echo "make demo: the run ended well but left no $(PICTURE)" >&2; exit 1; }
 	@echo "The picture is $(CURDIR)/$(PICTURE)"
 
-test-deps: ## install what tests need besides: POV-Ray
+test-deps: ## install what tests need besides: POV-Ray, the library of hwloc, rustfmt, clippy
 	@scripts/prerequisites tests
 
 # Cheap steps first. The tests of real processes run the release build, so it comes before them; what `cargo test`
@@ -96,7 +96,7 @@ LOOM_PACKAGES := $(foreach folder,$(LOOM_FOLDERS),-p $(if $(filter deck,$(folder
 # dependency: a folder of its own keeps the two worlds from evicting one another.
 loom: ## run the lock-free parts under the model checker
 	@test -n "$(LOOM_MODELS)" || { echo "make loom: no model found at crates/*/tests/loom_*.rs" >&2; exit 1; }
-	RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=$(TARGET)/loom \
+	RUSTFLAGS="--cfg loom -D warnings" CARGO_TARGET_DIR=$(TARGET)/loom \
 	CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS=true \
 	$(CARGO) test --release $(LOOM_PACKAGES) $(LOCKED) --test 'loom*'
 

@@ -57,7 +57,8 @@ def _measure(everything: list[running.Runs], rounds: int) -> None:
         seconds = time.monotonic() - began
         each = {one: seconds if one is runs else progress.seconds(one.experiment.name) or seconds for one in left}
         to_do = sum(max(rounds - one.rounds, 0) * each[one] for one in left)
-        progress.round(runs.experiment.name, runs.rounds, rounds, seconds, judging.summary(made, runs.experiment), to_do)
+        # Rounds make up for disturbed ones.
+        progress.round(runs.experiment.name, runs.rounds, max(rounds, runs.rounds), seconds, judging.summary(made, runs.experiment), to_do)
 
 
 class Terminated(KeyboardInterrupt):
@@ -82,9 +83,11 @@ def main() -> None:
     chosen = [one for one in EXPERIMENTS if not options.only or one.name in options.only]
     # Before minutes of building.
     folder.expect_the_same(place, described)
+    folder.expect_writable(place)
     renders = any(one.name == "povray-farm" for one in chosen)
     if renders:
         _expect_renderer()
+    print("papers: building, some minutes if nothing is there yet", file=sys.stderr)
     building.build(library)
     folder.begin(place, described)
     signal.signal(signal.SIGTERM, _terminated)
@@ -118,7 +121,9 @@ def _finish(place: Path) -> None:
     described, records = folder.described_in(place), folder.read(place)
     if not records:
         sys.exit("papers: nothing was measured")
-    print(writing.write(place, records, described).read_text())
+    report = writing.write(place, records, described)
+    print(report.read_text())
+    print(f"papers: this is {report}", file=sys.stderr)
 
 
 if __name__ == "__main__":

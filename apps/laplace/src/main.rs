@@ -30,7 +30,7 @@ mod slab;
 
 use std::process::ExitCode;
 
-use deck::{MailboxClone, Node, Result, Thread};
+use deck::{Error, ErrorKind, MailboxClone, Node, Result, Thread};
 use user_interface::command_line::{self, computing_threads, counted};
 use user_interface::patience::find_leader;
 use user_interface::{Display, Subject, Watch, files, watch};
@@ -71,9 +71,11 @@ fn lead(node: &Node, orders: &Orders, page: &mut Option<Watch>) -> Result<()> {
     if outcome.is_err() {
         threads.iter().for_each(Thread::cancel);
     }
-    let ends = join(threads);
-    let outcome = outcome?;
-    ends?;
+    let outcome = match (outcome, join(threads)) {
+        // What one of its own threads failed of, the manager knows of as a node that was lost.
+        (Err(_), Err(cause)) if is_cause(&cause) => return Err(cause),
+        (outcome, ends) => outcome.and_then(|outcome| ends.map(|()| outcome))?,
+    };
     save(&outcome, orders)?;
     command_line::say(&format!("{}\n", report(&outcome)))
 }
@@ -98,7 +100,15 @@ fn start_threads(node: &Node, manager: &MailboxClone, orders: &Orders) -> Result
 /// Waits for all threads; the first error of one is told, and a panic of one goes on here.
 fn join(threads: Vec<Thread<Result<()>>>) -> Result<()> {
     let ends: Vec<_> = threads.into_iter().map(Thread::join).collect();
-    ends.into_iter().try_for_each(|end| end.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+    let end = |end: std::thread::Result<_>| end.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+    let mut errors: Vec<_> = ends.into_iter().filter_map(|ended| end(ended).err()).collect();
+    let first = errors.iter().position(is_cause).unwrap_or(0);
+    if errors.is_empty() { Ok(()) } else { Err(errors.swap_remove(first)) }
+}
+
+/// It does not follow from what happened elsewhere.
+fn is_cause(error: &Error) -> bool {
+    !matches!(error.kind(), ErrorKind::Cancelled | ErrorKind::PeerLost)
 }
 
 fn save(Outcome { slab, temperatures, .. }: &Outcome, orders: &Orders) -> Result<()> {

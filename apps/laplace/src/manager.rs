@@ -146,7 +146,7 @@ impl<'a> Manager<'a> {
                     patience::check(self.node, self.nodes.min(self.node.count()))?;
                     let who = message.sender().map_or_else(|| "a node".to_owned(), |node| node.to_string());
                     let error = Error::new(ErrorKind::PeerLost, format!("a computing thread of {who} failed: {why}"));
-                    return Err(error.with_remedy("start the job again"));
+                    return Err(error.with_remedy("look what that node said"));
                 }
                 Ok(Some(said))
             }

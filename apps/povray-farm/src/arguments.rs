@@ -44,8 +44,8 @@ const SOURCES: [&str; 3] = ["pov", "inc", "ini"];
 
 const EXAMPLES: &str = "Examples:
   povray-farm scenes/balls.pov                on one node, leaves balls.png
-  deck run -n 4 povray-farm chess.pov         on four nodes
-  povray-farm chess.pov --antialias 0.3       with smooth edges";
+  deck run -n 4 povray-farm balls.pov         on four nodes
+  povray-farm balls.pov --antialias 0.3       with smooth edges";
 
 /// What to do, checked.
 #[derive(Debug)]

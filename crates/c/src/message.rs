@@ -24,7 +24,7 @@ pub fn pin(handle: *const MessageHandle, session: u64) -> Result<Alone<'static, 
 /// Bytes of `count` elements at `data`, if that can be an array at all.
 fn array_bytes(element: ElementType, data: *const c_void, count: usize) -> Result<usize> {
     if data.is_null() && count > 0 {
-        return Err(invalid(format!("{count} elements at NULL")));
+        return Err(invalid(format!("an array of {count} at NULL")));
     }
     let bytes = count.checked_mul(element.size()).filter(|bytes| isize::try_from(*bytes).is_ok());
     bytes.ok_or_else(|| {

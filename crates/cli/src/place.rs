@@ -59,7 +59,7 @@ pub enum Command {
         #[arg(long, value_name = "SECONDS", value_parser = seconds, allow_negative_numbers = true)]
         time_limit: Option<Duration>,
         /// Where random choices start
-        #[arg(long, value_name = "N", default_value_t = 0)]
+        #[arg(long, value_name = "N", default_value_t = 0, value_parser = seed, allow_negative_numbers = true)]
         seed: u64,
         /// Print one JSON object and nothing else
         #[arg(long)]
@@ -107,7 +107,7 @@ pub enum Command {
     #[command(override_usage = SERVE)]
     Serve {
         /// The port of 127.0.0.1; 0 takes a free one
-        #[arg(long, value_name = "P", default_value_t = serve::PORT)]
+        #[arg(long, value_name = "P", default_value_t = serve::PORT, value_parser = port, allow_negative_numbers = true)]
         port: u16,
         /// The model to open; without one the page begins with its examples
         #[arg(value_name = "MODEL.json")]
@@ -126,8 +126,11 @@ const SOLVE_HELP: &str = "\
 Exit status: 0 if the question was answered, also by the proof that no placement obeys all limits; 1 otherwise.";
 
 impl Command {
-    /// Refuses to write over what is read, unless a model comes of a model: that is brought up to date.
+    /// Refuses to write over what is read, unless a model comes of a model: that is brought up to date. And a placement alone, where nobody says of what.
     pub fn check(&self) -> Result<(), String> {
+        if let Command::Import { format: format @ (Format::ScotchMap | Format::MetisPart), onto: None, .. } = self {
+            return Err(format!("{} is a placement: say of which model with --onto", format.name()));
+        }
         let (output, inputs): (_, Vec<&Path>) = match self {
             Command::Solve { model, output: Some(output), .. } => (output, vec![model]),
             Command::Import { format, files, onto, output } => {
@@ -193,6 +196,14 @@ pub fn usage(mut arguments: impl Iterator<Item = OsString>) -> (&'static str, &'
         Some("table1") => ("deck place table1", TABLE1),
         _ => ("deck place", "deck place cost|solve|serve|import|export|table1, or deck place --help"),
     }
+}
+
+fn seed(text: &str) -> Result<u64, String> {
+    text.parse().map_err(|_| format!("give a whole number from 0 to {}", u64::MAX))
+}
+
+fn port(text: &str) -> Result<u16, String> {
+    text.parse().map_err(|_| format!("give a whole number from 0 to {}", u16::MAX))
 }
 
 fn objective(text: &str) -> Result<Objective, String> {

@@ -185,11 +185,13 @@ impl Job {
         let source = |pipe: Option<OwnedFd>, process, stream| {
             pipe.map(|pipe| Source { pipe, origin: Origin { process, stream } })
         };
-        let (mut stdout, mut stderr) = (Vec::new(), vec![Source { pipe: heard, origin: OURSELVES }]);
+        let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
         for process in started {
             stdout.extend(source(process.stdout, process.pid, lines::Stream::Output));
             stderr.extend(source(process.stderr, process.pid, lines::Stream::Error));
         }
+        // Behind the others: that a process has ended is told after what it said.
+        stderr.push(Source { pipe: heard, origin: OURSELVES });
         let show = if options.tag {
             let names = names.clone();
             Show::Tagged(Arc::new(move |pid| names.tag(pid)))

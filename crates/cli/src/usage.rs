@@ -42,7 +42,7 @@ enum Subcommands {
     #[command(override_usage = RUN, after_help = EXAMPLES)]
     Run {
         /// Number of nodes, at least 1
-        #[arg(short = 'n', value_name = "N", value_parser = node_count)]
+        #[arg(short = 'n', value_name = "N", value_parser = node_count, allow_negative_numbers = true)]
         nodes: u32,
         /// Name of the job, by which others may join it
         #[arg(long, value_name = "NAME", value_parser = job_name)]
@@ -102,7 +102,7 @@ enum Subcommands {
         #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = point)]
         at: Option<Vec<usize>>,
         /// Measure each point for so long, all repetitions together [default: see below]
-        #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+        #[arg(long, value_name = "SECONDS", value_parser = seconds, allow_negative_numbers = true)]
         time: Option<Duration>,
     },
     /// Say what a placement of processes and shared segments costs, and find the best
@@ -120,7 +120,7 @@ enum Subcommands {
 
 const EXAMPLES: &str = "\
 Exit status: 0, or that of the first node that failed (128 + signal if it was killed); 130 after Ctrl-C; 2 for a usage \
-error; 1 if the job could not be started.
+error; 1 if the job could not be started. Asked to end by another signal, 128 + that signal.
 
 Examples:
   deck run -n 4 ./mandelbrot

@@ -40,7 +40,7 @@ fn every_bell_is_heard() {
         };
         hear();
         hear();
-        posters.map(|poster| poster.join().expect("it rings"));
+        posters.into_iter().for_each(|poster| poster.join().expect("it rings"));
         hear();
         assert_eq!(heard, [true; 2]);
     });

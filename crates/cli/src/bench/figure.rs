@@ -56,7 +56,12 @@ pub fn report(nodes: &Nodes, points: &[usize], json: bool, bar: &ProgressBar) ->
         for _ in 0..*repetitions {
             let before = all.len();
             nodes.run(at, |line| {
-                all.push(serde_json::from_str(line).map_err(|error| not_understood(line, &error))?);
+                let told: Told = serde_json::from_str(line).map_err(|error| not_understood(line, &error))?;
+                if told.value == 0.0 && told.unit.ends_with("/s") {
+                    let what = format!("{name} at {at}: {} was not done once in the time that there was", told.what);
+                    return Err(Error::new(ErrorKind::Timeout, what).with_remedy("use a longer --time"));
+                }
+                all.push(told);
                 Ok(())
             })?;
             if all.len() == before {

@@ -38,6 +38,7 @@ pub fn check_writable(path: &Path) -> Result<(), String> {
 fn not_written(path: &Path, error: &io::Error) -> String {
     match error.kind() {
         ErrorKind::IsADirectory => format!("{} cannot be written: it is a folder", path.display()),
+        ErrorKind::NotFound => format!("{} cannot be written: name a file in a folder that exists", path.display()),
         _ => format!("{} cannot be written: {error}", path.display()),
     }
 }
@@ -56,7 +57,11 @@ const BYTES_MAX: u64 = 1 << 30;
 
 /// A file's text.
 pub fn text(path: &Path) -> Result<String, String> {
-    let bytes = bytes(path).map_err(|error| format!("{} cannot be read: {error}", path.display()))?;
+    let bytes = bytes(path).map_err(|error| match error.kind() {
+        ErrorKind::NotFound => format!("{} cannot be read: name a file that exists", path.display()),
+        ErrorKind::IsADirectory => format!("{} cannot be read: it is a folder", path.display()),
+        _ => format!("{} cannot be read: {error}", path.display()),
+    })?;
     String::from_utf8(bytes).map_err(|error| {
         let at = error.utf8_error().valid_up_to();
         format!("{} is no text: byte {at} is not UTF-8; is it the right file?", path.display())

@@ -154,10 +154,13 @@ impl Control for Terminal {
             let bound = match incumbent.bound {
                 // Nothing was found out about it yet.
                 ..=0.0 => String::new(),
-                bound => format!(", bound {}, gap {:.3} %", amount(incumbent.objective, bound), 100.0 * gap),
+                bound => {
+                    let digits = if gap < 0.01 { 3 } else { 1 };
+                    format!(", bound {}, gap {:.digits$} %", amount(incumbent.objective, bound), 100.0 * gap)
+                }
             };
             self.bar.set_message(format!(
-                "{} {}{bound} ({}); Ctrl-C takes it",
+                "{} {}{bound} ({}); Ctrl-C ends",
                 incumbent.objective.name(),
                 amount(incumbent.objective, incumbent.cost),
                 incumbent.method

@@ -178,7 +178,7 @@ fn on(job: &JobSight, waits: &[Wait], wait: &Wait) -> String {
     };
     let is_own = |node: &deck::NodeId| match *node == wait.node {
         true if has_others(node) => ": its other threads",
-        true => ": another thread, which it does not have yet",
+        true => ": only another thread of its own could do that, and none has called DECK yet",
         false => "",
     };
     let named = nodes.iter().map(|node| format!("{node}{}{}", state(node), is_own(node)));

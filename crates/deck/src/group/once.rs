@@ -24,8 +24,13 @@ pub struct Once<'a> {
 /// What a member does that needs the result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turn {
-    /// It takes that of member `index`, who says that it lies at `place`.
-    Take { index: u32, place: u64 },
+    /// It takes that of a member.
+    Take {
+        /// Which one.
+        index: u32,
+        /// Where that one says that it lies.
+        place: u64,
+    },
     /// It makes it and offers it to all.
     Offer,
     /// Another one makes it at this moment. It asks again, or makes its own.
