@@ -31,7 +31,7 @@ mod slab;
 use std::process::ExitCode;
 
 use deck::{Error, ErrorKind, MailboxClone, Node, Result, Thread};
-use user_interface::command_line::{self, computing_threads, counted};
+use user_interface::command_line::{self, Failure, computing_threads, counted};
 use user_interface::patience::find_leader;
 use user_interface::{Display, Subject, Watch, files, watch};
 
@@ -42,7 +42,7 @@ fn main() -> ExitCode {
     command_line::run("laplace", arguments::parse(std::env::args_os()), run)
 }
 
-fn run(orders: &Orders) -> Result<()> {
+fn run(orders: &Orders) -> std::result::Result<(), Failure> {
     let (node, mut page) = (Node::join()?, None);
     let end = match node.number() {
         MANAGER_NODE => lead(&node, orders, &mut page),
@@ -50,7 +50,7 @@ fn run(orders: &Orders) -> Result<()> {
     };
     // Also after a failure: the others then see a node that left, and why it did is said here.
     let left = node.leave();
-    watch::close(page, end.and(left))
+    watch::close("laplace", page, end.and(left))
 }
 
 /// Node 0: manager and computing threads. The page, if there is one, is still being served afterwards.

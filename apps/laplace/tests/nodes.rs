@@ -157,6 +157,8 @@ fn when_a_node_is_killed_all_others_end_with_an_error_that_names_it() {
     let address = start_in_order(&mut job);
     wait_for(&address, |page| page.strips.len() >= 3);
     job.nodes[2].kill().unwrap();
+    let page = wait_for(&address, |page| page.head["ended"] == true);
+    assert!(page.head["failure"].as_str().is_some_and(|why| why.contains("node 2 was lost")), "{}", page.head);
     for node in [0, 1] {
         let (status, _, error) = job.end_of(node);
         assert_eq!(status, Some(1), "node {node}");
@@ -216,6 +218,7 @@ fn a_stopped_node_holds_the_others_up_and_loses_nothing() {
         }
         milliseconds - *since > 1000
     });
+    wait_for(&address, |page| page.head["notice"] == "node 1 is stopped, and all wait for it");
     job.signal(1, "CONT");
     assert_eq!(job.end_of(0).0, Some(0));
     assert_eq!(job.end_of(1).0, Some(0));

@@ -19,9 +19,8 @@ mod problem;
 
 use std::process::ExitCode;
 
-use deck::Result;
 use slices::Options;
-use user_interface::command_line;
+use user_interface::command_line::{self, Failure};
 
 use crate::arguments::Orders;
 
@@ -29,7 +28,7 @@ fn main() -> ExitCode {
     command_line::run("mandelbrot", arguments::parse(std::env::args_os()), run)
 }
 
-fn run(orders: &Orders) -> Result<()> {
+fn run(orders: &Orders) -> Result<(), Failure> {
     let options = Options {
         threads: orders.threads,
         watch: orders.watch,

@@ -23,9 +23,9 @@ mod state_file;
 
 use std::process::ExitCode;
 
-use deck::Result;
 use slices::{Options, Work};
-use user_interface::{command_line, files};
+use user_interface::command_line::{self, Failure};
+use user_interface::files;
 
 use crate::arguments::Orders;
 
@@ -33,7 +33,7 @@ fn main() -> ExitCode {
     command_line::run("povray-farm", arguments::parse(std::env::args_os()), run)
 }
 
-fn run(orders: &Orders) -> Result<()> {
+fn run(orders: &Orders) -> Result<(), Failure> {
     let options =
         Options { threads: orders.threads, watch: orders.watch, title: "Render farm", files: vec![orders.out.clone()] };
     slices::run(&orders.scene, &options, |outcome| {

@@ -237,6 +237,20 @@ fn when_a_node_dies_the_others_end_with_an_error_that_names_one_and_there_is_no_
     }
 }
 
+#[cfg(debug_assertions)]
+#[test]
+fn nodes_that_are_started_by_hand_have_to_be_told_how_many_there_are() {
+    let folder = Folder::new("scheduler-by-hand");
+    let job = format!("scheduler-by-hand-{}", std::process::id());
+    let start = |options: &str| scheduler(&folder, options).env("DECK_JOB", &job).spawn().unwrap();
+    let _first = Nodes(vec![start("--nodes 3")]);
+    wait_until_joined(&job, 1);
+    let second = start("--tasks 6").wait_with_output().unwrap();
+    let errors = text(&second.stderr);
+    assert_eq!((second.status.code(), errors.lines().count()), (Some(2), 1), "{errors}");
+    assert!(errors.contains("--nodes N"), "{errors}");
+}
+
 /// Longer than any wait goes on without a look at the nodes: the application's own, and those of DECK with the timeout that the nodes are told.
 #[cfg(debug_assertions)]
 const STOPPED_FOR: Duration = Duration::from_secs(5);

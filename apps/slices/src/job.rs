@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use deck::{Node, Result};
-use user_interface::command_line::{computing_threads, counted, remark, say};
+use user_interface::command_line::{Failure, computing_threads, counted, remark, say};
 use user_interface::patience::find_leader;
 use user_interface::{Display, Subject, Watch, files, watch};
 
@@ -31,14 +31,18 @@ pub struct Options {
 /// # Errors
 /// Those of joining, of the work, of writing files; [`deck::ErrorKind::PeerLost`] if node 0 dies. The job is left in an orderly
 /// fashion also then, so that other nodes see a node that left and not one that was lost.
-pub fn run<W: Work>(work: &W, options: &Options, save: impl FnOnce(&Outcome<W>) -> Result<()>) -> Result<()> {
+pub fn run<W: Work>(
+    work: &W,
+    options: &Options,
+    save: impl FnOnce(&Outcome<W>) -> Result<()>,
+) -> std::result::Result<(), Failure> {
     let (node, mut page) = (Node::join()?, None);
     let end = match node.number() {
         MASTER_NODE => lead(&node, work, options, &mut page, save),
         _ => follow::<W>(&node, options),
     };
     let left = node.leave();
-    watch::close(page, end.and(left))
+    watch::close(W::PROGRAM, page, end.and(left))
 }
 
 /// Node 0: master and crew. The page, if there is one, is still being served afterwards.

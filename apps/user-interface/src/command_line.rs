@@ -37,6 +37,8 @@ pub enum Failure {
     Usage(String),
     /// What went wrong.
     Error(Error),
+    /// The user has been told what went wrong.
+    Said,
 }
 
 impl From<Error> for Failure {
@@ -153,6 +155,7 @@ pub fn run<O, E: Into<Failure>>(
             remark(program, error);
             ExitCode::FAILURE
         }
+        Err(Failure::Said) => ExitCode::FAILURE,
     }
 }
 

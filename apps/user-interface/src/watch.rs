@@ -18,14 +18,12 @@ use deck::{Error, ErrorKind, NodeId, Result};
 use deck_http::{Answer, Request, Server};
 use serde_json::{Value, json};
 
-use crate::command_line::remark;
+use crate::command_line::{Failure, remark};
 use crate::display::Progress;
 
 const PAGE: &str = include_str!("watch.html");
 /// How long the page is served after the last request for it.
 const LINGER: Duration = Duration::from_secs(5);
-/// The same after a failure, of which the person who started the program is to hear soon: an open page asks more often.
-const LINGER_FAILED: Duration = Duration::from_millis(500);
 /// Bytes after which an answer leaves the remaining strips for the next one.
 const ANSWER_BYTES: usize = 4 << 20;
 
@@ -46,7 +44,8 @@ pub struct Subject {
 pub struct Watch {
     port: u16,
     canvas: Canvas,
-    requests: Receiver<()>,
+    /// When each request was answered.
+    requests: Receiver<Instant>,
 }
 
 /// Where the work puts what the page shows.
@@ -138,7 +137,7 @@ impl Watch {
             server.run(|request| {
                 // A browser that went away is no failure of the calculation, nor is it one that nobody lingers any more.
                 let _ = answer(request, &served);
-                let _ = asked.send(());
+                let _ = asked.send(Instant::now());
             })
         });
         Ok(Watch { port, canvas, requests })
@@ -165,22 +164,44 @@ impl Watch {
         self.canvas.shown().end = Some(end.as_ref().map_err(Error::to_string).copied());
     }
 
+    /// Somebody has asked for something within the time of `quiet`.
+    fn is_looked_at(&self, quiet: Duration) -> bool {
+        self.requests.try_iter().last().is_some_and(|asked| asked.elapsed() < quiet)
+    }
+
     /// Blocks until nobody has asked for anything for the time of `quiet`. An open page stops asking when it shows the end, and keeps it.
     fn linger(&self, quiet: Duration) {
         while self.requests.recv_timeout(quiet).is_ok() {}
     }
 }
 
-/// How the work has ended, for the page if there is one, which is served for as long as anybody looks at it; the same for the caller.
+/// How the work of `program` has ended, for the page if there is one, which is served for as long as anybody looks at it; the same for the caller.
+/// A failure is said before that, and ends the page if nobody looks.
 ///
 /// # Errors
 /// That one.
-pub fn close(watch: Option<Watch>, end: Result<()>) -> Result<()> {
-    if let Some(watch) = watch {
-        watch.end(&end);
-        watch.linger(if end.is_ok() { LINGER } else { LINGER_FAILED });
-    }
-    end
+pub fn close(program: &str, watch: Option<Watch>, end: Result<()>) -> std::result::Result<(), Failure> {
+    close_after(LINGER, program, watch, end)
+}
+
+fn close_after(
+    quiet: Duration,
+    program: &str,
+    watch: Option<Watch>,
+    end: Result<()>,
+) -> std::result::Result<(), Failure> {
+    let Some(watch) = watch else { return Ok(end?) };
+    watch.end(&end);
+    let said = match end {
+        Ok(()) => Ok(()),
+        Err(error) if !watch.is_looked_at(quiet) => return Err(error.into()),
+        Err(error) => {
+            remark(program, error);
+            Err(Failure::Said)
+        }
+    };
+    watch.linger(quiet);
+    said
 }
 
 fn answer(request: Request, canvas: &Canvas) -> std::io::Result<()> {
@@ -362,11 +383,17 @@ mod tests {
     fn a_page_that_is_open_is_told_why_the_work_failed() {
         let watch = Watch::start(0, subject()).unwrap();
         let why = "node 2 was lost, and its part of the slab with it";
-        let end = Err(Error::new(ErrorKind::PeerLost, why).with_remedy("start the job again"));
-        watch.end(&end);
+        let end = || Err(Error::new(ErrorKind::PeerLost, why).with_remedy("start the job again"));
+        watch.end(&end());
         let (head, _) = strips(&watch, 0);
         assert_eq!(head["ended"], json!(true));
         assert!(head["failure"].as_str().is_some_and(|failure| failure.contains(why)), "{head}");
-        assert_eq!(close(Some(watch), end).unwrap_err().kind(), ErrorKind::PeerLost);
+        // Whoever looks has time to see it, and the user has heard of it by then.
+        watch.requests.recv().unwrap();
+        let is_said = close_after(Duration::from_millis(1), "idle", Some(watch), end());
+        assert!(matches!(is_said, Err(Failure::Said | Failure::Error(_))));
+        let unseen = Watch::start(0, subject()).unwrap();
+        assert!(matches!(close("idle", Some(unseen), end()), Err(Failure::Error(_))), "it would stay for 5 s");
+        assert!(matches!(close("idle", None, end()), Err(Failure::Error(_))));
     }
 }

@@ -174,6 +174,10 @@ impl<W: Write> Passer<W> {
             }
             wait(&mut events, patience)?;
             let is_ready = |event: &PollFd| !event.revents().is_empty();
+            if speakers.iter().zip(&events).any(|(reader, event)| reader.source.origin == OURSELVES && is_ready(event)) {
+                // What a process said before its end that is told here may have come since its pipe was looked at.
+                wait(&mut events, Some(Duration::ZERO))?;
+            }
             let ready = speakers.iter().zip(&events).filter(|(_, event)| is_ready(event));
             let ready: Vec<Origin> = ready.map(|(reader, _)| reader.source.origin).collect();
             is_finishing |= events.get(speakers.len()).is_some_and(is_ready);

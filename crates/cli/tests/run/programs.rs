@@ -45,6 +45,17 @@ fn a_killed_node_is_128_plus_the_signal_and_ends_no_other() {
 }
 
 #[test]
+fn what_a_process_said_is_told_before_its_end() {
+    for _ in 0..20 {
+        let errors = run(&["-n", "2", "sh", "-c", "echo because >&2; exit 3"]).errors();
+        let lines: Vec<&str> = errors.lines().collect();
+        let reasons = |until: usize| lines[..until].iter().filter(|line| **line == "because").count();
+        assert_eq!((lines.len(), reasons(4)), (4, 2), "{errors}");
+        assert!((0..4).all(|line| reasons(line + 1) * 2 > line), "{errors}");
+    }
+}
+
+#[test]
 fn with_kill_on_failure_one_ends_all() {
     let folder = folder("kill-on-failure");
     let text = "if mkdir $0/first 2>/dev/null; then exit 5; else exec sleep 1000; fi";
