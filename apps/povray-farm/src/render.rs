@@ -160,7 +160,10 @@ impl Rendering {
         }
         // POV-Ray ends by itself when it is asked to.
         match status.code() {
-            None => return Error::new(ErrorKind::System, format!("povray was killed: {status}")).into(),
+            None => {
+                let error = Error::new(ErrorKind::System, format!("povray was killed ({status})"));
+                return error.with_remedy("if memory ran out, use fewer --threads or nodes").into();
+            }
             Some(STOPPED_BY_ITS_USER) => return Error::new(ErrorKind::System, "povray was told to end").into(),
             Some(_) => {}
         }
