@@ -252,6 +252,10 @@ fn text(
 ) -> Result<String, std::fmt::Error> {
     let mut text = String::new();
     writeln!(text, "{}", called(job))?;
+    if job.nodes.is_empty() {
+        let processes: Vec<String> = job.processes.iter().map(u32::to_string).collect();
+        writeln!(text, "  no node has joined yet; processes {}", processes.join(" "))?;
+    }
     let gone = gone(job.nodes.iter().map(|node| node.state)).filter(|_| !all);
     for node in job.nodes.iter().filter(|node| gone.is_none() || job.has(node.number)) {
         let process = node.process.map_or(String::new(), |process| format!(" (process {process})"));
