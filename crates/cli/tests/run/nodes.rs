@@ -173,6 +173,8 @@ fn a_job_whose_nodes_have_not_joined_has_its_name_and_nothing_is_seen_of_another
         assert_eq!(second.code, 1);
         assert!(second.errors().contains("[D0301]"), "{}", second.errors());
     });
+    let listed = Job::command(&["ls", &name]).ended().text();
+    assert!(listed.contains("\n  no node has joined yet; processes "), "{listed}");
     drop(first.stdin());
     first.ended();
 }
