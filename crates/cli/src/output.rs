@@ -174,7 +174,8 @@ impl<W: Write> Passer<W> {
             }
             wait(&mut events, patience)?;
             let is_ready = |event: &PollFd| !event.revents().is_empty();
-            if speakers.iter().zip(&events).any(|(reader, event)| reader.source.origin == OURSELVES && is_ready(event)) {
+            let mut told = speakers.iter().zip(&events).filter(|(reader, _)| reader.source.origin == OURSELVES);
+            if told.any(|(_, event)| is_ready(event)) {
                 // What a process said before its end that is told here may have come since its pipe was looked at.
                 wait(&mut events, Some(Duration::ZERO))?;
             }
