@@ -9,7 +9,6 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::sync::mpsc::{self, Receiver};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -44,8 +43,6 @@ pub struct Subject {
 pub struct Watch {
     port: u16,
     canvas: Canvas,
-    /// When each request was answered.
-    requests: Receiver<Instant>,
 }
 
 /// Where the work puts what the page shows.
@@ -61,6 +58,8 @@ struct Shown {
     progress: Progress,
     /// What the user was told last.
     notice: String,
+    /// When somebody asked for something the last time.
+    asked: Option<Instant>,
     /// Nothing more comes; and why not, if the work failed.
     end: Option<std::result::Result<(), String>>,
     /// By number of arrival.
@@ -106,7 +105,8 @@ impl Canvas {
     /// The work is done: the clock stands.
     pub(crate) fn stop(&self) {
         let mut shown = self.shown();
-        shown.took = Some(shown.start.elapsed());
+        let elapsed = shown.start.elapsed();
+        shown.took.get_or_insert(elapsed);
     }
 }
 
@@ -127,20 +127,21 @@ impl Watch {
             took: None,
             progress: Progress::default(),
             notice: String::new(),
+            asked: None,
             end: None,
             strips: BTreeMap::new(),
             newest: BTreeMap::new(),
             arrived: 0,
         })));
-        let (served, (asked, requests)) = (canvas.clone(), mpsc::channel());
+        let served = canvas.clone();
         thread::spawn(move || {
             server.run(|request| {
-                // A browser that went away is no failure of the calculation, nor is it one that nobody lingers any more.
+                served.shown().asked = Some(Instant::now());
+                // A browser that went away is no failure of the calculation.
                 let _ = answer(request, &served);
-                let _ = asked.send(Instant::now());
             })
         });
-        Ok(Watch { port, canvas, requests })
+        Ok(Watch { port, canvas })
     }
 
     /// Where the page is.
@@ -166,12 +167,16 @@ impl Watch {
 
     /// Somebody has asked for something within the time of `quiet`.
     fn is_looked_at(&self, quiet: Duration) -> bool {
-        self.requests.try_iter().last().is_some_and(|asked| asked.elapsed() < quiet)
+        self.canvas.shown().asked.is_some_and(|asked| asked.elapsed() < quiet)
     }
 
     /// Blocks until nobody has asked for anything for the time of `quiet`. An open page stops asking when it shows the end, and keeps it.
     fn linger(&self, quiet: Duration) {
-        while self.requests.recv_timeout(quiet).is_ok() {}
+        let began = Instant::now();
+        let last = || self.canvas.shown().asked.map_or(began, |asked| asked.max(began));
+        while let Some(left) = quiet.checked_sub(last().elapsed()) {
+            thread::sleep(left);
+        }
     }
 }
 
@@ -389,7 +394,7 @@ mod tests {
         assert_eq!(head["ended"], json!(true));
         assert!(head["failure"].as_str().is_some_and(|failure| failure.contains(why)), "{head}");
         // Whoever looks has time to see it, and the user has heard of it by then.
-        watch.requests.recv().unwrap();
+        assert!(watch.is_looked_at(Duration::MAX) && !watch.is_looked_at(Duration::ZERO));
         let is_said = close_after(Duration::from_millis(1), "idle", Some(watch), end());
         assert!(matches!(is_said, Err(Failure::Said | Failure::Error(_))));
         let unseen = Watch::start(0, subject()).unwrap();
