@@ -9,18 +9,19 @@
 //! |---|---|
 //! | `join` | how threads find one another under a name |
 //! | `board` | the words in shared memory at which they meet; `board/`: what a member says in a phase |
-//! | `member` | one member's side: say, arrive, wait, read; `member/`: memory for what it gives, calls of one round, where pieces flow, where it may be ahead of others, who will not come, what is read in programs' memory, what trials have told, what is made for all, where members are |
+//! | `member` | one member's side: say, arrive, wait; `member/`: memory for what it gives, what others gave, calls of one round, where pieces flow, where it may be ahead of others, who will not come, what is read in programs' memory, what trials have told, what is made for all, where members are |
 //! | `parties` | members that meet among themselves first |
 //! | `call` | what is asked for; checked against buffers and against the other members |
 //! | `collectives` | each collective by name, waiting and started |
 //! | `choose` | which algorithm carries it |
-//! | `progress` | the rounds of a call under way; `progress/`: whether all are in it, whether counts fit, and where work is shared |
+//! | `progress` | the rounds of a call under way; `progress/`: what is given and taken, whether all are in it, whether counts fit, and where work is shared |
 //! | `options` | what members agree on when they join |
 //! | `ahead` | members that are ahead of others, where a call ends with the member's own part |
 //! | `difference` | whether members are in the same call |
 //! | `course` | who takes from whom in a call |
 //! | `flow` | pieces with no meeting for each: who may give and take the next |
 //! | `stream` | ... and what that gives and takes in each call |
+//! | `sources` | ... from whom all is taken, in whatever order they come |
 //! | `once` | a part of a result that one member works out for all |
 //! | `relay` | long reductions that go from node to node; `relay/`: what a member makes of a piece |
 //! | `teams` | ... the members of each node |
