@@ -9,7 +9,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -43,6 +43,8 @@ pub struct Subject {
 pub struct Watch {
     port: u16,
     canvas: Canvas,
+    /// Notified with each request.
+    asked: Arc<Condvar>,
 }
 
 /// Where the work puts what the page shows.
@@ -78,7 +80,7 @@ struct Strip {
 impl Canvas {
     fn shown(&self) -> MutexGuard<'_, Shown> {
         // A panic in between would cost a strip on the page at most.
-        self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Shows rows that `node` has made.
@@ -133,15 +135,17 @@ impl Watch {
             newest: BTreeMap::new(),
             arrived: 0,
         })));
-        let served = canvas.clone();
+        let asked = Arc::new(Condvar::new());
+        let (served, notified) = (canvas.clone(), asked.clone());
         thread::spawn(move || {
             server.run(|request| {
                 served.shown().asked = Some(Instant::now());
+                notified.notify_all();
                 // A browser that went away is no failure of the calculation.
                 let _ = answer(request, &served);
             })
         });
-        Ok(Watch { port, canvas })
+        Ok(Watch { port, canvas, asked })
     }
 
     /// Where the page is.
@@ -172,10 +176,15 @@ impl Watch {
 
     /// Blocks until nobody has asked for anything for the time of `quiet`. An open page stops asking when it shows the end, and keeps it.
     fn linger(&self, quiet: Duration) {
-        let began = Instant::now();
-        let last = || self.canvas.shown().asked.map_or(began, |asked| asked.max(began));
-        while let Some(left) = quiet.checked_sub(last().elapsed()) {
-            thread::sleep(left);
+        let mut shown = self.canvas.shown();
+        loop {
+            let last = shown.asked;
+            let waited = self.asked.wait_timeout_while(shown, quiet, |shown| shown.asked == last);
+            let (since, waited) = waited.unwrap_or_else(PoisonError::into_inner);
+            if waited.timed_out() {
+                return;
+            }
+            shown = since;
         }
     }
 }
