@@ -20,16 +20,16 @@ pub struct Arguments {
     #[arg(long, value_name = "WxH", default_value = "600x600", value_parser = size("600x600"), allow_hyphen_values = true)]
     size: (u32, u32),
     /// Degrees: the end has come when no point changes by so much in a sweep; the heat source has 100 degrees
-    #[arg(long, value_name = "DEGREES", default_value_t = 1e-3, allow_negative_numbers = true)]
+    #[arg(long, value_name = "DEGREES", default_value_t = 1e-3)]
     tolerance: f64,
     /// Sweeps after which the calculation ends in any case, at least 3
-    #[arg(long, value_name = "N", default_value_t = 1_000_000, value_parser = whole::<u64>(LAG + 1..=u64::MAX), allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", default_value_t = 1_000_000, value_parser = whole::<u64>(LAG + 1..=u64::MAX))]
     max_sweeps: u64,
     /// How the upper edge is heated
     #[arg(long, value_enum, default_value_t = Source::Uniform)]
     source: Source,
     /// Nodes that take part, waited for [default: those that are there, all of them under deck run]
-    #[arg(long, value_name = "N", value_parser = whole::<u32>(1..=NODES_MAX), allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", value_parser = whole::<u32>(1..=NODES_MAX))]
     nodes: Option<u32>,
     /// Picture to write [default: laplace.png, unless --temperatures is given]
     #[arg(long, value_name = "FILE.png")]

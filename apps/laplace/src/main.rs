@@ -59,10 +59,7 @@ fn lead(node: &Node, orders: &Orders, page: &mut Option<Watch>) -> Result<()> {
     let slab = orders.slab;
     let size = (slab.width(), slab.height());
     let subject = Subject { title: "Heated slab".to_owned(), what: slab.to_string(), unit: "rows", size };
-    *page = orders.watch.map(|port| Watch::start(port, subject)).transpose()?;
-    if let Some(watch) = page {
-        watch.announce("laplace", "the temperatures change");
-    }
+    *page = watch::open("laplace", "the temperatures change", orders.watch, subject)?;
     let manager = Manager::new(node, slab, orders.nodes.unwrap_or_else(|| node.count()))?;
     let threads = start_threads(node, &manager.mailbox()?, orders)?;
     let display = Display::new("laplace", page.as_ref());

@@ -19,10 +19,10 @@ pub struct Arguments {
     #[arg(long, value_name = "WxH", default_value = "600x600", value_parser = size("600x600"), allow_hyphen_values = true)]
     size: (u32, u32),
     /// Horizontal slices that the picture is handed out in; at most one for each row
-    #[arg(long, value_name = "N", default_value_t = 64, value_parser = whole::<u32>(1..=u32::MAX.into()), allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = whole::<u32>(1..=u32::MAX.into()))]
     slices: u32,
     /// Iterations after which a point counts as inside
-    #[arg(long, value_name = "N", default_value_t = 17_500, value_parser = whole::<u32>(1..=u32::MAX.into()), allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", default_value_t = 17_500, value_parser = whole::<u32>(1..=u32::MAX.into()))]
     max_iter: u32,
     /// Recognise points inside early instead of iterating them to the end: the same counts, much sooner
     #[arg(long)]

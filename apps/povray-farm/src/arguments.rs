@@ -24,10 +24,10 @@ pub struct Arguments {
     #[arg(long, value_name = "WxH", default_value = "640x480", value_parser = size("640x480"), allow_hyphen_values = true)]
     size: (u32, u32),
     /// Horizontal slices that the picture is handed out in; at most one for each 32 rows, which POV-Ray renders together
-    #[arg(long, value_name = "N", default_value_t = 8, value_parser = whole::<u32>(1..=u32::MAX.into()), allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = whole::<u32>(1..=u32::MAX.into()))]
     slices: u32,
     /// Smooth edges: send more rays where neighbouring pixels differ by more than this, 0.3 for example
-    #[arg(long, value_name = "0..3", allow_negative_numbers = true)]
+    #[arg(long, value_name = "0..3")]
     antialias: Option<f64>,
     /// Another folder to look in for what the scene includes; may be repeated
     #[arg(long, value_name = "FOLDER")]

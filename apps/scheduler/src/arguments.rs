@@ -21,13 +21,13 @@ pub struct Arguments {
     #[arg(long, value_name = "q0=N,q1=N,q2=N", default_value = "q0=0,q1=0,q2=0", value_parser = place)]
     place: [u32; QUEUES],
     /// Tasks of each producer, a multiple of 6
-    #[arg(long, value_name = "N", default_value_t = 600, value_parser = tasks, allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", default_value_t = 600, value_parser = tasks)]
     tasks: u64,
     /// Tasks that a queue holds
-    #[arg(long, value_name = "N", default_value_t = 64, value_parser = whole::<u32>(1..=1 << 16), allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = whole::<u32>(1..=1 << 16))]
     slots: u32,
     /// Nodes that take part; the same number for each, when several are started by hand [default: those of `deck run`]
-    #[arg(long, value_name = "N", value_parser = whole::<u32>(1..=NODES_MAX), allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", value_parser = whole::<u32>(1..=NODES_MAX))]
     nodes: Option<u32>,
     /// Access record to write
     #[arg(long, value_name = "FILE.json", default_value = "scheduler-record.json")]

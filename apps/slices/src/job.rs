@@ -59,10 +59,7 @@ fn lead<W: Work>(
     let size = (work.cut().width(), work.cut().height());
     let what = format!("{}, {}", work.describe(), counted(work.cut().slices().into(), "slice"));
     let subject = Subject { title: options.title.to_owned(), what, unit: "slices", size };
-    *page = options.watch.map(|port| Watch::start(port, subject)).transpose()?;
-    if let Some(watch) = page {
-        watch.announce(W::PROGRAM, "the picture grow");
-    }
+    *page = watch::open(W::PROGRAM, "the picture grow", options.watch, subject)?;
     let master = Master::new(node, work)?;
     let crew = Crew::start::<W>(node, &master.mailbox()?, computing_threads(node, options.threads))?;
     let display = Display::new(W::PROGRAM, page.as_ref());

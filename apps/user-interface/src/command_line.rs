@@ -2,11 +2,12 @@
 //! status 1 and the error with its remedy for a failure. All processes of `deck run` have the same command line: what is to be said about it
 //! the first one says.
 
+use std::any::TypeId;
 use std::ffi::OsString;
 use std::fmt::Display;
 use std::io::{self, Write};
 use std::ops::RangeInclusive;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
@@ -52,7 +53,14 @@ impl From<Error> for Failure {
 /// # Errors
 /// A [`Refusal`], when there is nothing to do.
 pub fn parse<A: Parser>(line: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> Result<A, Refusal> {
-    A::try_parse_from(line).map_err(|error| match error.kind() {
+    // That a number is too small its reader tells, and not that there is no option of that name; files are not called so.
+    let command = A::command().mut_args(|arg| {
+        let is_file = arg.get_value_parser().type_id() == TypeId::of::<PathBuf>();
+        let takes_numbers = arg.get_action().takes_values() && !arg.is_positional() && !is_file;
+        if takes_numbers { arg.allow_negative_numbers(true) } else { arg }
+    });
+    let read = command.try_get_matches_from(line).and_then(|found| A::from_arg_matches(&found));
+    read.map_err(|error| match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Refusal::Answer(error.to_string()),
         kind => {
             let text = error.to_string();
@@ -104,10 +112,10 @@ pub fn whole<T: TryFrom<u64>>(range: RangeInclusive<u64>) -> impl Fn(&str) -> Re
 #[derive(Args, Clone, Copy, Debug)]
 pub struct Common {
     /// Computing threads of this node [default: its share of the host's cores]
-    #[arg(long, value_name = "T", value_parser = whole::<u32>(1..=1024), allow_negative_numbers = true)]
+    #[arg(long, value_name = "T", value_parser = whole::<u32>(1..=1024))]
     pub threads: Option<u32>,
     /// Show the picture as it comes about in a browser at this port of the loopback address; 0 takes a free one
-    #[arg(long, value_name = "PORT", value_parser = whole::<u16>(0..=65535), allow_negative_numbers = true)]
+    #[arg(long, value_name = "PORT", value_parser = whole::<u16>(0..=65535))]
     pub watch: Option<u16>,
 }
 

@@ -118,7 +118,7 @@ fn style(program: &'static str, columns: usize, words: &Arc<Mutex<String>>) -> P
     // Whether there are colours is asked of standard error itself by `indicatif`, and that may be a pipe to a terminal.
     let in_colour = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
     let words = words.clone();
-    ProgressStyle::default_bar().template("{line}").unwrap_or_else(|_| ProgressStyle::default_bar()).with_key(
+    ProgressStyle::with_template("{line}").unwrap_or_else(|_| ProgressStyle::default_bar()).with_key(
         "line",
         move |state: &ProgressState, to: &mut dyn Write| {
             let words = words.lock().unwrap_or_else(PoisonError::into_inner);
@@ -130,11 +130,12 @@ fn style(program: &'static str, columns: usize, words: &Arc<Mutex<String>>) -> P
             };
             let text = format!("{words}, {elapsed:#}{to_go}");
             let width = columns.saturating_sub(program.len() + text.chars().count() + 2).min(WIDTH);
-            // A line that cannot be drawn is no reason to stop.
-            let _ = match width {
-                ..WIDTH_MIN => write!(to, "{}", format!("{program} {text}").chars().take(columns).collect::<String>()),
-                _ => write!(to, "{program} {} {text}", drawn(state.fraction(), width, in_colour)),
+            let line = match width {
+                ..WIDTH_MIN => format!("{program} {text}"),
+                _ => format!("{program} {} {text}", drawn(state.fraction(), width, in_colour)),
             };
+            // A line that cannot be drawn is no reason to stop.
+            let _ = to.write_str(&terminal::cut(&line, columns));
         },
     )
 }

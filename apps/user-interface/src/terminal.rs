@@ -100,7 +100,7 @@ impl<W: Write + Send + std::fmt::Debug> TermLike for Terminal<W> {
 }
 
 /// As much of a line as a terminal of so many columns shows in one: the next bar overwrites one line only. Whatever sets colours stays.
-fn cut(line: &str, columns: usize) -> String {
+pub fn cut(line: &str, columns: usize) -> String {
     let (mut shown, mut is_command) = (0, false);
     let fits = |letter: &char| match (*letter, is_command) {
         ('\x1b', _) => {

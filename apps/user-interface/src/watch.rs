@@ -117,7 +117,7 @@ impl Watch {
     ///
     /// # Errors
     /// [`ErrorKind::System`] if the port is taken.
-    pub fn start(port: u16, subject: Subject) -> Result<Watch> {
+    fn start(port: u16, subject: Subject) -> Result<Watch> {
         let server = Server::bind(port).map_err(|error| {
             Error::new(ErrorKind::System, format!("serving the page at port {port}: {error}"))
                 .with_remedy("use --watch 0 to take a free port")
@@ -153,12 +153,6 @@ impl Watch {
         format!("http://127.0.0.1:{}/", self.port)
     }
 
-    /// Tells the user where to see what happens: "the picture grow".
-    pub fn announce(&self, program: &str, what: &str) {
-        let stays = format!("until nobody has looked for {} s", LINGER.as_secs());
-        remark(program, format_args!("watch {what}, {stays}, at {}", self.address()));
-    }
-
     pub(crate) fn canvas(&self) -> Canvas {
         self.canvas.clone()
     }
@@ -187,6 +181,19 @@ impl Watch {
             shown = since;
         }
     }
+}
+
+/// Serves the page of `program` if it was asked for at a port, and tells the user where to watch what happens: "the picture grow".
+///
+/// # Errors
+/// [`ErrorKind::System`] if the port is taken.
+pub fn open(program: &str, happens: &str, port: Option<u16>, subject: Subject) -> Result<Option<Watch>> {
+    let watch = port.map(|port| Watch::start(port, subject)).transpose()?;
+    if let Some(watch) = &watch {
+        let stays = format!("until nobody has looked for {} s", LINGER.as_secs());
+        remark(program, format_args!("watch {happens}, {stays}, at {}", watch.address()));
+    }
+    Ok(watch)
 }
 
 /// How the work of `program` has ended, for the page if there is one, which is served for as long as anybody looks at it; the same for the caller.
@@ -404,8 +411,8 @@ mod tests {
         assert!(head["failure"].as_str().is_some_and(|failure| failure.contains(why)), "{head}");
         // Whoever looks has time to see it, and the user has heard of it by then.
         assert!(watch.is_looked_at(Duration::MAX) && !watch.is_looked_at(Duration::ZERO));
-        let is_said = close_after(Duration::from_millis(1), "idle", Some(watch), end());
-        assert!(matches!(is_said, Err(Failure::Said | Failure::Error(_))));
+        watch.canvas.shown().asked = Some(Instant::now() + LINGER);
+        assert!(matches!(close_after(Duration::from_millis(1), "idle", Some(watch), end()), Err(Failure::Said)));
         let unseen = Watch::start(0, subject()).unwrap();
         assert!(matches!(close("idle", Some(unseen), end()), Err(Failure::Error(_))), "it would stay for 5 s");
         assert!(matches!(close("idle", None, end()), Err(Failure::Error(_))));

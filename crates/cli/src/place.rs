@@ -9,8 +9,10 @@ mod table1;
 mod units;
 
 use std::ffi::OsString;
+use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::str::FromStr;
 use std::time::Duration;
 
 use clap::Subcommand;
@@ -59,7 +61,7 @@ pub enum Command {
         #[arg(long, value_name = "SECONDS", value_parser = seconds, allow_negative_numbers = true)]
         time_limit: Option<Duration>,
         /// Where random choices start
-        #[arg(long, value_name = "N", default_value_t = 0, value_parser = seed, allow_negative_numbers = true)]
+        #[arg(long, value_name = "N", default_value_t = 0, value_parser = whole(u64::MAX), allow_negative_numbers = true)]
         seed: u64,
         /// Print one JSON object and nothing else
         #[arg(long)]
@@ -107,7 +109,7 @@ pub enum Command {
     #[command(override_usage = SERVE)]
     Serve {
         /// The port of 127.0.0.1; 0 takes a free one
-        #[arg(long, value_name = "P", default_value_t = serve::PORT, value_parser = port, allow_negative_numbers = true)]
+        #[arg(long, value_name = "P", default_value_t = serve::PORT, value_parser = whole(u16::MAX), allow_negative_numbers = true)]
         port: u16,
         /// The model to open; without one the page begins with its examples
         #[arg(value_name = "MODEL.json")]
@@ -128,15 +130,18 @@ Exit status: 0 if the question was answered, also by the proof that no placement
 impl Command {
     /// Refuses to write over what is read, unless a model comes of a model: that is brought up to date. And a placement alone, where nobody says of what.
     pub fn check(&self) -> Result<(), String> {
-        if let Command::Import { format: format @ (Format::ScotchMap | Format::MetisPart), onto: None, .. } = self {
+        let gives_placement =
+            |format: &Format| matches!(format, Format::RecordPlacement | Format::ScotchMap | Format::MetisPart);
+        if let Command::Import { format, onto: None, .. } = self
+            && gives_placement(format)
+        {
             return Err(format!("{} is a placement: say of which model with --onto", format.name()));
         }
         let (output, inputs): (_, Vec<&Path>) = match self {
             Command::Solve { model, output: Some(output), .. } => (output, vec![model]),
             Command::Import { format, files, onto, output } => {
-                let gives_placement = matches!(format, Format::RecordPlacement | Format::ScotchMap | Format::MetisPart);
                 let files = files.iter().filter(|_| *format != Format::Json);
-                let onto = onto.iter().filter(|_| gives_placement);
+                let onto = onto.iter().filter(|_| gives_placement(format));
                 (output, files.chain(onto).map(PathBuf::as_path).collect())
             }
             Command::Export { model, placement, output, .. } => (output, vec![model, placement]),
@@ -198,12 +203,9 @@ pub fn usage(mut arguments: impl Iterator<Item = OsString>) -> (&'static str, &'
     }
 }
 
-fn seed(text: &str) -> Result<u64, String> {
-    text.parse().map_err(|_| format!("give a whole number from 0 to {}", u64::MAX))
-}
-
-fn port(text: &str) -> Result<u16, String> {
-    text.parse().map_err(|_| format!("give a whole number from 0 to {}", u16::MAX))
+/// Reads whole numbers up to the largest of their type.
+fn whole<T: FromStr + Display + Clone>(most: T) -> impl Fn(&str) -> Result<T, String> + Clone {
+    move |text| text.parse().map_err(|_| format!("give a whole number from 0 to {most}"))
 }
 
 fn objective(text: &str) -> Result<Objective, String> {

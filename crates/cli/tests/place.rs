@@ -442,6 +442,15 @@ fn what_is_read_is_not_written_over() {
 }
 
 #[test]
+fn a_placement_alone_is_no_model() {
+    let folder = Folder::new("alone");
+    for format in ["record-placement", "scotch-map", "metis-part"] {
+        let ended = deck(&folder.0, &["import", format, "a", "-o", "p.json"]);
+        refuse(&ended, 2, &[format, "say of which model with --onto", "type: deck place import "]);
+    }
+}
+
+#[test]
 fn a_model_is_brought_up_to_date_in_its_own_file() {
     let folder = Folder::new("update");
     folder.file("m.json", optisci::table1::SCHEDULER).file("a.csv", "messages 8,p,q\np,0,3\nq,0,0\n");

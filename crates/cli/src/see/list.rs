@@ -21,9 +21,13 @@ const GONE_SHOWN: usize = 8;
 /// One line for a job.
 pub fn line(job: &JobSight) -> (String, Value) {
     let live = job.nodes.iter().filter(|node| node.process.is_some()).count();
-    let processes: Vec<String> = job.processes.iter().map(u32::to_string).collect();
-    let text = format!("{}: {}, processes {}\n", called(job), counted(live, "node", "nodes"), processes.join(" "));
+    let text = format!("{}: {}, {}\n", called(job), counted(live, "node", "nodes"), processes(job));
     (text, json!({ "job": job.table.job(), "processes": job.processes, "nodes": nodes(job) }))
+}
+
+fn processes(job: &JobSight) -> String {
+    let numbers: Vec<String> = job.processes.iter().map(u32::to_string).collect();
+    format!("processes {}", numbers.join(" "))
 }
 
 fn nodes(job: &JobSight) -> Vec<Value> {
@@ -253,8 +257,7 @@ fn text(
     let mut text = String::new();
     writeln!(text, "{}", called(job))?;
     if job.nodes.is_empty() {
-        let processes: Vec<String> = job.processes.iter().map(u32::to_string).collect();
-        writeln!(text, "  no node has joined yet; processes {}", processes.join(" "))?;
+        writeln!(text, "  no node has joined yet; {}", processes(job))?;
     }
     let gone = gone(job.nodes.iter().map(|node| node.state)).filter(|_| !all);
     for node in job.nodes.iter().filter(|node| gone.is_none() || job.has(node.number)) {
