@@ -11,6 +11,8 @@ pub mod application;
 mod calls;
 pub mod chance;
 pub mod content;
+mod course;
+mod example;
 mod exchange;
 pub mod expect;
 #[allow(unsafe_code)]

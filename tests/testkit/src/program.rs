@@ -21,6 +21,7 @@
 //! | `count` | highest number ever given, plus one |
 //! | `leave` | leaves the job |
 //! | `join-group`, `leave-group`, `collective` ... | see the `groups` module |
+//! | `course ...` | see the `course` module |
 //! | `sh COMMAND` | runs a shell command that inherits what programs inherit |
 //! | `fork NAME` | forks a child that calls DECK, with that mail box and its clone; the child's process, and in the lane `child` how its calls failed |
 //! | `exchange ...` | see the `exchange` module |
@@ -188,6 +189,7 @@ impl Program {
             "join-group" => self.groups.join(&self.node, &mut words),
             "leave-group" => self.groups.leave(&mut words),
             "collective" => self.groups.collective(&mut words),
+            "course" => self.groups.course(&self.node, &mut words),
             "fork" => self.fork(words.next()?),
             "exchange" => {
                 let exchange = Exchange::start(&self.node, &mut words)?;
