@@ -24,6 +24,7 @@ mod error;
 mod event;
 pub mod fork;
 mod futex;
+mod habit;
 pub mod locks;
 mod maker;
 mod meeting;

@@ -29,6 +29,7 @@ use std::time::Duration;
 
 use crate::away::{self, Away};
 use crate::crowd::Crowd;
+use crate::habit::{Doubt, Habit, Looking};
 use crate::order;
 use crate::spot::Spot;
 use crate::wait::{Waiting, Whereabouts};
@@ -44,9 +45,6 @@ const ELSEWHERE: u64 = 4500;
 const UNTIL_CALLED: u64 = 20_000;
 /// So often in a row a core is given to those who were called; then they are taken to be gone.
 const CALLS_IN_VAIN: u32 = 256;
-/// From this doubt on a thread does not look that way.
-const CONVINCED: u32 = 3;
-const DOUBT_MAX: u32 = 5;
 /// A convinced thread tries again after so many nanoseconds. Not after so many waits: those are short where all give their cores away at once, as in a barrier,
 /// and a try there holds up everybody else.
 const TRY_AGAIN: u64 = 200_000;
@@ -129,87 +127,6 @@ pub(crate) fn is_time_to_part() -> bool {
     let times = (GAVE_WAY.get() + 1) % TOGETHER;
     GAVE_WAY.set(times);
     times == 0
-}
-
-/// Whether one way of looking is worth it, as the last waits of a thread were.
-#[derive(Clone, Copy)]
-struct Doubt {
-    doubt: u32,
-    /// When a thread looked that way last.
-    looked_ns: u64,
-}
-
-impl Doubt {
-    const NONE: Doubt = Doubt { doubt: 0, looked_ns: 0 };
-
-    fn is_to_look(&mut self, now_ns: u64, try_again: u64) -> bool {
-        let is_to_look = self.doubt < CONVINCED || now_ns.saturating_sub(self.looked_ns) >= try_again;
-        if is_to_look {
-            self.looked_ns = now_ns;
-        }
-        is_to_look
-    }
-
-    fn was_in_vain(&mut self, grows_by: u32) {
-        self.doubt = (self.doubt + grows_by).min(DOUBT_MAX);
-    }
-
-    fn was_right(&mut self) {
-        self.doubt = self.doubt.saturating_sub(1);
-    }
-
-    /// There is a reason to look that way next time.
-    fn wavers(&mut self) {
-        self.doubt = self.doubt.min(CONVINCED - 1);
-    }
-}
-
-/// The ways of looking.
-#[derive(Clone, Copy)]
-enum Looking {
-    /// Before the core is given away for the first time.
-    Long,
-    /// Instead of that, where it is in doubt.
-    Short,
-    /// Each time it is back.
-    Again,
-}
-
-#[derive(Clone, Copy)]
-struct Habit {
-    long: Doubt,
-    short: Doubt,
-    again: Doubt,
-    turn_began: u64,
-}
-
-impl Habit {
-    const NEW: Habit = Habit { long: Doubt::NONE, short: Doubt::NONE, again: Doubt::NONE, turn_began: 0 };
-
-    /// A long look in vain costs about as much as two that were not save, so it has to be right two times in three. A short
-    /// one costs less, and one that comes after a switch may save more than one.
-    fn was_in_vain(&mut self, looking: Looking) {
-        match looking {
-            Looking::Long => self.long.was_in_vain(2),
-            Looking::Short => self.short.was_in_vain(1),
-            Looking::Again => self.again.was_in_vain(1),
-        }
-    }
-
-    fn was_right(&mut self, looking: Looking) {
-        match looking {
-            Looking::Long => {
-                self.long.was_right();
-                self.short = Doubt::NONE;
-            }
-            Looking::Short => {
-                self.short.wavers();
-                self.short.was_right();
-                self.long.wavers();
-            }
-            Looking::Again => self.again.was_right(),
-        }
-    }
 }
 
 thread_local! {
@@ -335,6 +252,7 @@ fn is_wanted(crowd: &dyn Crowd, spot: Spot) -> bool {
 mod tests {
     use super::*;
     use crate::atomic::{AtomicBool, AtomicU32, Ordering};
+    use crate::habit::{CONVINCED, DOUBT_MAX, SERIES};
 
     /// Others on the core of the only thread, if there are.
     struct Others {
@@ -397,17 +315,25 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_a_short_try_finds_counts_for_the_long_way_too() {
+    fn answers_in_a_row_that_short_tries_find_count_for_the_long_way_too() {
         let now = TURN_NS / 2;
         (0..2 * DOUBT_MAX).for_each(|_| {
             is_in_vain(now);
         });
         let later = now + TRY_SHORTLY;
         assert_eq!([now, later - 1].map(looking), [0; 2]);
-        let tries = Patience::at(later, Whereabouts::Unknown);
-        assert_eq!(tries.until_ns, later + SHORT);
-        tries.succeed(&NOBODY);
-        assert_eq!(is_in_vain(later), LONG);
+        let is_answered = || {
+            let tries = Patience::at(later, Whereabouts::Unknown);
+            let time = tries.until_ns - later;
+            tries.succeed(&NOBODY);
+            time
+        };
+        assert_eq!([(); SERIES as usize - 1].map(|()| is_answered()), [SHORT; SERIES as usize - 1]);
+        // One in vain, and it is no series.
+        is_in_vain(later);
+        assert_eq!([(); SERIES as usize].map(|()| is_answered()), [SHORT; SERIES as usize]);
+        assert_eq!(looking(later), LONG);
+        is_in_vain(later);
         assert_eq!(
             [(); 2].map(|()| looking(later)),
             [SHORT; 2],
