@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use deck_testkit::expect::LIVENESS;
-use deck_testkit::{Answer, Chance, Job, Process};
+use deck_testkit::{Answer, Job, Process};
 
 const PROGRAM: &str = deck_testkit::node_program!();
 
@@ -507,34 +507,5 @@ fn a_home_keeps_no_earlier_segment_of_a_name_that_is_used_again_and_again() {
     while home.named_bytes() > 0 {}
     assert!(other.named_bytes() >= BYTES);
     drop((home, other, user));
-    job.end();
-}
-
-#[test]
-fn what_a_mutex_protects_stays_in_order_however_many_holders_are_killed() {
-    let job = Job::launched(PROGRAM);
-    let mut chance = Chance::new(job.seed());
-    let [first, second] = job.nodes();
-    first.done("segment-create w 16 -1");
-    second.done("segment-open w 20000");
-    for node in [&first, &second] {
-        node.tell("work", "work w 4000");
-    }
-    for _ in 0..10 {
-        let victim = job.node();
-        victim.done("segment-open w 20000");
-        victim.tell("work", "work w 1000000");
-        for _ in 0..1 + chance.below(100) {
-            assert!(victim.answer("work").is_some_and(|answer| answer.is_note));
-        }
-        victim.kill_and_wait();
-    }
-    for node in [&first, &second] {
-        let (done, end) = node.posted("work");
-        let repaired = end.expect("it lives").words();
-        println!("{}: {done} times, repaired {repaired} times", node.number());
-        assert_eq!(done, 4000);
-    }
-    drop((first, second));
     job.end();
 }

@@ -25,6 +25,7 @@ mod named;
 pub mod process;
 pub mod products;
 pub mod program;
+mod queue;
 pub mod see;
 pub mod storm;
 mod watchdog;

@@ -26,7 +26,7 @@
 //! | `fork NAME` | forks a child that calls DECK, with that mail box and its clone; the child's process, and in the lane `child` how its calls failed |
 //! | `exchange ...` | see the `exchange` module |
 //! | `begin COMMAND ...` | a note, then the command |
-//! | | shared segments and what keeps order in them: see the `named` module |
+//! | | shared segments and what keeps order in them: see the `named` module; queues that consist of them: see the `queue` module |
 
 use std::collections::HashMap;
 use std::io::{BufRead, Write};
@@ -43,6 +43,7 @@ use crate::content::{self, Identity};
 use crate::exchange::Exchange;
 use crate::groups::Groups;
 use crate::named::Named;
+use crate::queue::Queues;
 
 /// Where the program lies: Cargo tells the tests of its package.
 #[macro_export]
@@ -61,6 +62,7 @@ struct Program {
     exchange: Mutex<Option<Arc<Exchange>>>,
     groups: Groups,
     named: Named,
+    queues: Queues,
 }
 
 pub(crate) type Outcome = Result<String, Failure>;
@@ -80,6 +82,7 @@ pub fn run() -> ExitCode {
         exchange: Mutex::default(),
         groups: Groups::default(),
         named: Named::default(),
+        queues: Queues::default(),
     });
     let mut lanes: HashMap<String, Sender<String>> = HashMap::new();
     for line in std::io::stdin().lock().lines().map_while(Result::ok) {
@@ -198,6 +201,9 @@ impl Program {
             }
             other => {
                 if let Some(answer) = self.named.obey(&self.node, other, &mut words, note)? {
+                    return Ok(answer);
+                }
+                if let Some(answer) = self.queues.obey(&self.node, other, &mut words)? {
                     return Ok(answer);
                 }
                 match lock(&self.exchange).clone() {
