@@ -26,6 +26,8 @@
 //! only by the thread whose unpin made `pins` zero after `REMOVED` was set. In between, `ALONE` gives one thread
 //! at a time exclusive use.
 
+mod kind;
+
 use std::cell::Cell;
 use std::ops::{Deref, DerefMut};
 use std::ptr;
@@ -34,6 +36,8 @@ use std::sync::{Mutex, OnceLock};
 use deck_api::{Error, ErrorKind};
 use deck_sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use deck_sync::locks::lock;
+
+pub use kind::{Kind, Unusable};
 
 const TAG: u64 = 0xDE;
 const INDEX_BITS: u32 = 25;
@@ -57,126 +61,6 @@ const CHUNKS: usize = (INDEX_BITS - FIRST_CHUNK.ilog2() + 1) as usize;
 
 /// Free lists of a table: threads that create and destroy at the same time meet only now and then.
 const FREE_LISTS: usize = 16;
-
-/// What a handle stands for. The numbers are in the handles, nowhere else.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// A `deck_thread_t`.
-    Thread = 1,
-    /// A `deck_sem_t`.
-    Semaphore = 2,
-    /// A `deck_msg_t`.
-    Message = 3,
-    /// A `deck_mbox_t`.
-    Mailbox = 4,
-    /// A `deck_group_t`.
-    Group = 5,
-    /// A `deck_request_t`.
-    Request = 6,
-    /// A `deck_segment_t`.
-    Segment = 8,
-    /// A `deck_mutex_t`.
-    Mutex = 9,
-    /// A `deck_cond_t`.
-    Condition = 10,
-    /// A `deck_barrier_t`.
-    Barrier = 11,
-    /// A `deck_counter_t`.
-    Counter = 12,
-}
-
-impl Kind {
-    const ALL: [Kind; 11] = [
-        Kind::Thread,
-        Kind::Semaphore,
-        Kind::Message,
-        Kind::Mailbox,
-        Kind::Group,
-        Kind::Request,
-        Kind::Segment,
-        Kind::Mutex,
-        Kind::Condition,
-        Kind::Barrier,
-        Kind::Counter,
-    ];
-
-    fn from_number(number: u64) -> Option<Kind> {
-        Kind::ALL.into_iter().find(|kind| *kind as u64 == number)
-    }
-
-    /// What it is called.
-    pub fn words(self) -> &'static str {
-        match self {
-            Kind::Thread => "thread",
-            Kind::Semaphore => "semaphore",
-            Kind::Message => "message",
-            Kind::Mailbox => "mail box",
-            Kind::Group => "group",
-            Kind::Request => "request",
-            Kind::Segment => "segment",
-            Kind::Mutex => "mutex",
-            Kind::Condition => "condition variable",
-            Kind::Barrier => "barrier",
-            Kind::Counter => "counter",
-        }
-    }
-}
-
-/// Why a handle cannot be used.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unusable {
-    /// NULL.
-    Null,
-    /// Nothing that a table of this library ever gave out.
-    Garbage,
-    /// A handle of another kind of object.
-    OtherKind(Kind),
-    /// Its object was destroyed.
-    Destroyed,
-    /// Its object was made before the last `deck_done`.
-    Past,
-    /// Another thread is using the object, and it is used by one thread at a time.
-    Busy,
-}
-
-impl Unusable {
-    /// The error a caller gets who wanted an object of `kind`.
-    #[cold]
-    pub fn error(self, kind: Kind) -> Error {
-        let wanted = kind.words();
-        match self {
-            Unusable::Null => Error::new(ErrorKind::Invalid, format!("the {wanted} is NULL"))
-                .with_remedy(format!("create the {wanted} first, and look at what the creating call returned")),
-            Unusable::Garbage => Error::new(ErrorKind::Invalid, format!("the pointer is no {wanted} handle"))
-                .with_remedy(format!(
-                    "pass the {wanted} that DECK gave, unchanged, and look at what that call returned"
-                )),
-            Unusable::OtherKind(other) => {
-                Error::new(ErrorKind::Invalid, format!("a {} was given where a {wanted} is required", other.words()))
-            }
-            Unusable::Destroyed => {
-                let (how, remedy) = match kind {
-                    Kind::Thread => ("was joined", "join a thread once, and use its handle no more then"),
-                    Kind::Request => (
-                        "has ended, or was destroyed",
-                        "use a request no more then, and start another call for another",
-                    ),
-                    Kind::Group => ("was left", "join a group again"),
-                    Kind::Mailbox => ("was destroyed", ErrorKind::Closed.remedy()),
-                    Kind::Semaphore | Kind::Message => ("was destroyed", "create it again"),
-                    Kind::Segment | Kind::Mutex | Kind::Condition | Kind::Barrier | Kind::Counter => {
-                        ("is not open any more", "open it again")
-                    }
-                };
-                Error::new(ErrorKind::Closed, format!("the {wanted} {how}")).with_remedy(remedy)
-            }
-            Unusable::Past => Error::new(ErrorKind::Closed, format!("the {wanted} was made before deck_done"))
-                .with_remedy("create it again after deck_init"),
-            Unusable::Busy => Error::new(ErrorKind::Invalid, format!("another thread is using the {wanted}"))
-                .with_remedy(format!("let one thread at a time use a {wanted}, or give each thread its own")),
-        }
-    }
-}
 
 /// All objects of one kind in this process.
 pub struct Table<T> {

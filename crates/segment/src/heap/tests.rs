@@ -5,7 +5,9 @@ use std::os::fd::AsFd;
 
 use super::*;
 use crate::Region;
+use crate::buffer::BufferName;
 use crate::caches;
+use crate::layout::LINE;
 
 fn heap(bytes: usize, change: impl FnOnce(&mut HeapOptions)) -> Arc<HeapMemory> {
     let mut options = HeapOptions {
