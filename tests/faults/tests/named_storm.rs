@@ -51,43 +51,51 @@ impl Storm {
     }
 
     /// Has them work. Makers are threads of nodes.
-    fn set_to_work(&mut self, workers: &[Worker]) {
+    fn set_to_work(&mut self, workers: &[Worker], how: &str) {
         for (number, worker) in workers.iter().enumerate() {
-            let node = &self.nodes[worker.place];
-            let what = if worker.puts { "queue-put" } else { "queue-take" };
-            node.tell(
-                &worker.lane,
-                &format!("{what} q {} {}", self.chance.bits(), node.number().0 << 4 | number as u32),
-            );
+            let (node, seed) = (&self.nodes[worker.place], self.chance.bits());
+            let maker = node.number().0 << 4 | number as u32;
+            let what = if worker.puts { format!("queue-put q {maker}") } else { "queue-take q".to_string() };
+            node.tell(&worker.lane, &format!("{what} {seed} {how}"));
         }
     }
 
+    /// Nobody waits for ever, as the node at `place` sees it.
+    fn goes_on(&mut self, place: usize) {
+        let count = self.chance.below(300);
+        self.nodes[place].done(&format!("queue-goes-on q {count}"));
+    }
+
     /// Kills a node, and has another work in its place.
-    fn kill(&mut self, workers: &mut Vec<Worker>) {
+    fn kill(&mut self, workers: &mut Vec<Worker>, how: &str) {
         let place = self.chance.below(PLACES);
         self.nodes[place].kill();
-        self.pause();
+        if self.chance.below(2) == 0 {
+            self.goes_on((place + 1) % PLACES);
+        }
         self.nodes[place] = self.job.node();
         workers.retain(|worker| worker.place != place);
         self.nodes[place].done("queue-open q");
         let fresh = self.workers(place);
-        self.set_to_work(&fresh);
+        self.set_to_work(&fresh, how);
         workers.extend(fresh);
     }
 
     /// One queue, from its creation to its end.
     fn queue(&mut self) {
         let creator = self.chance.below(PLACES);
-        self.nodes[creator].done("queue-create q");
+        let room = 1 + self.chance.below(4);
+        self.nodes[creator].done(&format!("queue-create q {room}"));
         for place in (0..PLACES).filter(|place| *place != creator) {
             self.nodes[place].done("queue-open q");
         }
         let mut workers: Vec<Worker> = (0..PLACES).flat_map(|place| self.workers(place)).collect();
-        self.set_to_work(&workers);
+        let how = ["", "impatient"][self.chance.below(2)];
+        self.set_to_work(&workers, how);
         let kills = self.chance.below(3);
         for _ in 0..kills {
             self.pause();
-            self.kill(&mut workers);
+            self.kill(&mut workers, how);
         }
         for _ in 0..self.chance.below(3) {
             let place = self.chance.below(PLACES);
@@ -96,7 +104,8 @@ impl Storm {
             self.pause();
             self.nodes[place].go_on();
         }
-        self.pause();
+        let place = self.chance.below(PLACES);
+        self.goes_on(place);
         self.nodes[self.chance.below(PLACES)].done("queue-end q");
         let mut balance = 0;
         for worker in &workers {

@@ -1,20 +1,21 @@
 //! A queue that threads of several nodes share: in a segment, under a mutex, with a condition for those who wait for room and one for
 //! those who wait for numbers.
 //!
-//! Whoever is killed inside leaves two counts that differ, which the next one is told of and mends. All wait, now and then, for a moment
-//! only, and try again.
+//! Whoever is killed inside leaves two counts that differ, which the next one is told of and mends. Who is impatient waits, now and then, for a
+//! moment only, and tries again.
 //!
 //! | command | what it does, and the words of its answer |
 //! |---|---|
-//! | `queue-create NAME`, `queue-open NAME` | creates one; opens it |
-//! | `queue-put NAME SEED MAKER` | puts numbers of this maker into it until it is ended; how many |
-//! | `queue-take NAME SEED MAKER` | takes numbers until it is ended and empty; how many |
+//! | `queue-create NAME ROOM`, `queue-open NAME` | creates one with room for so many numbers, 4 at most; opens it |
+//! | `queue-put NAME MAKER SEED [impatient]` | puts numbers of this maker into it until it is ended; how many |
+//! | `queue-take NAME SEED [impatient]` | takes numbers until it is ended and empty; how many |
+//! | `queue-goes-on NAME COUNT` | waits, without touching it, until so many more were taken |
 //! | `queue-end NAME` | ends it |
 //! | `queue-close NAME` | lets go of it |
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use deck::shared::{Condition, Mutex as JobMutex, Segment};
 use deck::{ErrorKind, Node};
@@ -24,8 +25,8 @@ use crate::answer::Failure;
 use crate::chance::Chance;
 use crate::program::{Outcome, Words};
 
-/// Numbers that fit.
-const ROOM: u64 = 4;
+/// Numbers that fit at most.
+const ROOM_MAX: u64 = 4;
 /// Nobody has to wait for so long.
 const TIME: Duration = Duration::from_secs(60);
 
@@ -38,8 +39,9 @@ mod word {
     pub const TAKEN: usize = 2;
     pub const PUT: usize = 3;
     pub const IS_ENDED: usize = 4;
+    pub const ROOM: usize = 5;
     pub const NUMBERS: usize = 8;
-    pub const COUNT: usize = NUMBERS + super::ROOM as usize;
+    pub const COUNT: usize = NUMBERS + super::ROOM_MAX as usize;
 }
 
 /// The queues that this node has open.
@@ -51,8 +53,8 @@ pub(crate) struct Queues {
 struct Queue {
     segment: Segment,
     mutex: JobMutex,
-    room: Condition,
-    filled: Condition,
+    has_room: Condition,
+    has_numbers: Condition,
 }
 
 impl Queues {
@@ -60,16 +62,28 @@ impl Queues {
     pub fn obey(&self, node: &Node, command: &str, words: &mut Words<'_>) -> Result<Option<String>, Failure> {
         let answer = match command {
             "queue-create" => {
-                let name = words.next()?;
-                self.keep(node, name, Segment::create(node, name, 8 * word::COUNT, None)?)
+                let (name, room) = (words.next()?, words.number::<u64>()?);
+                let segment = Segment::create(node, name, 8 * word::COUNT, None)?;
+                segment.write(8 * word::ROOM, &room.clamp(1, ROOM_MAX).to_ne_bytes())?;
+                self.keep(node, name, segment)
             }
             "queue-open" => {
                 let name = words.next()?;
                 self.keep(node, name, Segment::open(node, name, TIME)?)
             }
-            "queue-put" => self.queue(words.next()?)?.put_all(Chance::new(words.number()?), words.number()?),
-            "queue-take" => self.queue(words.next()?)?.take_all(Chance::new(words.number()?)),
-            "queue-end" => self.queue(words.next()?)?.end(),
+            "queue-put" => {
+                let (queue, maker) = (self.queue(words.next()?)?, words.number()?);
+                Worker::of(&queue, words)?.put_all(maker)
+            }
+            "queue-take" => {
+                let queue = self.queue(words.next()?)?;
+                Worker::of(&queue, words)?.take_all()
+            }
+            "queue-goes-on" => self.queue(words.next()?)?.goes_on(words.number()?),
+            "queue-end" => {
+                let queue = self.queue(words.next()?)?;
+                Worker { queue: &queue, chance: Chance::new(0), is_impatient: false }.end()
+            }
             "queue-close" => {
                 lock(&self.open).remove(words.next()?);
                 Ok(String::new())
@@ -83,8 +97,8 @@ impl Queues {
         let queue = Queue {
             segment,
             mutex: JobMutex::open(node, name)?,
-            room: Condition::open(node, &format!("{name}, room"))?,
-            filled: Condition::open(node, &format!("{name}, filled"))?,
+            has_room: Condition::open(node, &format!("{name}, room"))?,
+            has_numbers: Condition::open(node, &format!("{name}, filled"))?,
         };
         lock(&self.open).insert(name.to_string(), Arc::new(queue));
         Ok(String::new())
@@ -106,70 +120,31 @@ impl Queue {
         Ok(self.segment.write(8 * word, &value.to_ne_bytes())?)
     }
 
-    /// Puts numbers of `maker` into it, each larger than the one before, until it is ended.
-    fn put_all(&self, chance: Chance, maker: u32) -> Outcome {
-        let mut worker = Worker { queue: self, chance };
-        let mut put = 0u64;
+    /// Waits until `count` more numbers were taken.
+    fn goes_on(&self, count: u64) -> Outcome {
+        let (before, began) = (self.read(word::TAKEN)?, Instant::now());
         loop {
-            worker.enter()?;
-            while self.len()? == ROOM && !self.is_ended()? {
-                worker.wait(&self.room)?;
+            let more = self.read(word::TAKEN)? - before;
+            if more >= count {
+                return Ok(String::new());
             }
-            if self.is_ended()? {
-                break;
+            if began.elapsed() > crate::SOON {
+                return Err(Failure::finding(format!(
+                    "{more} and not {count} numbers were taken in {:?}",
+                    crate::SOON
+                )));
             }
-            let at = self.read(word::PUT)?;
-            self.change(|| {
-                self.write(word::NUMBERS + (at % ROOM) as usize, u64::from(maker) << 32 | put)?;
-                self.write(word::PUT, at + 1)
-            })?;
-            put += 1;
-            worker.tell_and_leave(&self.filled)?;
+            std::thread::yield_now();
         }
-        self.mutex.unlock()?;
-        Ok(put.to_string())
-    }
-
-    /// Takes numbers until it is ended and empty. Those of each maker come in their order.
-    fn take_all(&self, chance: Chance) -> Outcome {
-        let mut worker = Worker { queue: self, chance };
-        let mut last: HashMap<u64, u64> = HashMap::new();
-        let mut taken = 0u64;
-        loop {
-            worker.enter()?;
-            while self.len()? == 0 && !self.is_ended()? {
-                worker.wait(&self.filled)?;
-            }
-            if self.len()? == 0 {
-                break;
-            }
-            let at = self.read(word::TAKEN)?;
-            let number = self.read(word::NUMBERS + (at % ROOM) as usize)?;
-            self.change(|| self.write(word::TAKEN, at + 1))?;
-            let (maker, number) = (number >> 32, number & u64::from(u32::MAX));
-            if let Some(last) = last.insert(maker, number)
-                && last >= number
-            {
-                return Err(Failure::finding(format!("number {number} of maker {maker} came after {last}")));
-            }
-            taken += 1;
-            worker.tell_and_leave(&self.room)?;
-        }
-        self.mutex.unlock()?;
-        Ok(taken.to_string())
-    }
-
-    fn end(&self) -> Outcome {
-        Worker { queue: self, chance: Chance::new(0) }.enter()?;
-        self.write(word::IS_ENDED, 1)?;
-        self.room.broadcast()?;
-        self.filled.broadcast()?;
-        self.mutex.unlock()?;
-        Ok(String::new())
     }
 
     fn len(&self) -> Result<u64, Failure> {
         Ok(self.read(word::PUT)? - self.read(word::TAKEN)?)
+    }
+
+    /// Numbers that fit.
+    fn room(&self) -> Result<u64, Failure> {
+        self.read(word::ROOM)
     }
 
     fn is_ended(&self) -> Result<bool, Failure> {
@@ -195,8 +170,8 @@ impl Queue {
     /// After a death inside: whom the dead one would have told is told.
     fn mend(&self) -> Result<(), Failure> {
         self.write(word::DONE, self.read(word::BEGUN)?)?;
-        self.room.broadcast()?;
-        Ok(self.filled.broadcast()?)
+        self.has_room.broadcast()?;
+        Ok(self.has_numbers.broadcast()?)
     }
 }
 
@@ -204,14 +179,82 @@ impl Queue {
 struct Worker<'a> {
     queue: &'a Queue,
     chance: Chance,
+    is_impatient: bool,
 }
 
-impl Worker<'_> {
-    /// All of the time, or now and then a moment.
+impl<'a> Worker<'a> {
+    fn of(queue: &'a Queue, words: &mut Words<'_>) -> Result<Worker<'a>, Failure> {
+        let chance = Chance::new(words.number()?);
+        Ok(Worker { queue, chance, is_impatient: words.next().is_ok_and(|word| word == "impatient") })
+    }
+
+    /// Puts numbers of `maker` into it, each larger than the one before, until it is ended.
+    fn put_all(mut self, maker: u32) -> Outcome {
+        let queue = self.queue;
+        let mut put = 0u64;
+        loop {
+            self.enter()?;
+            while queue.len()? == queue.room()? && !queue.is_ended()? {
+                self.wait(&queue.has_room)?;
+            }
+            if queue.is_ended()? {
+                break;
+            }
+            let at = queue.read(word::PUT)?;
+            queue.change(|| {
+                queue.write(word::NUMBERS + (at % queue.room()?) as usize, u64::from(maker) << 32 | put)?;
+                queue.write(word::PUT, at + 1)
+            })?;
+            put += 1;
+            self.tell_and_leave(&queue.has_numbers)?;
+        }
+        queue.mutex.unlock()?;
+        Ok(put.to_string())
+    }
+
+    /// Takes numbers until it is ended and empty. Those of each maker come in their order.
+    fn take_all(mut self) -> Outcome {
+        let queue = self.queue;
+        let mut last: HashMap<u64, u64> = HashMap::new();
+        let mut taken = 0u64;
+        loop {
+            self.enter()?;
+            while queue.len()? == 0 && !queue.is_ended()? {
+                self.wait(&queue.has_numbers)?;
+            }
+            if queue.len()? == 0 {
+                break;
+            }
+            let at = queue.read(word::TAKEN)?;
+            let number = queue.read(word::NUMBERS + (at % queue.room()?) as usize)?;
+            queue.change(|| queue.write(word::TAKEN, at + 1))?;
+            let (maker, number) = (number >> 32, number & u64::from(u32::MAX));
+            if let Some(last) = last.insert(maker, number)
+                && last >= number
+            {
+                return Err(Failure::finding(format!("number {number} of maker {maker} came after {last}")));
+            }
+            taken += 1;
+            self.tell_and_leave(&queue.has_room)?;
+        }
+        queue.mutex.unlock()?;
+        Ok(taken.to_string())
+    }
+
+    fn end(mut self) -> Outcome {
+        self.enter()?;
+        self.queue.write(word::IS_ENDED, 1)?;
+        self.queue.has_room.broadcast()?;
+        self.queue.has_numbers.broadcast()?;
+        self.queue.mutex.unlock()?;
+        Ok(String::new())
+    }
+
+    /// All of the time, or a moment.
     fn time(&mut self) -> Duration {
-        match self.chance.below(4) {
-            0 => Duration::from_micros(self.chance.below(2_000) as u64),
-            _ => TIME,
+        match self.is_impatient && self.chance.below(4) == 0 {
+            true => Duration::from_micros(self.chance.below(2_000) as u64),
+            false => TIME,
         }
     }
 
