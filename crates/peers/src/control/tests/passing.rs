@@ -125,7 +125,7 @@ fn a_segment_that_comes_without_its_descriptor_is_a_lack_here_and_what_its_home_
 #[test]
 fn who_asks_for_a_segment_is_told_if_there_is_no_descriptor_to_keep_it_while_it_waits() {
     if !alone::is_alone(
-        "control::tests::who_asks_for_a_segment_is_told_if_there_is_no_descriptor_to_keep_it_while_it_waits",
+        "control::tests::passing::who_asks_for_a_segment_is_told_if_there_is_no_descriptor_to_keep_it_while_it_waits",
     ) {
         return;
     }
