@@ -92,7 +92,7 @@ EXPERIMENTS = (
     Experiment("wake", "waking one that sleeps", "wake", (10,), ("futex",), 1.0),
     Experiment("shared", "threads of one node post to one mail box", "shared", (1, 2, 4, 8), (), 1.0, 7, at_once=4),
     Experiment("silent", "rings that say nothing", "silent", (2, 250, 1000), (), 1.0, 7, at_once=3),
-    Experiment("idle", "a blocked node", "idle", (10,), (), 1.0, 6),
+    Experiment("idle", "a blocked node", "idle", (10,), ("futex",), 1.0, 6),
     Experiment("memory", "what things occupy", "memory", (1000,), (), 1.0, 6),
     Experiment("start", "starting a job", "start", (2, 8, 64), (), 1.0, 7, at_once=3),
 )

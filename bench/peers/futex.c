@@ -1,5 +1,6 @@
-/* A bare futex wake between two processes: how long from the begin of the wake to the return of the sleeper. Both sleep AT
- * milliseconds before each wake, as both nodes of `deck bench wake` do. */
+/* A bare futex. `wake`, between two processes: how long from the begin of the wake to the return of the sleeper. Both sleep AT
+ * milliseconds before each wake, as both nodes of `deck bench wake` do. `idle`: the processor time of a process that sleeps for AT seconds
+ * and does nothing else. */
 #include "peer.h"
 #include <linux/futex.h>
 #include <sys/mman.h>
@@ -45,9 +46,28 @@ static void waker(shared_t *shared, size_t at, uint32_t wakes) {
   }
 }
 
+static double processor_time_ms(void) {
+  struct timespec used;
+  need(clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used) == 0, "clock_gettime");
+  return (double)used.tv_sec * 1e3 + (double)used.tv_nsec / 1e6;
+}
+
+static void idle(size_t at) {
+  static uint32_t never;
+  struct timespec all = {(time_t)at, 0};
+  double before = processor_time_ms();
+  futex(&never, FUTEX_WAIT, 0, &all);
+  tell(at, "processor time", "ms", processor_time_ms() - before);
+}
+
 int main(int argc, char **argv) {
   options_t options = options_of(argc, argv);
-  if (!is(options.measure, "wake")) return fprintf(stderr, "a bare futex does wake only\n"), 2;
+  if (is(options.measure, "idle")) {
+    stay_apart(&options, 0);
+    for (int i = 0; i < options.points; i++) idle(options.at[i]);
+    return 0;
+  }
+  if (!is(options.measure, "wake")) return fprintf(stderr, "a bare futex does wake and idle only\n"), 2;
   for (int i = 0; i < options.points; i++) {
     shared_t *shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     need(shared != MAP_FAILED, "mmap");
