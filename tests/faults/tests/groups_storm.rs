@@ -3,7 +3,7 @@
 //!
 //! `DECK_STORM=1000 cargo test -p deck-faults --release --test groups_storm -- --nocapture` has a thousand groups and tells how it goes.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use deck_testkit::{Chance, Job, Process, storm};
 
@@ -67,22 +67,13 @@ impl Storm {
         }
     }
 
-    /// Lets members go on for a random while.
-    fn go_on(&mut self) {
-        let micros = [0, 300, 3_000, 40_000][self.chance.below(4)];
-        let until = Instant::now() + Duration::from_micros(self.chance.below(micros + 1) as u64);
-        while Instant::now() < until {
-            std::thread::park_timeout(until.saturating_duration_since(Instant::now()));
-        }
-    }
-
     /// Stops one node after the other for a moment, which nobody but the clock notices.
     fn stop_some(&mut self, members: &[Member]) {
         for _ in 0..self.chance.below(4) {
-            self.go_on();
+            storm::pause(&mut self.chance);
             let place = members[self.chance.below(members.len())].place;
             self.nodes[place].stop();
-            self.go_on();
+            storm::pause(&mut self.chance);
             self.nodes[place].go_on();
         }
     }
@@ -100,7 +91,7 @@ impl Storm {
         if kills {
             self.tell(&members, course);
             self.stop_some(&members);
-            self.go_on();
+            storm::pause(&mut self.chance);
             let victim = &members[self.chance.below(members.len())];
             self.kill(victim.place, &members);
         } else {
@@ -133,12 +124,7 @@ impl Storm {
 fn storm(environment: &'static [(&'static str, &'static str)]) {
     let groups = storm::rounds(GROUPS);
     let mut storm = Storm::start(environment);
-    for number in 0..groups {
-        storm.group(number);
-        if number % 50 == 49 {
-            println!("{} of {groups} groups", number + 1);
-        }
-    }
+    storm::each(groups, "groups", |number| storm.group(number));
     let Storm { job, nodes, .. } = storm;
     drop(nodes);
     job.end();

@@ -3,7 +3,7 @@
 //!
 //! `DECK_STORM=1000 cargo test -p deck-faults --release --test named_storm -- --nocapture` has a thousand queues and tells how it goes.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use deck_testkit::{Chance, Job, Process, storm};
 
@@ -32,14 +32,6 @@ impl Storm {
         let chance = Chance::new(job.seed());
         let nodes = job.nodes::<PLACES>().into();
         Storm { job, nodes, chance }
-    }
-
-    fn pause(&mut self) {
-        let micros = [0, 300, 3_000, 40_000][self.chance.below(4)];
-        let until = Instant::now() + Duration::from_micros(self.chance.below(micros + 1) as u64);
-        while Instant::now() < until {
-            std::thread::park_timeout(until.saturating_duration_since(Instant::now()));
-        }
     }
 
     /// Those of a place: some of each kind.
@@ -94,14 +86,14 @@ impl Storm {
         self.set_to_work(&workers, how);
         let kills = self.chance.below(3);
         for _ in 0..kills {
-            self.pause();
+            storm::pause(&mut self.chance);
             self.kill(&mut workers, how);
         }
         for _ in 0..self.chance.below(3) {
             let place = self.chance.below(PLACES);
-            self.pause();
+            storm::pause(&mut self.chance);
             self.nodes[place].stop();
-            self.pause();
+            storm::pause(&mut self.chance);
             self.nodes[place].go_on();
         }
         let place = self.chance.below(PLACES);
@@ -124,12 +116,7 @@ impl Storm {
 fn numbers_go_through_a_queue_in_their_order_whoever_is_stopped_or_killed() {
     let queues = storm::rounds(QUEUES);
     let mut storm = Storm::start();
-    for number in 0..queues {
-        storm.queue();
-        if number % 50 == 49 {
-            println!("{} of {queues} queues", number + 1);
-        }
-    }
+    storm::each(queues, "queues", |_| storm.queue());
     let Storm { job, nodes, .. } = storm;
     drop(nodes);
     job.end();

@@ -66,23 +66,13 @@ impl Storm {
         self.ask_all(|_, other| format!("met {} {SOON_MS}", other.number().0));
     }
 
-    /// Lets the exchange go on for a random while.
-    fn go_on(&mut self) {
-        let micros = [0, 300, 3_000, 20_000][self.chance.below(4)];
-        let micros = self.chance.below(micros + 1) as u64;
-        let until = Instant::now() + Duration::from_micros(micros);
-        while Instant::now() < until {
-            std::thread::park_timeout(until.saturating_duration_since(Instant::now()));
-        }
-    }
-
     /// Kills one node, now and then two, and has others take their places.
     fn kill_some(&mut self) -> usize {
         let mut places = vec![self.chance.below(PLACES)];
         if self.chance.below(5) == 0 {
             places.push((places[0] + 1 + self.chance.below(PLACES - 1)) % PLACES);
         }
-        self.go_on();
+        storm::pause(&mut self.chance);
         let victims: Vec<NodeId> = places.iter().map(|place| self.nodes[*place].number()).collect();
         places.iter().for_each(|place| _ = self.nodes[*place].kill_and_wait());
         let is_early = self.chance.below(2) == 0;
@@ -112,7 +102,7 @@ impl Storm {
             if self.chance.below(4) == 0 {
                 // One that does not get far.
                 let early = self.job.start(&[], &[]);
-                self.go_on();
+                storm::pause(&mut self.chance);
                 early.kill();
             }
             self.nodes[*place] = self.sit(*place);
