@@ -9,7 +9,7 @@ pub const SERIES: u32 = 6;
 /// Whether one way of looking is worth it, as the last waits of a thread were.
 #[derive(Clone, Copy)]
 pub struct Doubt {
-    pub doubt: u32,
+    doubt: u32,
     /// When a thread looked that way last.
     looked_ns: u64,
 }

@@ -3,15 +3,13 @@
 //!
 //! `DECK_STORM=1000 cargo test -p deck-faults --release --test groups_storm -- --nocapture` has a thousand groups and tells how it goes.
 
-use std::time::Duration;
-
-use deck_testkit::{Chance, Job, Process, storm};
+use deck_testkit::{Chance, Failure, Job, Process, storm};
 
 const PROGRAM: &str = deck_testkit::node_program!();
 /// Groups in an ordinary run of each test.
 const GROUPS: usize = 8;
 /// Calls of a group that comes to its end: of most, and of others.
-const CALLS: [usize; 4] = [40, 40, 40, 400];
+const CALLS: [u32; 4] = [40, 40, 40, 400];
 /// How long anything may take.
 const TIME_MS: u64 = 60_000;
 
@@ -29,9 +27,8 @@ struct Storm {
 }
 
 impl Storm {
-    fn start(environment: &'static [(&'static str, &'static str)]) -> Storm {
-        let groups = storm::rounds(GROUPS) as u32;
-        let job = Job::launched(PROGRAM).with_limit(Duration::from_secs(60) + Duration::from_secs(4) * groups);
+    fn start(groups: usize, environment: &'static [(&'static str, &'static str)]) -> Storm {
+        let job = Job::launched(PROGRAM).with_limit(storm::limit(groups));
         let chance = Chance::new(job.seed());
         let nodes = (0..4).map(|_| job.node_with(environment)).collect();
         Storm { job, environment, nodes, chance }
@@ -57,24 +54,26 @@ impl Storm {
         }
     }
 
+    /// What member `index` was answered.
+    fn answer(&self, index: usize, member: &Member) -> Result<String, Failure> {
+        let answer = self.nodes[member.place].answer(&member.lane);
+        answer.unwrap_or_else(|| panic!("the node of member {index} is gone")).result
+    }
+
     /// All of `members` do this, and succeed.
     fn all(&self, members: &[Member], what: impl Fn(usize) -> String) {
         self.tell(members, what);
         for (index, member) in members.iter().enumerate() {
-            let answer = self.nodes[member.place].answer(&member.lane);
-            let answer = answer.unwrap_or_else(|| panic!("the node of member {index} is gone"));
-            answer.result.unwrap_or_else(|failure| panic!("member {index}: {failure}"));
+            self.answer(index, member).unwrap_or_else(|failure| panic!("member {index}: {failure}"));
         }
     }
 
-    /// Stops one node after the other for a moment, which nobody but the clock notices.
+    /// Stops one node after the other for a moment.
     fn stop_some(&mut self, members: &[Member]) {
         for _ in 0..self.chance.below(4) {
             storm::pause(&mut self.chance);
             let place = members[self.chance.below(members.len())].place;
-            self.nodes[place].stop();
-            storm::pause(&mut self.chance);
-            self.nodes[place].go_on();
+            storm::stop_for_a_moment(&self.nodes[place], &mut self.chance);
         }
     }
 
@@ -86,7 +85,7 @@ impl Storm {
         self.all(&members, |index| format!("join-group {name} {} {index} {TIME_MS} {own}", members.len()));
         let seed = self.chance.bits();
         let kills = self.chance.below(2) == 0;
-        let calls = if kills { u32::MAX as usize } else { CALLS[self.chance.below(CALLS.len())] };
+        let calls = if kills { u32::MAX } else { CALLS[self.chance.below(CALLS.len())] };
         let course = |index: usize| format!("course {name}@{index} {seed} {calls} {TIME_MS}");
         if kills {
             self.tell(&members, course);
@@ -108,9 +107,7 @@ impl Storm {
     fn kill(&mut self, place: usize, members: &[Member]) {
         self.nodes[place].kill();
         for (index, member) in members.iter().enumerate().filter(|(_, member)| member.place != place) {
-            let answer = self.nodes[member.place].answer(&member.lane);
-            let answer = answer.unwrap_or_else(|| panic!("the node of member {index} is gone"));
-            let failure = answer.result.expect_err("the course never ends");
+            let failure = self.answer(index, member).expect_err("the course never ends");
             assert_eq!(
                 (failure.kind.as_str(), failure.peer),
                 ("PeerLost", Some(self.nodes[place].number())),
@@ -123,7 +120,7 @@ impl Storm {
 
 fn storm(environment: &'static [(&'static str, &'static str)]) {
     let groups = storm::rounds(GROUPS);
-    let mut storm = Storm::start(environment);
+    let mut storm = Storm::start(groups, environment);
     storm::each(groups, "groups", |number| storm.group(number));
     let Storm { job, nodes, .. } = storm;
     drop(nodes);

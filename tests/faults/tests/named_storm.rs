@@ -3,8 +3,6 @@
 //!
 //! `DECK_STORM=1000 cargo test -p deck-faults --release --test named_storm -- --nocapture` has a thousand queues and tells how it goes.
 
-use std::time::Duration;
-
 use deck_testkit::{Chance, Job, Process, storm};
 
 const PROGRAM: &str = deck_testkit::node_program!();
@@ -26,9 +24,8 @@ struct Storm {
 }
 
 impl Storm {
-    fn start() -> Storm {
-        let queues = storm::rounds(QUEUES) as u32;
-        let job = Job::launched(PROGRAM).with_limit(Duration::from_secs(60) + Duration::from_secs(4) * queues);
+    fn start(queues: usize) -> Storm {
+        let job = Job::launched(PROGRAM).with_limit(storm::limit(queues));
         let chance = Chance::new(job.seed());
         let nodes = job.nodes::<PLACES>().into();
         Storm { job, nodes, chance }
@@ -36,9 +33,8 @@ impl Storm {
 
     /// Those of a place: some of each kind.
     fn workers(&mut self, place: usize) -> Vec<Worker> {
-        let counts = [1 + self.chance.below(2), 1 + self.chance.below(2)];
+        let [takers, putters] = [(); 2].map(|()| 1 + self.chance.below(2));
         let worker = |puts: bool, number| Worker { place, lane: format!("{puts}-{number}"), puts };
-        let [takers, putters] = counts;
         (0..takers).map(|number| worker(false, number)).chain((0..putters).map(|number| worker(true, number))).collect()
     }
 
@@ -92,9 +88,7 @@ impl Storm {
         for _ in 0..self.chance.below(3) {
             let place = self.chance.below(PLACES);
             storm::pause(&mut self.chance);
-            self.nodes[place].stop();
-            storm::pause(&mut self.chance);
-            self.nodes[place].go_on();
+            storm::stop_for_a_moment(&self.nodes[place], &mut self.chance);
         }
         let place = self.chance.below(PLACES);
         self.goes_on(place);
@@ -115,7 +109,7 @@ impl Storm {
 #[test]
 fn numbers_go_through_a_queue_in_their_order_whoever_is_stopped_or_killed() {
     let queues = storm::rounds(QUEUES);
-    let mut storm = Storm::start();
+    let mut storm = Storm::start(queues);
     storm::each(queues, "queues", |_| storm.queue());
     let Storm { job, nodes, .. } = storm;
     drop(nodes);

@@ -6,28 +6,12 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use deck::group::Pending;
+use deck::group::{Kind, Pending};
 use deck::{Element, Error, ErrorKind, Group, Message, Node};
 
 use crate::answer::Failure;
 use crate::chance::Chance;
 use crate::example::Example;
-
-const KINDS: [&str; 13] = [
-    "barrier",
-    "bcast",
-    "reduce",
-    "allreduce",
-    "scan",
-    "gather",
-    "gatherv",
-    "allgather",
-    "allgatherv",
-    "scatter",
-    "scatterv",
-    "alltoall",
-    "alltoallv",
-];
 
 /// Elements of most calls, of many, and of few.
 const COUNTS: [usize; 16] = [5, 5, 5, 5, 5, 5, 5, 700, 700, 700, 700, 5_000, 5_000, 20_000, 60_000, 200_000];
@@ -61,7 +45,7 @@ struct Started {
 #[derive(Clone, Copy)]
 struct What {
     number: u32,
-    kind: &'static str,
+    kind: Kind,
     count: usize,
     round: u32,
 }
@@ -82,7 +66,7 @@ impl What {
     }
 
     fn text(self) -> String {
-        format!("call {}, {} of {} in round {}", self.number, self.kind, self.count, self.round)
+        format!("call {}, {} of {} in round {}", self.number, self.kind.name(), self.count, self.round)
     }
 }
 
@@ -111,19 +95,21 @@ impl<'a> Course<'a> {
     }
 
     /// A kind of call, and a count.
-    fn another(&mut self) -> (&'static str, usize) {
-        let kind = KINDS[self.common.below(KINDS.len())];
+    fn another(&mut self) -> (Kind, usize) {
+        let kind = Kind::ALL[self.common.below(Kind::ALL.len())];
         let most = COUNTS[self.common.below(COUNTS.len())];
         // All members' blocks together are as long as one.
-        let most = if kind.starts_with("all") { most / self.group.size() as usize } else { most };
+        let most = if kind.name().starts_with("all") { most / self.group.size() as usize } else { most };
         (kind, self.common.below(most + 1))
     }
 
     fn one(&mut self, what: What) -> Result<(), Failure> {
-        let Some(example) = Example::of(self.group, what.kind, what.count, what.round) else {
+        if what.kind == Kind::Barrier {
             return self.until_done(what, |group, time| group.barrier(time));
-        };
-        let Example { call, input, mut output, expected } = example;
+        }
+        let example = Example::of(self.group, what.kind.name(), what.count, what.round);
+        let no_example = || Failure::finding(format!("there is no example of {}", what.text()));
+        let Example { call, input, mut output, expected } = example.ok_or_else(no_example)?;
         match self.own.below(8) {
             0 | 1 => {
                 let pending = self.group.start(&call, &input, output).map_err(|error| what.failed(error))?;

@@ -53,6 +53,17 @@ fn open<T>(opened: &Opened<T>, name: &str, open: impl FnOnce() -> deck::Result<T
     Ok(fresh)
 }
 
+/// A word of a segment.
+pub(crate) fn word(segment: &Segment, place: usize) -> Result<u64, Error> {
+    let mut bytes = [0; 8];
+    segment.read(8 * place, &mut bytes)?;
+    Ok(u64::from_ne_bytes(bytes))
+}
+
+pub(crate) fn set_word(segment: &Segment, place: usize, value: u64) -> Result<(), Error> {
+    segment.write(8 * place, &value.to_ne_bytes())
+}
+
 fn done(result: deck::Result<()>) -> Outcome {
     Ok(result.map(|()| String::new())?)
 }
@@ -154,28 +165,23 @@ impl Named {
 
     fn work(&self, node: &Node, name: &str, times: u64, note: &dyn Fn(String)) -> Outcome {
         let (segment, mutex) = (self.segment_of(name)?, self.mutex(node, name)?);
-        let word = |place: usize| -> Result<u64, Error> {
-            let mut bytes = [0; 8];
-            segment.read(8 * place, &mut bytes)?;
-            Ok(u64::from_ne_bytes(bytes))
-        };
         let mut repaired = 0;
         for _ in 0..times {
             match mutex.lock_unguarded(crate::SOON) {
                 Ok(()) => {}
                 Err(error) if error.kind() == ErrorKind::OwnerDied => {
                     // Whoever died may have come as far as the first of the two.
-                    segment.write(8, &word(0)?.to_ne_bytes())?;
+                    set_word(&segment, 1, word(&segment, 0)?)?;
                     repaired += 1;
                 }
                 Err(error) => return Err(error.into()),
             }
-            let [first, second] = [word(0)?, word(1)?];
+            let [first, second] = [word(&segment, 0)?, word(&segment, 1)?];
             if first != second {
                 return Err(Failure::finding(format!("{first} and {second}, and nobody died")));
             }
-            segment.write(0, &(first + 1).to_ne_bytes())?;
-            segment.write(8, &(second + 1).to_ne_bytes())?;
+            set_word(&segment, 0, first + 1)?;
+            set_word(&segment, 1, second + 1)?;
             mutex.unlock()?;
             note(String::new());
         }

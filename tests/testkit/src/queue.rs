@@ -23,6 +23,7 @@ use deck_sync::locks::lock;
 
 use crate::answer::Failure;
 use crate::chance::Chance;
+use crate::named;
 use crate::program::{Outcome, Words};
 
 /// Numbers that fit at most.
@@ -64,7 +65,7 @@ impl Queues {
             "queue-create" => {
                 let (name, room) = (words.next()?, words.number::<u64>()?);
                 let segment = Segment::create(node, name, 8 * word::COUNT, None)?;
-                segment.write(8 * word::ROOM, &room.clamp(1, ROOM_MAX).to_ne_bytes())?;
+                named::set_word(&segment, word::ROOM, room.clamp(1, ROOM_MAX))?;
                 self.keep(node, name, segment)
             }
             "queue-open" => {
@@ -98,7 +99,7 @@ impl Queues {
             segment,
             mutex: JobMutex::open(node, name)?,
             has_room: Condition::open(node, &format!("{name}, room"))?,
-            has_numbers: Condition::open(node, &format!("{name}, filled"))?,
+            has_numbers: Condition::open(node, &format!("{name}, numbers"))?,
         };
         lock(&self.open).insert(name.to_string(), Arc::new(queue));
         Ok(String::new())
@@ -111,13 +112,11 @@ impl Queues {
 
 impl Queue {
     fn read(&self, word: usize) -> Result<u64, Failure> {
-        let mut bytes = [0; 8];
-        self.segment.read(8 * word, &mut bytes)?;
-        Ok(u64::from_ne_bytes(bytes))
+        Ok(named::word(&self.segment, word)?)
     }
 
     fn write(&self, word: usize, value: u64) -> Result<(), Failure> {
-        Ok(self.segment.write(8 * word, &value.to_ne_bytes())?)
+        Ok(named::set_word(&self.segment, word, value)?)
     }
 
     /// Waits until `count` more numbers were taken.

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use crate::chance::Chance;
+use crate::process::Process;
 
 const VARIABLE: &str = "DECK_STORM";
 
@@ -22,6 +23,18 @@ pub fn pause(chance: &mut Chance) {
     while Instant::now() < until {
         std::thread::park_timeout(until.saturating_duration_since(Instant::now()));
     }
+}
+
+/// Stops a node for a moment, which nobody but the clock notices.
+pub fn stop_for_a_moment(node: &Process, chance: &mut Chance) {
+    node.stop();
+    pause(chance);
+    node.go_on();
+}
+
+/// Time for so many of them.
+pub fn limit(count: usize) -> Duration {
+    Duration::from_secs(60 + 4 * count as u64)
 }
 
 /// Has so many of them, and says now and then how many there were.
