@@ -83,6 +83,11 @@ fn remember(call: &'static str, error: Error) {
     let _ = LAST.try_with(|last| last.replace(Some(Failure { call, error, text: None })));
 }
 
+/// Makes room for this thread's failures. Otherwise its first one does, which may be the end of a long sleep, with nothing left in caches.
+pub fn prepare() {
+    let _ = LAST.try_with(|_| ());
+}
+
 /// `deck_strerror` in deck.h.
 #[unsafe(no_mangle)]
 pub extern "C" fn deck_strerror(code: c_int) -> *const c_char {

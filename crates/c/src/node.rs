@@ -19,7 +19,7 @@ use deck_api::{Error, ErrorKind, Node, NodeId, NodeState, Result};
 use deck_sync::atomic::{AtomicU64, Ordering};
 use deck_sync::locks::{read, write};
 
-use crate::error::{DECK_OK, answer, invalid};
+use crate::error::{DECK_OK, answer, invalid, prepare};
 use crate::handle::{Alone, Kind, Pin, Table, Unusable};
 use crate::{mailbox, semaphore};
 
@@ -114,6 +114,7 @@ fn watch_for_forks() {
 #[unsafe(no_mangle)]
 pub extern "C" fn deck_init(_argc: *mut c_int, _argv: *mut *mut *mut c_char) -> c_int {
     answer("deck_init", || {
+        prepare();
         if is_forked() {
             return Err(forked());
         }

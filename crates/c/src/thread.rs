@@ -7,7 +7,7 @@ use std::thread::ThreadId;
 use deck_api::{Canceller, FOREVER, Thread};
 use deck_sync::locks::lock;
 
-use crate::error::{DECK_OK, answer, bug, invalid};
+use crate::error::{DECK_OK, answer, bug, invalid, prepare};
 use crate::handle::{Kind, Table};
 use crate::{arguments, node};
 
@@ -53,6 +53,7 @@ pub unsafe extern "C" fn deck_thread_create(
         let id = Arc::new(OnceLock::new());
         let (own_id, argument) = (Arc::clone(&id), Opaque(argument));
         let spawned = Thread::spawn(move || {
+            prepare();
             let _ = own_id.set(std::thread::current().id());
             // The whole Opaque moves in, not only the pointer inside, which could not.
             let argument = argument;

@@ -62,6 +62,8 @@ pub(crate) struct Poster {
     held_back: AtomicU64,
     /// Rings of their own for threads that contend for this one.
     pub lanes: OnceLock<Lanes>,
+    /// What a post ends with that found no room in time, from the first on: who polls gets it often.
+    is_full: OnceLock<Error>,
     /// Tells those who look on that there is this ring, until it ends.
     notice: Mutex<Option<Notice>>,
 }
@@ -89,6 +91,7 @@ impl Poster {
             waits: AtomicU64::new(0),
             held_back: AtomicU64::new(0),
             lanes: OnceLock::new(),
+            is_full: OnceLock::new(),
             notice: Mutex::new(Some(notice)),
         }
     }
@@ -195,21 +198,26 @@ impl Poster {
     /// Why the ring refuses, as an error.
     #[cold]
     fn error(&self, node: &NodeShared, refusal: Refusal) -> Error {
-        let doing = format!("posting to {}", self.what());
+        let doing = || format!("posting to {}", self.what());
         match refusal {
-            Refusal::Failed(error) => error.context(doing),
-            Refusal::Lost => Error::new(ErrorKind::PeerLost, doing).with_peer(self.id.owner),
+            Refusal::Failed(error) => error.context(doing()),
+            Refusal::Lost => Error::new(ErrorKind::PeerLost, doing()).with_peer(self.id.owner),
             Refusal::Closed => match node.check() {
                 Err(error) => error,
-                Ok(()) => Error::new(ErrorKind::Closed, doing).with_peer(self.id.owner),
+                Ok(()) => Error::new(ErrorKind::Closed, doing()).with_peer(self.id.owner),
             },
-            Refusal::Full => Error::new(ErrorKind::Timeout, format!("{doing}: it is full"))
-                .with_peer(self.id.owner)
-                .with_remedy("wait longer, or give the mail box more room (messages and bytes per node)"),
+            Refusal::Full => {
+                let error = self.is_full.get_or_init(|| {
+                    Error::new(ErrorKind::Timeout, doing() + ": it is full")
+                        .with_peer(self.id.owner)
+                        .with_remedy("wait longer, or give the mail box more room (messages and bytes per node)")
+                });
+                error.clone()
+            }
             Refusal::Budget => {
                 let (used, limit) = (node.budget().used(), node.budget().limit());
-                let what =
-                    format!("{doing}: {used} of this node's budget of {limit} bytes are posted and not retrieved");
+                let budget = format!("{used} of this node's budget of {limit} bytes are posted and not retrieved");
+                let what = doing() + ": " + &budget;
                 Error::new(ErrorKind::Timeout, what).with_remedy("wait longer, or raise DECK_BUDGET")
             }
         }

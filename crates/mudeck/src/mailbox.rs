@@ -210,7 +210,7 @@ impl Mailbox {
             {
                 result
             }
-            Err(interrupted) => Err(interrupted.error(format!("retrieving from {}: no message", core.what()))),
+            Err(interrupted) => Err(core.interrupted(interrupted)),
         }
     }
 

@@ -1,9 +1,12 @@
 //! Semaphores among the threads of a node.
 
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use deck_sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use deck_sync::{About, Deadline, Error, ErrorKind, Event, Goal, Result, Waiting, crowd_of_this_thread, wait};
+use deck_sync::{
+    About, Deadline, Error, ErrorKind, Event, Goal, Interrupted, Result, Waiting, crowd_of_this_thread, wait,
+};
 
 /// A counting semaphore. Handles are shared by reference or `Arc`; waiting sleeps when nothing comes.
 ///
@@ -21,6 +24,8 @@ pub struct Semaphore {
     count: AtomicU32,
     changed: Event,
     is_closed: AtomicBool,
+    /// What a wait in vain ends with, from the first on: who polls gets it often.
+    timed_out: OnceLock<Error>,
 }
 
 struct Taking<'a> {
@@ -55,7 +60,12 @@ impl Semaphore {
     /// A semaphore with this count.
     #[doc(alias = "deck_sem_create")]
     pub fn new(initial: u32) -> Semaphore {
-        Semaphore { count: AtomicU32::new(initial), changed: Event::new(), is_closed: AtomicBool::new(false) }
+        Semaphore {
+            count: AtomicU32::new(initial),
+            changed: Event::new(),
+            is_closed: AtomicBool::new(false),
+            timed_out: OnceLock::new(),
+        }
     }
 
     /// Adds one and lets a waiter go on. Never blocks.
@@ -86,7 +96,11 @@ impl Semaphore {
                 if taking.may_have_slept {
                     self.changed.notify_one();
                 }
-                Err(interrupted.error("waiting for a semaphore"))
+                let error = || interrupted.error("waiting for a semaphore");
+                Err(match interrupted {
+                    Interrupted::Deadline => self.timed_out.get_or_init(error).clone(),
+                    Interrupted::Cancelled => error(),
+                })
             }
         }
     }

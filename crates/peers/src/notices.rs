@@ -160,6 +160,9 @@ impl Notices {
         if places.used == places.allocated {
             self.segment.allocate(PAGE + places.allocated * ENTRY_BYTES, STEP * ENTRY_BYTES).ok()?;
             places.allocated += STEP;
+            // None is free now, and all may be: so nothing is ever taken back with an allocation.
+            let all = places.allocated;
+            places.free.reserve(all);
         }
         places.used += 1;
         // Release: pairs with: notices/used.

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::about::About;
-use crate::atomic::Ordering;
+use crate::atomic::{AtomicU32, Ordering};
 use crate::away::Away;
 use crate::cores::current_core;
 use crate::crowd::{Crowd, Noted, is_crowded};
@@ -367,11 +367,28 @@ fn sleep<W: Waiting>(
     events.iter().for_each(|event| event.prepare());
     let _announced = Announced(events);
     thread::in_bed(events, || {
-        let mut words = Vec::with_capacity(events.len());
+        fn noted<'a>(event: &&'a Event) -> (&'a AtomicU32, u32) {
+            (event.word(), event.count())
+        }
+        // Mostly it is one event. Giving memory back would be dear right after a long sleep, when nothing of it is in caches.
+        let (mut one, mut many);
+        let words: &mut [_] = match events {
+            [event] => {
+                one = noted(event);
+                std::slice::from_mut(&mut one)
+            }
+            _ => {
+                many = Vec::from_iter(events.iter().map(noted));
+                &mut many
+            }
+        };
         let mut nap = FIRST_NAP;
         loop {
-            words.clear();
-            words.extend(events.iter().map(|event| (event.word(), event.count())));
+            // It has just looked.
+            if deadline.has_passed() {
+                return Some(Err(Interrupted::Deadline));
+            }
+            words.iter_mut().zip(events).for_each(|(word, event)| *word = noted(event));
             waiting.arm();
             // Heavy: pairs with: wait/sleep. Whoever makes the condition true passes a light one.
             barrier::heavy();
@@ -382,16 +399,12 @@ fn sleep<W: Waiting>(
             if thread::take_cancellation() {
                 return Some(Err(Interrupted::Cancelled));
             }
-            let left = deadline.remaining();
-            if left.is_some_and(|left| left.is_zero()) {
-                return Some(Err(Interrupted::Deadline));
-            }
             let now = now_ns();
             let most = alarm.map_or(nap, |alarm| Duration::from_nanos(alarm.saturating_sub(now)));
-            let time = left.map_or(most, |left| left.min(most));
+            let time = deadline.remaining().map_or(most, |left| left.min(most));
             let nap_ends = now.saturating_add(time.as_nanos() as u64);
             crowd.rest();
-            futex::sleep_any(&words, Some(time));
+            futex::sleep_any(words, Some(time));
             crowd.resume();
             let is_rung = || words.iter().any(|(word, count)| word.load(Ordering::Relaxed) != *count);
             // A model has no time in which things arrive. A nap that a signal has cut short was too short for what is on its way.

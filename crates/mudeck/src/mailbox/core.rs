@@ -9,7 +9,7 @@ use deck_peers::{Granted, MailboxId, Notice, Notices, Refused, Subject};
 use deck_segment::{FetchBack, HeapMemory, Region};
 use deck_sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use deck_sync::locks::lock;
-use deck_sync::{About, Away, Biased, Error, ErrorKind, Event, Goal, NodeId, Result, Spot, Waiting};
+use deck_sync::{About, Away, Biased, Error, ErrorKind, Event, Goal, Interrupted, NodeId, Result, Spot, Waiting};
 use deck_transport::{Bells, Heaps, Parcel, Shape, Traffic};
 
 use crate::batons::Answers;
@@ -33,6 +33,9 @@ pub(crate) struct Core {
     pub waits: AtomicU64,
     pub answers: Answers,
     pub watch: Watch,
+    /// What a retrieve that found nothing in time ends with. There from the begin: who polls gets it often, and who slept long has lost what it would
+    /// take to put it together.
+    no_message: Error,
     /// Tells those who look on that there is this mail box, until it is closed.
     notice: Mutex<Option<Notice>>,
 }
@@ -42,6 +45,7 @@ impl Core {
         let facts = [id.to_word(), u64::from(shape.messages), shape.bytes];
         let notice = Notice::new(notices, Subject::Mailbox, name.as_deref().unwrap_or(""), facts);
         let area = inbox.area().clone();
+        let no_message = Error::new(ErrorKind::Timeout, retrieving(id, name.as_deref()));
         Core {
             id,
             name,
@@ -54,6 +58,7 @@ impl Core {
             waits: AtomicU64::new(0),
             answers: Answers::default(),
             watch: Watch::default(),
+            no_message,
             notice: Mutex::new(Some(notice)),
         }
     }
@@ -143,9 +148,21 @@ impl Core {
         self.has_work()
     }
 
+    /// What a retrieve ends with that was interrupted.
+    pub fn interrupted(&self, interrupted: Interrupted) -> Error {
+        match interrupted {
+            Interrupted::Deadline => self.no_message.clone(),
+            cancelled => cancelled.error(retrieving(self.id, self.name.as_deref())),
+        }
+    }
+
     pub fn what(&self) -> String {
         what(self.id, self.name.as_deref())
     }
+}
+
+fn retrieving(id: MailboxId, name: Option<&str>) -> String {
+    format!("retrieving from {}: no message", what(id, name))
 }
 
 /// What an error calls a mail box.

@@ -1,6 +1,9 @@
 //! A node that posts to itself.
 
+use std::time::Duration;
+
 use deck_peers::Door;
+use deck_sync::ErrorKind;
 
 use super::{ROUNDS, expect_no_allocation, expect_no_system_call, sentence, serve};
 use crate::clone::MailboxClone;
@@ -48,6 +51,9 @@ impl Path {
                 self.clone.post_shared(message, SOON).unwrap();
                 self.mailbox.retrieve_into(&mut self.received, SOON).unwrap();
                 assert_eq!(self.received.size(), message.size());
+                // A program that polls looks in vain most of the time.
+                let nothing = self.mailbox.retrieve_into(&mut self.received, Duration::ZERO);
+                assert_eq!(nothing.unwrap_err().kind(), ErrorKind::Timeout);
             }
         }
     }
