@@ -12,30 +12,25 @@
 //! The first byte makes it an address that no program can own, so a stray pointer is recognised; the generation makes
 //! a destroyed handle recognisable for ever: a slot that has used up its generations is retired, never wrapped round.
 //!
-//! Each kind of object has one [`Table`]. A call *pins* the object: one load and one compare-and-swap, no lock; the pin
-//! keeps the object from being dropped, not from being destroyed. The state word of a slot:
-//!
-//! ```text
-//!   63        40      34        33      32   31     0
-//!  +------------+-- -+---------+-------+------+------+     insert      remove               last pin goes
-//!  | generation |    | REMOVED | ALONE | LIVE | pins |     free -----> LIVE -----> LIVE REMOVED -----------> free
-//!  +------------+-- -+---------+-------+------+------+     g           g           g, pins > 0              g + 1
-//! ```
+//! Each kind of object has one [`Table`]. A call *pins* the object ([`Pins`]), without a lock; the pin
+//! keeps the object from being dropped, not from being destroyed.
 //!
 //! Invariant: the object of a slot is written only by the thread that popped the slot from the free list, and taken
-//! only by the thread whose unpin made `pins` zero after `REMOVED` was set. In between, `ALONE` gives one thread
+//! only by the thread that [`Pins`] tells to. In between, a table of objects that are used alone gives one thread
 //! at a time exclusive use.
 
 mod kind;
 
 use std::cell::Cell;
+use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
 use std::ptr;
-use std::sync::{Mutex, OnceLock};
+use std::sync::Mutex;
 
 use deck_api::{Error, ErrorKind};
-use deck_sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use deck_sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use deck_sync::locks::lock;
+use deck_sync::{Held, Pins, Refusal, Refused};
 
 pub use kind::{Kind, Unusable};
 
@@ -44,16 +39,13 @@ const INDEX_BITS: u32 = 25;
 const GENERATION_BITS: u32 = 24;
 const LOW_BITS: u32 = 3;
 
+/// The bits of a handle that have the index.
+const INDEX: u64 = ((1 << INDEX_BITS) - 1) << LOW_BITS;
+
 /// Slots of a table, at most.
 const CAPACITY: u32 = 1 << INDEX_BITS;
 /// A generation that is never given out: a slot that reaches it is retired.
 const RETIRED: u64 = (1 << GENERATION_BITS) - 1;
-
-const PINS: u64 = u32::MAX as u64;
-const LIVE: u64 = 1 << 32;
-const ALONE: u64 = 1 << 33;
-const REMOVED: u64 = 1 << 34;
-const GENERATION_SHIFT: u32 = 64 - GENERATION_BITS;
 
 /// Slots in the first chunk; each further chunk is twice as large as the one before.
 const FIRST_CHUNK: u32 = 64;
@@ -62,10 +54,11 @@ const CHUNKS: usize = (INDEX_BITS - FIRST_CHUNK.ilog2() + 1) as usize;
 /// Free lists of a table: threads that create and destroy at the same time meet only now and then.
 const FREE_LISTS: usize = 16;
 
-/// All objects of one kind in this process.
-pub struct Table<T> {
+/// All objects of one kind in this process. `ALONE`: one thread at a time uses one of them.
+pub struct Table<T, const ALONE: bool = false> {
     kind: Kind,
-    chunks: [OnceLock<Box<[Slot<T>]>>; CHUNKS],
+    /// Slots, as many as `chunk_length` says; NULL until they are needed, and there for ever from then on.
+    chunks: [AtomicPtr<Slot<T, ALONE>>; CHUNKS],
     free: [FreeList; FREE_LISTS],
     /// The lowest index that was never used. Locked only when no slot is free.
     fresh: Mutex<u32>,
@@ -73,36 +66,35 @@ pub struct Table<T> {
 
 // SAFETY: a table hands `T` from the inserting thread to the removing one and lends `&T` to several threads at once;
 // - `T: Send + Sync` allows both;
-// - exclusive use is guarded by ALONE (see `Alone`), free lists and states are atomics.
-unsafe impl<T: Send + Sync> Sync for Table<T> {}
+// - exclusive use is guarded by `Pins`, free lists and states are atomics.
+unsafe impl<T: Send + Sync, const ALONE: bool> Sync for Table<T, ALONE> {}
 
 #[repr(align(64))]
-struct Slot<T> {
-    state: AtomicU64,
+struct Slot<T, const ALONE: bool> {
+    pins: Pins<ALONE>,
+    /// In which the object was made. Written before it is live.
+    session: AtomicU64,
+    /// Where it is in its table.
+    index: u32,
     /// Next slot of the free list, plus one; 0 at its end. Meaningful only while the slot is in a list.
     next_free: AtomicU32,
     object: Place<T>,
 }
 
-/// Where the object is. The state word guards it; no other process can reach it.
+/// Where the object is. The pins guard it; no other process can reach it.
 #[expect(clippy::disallowed_types, reason = "memory of this process alone")]
-type Place<T> = std::cell::UnsafeCell<Option<Made<T>>>;
-
-struct Made<T> {
-    session: u64,
-    object: T,
-}
+type Place<T> = std::cell::UnsafeCell<Option<T>>;
 
 /// Top of a stack of free slots: a counter in the upper half that changes with every pop, index plus one below.
 #[repr(align(64))]
 struct FreeList(AtomicU64);
 
-impl<T> Table<T> {
+impl<T, const ALONE: bool> Table<T, ALONE> {
     /// An empty table; it takes memory with its first object.
-    pub const fn new(kind: Kind) -> Table<T> {
+    pub const fn new(kind: Kind) -> Table<T, ALONE> {
         Table {
             kind,
-            chunks: [const { OnceLock::new() }; CHUNKS],
+            chunks: [const { AtomicPtr::new(ptr::null_mut()) }; CHUNKS],
             free: [const { FreeList(AtomicU64::new(0)) }; FREE_LISTS],
             fresh: Mutex::new(0),
         }
@@ -125,7 +117,7 @@ impl<T> Table<T> {
     ///
     /// # Errors
     /// `NoMemory` when the table cannot grow.
-    pub fn reserve(&self) -> Result<Reserved<'_, T>, Error> {
+    pub fn reserve(&self) -> Result<Reserved<'_, T, ALONE>, Error> {
         let index = match self.pop_free() {
             Some(index) => index,
             None => self.fresh_slot()?,
@@ -133,74 +125,81 @@ impl<T> Table<T> {
         Ok(Reserved { table: self, index })
     }
 
-    /// Pins the object of `handle` for a call; several threads may hold pins at once. With a `session`, objects made in
+    /// Pins the object of `handle` for a call. Several threads may hold pins at once, unless objects are used alone. With a `session`, objects made in
     /// another one are refused.
-    pub fn pin<O>(&self, handle: *const O, session: Option<u64>) -> Result<Pin<'_, T>, Unusable> {
-        let (index, generation) = decode(self.kind, handle.addr() as u64)?;
-        let pin = self.pin_slot(index, Some(generation), false)?;
-        pin.of_session(session)
+    #[inline(always)]
+    pub fn pin<O>(&self, handle: *const O, session: Option<u64>) -> Result<Pinned<'_, T, ALONE>, Unusable> {
+        let handle = handle.addr() as u64;
+        let Some(slot) = self.slot(index_of(handle)) else { return Err(self.why_not(handle)) };
+        let pin = match slot.pins.pin(handle & !INDEX) {
+            Ok(held) => Pinned { table: self, slot, held: ManuallyDrop::new(held) },
+            Err(refused) => return Err(self.refuse(slot, handle, refused)),
+        };
+        match session {
+            Some(session) if session != slot.session.load(Ordering::Relaxed) => Err(Unusable::Past),
+            _ => Ok(pin),
+        }
     }
 
-    /// Pins the object of `handle` so that no other pin exists until this one goes.
-    pub fn pin_alone<O>(&self, handle: *const O, session: Option<u64>) -> Result<Alone<'_, T>, Unusable> {
-        let (index, generation) = decode(self.kind, handle.addr() as u64)?;
-        let pin = self.pin_slot(index, Some(generation), true)?;
-        pin.of_session(session).map(Alone)
+    /// What is wrong with a handle that leads to no slot of this table.
+    #[cold]
+    fn why_not(&self, handle: u64) -> Unusable {
+        decode(self.kind, handle).err().unwrap_or(Unusable::Garbage)
+    }
+
+    #[cold]
+    fn refuse(&self, slot: &Slot<T, ALONE>, handle: u64, Refused { why, is_last }: Refused) -> Unusable {
+        if is_last {
+            self.reclaim(slot);
+        }
+        // One of another kind has another name, whatever is in the slot.
+        if let Err(wrong) = decode(self.kind, handle) {
+            return wrong;
+        }
+        match why {
+            Refusal::Never => Unusable::Garbage,
+            Refusal::Ended => Unusable::Destroyed,
+            Refusal::Busy => Unusable::Busy,
+        }
     }
 
     /// Asks `question` of each live object until one gives an answer. Objects that a thread uses alone, or that come
     /// and go meanwhile, may be missed.
     pub fn find<R>(&self, mut question: impl FnMut(&T) -> Option<R>) -> Option<R> {
         let made = *lock(&self.fresh);
-        (0..made).filter_map(|index| self.pin_slot(index, None, false).ok()).find_map(|pin| question(&pin))
-    }
-
-    fn pin_slot(&self, index: u32, generation: Option<u64>, alone: bool) -> Result<Pin<'_, T>, Unusable> {
-        let slot = self.slot(index).ok_or(Unusable::Garbage)?;
-        let mut state = slot.state.load(Ordering::Relaxed);
-        loop {
-            let now = state >> GENERATION_SHIFT;
-            let wanted = generation.unwrap_or(now);
-            if wanted < now {
-                return Err(Unusable::Destroyed);
+        let pins = (0..made).filter_map(|index| {
+            let slot = self.slot(index)?;
+            match slot.pins.pin_any() {
+                Ok(held) => Some(Pinned { table: self, slot, held: ManuallyDrop::new(held) }),
+                Err(refused) => {
+                    if refused.is_last {
+                        self.reclaim(slot);
+                    }
+                    None
+                }
             }
-            // A free slot carries the generation that its next object will get.
-            if wanted > now || state & LIVE == 0 {
-                return Err(Unusable::Garbage);
-            }
-            if state & REMOVED != 0 {
-                return Err(Unusable::Destroyed);
-            }
-            if state & ALONE != 0 || (alone && state & PINS != 0) {
-                return Err(Unusable::Busy);
-            }
-            let pinned = (state + 1) | if alone { ALONE } else { 0 };
-            // Acquire, pairs with: handle/insert (the object)
-            // and, for what the last exclusive user wrote, pairs with: handle/unpin
-            match slot.state.compare_exchange_weak(state, pinned, Ordering::Acquire, Ordering::Relaxed) {
-                Ok(_) => return Ok(Pin { table: self, slot, index, alone }),
-                Err(changed) => state = changed,
-            }
-        }
+        });
+        pins.into_iter().find_map(|pin| question(&pin))
     }
 
     #[cold]
-    fn reclaim(&self, slot: &Slot<T>, index: u32) {
-        // Acquire, pairs with: handle/unpin (of every other thread that had pinned it)
-        let generation = (slot.state.load(Ordering::Acquire) >> GENERATION_SHIFT) + 1;
-        // SAFETY: REMOVED is set, so no new pin can appear, and the caller's was the last: nobody else reaches it.
+    fn reclaim(&self, slot: &Slot<T, ALONE>) {
+        // SAFETY: `Pins` told this thread, and no other, to take the object, which nobody else reaches any more.
         let object = unsafe { (*slot.object.get()).take() };
-        slot.state.store(generation << GENERATION_SHIFT, Ordering::Relaxed);
-        if generation < RETIRED {
-            self.push_free(index);
+        if generation_of(slot.pins.next()) < RETIRED {
+            self.push_free(slot.index);
         }
         // Last, because it may take long or, by a bug, panic: the slot is in order by now.
         drop(object);
     }
 
-    fn slot(&self, index: u32) -> Option<&Slot<T>> {
+    #[inline]
+    fn slot(&self, index: u32) -> Option<&Slot<T, ALONE>> {
         let (chunk, offset) = locate(index);
-        self.chunks.get(chunk)?.get()?.get(offset)
+        // Acquire, pairs with: handle/chunk (the slots)
+        let slots = self.chunks.get(chunk)?.load(Ordering::Acquire);
+        // SAFETY: `chunks` has NULL or as many slots as `chunk_length` says, which `locate` stays below; they are never given back while the table is.
+        (!slots.is_null()).then(|| unsafe { &*slots.add(offset) })
     }
 
     #[cold]
@@ -212,13 +211,14 @@ impl<T> Table<T> {
             return Err(no_memory(self.kind.words()).with_remedy("destroy those that are no longer needed"));
         }
         let (chunk, _) = locate(index);
-        if self.chunks[chunk].get().is_none() {
-            let length = (FIRST_CHUNK as usize) << chunk;
-            let mut slots = Vec::new();
-            slots.try_reserve_exact(length).map_err(|_| no_memory(self.kind.words()))?;
-            slots.extend((0..length).map(|_| Slot::new()));
-            // Only the holder of the lock sets chunks.
-            let _ = self.chunks[chunk].set(slots.into_boxed_slice());
+        // Only the holder of the lock sets chunks.
+        if self.chunks[chunk].load(Ordering::Relaxed).is_null() {
+            let mut slots: Vec<Slot<T, ALONE>> = Vec::new();
+            slots.try_reserve_exact(chunk_length(chunk)).map_err(|_| no_memory(self.kind.words()))?;
+            slots.extend((index..).take(chunk_length(chunk)).map(|index| Slot::new(index, name(self.kind, 1))));
+            let slots = Box::into_raw(slots.into_boxed_slice());
+            // Release, pairs with: handle/chunk (the slots)
+            self.chunks[chunk].store(slots.cast(), Ordering::Release);
         }
         *fresh += 1;
         Ok(index)
@@ -260,54 +260,77 @@ impl<T> Table<T> {
     }
 }
 
-impl<T> Slot<T> {
-    fn new() -> Slot<T> {
-        Slot { state: AtomicU64::new(1 << GENERATION_SHIFT), next_free: AtomicU32::new(0), object: Place::new(None) }
+impl<T, const ALONE: bool> Slot<T, ALONE> {
+    fn new(index: u32, first: u64) -> Slot<T, ALONE> {
+        Slot {
+            pins: Pins::new(first),
+            session: AtomicU64::new(0),
+            index,
+            next_free: AtomicU32::new(0),
+            object: Place::new(None),
+        }
     }
 }
 
 /// Room for one object, which goes back when it is dropped.
-pub struct Reserved<'t, T> {
-    table: &'t Table<T>,
+pub struct Reserved<'t, T, const ALONE: bool = false> {
+    table: &'t Table<T, ALONE>,
     index: u32,
 }
 
-impl<T> Reserved<'_, T> {
+impl<T, const ALONE: bool> Reserved<'_, T, ALONE> {
     /// As [`Table::insert`], with room that there is.
     pub fn fill<O>(self, session: u64, object: T) -> *mut O {
         let Reserved { table, index } = self;
         std::mem::forget(self);
         let slot = table.slot(index).expect("a slot that was given out exists");
-        let generation = slot.state.load(Ordering::Relaxed) >> GENERATION_SHIFT;
-        // SAFETY: the slot is neither LIVE nor in a free list, so this thread alone reaches its object:
-        // - pins need LIVE, which is off until the end;
+        // SAFETY: the slot is neither live nor in a free list, so this thread alone reaches its object:
+        // - it cannot be pinned until the end;
         // - popping it (or making it) gave it to this thread only.
-        unsafe { *slot.object.get() = Some(Made { session, object }) };
-        // Release, pairs with: handle/insert (the object)
-        slot.state.store(generation << GENERATION_SHIFT | LIVE, Ordering::Release);
-        ptr::without_provenance_mut(encode(table.kind, generation, index) as usize)
+        unsafe { *slot.object.get() = Some(object) };
+        slot.session.store(session, Ordering::Relaxed);
+        let handle = slot.pins.name() | u64::from(index) << LOW_BITS;
+        slot.pins.live();
+        ptr::without_provenance_mut(handle as usize)
     }
 }
 
-impl<T> Drop for Reserved<'_, T> {
+impl<T, const ALONE: bool> Drop for Reserved<'_, T, ALONE> {
     fn drop(&mut self) {
         self.table.push_free(self.index);
     }
 }
 
-/// An object that stays while this exists. Dropping the last pin of a removed object drops the object.
-pub struct Pin<'t, T> {
-    table: &'t Table<T>,
-    slot: &'t Slot<T>,
-    index: u32,
-    alone: bool,
+impl<T, const ALONE: bool> Drop for Table<T, ALONE> {
+    fn drop(&mut self) {
+        for (chunk, slots) in self.chunks.iter().enumerate() {
+            let slots = ptr::slice_from_raw_parts_mut(slots.load(Ordering::Relaxed), chunk_length(chunk));
+            if !slots.is_null() {
+                // SAFETY: made by `fresh_slot` from a box of this length, and nobody else has the table any more.
+                drop(unsafe { Box::from_raw(slots) });
+            }
+        }
+    }
 }
 
-impl<T> Pin<'_, T> {
+/// An object that stays while this exists. Dropping the last pin of a removed object drops the object.
+pub type Pin<'t, T> = Pinned<'t, T, false>;
+
+/// A pin that excludes all others: the object can be changed through it.
+pub type Alone<'t, T> = Pinned<'t, T, true>;
+
+/// See [`Pin`] and [`Alone`].
+pub struct Pinned<'t, T, const ALONE: bool> {
+    table: &'t Table<T, ALONE>,
+    slot: &'t Slot<T, ALONE>,
+    /// There until this is dropped.
+    held: ManuallyDrop<Held>,
+}
+
+impl<T, const ALONE: bool> Pinned<'_, T, ALONE> {
     /// Ends the handle: calls after this get [`Unusable::Destroyed`]. True for exactly one of those who try.
     pub fn remove(&self) -> bool {
-        // AcqRel, pairs with: handle/unpin (the last of them takes the object)
-        self.slot.state.fetch_or(REMOVED, Ordering::AcqRel) & REMOVED == 0
+        self.slot.pins.end()
     }
 
     /// Ends the handle for a caller who asked for that.
@@ -317,70 +340,43 @@ impl<T> Pin<'_, T> {
     pub fn end(&self) -> Result<(), Error> {
         if self.remove() { Ok(()) } else { Err(Unusable::Destroyed.error(self.table.kind)) }
     }
-
-    fn made(&self) -> &Made<T> {
-        // SAFETY: while pinned, the object is neither taken (that needs pins to be zero) nor written (that needs ALONE,
-        // which excludes every pin but one: then this borrow and `Alone`'s exclusive one come from the same `Alone`).
-        let made = unsafe { &*self.slot.object.get() };
-        made.as_ref().expect("a pinned slot has an object")
-    }
-
-    fn of_session(self, session: Option<u64>) -> Result<Self, Unusable> {
-        match session {
-            Some(session) if session != self.made().session => Err(Unusable::Past),
-            _ => Ok(self),
-        }
-    }
 }
 
-impl<T> Deref for Pin<'_, T> {
+impl<T, const ALONE: bool> Deref for Pinned<'_, T, ALONE> {
     type Target = T;
 
+    #[inline]
     fn deref(&self) -> &T {
-        &self.made().object
-    }
-}
-
-impl<T> Drop for Pin<'_, T> {
-    fn drop(&mut self) {
-        let share = if self.alone { 1 + ALONE } else { 1 };
-        // Release, pairs with: handle/unpin (what this thread did with the object)
-        let before = self.slot.state.fetch_sub(share, Ordering::Release);
-        if before & PINS == 1 && before & REMOVED != 0 {
-            self.table.reclaim(self.slot, self.index);
-        }
-    }
-}
-
-/// A pin that excludes all others: the object can be changed through it.
-pub struct Alone<'t, T>(Pin<'t, T>);
-
-impl<T> Alone<'_, T> {
-    /// See [`Pin::end`].
-    pub fn end(&self) -> Result<(), Error> {
-        self.0.end()
-    }
-}
-
-impl<T> Deref for Alone<'_, T> {
-    type Target = T;
-
-    fn deref(&self) -> &T {
-        &self.0
+        // SAFETY: while pinned, the object is neither taken nor written by others; if it is used alone, this borrow and `deref_mut`'s exclusive one come
+        // from the same pin.
+        let object = unsafe { &*self.slot.object.get() };
+        object.as_ref().expect("a pinned slot has an object")
     }
 }
 
 impl<T> DerefMut for Alone<'_, T> {
+    #[inline]
     fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: this pin was taken with ALONE while there was no other, and none is given while ALONE is set; `&mut
-        // self` excludes borrows through this one.
-        let made = unsafe { &mut *self.0.slot.object.get() };
-        &mut made.as_mut().expect("a pinned slot has an object").object
+        // SAFETY: no other pin is given while this is held; `&mut self` excludes borrows through this one.
+        let object = unsafe { &mut *self.slot.object.get() };
+        object.as_mut().expect("a pinned slot has an object")
     }
 }
 
-fn encode(kind: Kind, generation: u64, index: u32) -> u64 {
-    TAG << 56 | (kind as u64) << 52 | generation << (INDEX_BITS + LOW_BITS) | u64::from(index) << LOW_BITS
+impl<T, const ALONE: bool> Drop for Pinned<'_, T, ALONE> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        // SAFETY: here and nowhere else.
+        let held = unsafe { ManuallyDrop::take(&mut self.held) };
+        if self.slot.pins.unpin(held) {
+            self.table.reclaim(self.slot);
+        }
+    }
+}
+
+/// What a handle is without the index: the name of an object in its slot.
+const fn name(kind: Kind, generation: u64) -> u64 {
+    TAG << 56 | (kind as u64) << 52 | generation << (INDEX_BITS + LOW_BITS)
 }
 
 fn decode(kind: Kind, handle: u64) -> Result<(u32, u64), Unusable> {
@@ -395,12 +391,23 @@ fn decode(kind: Kind, handle: u64) -> Result<(u32, u64), Unusable> {
         Some(other) if other != kind => return Err(Unusable::OtherKind(other)),
         Some(_) => {}
     }
-    let index = (handle >> LOW_BITS) as u32 & (CAPACITY - 1);
-    let generation = handle >> (INDEX_BITS + LOW_BITS) & RETIRED;
-    Ok((index, generation))
+    Ok((index_of(handle), generation_of(handle)))
+}
+
+const fn index_of(handle: u64) -> u32 {
+    (handle >> LOW_BITS) as u32 & (CAPACITY - 1)
+}
+
+const fn generation_of(handle: u64) -> u64 {
+    handle >> (INDEX_BITS + LOW_BITS) & RETIRED
+}
+
+const fn chunk_length(chunk: usize) -> usize {
+    (FIRST_CHUNK as usize) << chunk
 }
 
 /// Chunk and place in the chunk: chunk c starts at index `FIRST_CHUNK * (2^c - 1)`.
+#[inline]
 fn locate(index: u32) -> (usize, usize) {
     let shifted = index + FIRST_CHUNK;
     let chunk = shifted.ilog2() - FIRST_CHUNK.ilog2();
@@ -416,6 +423,7 @@ fn own_free_list() -> usize {
 
 const _: () = assert!(usize::BITS == 64, "handles need 64-bit addresses");
 const _: () = assert!(8 + 4 + GENERATION_BITS + INDEX_BITS + LOW_BITS == 64);
+const _: () = assert!(Pins::<false>::STEP == 1 << (INDEX_BITS + LOW_BITS));
 
 #[cfg(test)]
 mod tests;

@@ -68,6 +68,7 @@ impl End {
 }
 
 /// The mail box behind `handle`.
+#[inline(always)]
 pub fn pin(handle: *const MailboxHandle, session: u64) -> Result<Pin<'static, End>> {
     MAILBOXES.pin(handle, Some(session)).map_err(|unusable| unusable.error(Kind::Mailbox))
 }

@@ -14,11 +14,12 @@ use crate::{arguments, node};
 #[repr(C)]
 pub struct MessageHandle([u8; 0]);
 
-static MESSAGES: Table<Message> = Table::new(Kind::Message);
+static MESSAGES: Table<Message, true> = Table::new(Kind::Message);
 
 /// The message behind `handle`, for this call alone.
+#[inline(always)]
 pub fn pin(handle: *const MessageHandle, session: u64) -> Result<Alone<'static, Message>> {
-    MESSAGES.pin_alone(handle, Some(session)).map_err(|unusable| unusable.error(Kind::Message))
+    MESSAGES.pin(handle, Some(session)).map_err(|unusable| unusable.error(Kind::Message))
 }
 
 /// Bytes of `count` elements at `data`, if that can be an array at all.
@@ -228,7 +229,7 @@ pub extern "C" fn deck_msg_sender(message: *const MessageHandle) -> c_int {
 #[unsafe(no_mangle)]
 pub extern "C" fn deck_msg_destroy(message: *mut MessageHandle) -> c_int {
     answer("deck_msg_destroy", || {
-        node::pin_alone_to_destroy(&MESSAGES, message)?.end()?;
+        node::pin_to_destroy(&MESSAGES, message)?.end()?;
         Ok(DECK_OK)
     })
 }

@@ -20,7 +20,7 @@ use deck_sync::atomic::{AtomicU64, Ordering};
 use deck_sync::locks::{read, write};
 
 use crate::error::{DECK_OK, answer, invalid, prepare};
-use crate::handle::{Alone, Kind, Pin, Table, Unusable};
+use crate::handle::{Pinned, Table};
 use crate::{mailbox, semaphore};
 
 const NONE: u64 = 0;
@@ -58,23 +58,17 @@ pub fn node() -> Result<(u64, Node)> {
 }
 
 /// Pins an object to destroy it: also one of an earlier session, and also when there is no session now.
-pub fn pin_to_destroy<'t, T, O>(table: &'t Table<T>, handle: *const O) -> Result<Pin<'t, T>> {
-    to_destroy(table.kind(), || table.pin(handle, None))
-}
-
-/// As [`pin_to_destroy`], for objects that one thread at a time uses.
-pub fn pin_alone_to_destroy<'t, T, O>(table: &'t Table<T>, handle: *const O) -> Result<Alone<'t, T>> {
-    to_destroy(table.kind(), || table.pin_alone(handle, None))
-}
-
-fn to_destroy<P>(kind: Kind, pin: impl FnOnce() -> Result<P, Unusable>) -> Result<P> {
+pub fn pin_to_destroy<'t, T, O, const ALONE: bool>(
+    table: &'t Table<T, ALONE>,
+    handle: *const O,
+) -> Result<Pinned<'t, T, ALONE>> {
     if is_forked() {
         return Err(forked());
     }
-    pin().or_else(|unusable| {
+    table.pin(handle, None).or_else(|unusable| {
         // A handle that is no good gives the same error as in every other call outside a session.
         session()?;
-        Err(unusable.error(kind))
+        Err(unusable.error(table.kind()))
     })
 }
 

@@ -28,6 +28,9 @@ atomics! {
     AtomicUsize
 }
 
+/// A pointer that threads share.
+pub type AtomicPtr<T> = real::AtomicPtr<T>;
+
 /// Tells the processor that this is a spin loop; under loom, lets another thread run.
 pub fn pause() {
     #[cfg(loom)]

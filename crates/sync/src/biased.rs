@@ -1,14 +1,11 @@
 //! A lock that costs its only user nothing.
 //!
 //! Most locks of DECK have one user for a long time: the thread that posts through a ring, the thread that retrieves from a
-//! mail box. Such a thread becomes the *favourite*: it enters with two plain stores and two plain loads, without a locked
-//! operation, which would have to wait until its earlier stores (a slot that another core still owns) are visible
-//! everywhere. Somebody else who comes takes the right away: it says so, has the kernel run a fence everywhere
-//! ([`crate::barrier::heavy_within`]), and waits until the favourite is outside. That costs microseconds, so a thread becomes the
+//! mail box. Such a thread becomes the *favourite* ([`Right`]): it enters with two plain stores and two plain loads, without a locked
+//! operation. Somebody else who comes takes the right away and waits until the favourite is outside. That costs microseconds, so a thread becomes the
 //! favourite only after it was alone for a while, and each time it turns out wrong that while grows.
 //!
-//! The idea is biased locking (Kawachiya, Koseki, Onodera: "Lock reservation", OOPSLA 2002) with membarrier in place of
-//! stopping the favourite. `tests/loom_biased.rs` is the model.
+//! `tests/loom_biased.rs` is the model.
 
 use std::ops::{Deref, DerefMut};
 
@@ -17,12 +14,12 @@ use loom::sync::{Mutex, MutexGuard};
 #[cfg(not(loom))]
 use std::sync::{Mutex, MutexGuard, TryLockError};
 
-use crate::atomic::{self, AtomicBool, AtomicU32, AtomicUsize, Ordering};
-use crate::barrier;
+use crate::atomic::{self, AtomicBool, AtomicU32, Ordering};
 use crate::cell::{Cell, Touch};
 #[cfg(not(loom))]
 use crate::locks::lock;
-use crate::visitor::{Place, Visitor};
+use crate::right::{self, Right};
+use crate::visitor::Place;
 
 /// How often in a row a thread has to come before it is the favourite; times 8 whenever it was wrong. Models of what is built
 /// on this lock have no favourites: the lock has models of its own.
@@ -35,8 +32,7 @@ const LOOKS: u32 = 64;
 ///
 /// A thread must not enter twice: that panics or never ends, as with [`std::sync::Mutex`].
 pub struct Biased<T> {
-    /// The token of the thread that enters without a locked operation; 0 if there is none.
-    favourite: AtomicUsize,
+    right: Right,
     /// How often a thread found another one inside that was no guest.
     waits: AtomicU32,
     has_guest: AtomicBool,
@@ -76,7 +72,7 @@ impl<T> Biased<T> {
     pub fn new(value: T) -> Biased<T> {
         let history = History { former: 0, last: 0, in_a_row: 0, needed: ALONE_FIRST };
         Biased {
-            favourite: AtomicUsize::new(0),
+            right: Right::new(),
             waits: AtomicU32::new(0),
             has_guest: AtomicBool::new(false),
             others: Mutex::new(history),
@@ -131,7 +127,7 @@ impl<T> Biased<T> {
 
     /// Enters as a guest if nobody is inside, the calling thread included. Never waits for others (but may have a fence run).
     pub fn try_lock(&self) -> Option<Inside<'_, T>> {
-        if Visitor::here().is_some_and(|here| here.is_inside(self.address())) {
+        if right::token().is_some_and(|me| right::is_inside(me, self.address())) {
             return None;
         }
         if let Some(place) = self.enter_as_favourite() {
@@ -144,17 +140,11 @@ impl<T> Biased<T> {
 
     #[inline]
     fn enter_as_favourite(&self) -> Option<Place> {
-        let here = Visitor::here()?;
-        let me = here.token();
-        // Relaxed: only this thread sets it to this value.
-        if self.favourite.load(Ordering::Relaxed) != me {
-            return None;
-        }
-        debug_assert!(!here.is_inside(self.address()), "a thread enters a lock twice");
-        let place = here.enter(self.address())?;
-        // Pairs with: biased/take. Either we see that the right is gone, or whoever took it sees us inside.
-        barrier::light();
-        (self.favourite.load(Ordering::Relaxed) == me).then_some(place)
+        debug_assert!(
+            !(self.is_favourite() && right::token().is_some_and(|me| right::is_inside(me, self.address()))),
+            "a thread enters a lock twice"
+        );
+        self.right.enter(self.address())
     }
 
     /// How often a thread had to wait for another one that was no guest until now, about. Comes round after 2^32.
@@ -165,7 +155,7 @@ impl<T> Biased<T> {
 
     /// Whether the calling thread is the favourite. If not, it stays so until it has entered again.
     pub fn is_favourite(&self) -> bool {
-        Visitor::here().is_some_and(|here| self.favourite.load(Ordering::Relaxed) == here.token())
+        self.right.is_mine()
     }
 
     #[cold]
@@ -185,17 +175,14 @@ impl<T> Biased<T> {
     }
 
     fn take_from_favourite(&self, history: &mut History) {
-        let favourite = self.favourite.load(Ordering::Relaxed);
+        let favourite = self.right.take();
         if favourite != 0 {
             history.former = favourite;
-            self.favourite.store(0, Ordering::Relaxed);
-            // Pairs with: biased/take.
-            barrier::heavy_within();
         }
     }
 
     fn is_former_inside(&self, history: &mut History) -> bool {
-        let is_inside = Visitor::of(history.former).is_some_and(|former| former.is_inside(self.address()));
+        let is_inside = right::is_inside(history.former, self.address());
         if !is_inside {
             history.former = 0;
         }
@@ -228,7 +215,7 @@ impl<T> Biased<T> {
     /// Before the mutex is left: the calling thread may be the favourite from now on.
     #[cold]
     fn note(&self, history: &mut History) {
-        let Some(me) = Visitor::here().map(Visitor::token) else { return };
+        let Some(me) = right::token() else { return };
         if history.last != me {
             // Whoever had been the favourite was not alone.
             if !cfg!(loom) && history.last != 0 && history.in_a_row >= history.needed {
@@ -238,7 +225,7 @@ impl<T> Biased<T> {
         }
         history.in_a_row = history.in_a_row.saturating_add(1);
         if history.in_a_row >= history.needed {
-            self.favourite.store(me, Ordering::Relaxed);
+            self.right.give(me);
         }
     }
 }
@@ -277,6 +264,7 @@ impl<T> DerefMut for Inside<'_, T> {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use crate::barrier;
 
     #[test]
     fn nothing_is_lost_between_threads_that_come_in_turns_and_alone() {

@@ -1,9 +1,10 @@
-//! In which biased locks a thread is as their favourite: written by that thread only, read by whoever takes a right away.
+//! In which biased locks and pinned objects a thread is as their favourite: written by that thread only, read by whoever takes a right away.
 
 use crate::atomic::{AtomicUsize, Ordering};
 
-/// Locks that a thread can be inside of at a time without a locked operation; more take the slow way.
-const DEPTH: usize = 4;
+/// What a thread can be inside of at a time without a locked operation; more takes the slow way. A call from C pins up to two objects, and enters one
+/// or two locks; what is called back may do so again.
+const DEPTH: usize = 8;
 
 /// The places of one thread. Lives for ever; when the thread ends another one gets it.
 #[repr(align(64))]
@@ -17,7 +18,7 @@ pub(crate) struct Place(&'static AtomicUsize);
 impl Drop for Place {
     #[inline]
     fn drop(&mut self) {
-        // Release: pairs with: biased/outside. What was done inside is before whoever comes next.
+        // Release: pairs with: right/outside. What was done inside is before whoever comes next.
         self.0.store(0, Ordering::Release);
     }
 }
@@ -57,7 +58,7 @@ impl Visitor {
 
     /// True if its thread is inside `lock`, or about to find out that it must not be.
     pub fn is_inside(&self, lock: usize) -> bool {
-        // Acquire: pairs with: biased/outside.
+        // Acquire: pairs with: right/outside.
         self.inside.iter().any(|place| place.load(Ordering::Acquire) == lock)
     }
 }

@@ -6,21 +6,26 @@ use std::thread;
 
 type Opaque = [u8; 0];
 
-fn table<T>() -> Table<T> {
+fn table<T, const ALONE: bool>() -> Table<T, ALONE> {
     Table::new(Kind::Message)
 }
 
-fn put<T>(table: &Table<T>, object: T) -> *mut Opaque {
+fn put<T, const ALONE: bool>(table: &Table<T, ALONE>, object: T) -> *mut Opaque {
     table.insert(1, object).expect("there is room")
 }
 
-fn refusal<T>(table: &Table<T>, handle: *const Opaque) -> Unusable {
+fn refusal<T, const ALONE: bool>(table: &Table<T, ALONE>, handle: *const Opaque) -> Unusable {
     table.pin(handle, Some(1)).err().expect("the handle is unusable")
+}
+
+/// Often enough that the calling thread is the favourite of an object.
+fn come_often<T, const ALONE: bool>(table: &Table<T, ALONE>, handle: *const Opaque) {
+    (0..100).for_each(|_| drop(table.pin(handle, Some(1)).expect("it is there")));
 }
 
 #[test]
 fn a_handle_leads_to_its_object() {
-    let table = table();
+    let table: Table<_> = table();
     let (one, two) = (put(&table, "one"), put(&table, "two"));
     assert_ne!(one, two);
     assert_eq!(*table.pin(one, Some(1)).unwrap(), "one");
@@ -29,25 +34,29 @@ fn a_handle_leads_to_its_object() {
 
 #[test]
 fn null_garbage_and_wrong_kinds_are_told_apart() {
-    let table = table();
+    let table: Table<_> = table();
     let handle = put(&table, 5);
     assert_eq!(refusal(&table, ptr::null()), Unusable::Null);
     let on_the_stack = 0;
     for garbage in [1, 0x1000, usize::MAX, handle.addr() | 1, ptr::from_ref(&on_the_stack).addr()] {
         assert_eq!(refusal(&table, ptr::without_provenance(garbage)), Unusable::Garbage, "{garbage:#x}");
     }
-    let semaphores = Table::new(Kind::Semaphore);
+    let semaphores: Table<_> = Table::new(Kind::Semaphore);
     let semaphore: *mut Opaque = semaphores.insert(1, 5).unwrap();
     assert_eq!(refusal(&table, semaphore), Unusable::OtherKind(Kind::Semaphore));
 }
 
+fn forged(kind: Kind, generation: u64, index: u32) -> u64 {
+    name(kind, generation) | u64::from(index) << LOW_BITS
+}
+
 #[test]
 fn handles_that_were_never_given_out_are_garbage() {
-    let table = table();
+    let table: Table<_> = table();
     put(&table, 5);
-    let unused_slot = encode(Kind::Message, 1, 1);
-    let future_generation = encode(Kind::Message, 2, 0);
-    let past_the_table = encode(Kind::Message, 1, CAPACITY - 1);
+    let unused_slot = forged(Kind::Message, 1, 1);
+    let future_generation = forged(Kind::Message, 2, 0);
+    let past_the_table = forged(Kind::Message, 1, CAPACITY - 1);
     for forged in [unused_slot, future_generation, past_the_table] {
         assert_eq!(refusal(&table, ptr::without_provenance(forged as usize)), Unusable::Garbage);
     }
@@ -55,7 +64,7 @@ fn handles_that_were_never_given_out_are_garbage() {
 
 #[test]
 fn a_removed_handle_stays_destroyed_when_its_slot_is_used_again() {
-    let table = table();
+    let table: Table<_> = table();
     let old = put(&table, 1);
     assert!(table.pin(old, Some(1)).unwrap().remove());
     let new = put(&table, 2);
@@ -69,10 +78,11 @@ fn a_removed_handle_stays_destroyed_when_its_slot_is_used_again() {
 
 #[test]
 fn a_slot_whose_generations_are_used_up_is_retired() {
-    let table = table();
+    let mut table: Table<_> = table();
     let first = put(&table, 1);
     table.pin(first, None).unwrap().remove();
-    table.slot(0).unwrap().state.store((RETIRED - 1) << GENERATION_SHIFT, Ordering::Relaxed);
+    // SAFETY: the table has this slot, and nobody else uses it.
+    unsafe { (**table.chunks[0].get_mut()).pins = Pins::new(name(Kind::Message, RETIRED - 1)) };
     let last = put(&table, 2);
     assert!(table.pin(last, None).unwrap().remove());
     let elsewhere = put(&table, 3);
@@ -83,47 +93,62 @@ fn a_slot_whose_generations_are_used_up_is_retired() {
 
 #[test]
 fn an_object_lives_until_its_last_pin_goes() {
-    let table = table();
-    let object = Arc::new(());
-    let handle = put(&table, Arc::clone(&object));
-    let waiting = table.pin(handle, Some(1)).unwrap();
-    let destroying = table.pin(handle, Some(1)).unwrap();
-    assert!(destroying.remove());
-    assert!(!waiting.remove(), "only one of them ends it");
-    drop(destroying);
-    assert_eq!(refusal(&table, handle), Unusable::Destroyed);
-    assert_eq!(Arc::strong_count(&object), 2);
-    drop(waiting);
-    assert_eq!(Arc::strong_count(&object), 1);
+    for has_favourite in [false, true] {
+        let table: Table<_> = table();
+        let object = Arc::new(());
+        let handle = put(&table, Arc::clone(&object));
+        if has_favourite {
+            come_often(&table, handle);
+        }
+        let waiting = table.pin(handle, Some(1)).unwrap();
+        let address = handle.addr();
+        thread::scope(|scope| {
+            let end = || assert!(table.pin(ptr::without_provenance::<Opaque>(address), Some(1)).unwrap().remove());
+            scope.spawn(end).join().unwrap();
+        });
+        assert!(!waiting.remove(), "only one of them ends it");
+        assert_eq!(refusal(&table, handle), Unusable::Destroyed);
+        assert_eq!(Arc::strong_count(&object), 2);
+        drop(waiting);
+        assert_eq!(Arc::strong_count(&object), 1);
+    }
 }
 
 #[test]
 fn an_object_used_alone_is_busy_for_everybody_else() {
-    let table = table();
-    let handle = put(&table, 1);
-    let mut alone = table.pin_alone(handle, Some(1)).unwrap();
-    *alone += 1;
-    assert_eq!(refusal(&table, handle), Unusable::Busy);
-    assert_eq!(table.pin_alone(handle, Some(1)).err(), Some(Unusable::Busy));
-    drop(alone);
-    let shared = table.pin(handle, Some(1)).unwrap();
-    assert_eq!(*shared, 2);
-    assert_eq!(table.pin_alone(handle, Some(1)).err(), Some(Unusable::Busy));
+    for has_favourite in [false, true] {
+        let table: Table<_, true> = table();
+        let handle = put(&table, 1);
+        if has_favourite {
+            come_often(&table, handle);
+        }
+        let mut alone = table.pin(handle, Some(1)).unwrap();
+        *alone += 1;
+        assert_eq!(refusal(&table, handle), Unusable::Busy, "for the same thread too");
+        let address = handle.addr();
+        thread::scope(|scope| {
+            let other = || assert_eq!(refusal(&table, ptr::without_provenance(address)), Unusable::Busy);
+            scope.spawn(other).join().unwrap();
+        });
+        drop(alone);
+        assert_eq!(*table.pin(handle, Some(1)).unwrap(), 2);
+    }
 }
 
 #[test]
 fn objects_of_an_earlier_session_are_past_and_can_still_be_removed() {
-    let table = table();
+    let table: Table<_> = table();
     let handle = put(&table, 1);
     assert_eq!(table.pin(handle, Some(2)).err(), Some(Unusable::Past));
-    assert_eq!(table.pin_alone(handle, Some(2)).err(), Some(Unusable::Past));
+    come_often(&table, handle);
+    assert_eq!(table.pin(handle, Some(2)).err(), Some(Unusable::Past), "for its favourite too");
     assert!(table.pin(handle, None).unwrap().remove());
     assert_eq!(table.pin(handle, Some(2)).err(), Some(Unusable::Destroyed));
 }
 
 #[test]
 fn find_asks_live_objects_only() {
-    let table = table();
+    let table: Table<_> = table();
     let handles: Vec<_> = (0..100).map(|number| put(&table, number)).collect();
     for handle in &handles[..50] {
         table.pin(*handle, None).unwrap().remove();
@@ -150,7 +175,7 @@ fn every_index_has_a_place_of_its_own() {
 #[test]
 fn a_handle_survives_encoding() {
     for (generation, index) in [(1, 0), (RETIRED - 1, CAPACITY - 1), (12_345, 678)] {
-        assert_eq!(decode(Kind::Mailbox, encode(Kind::Mailbox, generation, index)), Ok((index, generation)));
+        assert_eq!(decode(Kind::Mailbox, forged(Kind::Mailbox, generation, index)), Ok((index, generation)));
     }
 }
 
@@ -168,6 +193,7 @@ fn threads_that_create_and_destroy_never_meet_a_wrong_object() {
         }
     }
 
+    deck_sync::barrier::register();
     let table: Table<Counted> = table();
     let offered: Vec<_> = (0..THREADS).map(|_| AtomicUsize::new(0)).collect();
     thread::scope(|scope| {
@@ -182,6 +208,9 @@ fn threads_that_create_and_destroy_never_meet_a_wrong_object() {
                     match table.pin(ptr::without_provenance::<Opaque>(other), Some(1)) {
                         Ok(pin) => assert_eq!(pin.0 / ROUNDS, (me + round) % THREADS),
                         Err(why) => assert!(matches!(why, Unusable::Null | Unusable::Destroyed), "{why:?}"),
+                    }
+                    if round % 8 == 0 {
+                        come_often(table, handle);
                     }
                     let own = table.pin(handle, Some(1)).expect("nobody else removes it");
                     assert_eq!(own.0, name);
@@ -198,13 +227,14 @@ fn threads_that_create_and_destroy_never_meet_a_wrong_object() {
 #[test]
 fn alone_means_alone_between_threads() {
     const STEPS: usize = if cfg!(miri) { 50 } else { 10_000 };
-    let table = table();
+    deck_sync::barrier::register();
+    let table: Table<_, true> = table();
     let handle = put(&table, 0_usize).addr();
     let total = thread::scope(|scope| {
         let counting = (0..3).map(|_| {
             scope.spawn(|| {
                 let taken = (0..STEPS).filter(|_| {
-                    let alone = table.pin_alone(ptr::without_provenance::<Opaque>(handle), Some(1));
+                    let alone = table.pin(ptr::without_provenance::<Opaque>(handle), Some(1));
                     alone.map(|mut counter| *counter += 1).is_ok()
                 });
                 taken.count()

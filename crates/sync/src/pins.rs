@@ -1,0 +1,311 @@
+//! Who uses an object that may be ended under its users.
+//!
+//! A thread *pins* the object for a while. Ending it lets nobody in any more, and whoever is the last to leave takes the object away. Objects are
+//! shared by those who pin them, or used by one thread at a time (`ALONE`); then a second thread is refused, and does not wait.
+//!
+//! The state word counts pins, so that two of them cost two locked operations. A thread that comes again and again becomes the *favourite*, whose pins
+//! are in a place of its own and cost none (as in [`crate::Biased`]). Whoever else wants an object alone takes that right away first. Of shared objects the favourite keeps it,
+//! and whoever ends one looks whether the favourite is still there.
+//!
+//! ```text
+//!   63    28  27     26      25      24    23  0
+//!  +--------+-------+-------+------+------+------+     live            end                  the last one leaves      next
+//!  |  name  | TAKEN | ENDED | BUSY | LIVE | pins |     free, n -----> LIVE, n -----> LIVE ENDED, n ---------> TAKEN, n -----> free, n + 1
+//!  +--------+-------+-------+------+------+------+
+//! ```
+//!
+//! A name has a part that stays and a generation, which goes up by one for each object: so a single comparison tells whether it is the one that is meant.
+//!
+//! `BUSY` is set while a thread has an object alone by a pin in the state word; of shared objects, while the favourite changes.
+//!
+//! Invariant: an object is taken by exactly one thread, that which set `TAKEN` after `ENDED` was set, there were no pins, and the favourite was not inside.
+//! `tests/loom_pins.rs` is the model.
+
+use crate::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use crate::barrier;
+use crate::right::{self, Right, is_inside};
+use crate::visitor::Place;
+
+const PINS: u64 = (1 << 24) - 1;
+const LIVE: u64 = 1 << 24;
+const BUSY: u64 = 1 << 25;
+const ENDED: u64 = 1 << 26;
+const TAKEN: u64 = 1 << 27;
+/// From here on a state has the name.
+const NAME_SHIFT: u32 = 28;
+
+/// How often in a row a thread has to come before it is the favourite; times 8 for each further one.
+const IN_A_ROW_FIRST: u32 = if cfg!(loom) { 1 } else { 16 };
+const IN_A_ROW_LAST: u32 = if cfg!(loom) { 1 } else { 1 << 16 };
+
+/// The users of one object after the other, each of which has the next name. `ALONE`: one thread at a time has the object.
+pub struct Pins<const ALONE: bool> {
+    state: AtomicU64,
+    right: Right,
+    /// The favourite has the object alone. Read and written by the favourite only.
+    is_entered: AtomicBool,
+    /// Who was inside when its right was taken away. Written by whoever has the object alone.
+    former: AtomicUsize,
+    // Hints, by which the favourite is chosen.
+    last: AtomicUsize,
+    in_a_row: AtomicU32,
+    needed: AtomicU32,
+}
+
+/// A pin. To be given back to [`Pins::unpin`].
+#[must_use = "an object that stays pinned is never taken away"]
+pub struct Held {
+    /// The favourite's; `None` if it is counted.
+    place: Option<Place>,
+}
+
+/// There is no pin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Refused {
+    /// Why.
+    pub why: Refusal,
+    /// The object has been ended, and is to be taken away by whoever is told this: the only one.
+    pub is_last: bool,
+}
+
+/// Why an object cannot be pinned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// It was never there.
+    Never,
+    /// It has been ended.
+    Ended,
+    /// Another thread has it alone.
+    Busy,
+}
+
+impl Refusal {
+    fn only(self) -> Refused {
+        Refused { why: self, is_last: false }
+    }
+}
+
+impl<const ALONE: bool> Pins<ALONE> {
+    /// What a name is counted up by. Names have nothing below it.
+    pub const STEP: u64 = 1 << NAME_SHIFT;
+
+    /// No object yet. The first one has the name `first`.
+    pub fn new(first: u64) -> Pins<ALONE> {
+        Pins {
+            state: AtomicU64::new(first),
+            right: Right::new(),
+            is_entered: AtomicBool::new(false),
+            former: AtomicUsize::new(0),
+            last: AtomicUsize::new(0),
+            in_a_row: AtomicU32::new(0),
+            needed: AtomicU32::new(IN_A_ROW_FIRST),
+        }
+    }
+
+    /// Of the object that is here, or that comes next.
+    pub fn name(&self) -> u64 {
+        named(self.state.load(Ordering::Relaxed))
+    }
+
+    /// The object is there: it can be pinned from now on. Only if none is there, by whoever has put it in place.
+    pub fn live(&self) {
+        // Release: pairs with: pins/live. Whoever pins it sees it whole.
+        self.state.store(self.name() | LIVE, Ordering::Release);
+    }
+
+    /// Pins the object of this name, which differs from that of the first one in how often it was counted up only. Never waits.
+    ///
+    /// # Errors
+    /// Why there is no such object to be pinned, see [`Refused`]. Also if the name is another one altogether.
+    #[inline(always)]
+    pub fn pin(&self, name: u64) -> Result<Held, Refused> {
+        match self.enter(name) {
+            Some(place) => Ok(Held { place: Some(place) }),
+            None => self.count(Some(name)),
+        }
+    }
+
+    /// Pins whatever object is there. Never waits.
+    pub fn pin_any(&self) -> Result<Held, Refused> {
+        self.count(None)
+    }
+
+    /// Ends a pin. True for the one who is to take the object away and to call [`Pins::next`] then.
+    #[inline(always)]
+    #[must_use = "the last one takes the object away"]
+    pub fn unpin(&self, held: Held) -> bool {
+        match held.place {
+            Some(place) => {
+                if ALONE {
+                    self.is_entered.store(false, Ordering::Relaxed);
+                }
+                drop(place);
+                // Pairs with: pins/leave. Either we see that the object was ended, or whoever ended it sees that we are not inside.
+                barrier::light();
+                self.state.load(Ordering::Relaxed) & ENDED != 0 && self.take()
+            }
+            None => self.uncount(),
+        }
+    }
+
+    /// Ends the object: it cannot be pinned any more. By one who has pinned it. True for exactly one of those who try.
+    pub fn end(&self) -> bool {
+        // Relaxed: what the last one to leave has to see, it sees by the pins.
+        self.state.fetch_or(ENDED, Ordering::Relaxed) & ENDED == 0
+    }
+
+    /// The object was taken away: tells the name of the one that may come next. Only for the one who was told to take it.
+    pub fn next(&self) -> u64 {
+        let name = self.name() + Self::STEP;
+        self.right.give(0);
+        for hint in [&self.former, &self.last] {
+            hint.store(0, Ordering::Relaxed);
+        }
+        self.in_a_row.store(0, Ordering::Relaxed);
+        self.needed.store(IN_A_ROW_FIRST, Ordering::Relaxed);
+        self.state.store(name, Ordering::Relaxed);
+        name
+    }
+
+    fn address(&self) -> usize {
+        std::ptr::from_ref(self).addr()
+    }
+
+    /// What a counted pin adds to the state.
+    const SHARE: u64 = if ALONE { 1 + BUSY } else { 1 };
+
+    /// Budget: no locked operation; a line of this thread's own beside that of the object.
+    #[inline(always)]
+    fn enter(&self, name: u64) -> Option<Place> {
+        if ALONE && self.is_entered.load(Ordering::Relaxed) {
+            return None;
+        }
+        let place = self.right.enter(self.address())?;
+        // Acquire: pairs with: pins/live.
+        let state = self.state.load(Ordering::Acquire);
+        if state & !(PINS | BUSY) != name | LIVE {
+            return None;
+        }
+        if ALONE {
+            self.is_entered.store(true, Ordering::Relaxed);
+        }
+        Some(place)
+    }
+
+    /// Pins it in the state word, or says why not.
+    #[inline(never)]
+    fn count(&self, name: Option<u64>) -> Result<Held, Refused> {
+        // Pairs with: pins/leave. It may have looked as if this thread were inside: then the object may have been left to it.
+        barrier::light();
+        let mut state = self.state.load(Ordering::Relaxed);
+        loop {
+            let now = named(state);
+            let wanted = name.unwrap_or(now);
+            if wanted < now {
+                return Err(Refusal::Ended.only());
+            }
+            // Before an object is there, its name is.
+            if wanted > now || state & LIVE == 0 {
+                return Err(Refusal::Never.only());
+            }
+            if state & ENDED != 0 {
+                return Err(Refused { why: Refusal::Ended, is_last: self.take() });
+            }
+            if ALONE && state & BUSY != 0 {
+                return Err(Refusal::Busy.only());
+            }
+            // Acquire: pairs with: pins/live, pins/unpin. What whoever had it alone before did is before what this thread does.
+            match self.state.compare_exchange_weak(state, state + Self::SHARE, Ordering::Acquire, Ordering::Relaxed) {
+                Ok(_) => break,
+                Err(changed) => state = changed,
+            }
+        }
+        if ALONE { self.shut_out_favourite() } else { Ok(Held { place: None }) }
+    }
+
+    /// With the object alone as far as the state word goes.
+    fn shut_out_favourite(&self) -> Result<Held, Refused> {
+        let taken = self.right.take();
+        if taken != 0 {
+            self.former.store(taken, Ordering::Relaxed);
+        }
+        if is_inside(self.former.load(Ordering::Relaxed), self.address()) {
+            return Err(Refused { why: Refusal::Busy, is_last: self.discount() });
+        }
+        self.former.store(0, Ordering::Relaxed);
+        Ok(Held { place: None })
+    }
+
+    #[inline(never)]
+    fn uncount(&self) -> bool {
+        self.note();
+        self.discount()
+    }
+
+    fn discount(&self) -> bool {
+        // Release: pairs with: pins/unpin. What this thread did with the object is before whoever has it next, or takes it away.
+        let before = self.state.fetch_sub(Self::SHARE, Ordering::Release);
+        before & ENDED != 0 && before & PINS == 1 && self.take()
+    }
+
+    /// True if nobody uses an object that was ended, and this thread is to take it away.
+    #[cold]
+    fn take(&self) -> bool {
+        // Acquire: pairs with: pins/unpin. What those did who counted, also that one of them became the favourite.
+        let state = self.state.load(Ordering::Acquire);
+        if state & ENDED == 0 || state & (PINS | TAKEN) != 0 {
+            return false;
+        }
+        let may_be_inside = [self.right.favourite(), self.former.load(Ordering::Relaxed)];
+        let me = right::token().unwrap_or(0);
+        if may_be_inside.iter().any(|token| ![0, me].contains(token)) {
+            // Pairs with: pins/leave. Either the favourite sees that the object was ended, or we see it inside, and leave it the object.
+            barrier::heavy_within();
+        }
+        !may_be_inside.iter().any(|token| is_inside(*token, self.address()))
+            // Acquire: pairs with: pins/unpin.
+            && self.state.compare_exchange(state, state | TAKEN, Ordering::Acquire, Ordering::Relaxed).is_ok()
+    }
+
+    /// Before a counted pin ends: the calling thread may be the favourite from now on.
+    fn note(&self) {
+        let Some(me) = right::token() else { return };
+        let is_in_a_row = self.last.load(Ordering::Relaxed) == me;
+        let in_a_row = if is_in_a_row { self.in_a_row.load(Ordering::Relaxed).saturating_add(1) } else { 1 };
+        self.last.store(me, Ordering::Relaxed);
+        self.in_a_row.store(in_a_row, Ordering::Relaxed);
+        if in_a_row >= self.needed.load(Ordering::Relaxed) {
+            self.favour(me);
+        }
+    }
+
+    #[cold]
+    fn favour(&self, me: usize) {
+        if ALONE {
+            self.right.give(me);
+        } else {
+            // Acquire: pairs with: pins/favour. Whoever moved the right before is done.
+            if self.state.fetch_or(BUSY, Ordering::Acquire) & BUSY != 0 {
+                return;
+            }
+            self.move_right_to(me);
+            // Release: pairs with: pins/favour.
+            self.state.fetch_and(!BUSY, Ordering::Release);
+        }
+        let needed = self.needed.load(Ordering::Relaxed);
+        self.needed.store((needed * 8).min(IN_A_ROW_LAST), Ordering::Relaxed);
+        self.in_a_row.store(0, Ordering::Relaxed);
+    }
+
+    /// Only by whoever has set BUSY, with a pin, which keeps the object there.
+    fn move_right_to(&self, me: usize) {
+        let favourite = self.right.take();
+        // One that is inside would not be seen there any more.
+        let stays = favourite != 0 && is_inside(favourite, self.address());
+        self.right.give(if stays { favourite } else { me });
+    }
+}
+
+const fn named(state: u64) -> u64 {
+    state >> NAME_SHIFT << NAME_SHIFT
+}

@@ -1,0 +1,180 @@
+//! Models of pins: an object is never taken away under its users, and exactly once; one that is used alone is used by one thread at a time. Loom's cell
+//! notices when somebody touches the object beside whoever writes it.
+#![cfg(loom)]
+
+use std::sync::Arc;
+
+use deck_sync::{Pins, Refusal, Refused};
+use loom::cell::UnsafeCell;
+use loom::sync::atomic::{AtomicUsize, Ordering};
+use loom::thread;
+
+const NAME: u64 = 7 * Pins::<false>::STEP;
+
+struct Object<const ALONE: bool> {
+    pins: Pins<ALONE>,
+    value: UnsafeCell<u32>,
+    taken: AtomicUsize,
+}
+
+// SAFETY: loom checks who touches the value.
+unsafe impl<const ALONE: bool> Sync for Object<ALONE> {}
+
+impl<const ALONE: bool> Object<ALONE> {
+    /// An object whose favourite is the calling thread, as the last one that has pinned it.
+    fn of_this_thread() -> Arc<Object<ALONE>> {
+        let object = Object { pins: Pins::new(NAME), value: UnsafeCell::new(0), taken: AtomicUsize::new(0) };
+        object.pins.live();
+        object.visit(|_| ()).unwrap();
+        Arc::new(object)
+    }
+
+    /// Pins it for as long as `visit` takes. Whoever is told so takes it away.
+    fn visit(&self, visit: impl FnOnce(&Self)) -> Result<(), Refusal> {
+        let (result, is_last) = match self.pins.pin(NAME) {
+            Ok(held) => {
+                // Others run between two looks at something that is shared.
+                assert_eq!(self.taken(), 0, "it was taken away");
+                visit(self);
+                assert_eq!(self.taken(), 0, "it was taken away");
+                (Ok(()), self.pins.unpin(held))
+            }
+            Err(Refused { why, is_last }) => (Err(why), is_last),
+        };
+        if is_last {
+            // SAFETY: loom sees whether anybody else touches it.
+            self.value.with_mut(|value| unsafe { *value = u32::MAX });
+            assert_eq!(self.pins.next(), NAME + Pins::<ALONE>::STEP);
+            self.taken.fetch_add(1, Ordering::Relaxed);
+        }
+        result
+    }
+
+    fn read(&self) -> Result<(), Refusal> {
+        // SAFETY: loom sees whether anybody writes it meanwhile.
+        self.visit(|this| this.value.with(|value| assert_ne!(unsafe { *value }, u32::MAX)))
+    }
+
+    fn add(&self) -> Result<(), Refusal> {
+        // SAFETY: loom sees whether anybody else touches it meanwhile.
+        self.visit(|this| this.value.with_mut(|value| unsafe { *value += 1 }))
+    }
+
+    fn end(&self) -> Result<(), Refusal> {
+        self.visit(|this| assert!(this.pins.end()))
+    }
+
+    fn taken(&self) -> usize {
+        self.taken.load(Ordering::Relaxed)
+    }
+}
+
+fn bounded(preemptions: usize, run: impl Fn() + Send + Sync + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(preemptions);
+    builder.check(run);
+}
+
+/// The favourite comes again while another thread ends the object.
+///
+/// Seen to fail: without the light fence when the favourite leaves, or before a pin is counted; without the heavy fence, the look at the favourite or `TAKEN`
+/// when the object is taken; with a refused pin that does not take what was left to it; without the look at the state; with a favourite that leaves relaxed.
+#[test]
+fn what_is_ended_under_its_favourite_is_taken_once() {
+    bounded(4, || {
+        let object = Object::<false>::of_this_thread();
+        let other = object.clone();
+        let other = thread::spawn(move || other.end().unwrap());
+        let result = object.read();
+        other.join().unwrap();
+        assert!(matches!(result, Ok(()) | Err(Refusal::Ended)));
+        // Before anybody else looks, who would take what was left.
+        assert_eq!(object.taken(), 1);
+        assert_eq!(object.read(), Err(Refusal::Ended));
+    });
+}
+
+/// The favourite ends the object while another thread comes, which may become the favourite.
+///
+/// Seen to fail: with a right that moves away from under the favourite.
+#[test]
+fn what_its_favourite_ends_is_taken_once() {
+    bounded(4, || {
+        let object = Object::<false>::of_this_thread();
+        let other = object.clone();
+        let other = thread::spawn(move || [other.read(), other.read()]);
+        object.end().unwrap();
+        let results = other.join().unwrap();
+        assert!(results.iter().all(|result| matches!(result, Ok(()) | Err(Refusal::Ended))));
+        assert_eq!(object.taken(), 1);
+        assert_eq!(object.read(), Err(Refusal::Ended));
+    });
+}
+
+/// Two threads take the right from one another and from a third one, which ends the object.
+///
+/// Seen to fail: with a relaxed load when the object is taken, or a relaxed end of a counted pin.
+#[test]
+fn the_right_moves_between_those_who_share() {
+    bounded(2, || {
+        let object = Object::<false>::of_this_thread();
+        let others = [(); 2].map(|()| {
+            let object = object.clone();
+            thread::spawn(move || object.read())
+        });
+        object.end().unwrap();
+        let results = others.map(|other| other.join().unwrap());
+        assert!(results.iter().all(|result| matches!(result, Ok(()) | Err(Refusal::Ended))));
+        assert_eq!(object.taken(), 1);
+    });
+}
+
+/// The favourite and another thread use an object alone: each either has it or is told that it is busy, and in the end it is free.
+///
+/// Seen to fail: with a look at the favourite only if the right has just been taken from it; without the fences of the right or its second look; with a relaxed
+/// counted pin.
+#[test]
+fn alone_is_alone() {
+    bounded(4, || {
+        let object = Object::<true>::of_this_thread();
+        let other = object.clone();
+        let other = thread::spawn(move || [other.add(), other.add()]);
+        let own = [object.add(), object.add()];
+        let others = other.join().unwrap();
+        let results = [own, others];
+        let added = results.as_flattened().iter().filter(|result| result.is_ok()).count() as u32;
+        assert!(results.as_flattened().iter().all(|result| matches!(result, Ok(()) | Err(Refusal::Busy))));
+        assert_eq!(object.add(), Ok(()));
+        // SAFETY: no other thread is left.
+        assert_eq!(object.value.with(|value| unsafe { *value }), added + 1);
+        assert_eq!(object.taken(), 0);
+    });
+}
+
+/// One of the two ends it.
+///
+/// Seen to fail: if the one whose right was taken away is forgotten when the object is taken.
+#[test]
+fn what_is_used_alone_and_ended_is_taken_once() {
+    for favourite_ends in [false, true] {
+        bounded(4, move || {
+            let object = Object::<true>::of_this_thread();
+            let other = object.clone();
+            let run = |object: Arc<Object<true>>, ends: bool| {
+                if ends {
+                    while object.end() == Err(Refusal::Busy) {
+                        thread::yield_now();
+                    }
+                } else {
+                    let results = [object.add(), object.add()];
+                    assert!(!results.contains(&Err(Refusal::Never)));
+                }
+            };
+            let other = thread::spawn(move || run(other, !favourite_ends));
+            run(object.clone(), favourite_ends);
+            other.join().unwrap();
+            assert_eq!(object.taken(), 1);
+            assert_eq!(object.add(), Err(Refusal::Ended));
+        });
+    }
+}
