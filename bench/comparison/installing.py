@@ -195,6 +195,16 @@ def deck() -> Path:
     return TARGET / "release/deck"
 
 
+@cache
+def deck_in_c() -> Path:
+    """The program that measures DECK through its C interface. The library is not in it: it is that of the checkout."""
+    _say("building deck's C library")
+    _cargo(ROOT / "Cargo.toml", TARGET, ["-p", "deck-c"])
+    library = TARGET / "release"
+    link = [f"-I{ROOT}/crates/c/include", f"-L{library}", f"-Wl,-rpath,{library}", "-Wl,--no-as-needed", "-ldeck"]
+    return _compiled("deck-c", "deck.c", [compiler(), *COMPILE, *link])
+
+
 def versions() -> dict[str, str]:
     """What was installed, for the report."""
     found = {name: " ".join(packages) for name, packages in WHEELS.items()}

@@ -11,6 +11,8 @@ K, M = 1 << 10, 1 << 20
 RINGS = ("ring", "ring-prefetch", "ring-demote", "ring-both", "ring-wide", "ring-wide-both")
 # Laid out as DECK's rings and batons are: what is left to gain, beside the goal.
 BARE = ("ring-apart", "ring-pause", "baton", "baton-pause")
+# DECK as C programs have it, which pack and unpack: beside the goals, which are for messages used as they are.
+IN_C = ("deck-c",)
 MPI = ("openmpi", "intelmpi", "mpich")
 UCX = ("ucx-tag", "ucx-am")
 # Collectives whose members are threads of two processes, which meet in memory before one of them calls MPI.
@@ -41,7 +43,7 @@ class Experiment:
 
 
 EXPERIMENTS = (
-    Experiment("latency", "one way, short messages", "pingpong", (0, 8, 16, 32, 48, 62), RINGS + BARE + MPI + UCX, 0.3, at_once=6),
+    Experiment("latency", "one way, short messages", "pingpong", (0, 8, 16, 32, 48, 62), RINGS + BARE + IN_C + MPI + UCX, 0.3, at_once=6),
     Experiment(
         "sizes",
         "one way, all other sizes",

@@ -55,6 +55,11 @@ def _deck(program: Path) -> Callable[[str, str, float, tuple[int, ...]], list[st
     return command
 
 
+def _deck_in_c(program: Path, deck: Path) -> Callable[[str, str, float, tuple[int, ...]], list[str]]:
+    started = _simple(program)
+    return lambda benchmark, cpus, time, points: [str(deck), "run", "-n", "2", *started(benchmark, cpus, time, points)]
+
+
 # The UCX layer of Open MPI 5 is its fastest on one host, but it wants to be told that no network card is needed; ob1 over shared
 # memory is what users get without asking.
 _UCX = ["--mca", "pml", "ucx", "--mca", "pml_ucx_tls", "any", "--mca", "pml_ucx_devices", "any"]
@@ -70,6 +75,8 @@ def _made(name: str) -> Participant:
     base = how.removesuffix("-isend").removesuffix("-yield")
     if name == "deck":
         return Participant(name, _deck(installing.deck()))
+    if name == "deck-c":
+        return Participant(name, _deck_in_c(installing.deck_in_c(), installing.deck()))
     if name in installing.RING_VARIANTS:
         return Participant(name, _simple(installing.ring(name)))
     if name == "futex":

@@ -16,7 +16,7 @@ use std::ffi::{CStr, c_char, c_int};
 use std::sync::{Once, RwLock};
 
 use deck_api::{Error, ErrorKind, Node, NodeId, NodeState, Result};
-use deck_sync::atomic::{AtomicU64, Ordering};
+use deck_sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use deck_sync::locks::{read, write};
 
 use crate::error::{DECK_OK, answer, invalid, prepare};
@@ -31,6 +31,8 @@ const FORKED: u64 = u64::MAX - 2;
 static STATE: AtomicU64 = AtomicU64::new(NONE);
 static LAST_SESSION: AtomicU64 = AtomicU64::new(NONE);
 static NODE: RwLock<Option<Node>> = RwLock::new(None);
+/// What `NODE` says of it, for programs that ask again and again. Meaningful in a session.
+static NUMBER: AtomicU32 = AtomicU32::new(0);
 
 /// The present session.
 ///
@@ -117,10 +119,11 @@ pub extern "C" fn deck_init(_argc: *mut c_int, _argv: *mut *mut *mut c_char) -> 
         STATE.compare_exchange(NONE, JOINING, Ordering::Acquire, Ordering::Relaxed).map_err(already)?;
         let undo = Reset;
         let node = Node::join()?;
+        NUMBER.store(node.number().0, Ordering::Relaxed);
         *write(&NODE) = Some(node);
         let session = LAST_SESSION.fetch_add(1, Ordering::Relaxed) + 1;
         std::mem::forget(undo);
-        // Release, pairs with: node/session (NODE)
+        // Release, pairs with: node/session (NODE, NUMBER)
         STATE.store(session, Ordering::Release);
         Ok(DECK_OK)
     })
@@ -170,7 +173,10 @@ pub extern "C" fn deck_done() -> c_int {
 /// `deck_node` in deck.h.
 #[unsafe(no_mangle)]
 pub extern "C" fn deck_node() -> c_int {
-    answer("deck_node", || Ok(number(node()?.1.number())))
+    answer("deck_node", || {
+        session()?;
+        Ok(number(NodeId(NUMBER.load(Ordering::Relaxed))))
+    })
 }
 
 /// `deck_numnodes` in deck.h.
