@@ -75,14 +75,8 @@ pub enum Refusal {
     Never,
     /// It has been ended.
     Ended,
-    /// Another thread has it alone.
+    /// Another thread has it alone, or there are more pins than can be counted (2^24).
     Busy,
-}
-
-impl Refusal {
-    fn only(self) -> Refused {
-        Refused { why: self, is_last: false }
-    }
 }
 
 impl<const ALONE: bool> Pins<ALONE> {
@@ -199,20 +193,9 @@ impl<const ALONE: bool> Pins<ALONE> {
         barrier::light();
         let mut state = self.state.load(Ordering::Relaxed);
         loop {
-            let now = named(state);
-            let wanted = name.unwrap_or(now);
-            if wanted < now {
-                return Err(Refusal::Ended.only());
-            }
-            // Before an object is there, its name is.
-            if wanted > now || state & LIVE == 0 {
-                return Err(Refusal::Never.only());
-            }
-            if state & ENDED != 0 {
-                return Err(Refused { why: Refusal::Ended, is_last: self.take() });
-            }
-            if ALONE && state & BUSY != 0 {
-                return Err(Refusal::Busy.only());
+            if let Some(why) = Self::refusal(state, name) {
+                // Also if it is not the one that is meant, see above.
+                return Err(Refused { why, is_last: state & ENDED != 0 && self.take() });
             }
             // Acquire: pairs with: pins/live, pins/unpin. What whoever had it alone before did is before what this thread does.
             match self.state.compare_exchange_weak(state, state + Self::SHARE, Ordering::Acquire, Ordering::Relaxed) {
@@ -221,6 +204,22 @@ impl<const ALONE: bool> Pins<ALONE> {
             }
         }
         if ALONE { self.shut_out_favourite() } else { Ok(Held { place: None }) }
+    }
+
+    /// Why the object of this name, or whichever is there, cannot be pinned in this state.
+    fn refusal(state: u64, name: Option<u64>) -> Option<Refusal> {
+        let now = named(state);
+        let wanted = name.unwrap_or(now);
+        // Before an object is there, its name is.
+        if wanted > now || (wanted == now && state & LIVE == 0) {
+            Some(Refusal::Never)
+        } else if wanted < now || state & ENDED != 0 {
+            Some(Refusal::Ended)
+        } else if (ALONE && state & BUSY != 0) || state & PINS == PINS {
+            Some(Refusal::Busy)
+        } else {
+            None
+        }
     }
 
     /// With the object alone as far as the state word goes.
@@ -270,6 +269,10 @@ impl<const ALONE: bool> Pins<ALONE> {
     /// Before a counted pin ends: the calling thread may be the favourite from now on.
     fn note(&self) {
         let Some(me) = right::token() else { return };
+        // It is the favourite, and inside too many.
+        if self.right.favourite() == me {
+            return;
+        }
         let is_in_a_row = self.last.load(Ordering::Relaxed) == me;
         let in_a_row = if is_in_a_row { self.in_a_row.load(Ordering::Relaxed).saturating_add(1) } else { 1 };
         self.last.store(me, Ordering::Relaxed);

@@ -31,7 +31,11 @@ impl<const ALONE: bool> Object<ALONE> {
 
     /// Pins it for as long as `visit` takes. Whoever is told so takes it away.
     fn visit(&self, visit: impl FnOnce(&Self)) -> Result<(), Refusal> {
-        let (result, is_last) = match self.pins.pin(NAME) {
+        self.visit_named(NAME, visit)
+    }
+
+    fn visit_named(&self, name: u64, visit: impl FnOnce(&Self)) -> Result<(), Refusal> {
+        let (result, is_last) = match self.pins.pin(name) {
             Ok(held) => {
                 // Others run between two looks at something that is shared.
                 assert_eq!(self.taken(), 0, "it was taken away");
@@ -91,6 +95,22 @@ fn what_is_ended_under_its_favourite_is_taken_once() {
         // Before anybody else looks, who would take what was left.
         assert_eq!(object.taken(), 1);
         assert_eq!(object.read(), Err(Refusal::Ended));
+    });
+}
+
+/// The favourite means an object that is not there, and may be taken for one that uses the one that is.
+///
+/// Seen to fail: with a refused pin that does not take what was left to it if it was not the one that was meant.
+#[test]
+fn what_is_ended_under_a_favourite_that_means_another_one_is_taken_once() {
+    bounded(4, || {
+        let object = Object::<false>::of_this_thread();
+        let other = object.clone();
+        let other = thread::spawn(move || other.end().unwrap());
+        let result = object.visit_named(NAME - Pins::<false>::STEP, |_| ());
+        other.join().unwrap();
+        assert_eq!(result, Err(Refusal::Ended));
+        assert_eq!(object.taken(), 1);
     });
 }
 
