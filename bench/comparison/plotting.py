@@ -26,9 +26,10 @@ COLOURS = {
     "deck": "black", "best bare ring": "tab:gray", "openmpi": "tab:blue", "intelmpi": "tab:cyan", "mpich": "tab:olive",
     "ucx": "tab:red", "iceoryx2": "tab:green",
 }
+NAMES = {"deck": "DECK", "deck-c": "DECK in C"}
 # Several configurations of a library may have the same line.
 MARKERS = "os^vDPX*"
-STYLES = {"-yield": (0, (5, 2)), "-ob1": (0, (1, 1)), "-isend": (0, (3, 1, 1, 1)), "-am": "-.", "-tag": "-"}
+STYLES = {"-c": "--", "-yield": (0, (5, 2)), "-ob1": (0, (1, 1)), "-isend": (0, (3, 1, 1, 1)), "-am": "-.", "-tag": "-"}
 SIZES = {0: "0", 8: "8", 64: "64", 512: "512", 4 * K: "4 K", 32 * K: "32 K", 256 * K: "256 K", 2 * M: "2 M", 16 * M: "16 M"}
 
 
@@ -78,7 +79,7 @@ def _lines(axes, curves: dict[str, Points]) -> None:
         style = next((style for ending, style in STYLES.items() if name.endswith(ending)), "-")
         marker = MARKERS[of_colour.setdefault(colour, 0) % len(MARKERS)]
         of_colour[colour] += 1
-        axes.plot(list(points), list(points.values()), marker=marker, markersize=4, label="DECK" if is_ours else name,
+        axes.plot(list(points), list(points.values()), marker=marker, markersize=4, label=NAMES.get(name, name),
                   color=colour, linestyle=style, linewidth=2.5 if is_ours else 1.2, zorder=3 if is_ours else 2)
     axes.grid(True, which="major", alpha=0.3)
 
@@ -90,16 +91,31 @@ def _legend(figure, both) -> None:
     figure.legend(entries.values(), entries.keys(), loc="outside right upper", fontsize=8)
 
 
+def _time_ticks(least: float, most: float) -> tuple[list[float], list[str]]:
+    """From below the least to above the most time, in nanoseconds, and what they are called."""
+    steps = (1, 2, 5) if most < 30 * least else (1,)
+    all_of_them = [step * 10**power for power in range(11) for step in steps]
+    first = max((i for i, tick in enumerate(all_of_them) if tick <= least), default=0)
+    last = next((i for i, tick in enumerate(all_of_them) if tick >= most), len(all_of_them) - 1)
+    ticks = all_of_them[first : last + 1]
+    unit = lambda tick: next((size, name) for size, name in ((1e9, "s"), (1e6, "ms"), (1e3, "us"), (1, "ns")) if tick >= size)
+    return ticks, [f"{tick / unit(tick)[0]:g} {unit(tick)[1]}" for tick in ticks]
+
+
 def _latency(folder: Path, records: list[Record]) -> None:
     figure, both = plot.subplots(1, 2, figsize=(12, 4.8), sharey=True, layout="constrained")
     titles = {"untouched": "handed over untouched", "touched": "each byte written and read"}
     for axes, (what, title) in zip(both, titles.items(), strict=True):
-        _lines(axes, _best_rings(_curves(records, {"latency", "sizes"}, what)))
+        curves = _best_rings(_curves(records, {"latency", "sizes"}, what))
+        _lines(axes, curves)
         axes.set(title=title, xlabel="bytes", yscale="log")
         axes.set_xscale("symlog", base=2, linthresh=8)
-        axes.set_xticks(list(SIZES), list(SIZES.values()))
-        axes.set_xlim(-1, 1.5 * 16 * M)
-        axes.set_yticks([100, 1e3, 1e4, 1e5, 1e6, 1e7], ["100 ns", "1 us", "10 us", "100 us", "1 ms", "10 ms"])
+        largest = max(at for points in curves.values() for at in points)
+        sizes = {at: size for at, size in SIZES.items() if at <= 1.5 * largest}
+        axes.set_xticks(list(sizes), list(sizes.values()))
+        axes.set_xlim(-1, 1.5 * largest)
+        times = [time for points in curves.values() for time in points.values()]
+        axes.set_yticks(*_time_ticks(min(times), max(times)))
     both[0].set_ylabel("one way")
     _legend(figure, both)
     _save(figure, folder / "latency.svg")
