@@ -130,36 +130,40 @@ impl<T, const ALONE: bool> Table<T, ALONE> {
     #[inline(always)]
     pub fn pin<O>(&self, handle: *const O, session: Option<u64>) -> Result<Pinned<'_, T, ALONE>, Unusable> {
         let handle = handle.addr() as u64;
-        let Some(slot) = self.slot(index_of(handle)) else { return Err(self.why_not(handle)) };
-        let pin = match slot.pins.pin(handle & !INDEX) {
-            Ok(held) => Pinned { table: self, slot, held: ManuallyDrop::new(held) },
-            Err(refused) => return Err(self.refuse(slot, handle, refused)),
-        };
+        let slot = self.slot(index_of(handle)).ok_or_else(|| self.why_not(handle, Refusal::Never))?;
+        let pin = self.hold(slot, slot.pins.pin(handle & !INDEX)).map_err(|why| self.why_not(handle, why))?;
         match session {
             Some(session) if session != slot.session.load(Ordering::Relaxed) => Err(Unusable::Past),
             _ => Ok(pin),
         }
     }
 
-    /// What is wrong with a handle that leads to no slot of this table.
-    #[cold]
-    fn why_not(&self, handle: u64) -> Unusable {
-        decode(self.kind, handle).err().unwrap_or(Unusable::Garbage)
+    /// What came of pinning the object of `slot`; if that was the last of it, takes it away.
+    #[inline(always)]
+    fn hold<'t>(
+        &'t self,
+        slot: &'t Slot<T, ALONE>,
+        held: Result<Held, Refused>,
+    ) -> Result<Pinned<'t, T, ALONE>, Refusal> {
+        held.map(|held| Pinned { table: self, slot, held: ManuallyDrop::new(held) }).map_err(
+            |Refused { why, is_last }| {
+                if is_last {
+                    self.reclaim(slot);
+                }
+                why
+            },
+        )
     }
 
+    /// What is wrong with a handle that leads to nothing that can be pinned.
     #[cold]
-    fn refuse(&self, slot: &Slot<T, ALONE>, handle: u64, Refused { why, is_last }: Refused) -> Unusable {
-        if is_last {
-            self.reclaim(slot);
-        }
+    fn why_not(&self, handle: u64, why: Refusal) -> Unusable {
         // One of another kind has another name, whatever is in the slot.
-        if let Err(wrong) = decode(self.kind, handle) {
-            return wrong;
-        }
-        match why {
-            Refusal::Never => Unusable::Garbage,
-            Refusal::Ended => Unusable::Destroyed,
-            Refusal::Busy => Unusable::Busy,
+        match (decode(self.kind, handle), why) {
+            (Err(wrong), _) => wrong,
+            (Ok(_), Refusal::Never) => Unusable::Garbage,
+            (Ok(_), Refusal::Ended) => Unusable::Destroyed,
+            (Ok(_), Refusal::Busy) => Unusable::Busy,
         }
     }
 
@@ -167,19 +171,11 @@ impl<T, const ALONE: bool> Table<T, ALONE> {
     /// and go meanwhile, may be missed.
     pub fn find<R>(&self, mut question: impl FnMut(&T) -> Option<R>) -> Option<R> {
         let made = *lock(&self.fresh);
-        let pins = (0..made).filter_map(|index| {
+        let mut pins = (0..made).filter_map(|index| {
             let slot = self.slot(index)?;
-            match slot.pins.pin_any() {
-                Ok(held) => Some(Pinned { table: self, slot, held: ManuallyDrop::new(held) }),
-                Err(refused) => {
-                    if refused.is_last {
-                        self.reclaim(slot);
-                    }
-                    None
-                }
-            }
+            self.hold(slot, slot.pins.pin_any()).ok()
         });
-        pins.into_iter().find_map(|pin| question(&pin))
+        pins.find_map(|pin| question(&pin))
     }
 
     #[cold]

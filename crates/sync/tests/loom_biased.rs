@@ -2,16 +2,14 @@
 //! freely is won and taken away. Loom's cell notices when two threads touch the value.
 #![cfg(loom)]
 
+mod bounded;
+
 use std::sync::Arc;
 
 use deck_sync::Biased;
 use loom::thread;
 
-fn bounded(preemptions: usize, run: impl Fn() + Send + Sync + 'static) {
-    let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(preemptions);
-    builder.check(run);
-}
+use bounded::bounded;
 
 /// The favourite enters again and again while another thread comes.
 ///

@@ -2,12 +2,16 @@
 //! notices when somebody touches the object beside whoever writes it.
 #![cfg(loom)]
 
+mod bounded;
+
 use std::sync::Arc;
 
 use deck_sync::{Pins, Refusal, Refused};
 use loom::cell::UnsafeCell;
 use loom::sync::atomic::{AtomicUsize, Ordering};
 use loom::thread;
+
+use bounded::bounded;
 
 const NAME: u64 = 7 * Pins::<false>::STEP;
 
@@ -71,12 +75,6 @@ impl<const ALONE: bool> Object<ALONE> {
     fn taken(&self) -> usize {
         self.taken.load(Ordering::Relaxed)
     }
-}
-
-fn bounded(preemptions: usize, run: impl Fn() + Send + Sync + 'static) {
-    let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(preemptions);
-    builder.check(run);
 }
 
 /// The favourite comes again while another thread ends the object.
