@@ -189,9 +189,10 @@ impl<T, const ALONE: bool> Table<T, ALONE> {
         drop(object);
     }
 
-    #[inline]
+    #[inline(always)]
     fn slot(&self, index: u32) -> Option<&Slot<T, ALONE>> {
-        let (chunk, offset) = locate(index);
+        // Most programs have few objects: then it costs a comparison.
+        let (chunk, offset) = if index < FIRST_CHUNK { (0, index as usize) } else { locate(index) };
         // Acquire, pairs with: handle/chunk (the slots)
         let slots = self.chunks.get(chunk)?.load(Ordering::Acquire);
         // SAFETY: `chunks` has NULL or as many slots as `chunk_length` says, which `locate` stays below; they are never given back while the table is.

@@ -24,12 +24,14 @@ use crate::handle::{Pinned, Table};
 use crate::{mailbox, semaphore};
 
 const NONE: u64 = 0;
-const JOINING: u64 = u64::MAX;
-const LEAVING: u64 = u64::MAX - 1;
-const FORKED: u64 = u64::MAX - 2;
+const JOINING: u64 = 1;
+const LEAVING: u64 = 2;
+const FORKED: u64 = 3;
+/// Sessions are counted from here on, so that one comparison tells them from everything else.
+const FIRST_SESSION: u64 = 4;
 
 static STATE: AtomicU64 = AtomicU64::new(NONE);
-static LAST_SESSION: AtomicU64 = AtomicU64::new(NONE);
+static NEXT_SESSION: AtomicU64 = AtomicU64::new(FIRST_SESSION);
 static NODE: RwLock<Option<Node>> = RwLock::new(None);
 /// What `NODE` says of it, for programs that ask again and again. Meaningful in a session.
 static NUMBER: AtomicU32 = AtomicU32::new(0);
@@ -38,13 +40,16 @@ static NUMBER: AtomicU32 = AtomicU32::new(0);
 ///
 /// # Errors
 /// `NotInitialized` before `deck_init`, after `deck_done` and in a forked child.
+#[inline(always)]
 pub fn session() -> Result<u64> {
     // Acquire, pairs with: node/session (NODE)
-    match STATE.load(Ordering::Acquire) {
-        NONE | JOINING | LEAVING => Err(not_initialized()),
-        FORKED => Err(forked()),
-        session => Ok(session),
-    }
+    let state = STATE.load(Ordering::Acquire);
+    if state >= FIRST_SESSION { Ok(state) } else { Err(no_session(state)) }
+}
+
+#[cold]
+fn no_session(state: u64) -> Error {
+    if state == FORKED { forked() } else { not_initialized() }
 }
 
 /// Whether this process is the child of a node: then nothing of the library may be touched.
@@ -79,13 +84,11 @@ pub fn number(node: NodeId) -> c_int {
     c_int::try_from(node.0).unwrap_or(c_int::MAX)
 }
 
-#[cold]
 fn not_initialized() -> Error {
     Error::new(ErrorKind::NotInitialized, "this process is no node of a job now")
         .with_remedy("call deck_init first, in this process")
 }
 
-#[cold]
 pub fn forked() -> Error {
     Error::new(ErrorKind::NotInitialized, "this process was forked from a node and is none itself")
         .with_remedy("fork before deck_init, or let the child start a program of its own (exec)")
@@ -121,7 +124,7 @@ pub extern "C" fn deck_init(_argc: *mut c_int, _argv: *mut *mut *mut c_char) -> 
         let node = Node::join()?;
         NUMBER.store(node.number().0, Ordering::Relaxed);
         *write(&NODE) = Some(node);
-        let session = LAST_SESSION.fetch_add(1, Ordering::Relaxed) + 1;
+        let session = NEXT_SESSION.fetch_add(1, Ordering::Relaxed);
         std::mem::forget(undo);
         // Release, pairs with: node/session (NODE, NUMBER)
         STATE.store(session, Ordering::Release);

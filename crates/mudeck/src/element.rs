@@ -6,7 +6,7 @@ use deck_transport::parcel::BYTES;
 pub(crate) const MAILBOX: u8 = 13;
 
 macro_rules! elements {
-    ($($(#[$doc:meta])* $name:ident = $code:expr, $bytes:literal, $($rust:ty)?;)*) => {
+    ($($(#[$doc:meta])* $name:ident = $code:literal, $bytes:literal, $($rust:ty)?;)*) => {
         /// Type of the elements of a message. Sizes are those of C on the platforms DECK runs on.
         #[doc(alias = "deck_type_t")]
         #[repr(u8)]
@@ -17,12 +17,20 @@ macro_rules! elements {
             /// Every type.
             pub const ALL: &'static [ElementType] = &[$(ElementType::$name),*];
 
-            /// Bytes of one element.
-            pub fn size(self) -> usize { match self { $(ElementType::$name => $bytes,)* } }
+            /// Bytes of one element: a power of two.
+            #[inline]
+            pub fn size(self) -> usize {
+                // In this form a division by it is a shift.
+                1 << match self { $(ElementType::$name => const { usize::ilog2($bytes) },)* }
+            }
 
             /// The type with this code, as in the C API.
+            #[inline]
             pub fn from_code(code: u8) -> Option<ElementType> {
-                ElementType::ALL.iter().copied().find(|element| *element as u8 == code)
+                match code {
+                    $($code => Some(ElementType::$name),)*
+                    _ => None,
+                }
             }
         }
 
@@ -78,9 +86,11 @@ mod private {
     plain!(i8 i16 i32 i64 u8 u16 u32 u64 f32 f64);
 }
 
+const _: () = assert!(ElementType::Byte as u8 == BYTES);
+
 elements! {
     /// Raw bytes.
-    Byte = BYTES, 1,;
+    Byte = 1, 1,;
     /// Characters of C.
     Char = 2, 1,;
     /// `i8`.

@@ -5,7 +5,8 @@
 //! on every core that runs a registered process (`membarrier`, global expedited). Where the kernel refuses membarrier
 //! (some seccomp filters do), both sides fence.
 //!
-//! What needs the fence among threads of one process only takes [`heavy_within`], which the kernel never leaves out. Across
+//! What needs the fence among threads of one process only takes [`light_within`] and [`heavy_within`], which the kernel never leaves out, if there is one
+//! ([`is_asymmetric`]). Across
 //! processes it may: a core that was idle when a process registered, and ran that process last, is passed over until it has
 //! run another one. So nothing may rest on [`heavy`] but when a sleeper hears of something; [`crate::wait`](crate::wait()) looks again.
 //!
@@ -52,6 +53,11 @@ mod mode {
         registered
     }
 
+    #[inline]
+    pub fn is_registered() -> bool {
+        REGISTERED.get().is_some_and(|registered| *registered)
+    }
+
     pub fn force() {
         let mut forced = lock(&FORCED);
         *forced = true;
@@ -72,7 +78,7 @@ mod mode {
     fn fence_all(command: libc::c_int) {
         // SeqCst: pairs with: barrier/light. Both fences: others may still have to learn that they are real by now.
         std::sync::atomic::fence(Ordering::SeqCst);
-        if REGISTERED.get().is_some_and(|registered| *registered) {
+        if is_registered() {
             let _ = membarrier(command);
         }
     }
@@ -82,6 +88,14 @@ mod mode {
 pub fn register() -> bool {
     #[cfg(not(loom))]
     return mode::register();
+    #[cfg(loom)]
+    true
+}
+
+/// Whether [`light_within`] and [`heavy_within`] make up a fence: not before this process is registered. Stays so.
+pub fn is_asymmetric() -> bool {
+    #[cfg(not(loom))]
+    return mode::is_registered();
     #[cfg(loom)]
     true
 }
@@ -107,6 +121,17 @@ pub fn light() {
     fence(Ordering::SeqCst);
 }
 
+/// As [`light`], for a thread of this process that calls [`heavy_within`], and only where that is a fence ([`is_asymmetric`]). Costs nothing.
+#[inline(always)]
+pub fn light_within() {
+    // Pairs with: barrier/within, by the fence that the kernel runs here.
+    #[cfg(not(loom))]
+    std::sync::atomic::compiler_fence(Ordering::SeqCst);
+    // SeqCst: pairs with: barrier/within.
+    #[cfg(loom)]
+    fence(Ordering::SeqCst);
+}
+
 /// The dear side, a system call of a few microseconds. Pairs with every [`light`] of every registered process, but for the rare one
 /// that the kernel passes over: for sleepers, who look again.
 pub fn heavy() {
@@ -117,11 +142,11 @@ pub fn heavy() {
     fence(Ordering::SeqCst);
 }
 
-/// As [`heavy`], and pairs with every [`light`] of this process, always.
+/// As [`heavy`], and pairs with every [`light`] and [`light_within`] of this process, always.
 pub fn heavy_within() {
     #[cfg(not(loom))]
     mode::heavy_within();
-    // SeqCst: pairs with: barrier/light.
+    // SeqCst: pairs with: barrier/within, barrier/light.
     #[cfg(loom)]
     fence(Ordering::SeqCst);
 }

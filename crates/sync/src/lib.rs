@@ -30,6 +30,8 @@ mod maker;
 mod meeting;
 mod node_id;
 mod order;
+#[cfg(not(loom))]
+mod own_word;
 mod patience;
 mod pins;
 mod point;

@@ -135,7 +135,7 @@ impl<const ALONE: bool> Pins<ALONE> {
                 }
                 drop(place);
                 // Pairs with: pins/leave. Either we see that the object was ended, or whoever ended it sees that we are not inside.
-                barrier::light();
+                barrier::light_within();
                 self.state.load(Ordering::Relaxed) & ENDED != 0 && self.take()
             }
             None => self.uncount(),
@@ -151,7 +151,7 @@ impl<const ALONE: bool> Pins<ALONE> {
     /// The object was taken away: tells the name of the one that may come next. Only for the one who was told to take it.
     pub fn next(&self) -> u64 {
         let name = self.name() + Self::STEP;
-        self.right.give(0);
+        self.right.forget();
         for hint in [&self.former, &self.last] {
             hint.store(0, Ordering::Relaxed);
         }
@@ -190,7 +190,7 @@ impl<const ALONE: bool> Pins<ALONE> {
     #[inline(never)]
     fn count(&self, name: Option<u64>) -> Result<Held, Refused> {
         // Pairs with: pins/leave. It may have looked as if this thread were inside: then the object may have been left to it.
-        barrier::light();
+        barrier::light_within();
         let mut state = self.state.load(Ordering::Relaxed);
         loop {
             if let Some(why) = Self::refusal(state, name) {

@@ -27,7 +27,7 @@ impl Right {
     /// it may have looked for a moment as if it were inside.
     #[inline(always)]
     pub fn enter(&self, address: usize) -> Option<Place> {
-        let here = Visitor::here()?;
+        let here = Visitor::known()?;
         let me = here.token();
         // Relaxed: only this thread sets it to this value.
         if self.favourite.load(Ordering::Relaxed) != me {
@@ -35,7 +35,7 @@ impl Right {
         }
         let place = here.enter(address)?;
         // Pairs with: right/take. Either we see that the right is gone, or whoever took it sees us inside.
-        barrier::light();
+        barrier::light_within();
         (self.favourite.load(Ordering::Relaxed) == me).then_some(place)
     }
 
@@ -47,12 +47,20 @@ impl Right {
     /// Whether it is the calling thread's. If not, it stays so until that thread asks for it.
     #[inline]
     pub fn is_mine(&self) -> bool {
-        Visitor::here().is_some_and(|here| self.favourite.load(Ordering::Relaxed) == here.token())
+        Visitor::known().is_some_and(|here| self.favourite.load(Ordering::Relaxed) == here.token())
     }
 
-    /// From now on it is that of the thread with this token, or nobody's. Only for one thread at a time, that nobody else is inside beside.
+    /// From now on it is that of the thread with this token, or nobody's. Only for one thread at a time, that nobody else is inside beside. Where the kernel
+    /// runs no fences it stays nobody's.
     pub fn give(&self, token: usize) {
-        self.favourite.store(token, Ordering::Relaxed);
+        if barrier::is_asymmetric() {
+            self.favourite.store(token, Ordering::Relaxed);
+        }
+    }
+
+    /// It is nobody's any more: nobody else is there who could have it.
+    pub fn forget(&self) {
+        self.favourite.store(0, Ordering::Relaxed);
     }
 
     /// Takes it from whoever has it, and tells who that was, who may be inside still: see [`is_inside`]. 0 if it was nobody's. One thread at a time.

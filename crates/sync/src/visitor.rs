@@ -28,6 +28,12 @@ impl Visitor {
         Box::leak(Box::new(Visitor { inside: std::array::from_fn(|_| AtomicUsize::new(0)) }))
     }
 
+    /// The calling thread's, if it has asked for it before.
+    #[inline(always)]
+    pub fn known() -> Option<&'static Visitor> {
+        here::known()
+    }
+
     /// The calling thread's; `None` while the thread is ending.
     #[inline]
     pub fn here() -> Option<&'static Visitor> {
@@ -49,7 +55,7 @@ impl Visitor {
 
     /// Says that the thread is inside `lock` until the place is dropped; `None` if it is inside too many. Only the visitor's own
     /// thread.
-    #[inline]
+    #[inline(always)]
     pub fn enter(&'static self, lock: usize) -> Option<Place> {
         let place = self.inside.iter().find(|place| place.load(Ordering::Relaxed) == 0)?;
         place.store(lock, Ordering::Relaxed);
@@ -66,10 +72,10 @@ impl Visitor {
 #[cfg(not(loom))]
 mod here {
     use super::Visitor;
-    use std::cell::Cell;
     use std::sync::Mutex;
 
     use crate::locks::lock;
+    use crate::own_word;
 
     /// Visitors whose threads have ended.
     static FREE: Mutex<Vec<&'static Visitor>> = Mutex::new(Vec::new());
@@ -79,21 +85,25 @@ mod here {
 
     impl Drop for Return {
         fn drop(&mut self) {
-            if let Some(visitor) = HERE.take() {
+            if let Some(visitor) = known() {
+                own_word::set(0);
                 lock(&FREE).push(visitor);
             }
         }
     }
 
-    thread_local! {
-        // Apart from what has a destructor: a look at that would have to ask each time whether it was dropped.
-        static HERE: Cell<Option<&'static Visitor>> = const { Cell::new(None) };
-        static RETURN: Return = const { Return };
+    // Apart from the word: a look at what has a destructor would have to ask each time whether it was dropped.
+    thread_local!(static RETURN: Return = const { Return });
+
+    #[inline(always)]
+    pub fn known() -> Option<&'static Visitor> {
+        // The word holds nothing but tokens.
+        Visitor::of(own_word::get())
     }
 
     #[inline]
     pub fn visitor() -> Option<&'static Visitor> {
-        HERE.get().or_else(first)
+        known().or_else(first)
     }
 
     #[cold]
@@ -101,7 +111,7 @@ mod here {
         RETURN.try_with(|_| ()).ok()?;
         let free = lock(&FREE).pop();
         let visitor = free.unwrap_or_else(Visitor::new);
-        HERE.set(Some(visitor));
+        own_word::set(visitor.token());
         Some(visitor)
     }
 }
@@ -112,6 +122,10 @@ mod here {
 
     loom::thread_local! {
         static HERE: &'static Visitor = Visitor::new();
+    }
+
+    pub fn known() -> Option<&'static Visitor> {
+        visitor()
     }
 
     pub fn visitor() -> Option<&'static Visitor> {
