@@ -11,8 +11,9 @@ K, M = 1 << 10, 1 << 20
 RINGS = ("ring", "ring-prefetch", "ring-demote", "ring-both", "ring-wide", "ring-wide-both")
 # Laid out as DECK's rings and batons are: what is left to gain, beside the goal.
 BARE = ("ring-apart", "ring-pause", "baton", "baton-pause")
-# DECK as C programs have it, which pack and unpack: beside the goals, which are for messages used as they are.
-IN_C = ("deck-c",)
+# DECK as C programs have it, which pack and unpack, or copy to and from where a message has its content: beside the goals, which are for messages
+# used as they are.
+IN_C = ("deck-c", "deck-c-in-place")
 MPI = ("openmpi", "intelmpi", "mpich")
 UCX = ("ucx-tag", "ucx-am")
 # Collectives whose members are threads of two processes, which meet in memory before one of them calls MPI.

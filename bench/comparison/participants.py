@@ -75,8 +75,9 @@ def _made(name: str) -> Participant:
     base = how.removesuffix("-isend").removesuffix("-yield")
     if name == "deck":
         return Participant(name, _deck(installing.deck()))
-    if name == "deck-c":
-        return Participant(name, _deck_in_c(installing.deck_in_c(), installing.deck()))
+    if name in measures.IN_C:
+        environment = {"CONTENT": "in-place" if name.endswith("-in-place") else "packed"}
+        return Participant(name, _deck_in_c(installing.deck_in_c(), installing.deck()), environment)
     if name in installing.RING_VARIANTS:
         return Participant(name, _simple(installing.ring(name)))
     if name == "futex":

@@ -26,10 +26,10 @@ COLOURS = {
     "deck": "black", "best bare ring": "tab:gray", "openmpi": "tab:blue", "intelmpi": "tab:cyan", "mpich": "tab:olive",
     "ucx": "tab:red", "iceoryx2": "tab:green",
 }
-NAMES = {"deck": "DECK", "deck-c": "DECK in C"}
+NAMES = {"deck": "DECK", "deck-c": "DECK in C", "deck-c-in-place": "DECK in C, in place"}
 # Several configurations of a library may have the same line.
 MARKERS = "os^vDPX*"
-STYLES = {"-c": "--", "-yield": (0, (5, 2)), "-ob1": (0, (1, 1)), "-isend": (0, (3, 1, 1, 1)), "-am": "-.", "-tag": "-"}
+STYLES = {"-c": "--", "-in-place": (0, (6, 1, 1, 1)), "-yield": (0, (5, 2)), "-ob1": (0, (1, 1)), "-isend": (0, (3, 1, 1, 1)), "-am": "-.", "-tag": "-"}
 SIZES = {0: "0", 8: "8", 64: "64", 512: "512", 4 * K: "4 K", 32 * K: "32 K", 256 * K: "256 K", 2 * M: "2 M", 16 * M: "16 M"}
 
 

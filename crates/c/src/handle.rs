@@ -192,11 +192,11 @@ impl<T, const ALONE: bool> Table<T, ALONE> {
     #[inline(always)]
     fn slot(&self, index: u32) -> Option<&Slot<T, ALONE>> {
         // Most programs have few objects: then it costs a comparison.
-        let (chunk, offset) = if index < FIRST_CHUNK { (0, index as usize) } else { locate(index) };
+        let (chunk, offset) = if index < FIRST_CHUNK { (0, index) } else { locate(index) };
         // Acquire, pairs with: handle/chunk (the slots)
         let slots = self.chunks.get(chunk)?.load(Ordering::Acquire);
         // SAFETY: `chunks` has NULL or as many slots as `chunk_length` says, which `locate` stays below; they are never given back while the table is.
-        (!slots.is_null()).then(|| unsafe { &*slots.add(offset) })
+        (!slots.is_null()).then(|| unsafe { &*slots.add(offset as usize) })
     }
 
     #[cold]
@@ -404,11 +404,11 @@ const fn chunk_length(chunk: usize) -> usize {
 }
 
 /// Chunk and place in the chunk: chunk c starts at index `FIRST_CHUNK * (2^c - 1)`.
-#[inline]
-fn locate(index: u32) -> (usize, usize) {
+#[cold]
+fn locate(index: u32) -> (usize, u32) {
     let shifted = index + FIRST_CHUNK;
     let chunk = shifted.ilog2() - FIRST_CHUNK.ilog2();
-    (chunk as usize, (shifted - (FIRST_CHUNK << chunk)) as usize)
+    (chunk as usize, shifted - (FIRST_CHUNK << chunk))
 }
 
 fn own_free_list() -> usize {

@@ -271,7 +271,7 @@ impl Mailbox {
     #[doc(alias = "deck_mbox_post")]
     #[expect(clippy::result_large_err, reason = "a refused message comes back by value, without an allocation")]
     pub fn post(&self, message: Message, timeout: Duration) -> std::result::Result<(), Refused> {
-        match self.clone_here() {
+        match self.own_clone() {
             Ok(clone) => clone.post(message, timeout),
             Err(error) => Err(Refused { message, error }),
         }
@@ -282,7 +282,7 @@ impl Mailbox {
     /// # Errors
     /// As [`MailboxClone::post_shared`].
     pub fn post_shared(&self, message: &Message, timeout: Duration) -> Result<()> {
-        self.clone_here()?.post_shared(message, timeout)
+        self.own_clone()?.post_shared(message, timeout)
     }
 
     /// A clone for threads of this node.
@@ -290,11 +290,21 @@ impl Mailbox {
     /// # Errors
     /// [`ErrorKind::Closed`], [`ErrorKind::NoMemory`].
     pub fn clone_here(&self) -> Result<MailboxClone> {
-        if let Some(clone) = self.here.get() {
-            return Ok(clone.clone());
+        self.own_clone().cloned()
+    }
+
+    #[inline]
+    fn own_clone(&self) -> Result<&MailboxClone> {
+        match self.here.get() {
+            Some(clone) => Ok(clone),
+            None => self.first_own_clone(),
         }
+    }
+
+    #[cold]
+    fn first_own_clone(&self) -> Result<&MailboxClone> {
         let clone = self.node.clone_by_id(self.core.id, self.name(), Deadline::NEVER)?;
-        Ok(self.here.get_or_init(|| clone).clone())
+        Ok(self.here.get_or_init(|| clone))
     }
 
     /// A descriptor that is readable while there is something to retrieve: for epoll, asyncio and other event loops.

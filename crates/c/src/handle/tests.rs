@@ -165,7 +165,7 @@ fn every_index_has_a_place_of_its_own() {
     for index in 0..10_000 {
         assert_eq!(locate(index), expected);
         expected.1 += 1;
-        if expected.1 == (FIRST_CHUNK as usize) << expected.0 {
+        if expected.1 == FIRST_CHUNK << expected.0 {
             expected = (expected.0 + 1, 0);
         }
     }
