@@ -56,6 +56,13 @@ fn compile(source: &str, language: Language, how: &str) -> PathBuf {
     program
 }
 
+/// Links nothing: the program loads the library itself.
+fn compile_without(source: &str) -> PathBuf {
+    let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join("late");
+    succeed(compiler(Language::C11).arg(package().join(source)).arg("-o").arg(&program).args(["-lpthread", "-ldl"]));
+    program
+}
+
 /// Compiles and runs a job of one node.
 fn run(source: &str) {
     succeed(&mut alone(&compile(source, Language::C11, "run")));
@@ -101,6 +108,15 @@ fn the_static_library_links_with_what_deck_pc_says() {
     assert!(package_config.contains("Libs.private: -lpthread -ldl -lm"));
     let program = compile("tests/signatures.c", Language::C11, "static");
     succeed(&mut Command::new(program));
+}
+
+#[test]
+fn a_library_that_is_loaded_late_finds_what_is_each_threads_own() {
+    let program = compile_without("tests/late.c");
+    // Without room beside what all threads have from the beginning: the library's calls find it the long way.
+    let mut job = alone(&program);
+    job.arg(library_folder().join("libdeck.so")).env("GLIBC_TUNABLES", "glibc.rtld.optional_static_tls=0");
+    succeed(&mut job);
 }
 
 #[test]
