@@ -125,7 +125,7 @@ unsafe fn collective(
     how: How,
 ) -> c_int {
     answer(name, || {
-        let session = node::session()?;
+        let caller = node::caller()?;
         let timeout = match how {
             How::Wait(timeout_ms) => Some(arguments::timeout(timeout_ms)?),
             How::Start(place) => {
@@ -133,7 +133,7 @@ unsafe fn collective(
                 None
             }
         };
-        let member = group::pin(group, session)?;
+        let member = group::pin(group, caller)?;
         let mut alone = member.alone()?;
         // SAFETY: as the caller promises.
         let call = unsafe { arguments.call(alone.index(), member.size) }?;
@@ -156,7 +156,7 @@ unsafe fn collective(
         unsafe {
             match how {
                 How::Wait(_) => arrays.wait(&mut alone, &call, timeout.unwrap_or_default())?,
-                How::Start(place) => place.write(arrays.start(&mut alone, &call, group, session)?),
+                How::Start(place) => place.write(arrays.start(&mut alone, &call, group, caller.session())?),
             }
         }
         Ok(DECK_OK)
@@ -223,14 +223,14 @@ impl Arrays {
 /// Looks whether a request has come to its end, or waits; then its result is put where C wants it, and it is freed.
 fn finish(name: &'static str, request: *mut RequestHandle, how: Option<c_int>, is_done: *mut c_int) -> c_int {
     answer(name, || {
-        let session = node::session()?;
+        let caller = node::caller()?;
         let timeout = how.map(arguments::timeout).transpose()?;
         if how.is_none() {
             arguments::place(is_done, "answer", "the second argument")?;
         }
-        let pin = REQUESTS.pin(request, Some(session)).map_err(|unusable| unusable.error(Kind::Request))?;
+        let pin = REQUESTS.pin(request, caller).map_err(|unusable| unusable.error(Kind::Request))?;
         let mut pending = pin.pending.try_lock().map_err(|_| Unusable::Busy.error(Kind::Request))?;
-        let member = group::pin(pin.group, session)?;
+        let member = group::pin(pin.group, caller)?;
         let mut alone = member.alone()?;
         let result = match timeout {
             Some(timeout) => Some(pending.wait(&mut alone, timeout)?),

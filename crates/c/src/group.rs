@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, TryLockError};
 use deck_api::{Completion, Group, GroupOptions, Result};
 
 use crate::error::{DECK_OK, answer, invalid};
-use crate::handle::{Kind, Pin, Table, Unusable};
+use crate::handle::{Caller, Kind, Pin, Table, Unusable};
 use crate::{arguments, node, options};
 
 /// Opaque to C.
@@ -38,8 +38,8 @@ impl Member {
 }
 
 /// The member behind `handle`.
-pub fn pin(handle: *const GroupHandle, session: u64) -> Result<Pin<'static, Member>> {
-    GROUPS.pin(handle, Some(session)).map_err(|unusable| unusable.error(Kind::Group))
+pub fn pin(handle: *const GroupHandle, caller: Caller) -> Result<Pin<Member>> {
+    GROUPS.pin(handle, caller).map_err(|unusable| unusable.error(Kind::Group))
 }
 
 fn number(number: u32) -> c_int {
@@ -139,13 +139,13 @@ pub unsafe extern "C" fn deck_group_join_with(
 /// `deck_group_index` in deck.h.
 #[unsafe(no_mangle)]
 pub extern "C" fn deck_group_index(group: *const GroupHandle) -> c_int {
-    answer("deck_group_index", || Ok(number(pin(group, node::session()?)?.index)))
+    answer("deck_group_index", || Ok(number(pin(group, node::caller()?)?.index)))
 }
 
 /// `deck_group_size` in deck.h.
 #[unsafe(no_mangle)]
 pub extern "C" fn deck_group_size(group: *const GroupHandle) -> c_int {
-    answer("deck_group_size", || Ok(number(pin(group, node::session()?)?.size)))
+    answer("deck_group_size", || Ok(number(pin(group, node::caller()?)?.size)))
 }
 
 /// `deck_group_leave` in deck.h.

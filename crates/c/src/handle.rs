@@ -30,7 +30,7 @@ use std::sync::Mutex;
 use deck_api::{Error, ErrorKind};
 use deck_sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use deck_sync::locks::lock;
-use deck_sync::{Held, Pins, Refusal, Refused};
+use deck_sync::{Held, Key, Pins, Refusal, Refused, Shortcuts};
 
 pub use kind::{Kind, Unusable};
 
@@ -38,6 +38,7 @@ const TAG: u64 = 0xDE;
 const INDEX_BITS: u32 = 25;
 const GENERATION_BITS: u32 = 24;
 const LOW_BITS: u32 = 3;
+const KIND_SHIFT: u32 = LOW_BITS + INDEX_BITS + GENERATION_BITS;
 
 /// The bits of a handle that have the index.
 const INDEX: u64 = ((1 << INDEX_BITS) - 1) << LOW_BITS;
@@ -54,8 +55,8 @@ const CHUNKS: usize = (INDEX_BITS - FIRST_CHUNK.ilog2() + 1) as usize;
 /// Free lists of a table: threads that create and destroy at the same time meet only now and then.
 const FREE_LISTS: usize = 16;
 
-/// All objects of one kind in this process. `ALONE`: one thread at a time uses one of them.
-pub struct Table<T, const ALONE: bool = false> {
+/// All objects of one kind in this process. Lives for ever. `ALONE`: one thread at a time uses one of them.
+pub struct Table<T: 'static, const ALONE: bool = false> {
     kind: Kind,
     /// Slots, as many as `chunk_length` says; NULL until they are needed, and there for ever from then on.
     chunks: [AtomicPtr<Slot<T, ALONE>>; CHUNKS],
@@ -70,10 +71,11 @@ pub struct Table<T, const ALONE: bool = false> {
 unsafe impl<T: Send + Sync, const ALONE: bool> Sync for Table<T, ALONE> {}
 
 #[repr(align(64))]
-struct Slot<T, const ALONE: bool> {
+struct Slot<T: 'static, const ALONE: bool> {
     pins: Pins<ALONE>,
     /// In which the object was made. Written before it is live.
     session: AtomicU64,
+    table: &'static Table<T, ALONE>,
     /// Where it is in its table.
     index: u32,
     /// Next slot of the free list, plus one; 0 at its end. Meaningful only while the slot is in a list.
@@ -89,7 +91,7 @@ type Place<T> = std::cell::UnsafeCell<Option<T>>;
 #[repr(align(64))]
 struct FreeList(AtomicU64);
 
-impl<T, const ALONE: bool> Table<T, ALONE> {
+impl<T: 'static, const ALONE: bool> Table<T, ALONE> {
     /// An empty table; it takes memory with its first object.
     pub const fn new(kind: Kind) -> Table<T, ALONE> {
         Table {
@@ -109,7 +111,7 @@ impl<T, const ALONE: bool> Table<T, ALONE> {
     ///
     /// # Errors
     /// `NoMemory` when the table cannot grow.
-    pub fn insert<O>(&self, session: u64, object: T) -> Result<*mut O, Error> {
+    pub fn insert<O>(&'static self, session: u64, object: T) -> Result<*mut O, Error> {
         Ok(self.reserve()?.fill(session, object))
     }
 
@@ -117,7 +119,7 @@ impl<T, const ALONE: bool> Table<T, ALONE> {
     ///
     /// # Errors
     /// `NoMemory` when the table cannot grow.
-    pub fn reserve(&self) -> Result<Reserved<'_, T, ALONE>, Error> {
+    pub fn reserve(&'static self) -> Result<Reserved<T, ALONE>, Error> {
         let index = match self.pop_free() {
             Some(index) => index,
             None => self.fresh_slot()?,
@@ -125,34 +127,52 @@ impl<T, const ALONE: bool> Table<T, ALONE> {
         Ok(Reserved { table: self, index })
     }
 
-    /// Pins the object of `handle` for a call. Several threads may hold pins at once, unless objects are used alone. With a `session`, objects made in
-    /// another one are refused.
+    /// Pins the object of `handle` for a call. Several threads may hold pins at once, unless objects are used alone. Objects made in
+    /// another session are refused.
     #[inline(always)]
-    pub fn pin<O>(&self, handle: *const O, session: Option<u64>) -> Result<Pinned<'_, T, ALONE>, Unusable> {
+    pub fn pin<O>(&'static self, handle: *const O, caller: Caller) -> Result<Pinned<T, ALONE>, Unusable> {
         let handle = handle.addr() as u64;
+        match caller.shortcuts.and_then(|shortcuts| shortcuts.enter(self.key(handle, caller.session))) {
+            Some(entered) => {
+                // SAFETY: a shortcut with this key was opened when an object of this table was unpinned, with its slot; slots are never given back.
+                let slot = unsafe { &*entered.object().cast() };
+                Ok(Pinned { slot, held: ManuallyDrop::new(entered.into()) })
+            }
+            None => self.pin_counted(handle, Some(caller.session)),
+        }
+    }
+
+    /// As [`Table::pin`], of objects made in any session.
+    pub fn pin_of_any_session<O>(&'static self, handle: *const O) -> Result<Pinned<T, ALONE>, Unusable> {
+        self.pin_counted(handle.addr() as u64, None)
+    }
+
+    #[inline(never)]
+    fn pin_counted(&'static self, handle: u64, session: Option<u64>) -> Result<Pinned<T, ALONE>, Unusable> {
         let slot = self.slot(index_of(handle)).ok_or_else(|| self.why_not(handle, Refusal::Never))?;
-        let pin = self.hold(slot, slot.pins.pin(handle & !INDEX)).map_err(|why| self.why_not(handle, why))?;
+        let pin = Self::hold(slot, slot.pins.pin(handle & !INDEX)).map_err(|why| self.why_not(handle, why))?;
         match session {
             Some(session) if session != slot.session.load(Ordering::Relaxed) => Err(Unusable::Past),
             _ => Ok(pin),
         }
     }
 
-    /// What came of pinning the object of `slot`; if that was the last of it, takes it away.
+    /// What a thread's shortcut to the object of `handle` is known by.
     #[inline(always)]
-    fn hold<'t>(
-        &'t self,
-        slot: &'t Slot<T, ALONE>,
-        held: Result<Held, Refused>,
-    ) -> Result<Pinned<'t, T, ALONE>, Refusal> {
-        held.map(|held| Pinned { table: self, slot, held: ManuallyDrop::new(held) }).map_err(
-            |Refused { why, is_last }| {
-                if is_last {
-                    self.reclaim(slot);
-                }
-                why
-            },
-        )
+    fn key(&'static self, handle: u64, session: u64) -> Key {
+        // Objects of different kinds are in different places, as programs use a few of each.
+        let at = (handle >> LOW_BITS).wrapping_add(handle >> (KIND_SHIFT - 2)) as usize;
+        Key { at, word: handle, table: ptr::from_ref(self).addr(), session }
+    }
+
+    /// What came of pinning the object of `slot`; if that was the last of it, takes it away.
+    fn hold(slot: &'static Slot<T, ALONE>, held: Result<Held, Refused>) -> Result<Pinned<T, ALONE>, Refusal> {
+        held.map(|held| Pinned { slot, held: ManuallyDrop::new(held) }).map_err(|Refused { why, is_last }| {
+            if is_last {
+                slot.reclaim();
+            }
+            why
+        })
     }
 
     /// What is wrong with a handle that leads to nothing that can be pinned.
@@ -169,38 +189,26 @@ impl<T, const ALONE: bool> Table<T, ALONE> {
 
     /// Asks `question` of each live object until one gives an answer. Objects that a thread uses alone, or that come
     /// and go meanwhile, may be missed.
-    pub fn find<R>(&self, mut question: impl FnMut(&T) -> Option<R>) -> Option<R> {
+    pub fn find<R>(&'static self, mut question: impl FnMut(&T) -> Option<R>) -> Option<R> {
         let made = *lock(&self.fresh);
         let mut pins = (0..made).filter_map(|index| {
             let slot = self.slot(index)?;
-            self.hold(slot, slot.pins.pin_any()).ok()
+            Self::hold(slot, slot.pins.pin_any()).ok()
         });
         pins.find_map(|pin| question(&pin))
     }
 
-    #[cold]
-    fn reclaim(&self, slot: &Slot<T, ALONE>) {
-        // SAFETY: `Pins` told this thread, and no other, to take the object, which nobody else reaches any more.
-        let object = unsafe { (*slot.object.get()).take() };
-        if generation_of(slot.pins.next()) < RETIRED {
-            self.push_free(slot.index);
-        }
-        // Last, because it may take long or, by a bug, panic: the slot is in order by now.
-        drop(object);
-    }
-
-    #[inline(always)]
-    fn slot(&self, index: u32) -> Option<&Slot<T, ALONE>> {
-        // Most programs have few objects: then it costs a comparison.
-        let (chunk, offset) = if index < FIRST_CHUNK { (0, index) } else { locate(index) };
+    #[inline]
+    fn slot(&self, index: u32) -> Option<&'static Slot<T, ALONE>> {
+        let (chunk, offset) = locate(index);
         // Acquire, pairs with: handle/chunk (the slots)
         let slots = self.chunks.get(chunk)?.load(Ordering::Acquire);
-        // SAFETY: `chunks` has NULL or as many slots as `chunk_length` says, which `locate` stays below; they are never given back while the table is.
+        // SAFETY: `chunks` has NULL or as many slots as `chunk_length` says, which `locate` stays below; they are never given back.
         (!slots.is_null()).then(|| unsafe { &*slots.add(offset as usize) })
     }
 
     #[cold]
-    fn fresh_slot(&self) -> Result<u32, Error> {
+    fn fresh_slot(&'static self) -> Result<u32, Error> {
         let no_memory = |what| Error::new(ErrorKind::NoMemory, format!("making room for one more {what}"));
         let mut fresh = lock(&self.fresh);
         let index = *fresh;
@@ -212,10 +220,10 @@ impl<T, const ALONE: bool> Table<T, ALONE> {
         if self.chunks[chunk].load(Ordering::Relaxed).is_null() {
             let mut slots: Vec<Slot<T, ALONE>> = Vec::new();
             slots.try_reserve_exact(chunk_length(chunk)).map_err(|_| no_memory(self.kind.words()))?;
-            slots.extend((index..).take(chunk_length(chunk)).map(|index| Slot::new(index, name(self.kind, 1))));
-            let slots = Box::into_raw(slots.into_boxed_slice());
+            slots.extend((index..).take(chunk_length(chunk)).map(|index| Slot::new(self, index)));
+            let slots = Box::leak(slots.into_boxed_slice()).as_mut_ptr();
             // Release, pairs with: handle/chunk (the slots)
-            self.chunks[chunk].store(slots.cast(), Ordering::Release);
+            self.chunks[chunk].store(slots, Ordering::Release);
         }
         *fresh += 1;
         Ok(index)
@@ -257,25 +265,63 @@ impl<T, const ALONE: bool> Table<T, ALONE> {
     }
 }
 
-impl<T, const ALONE: bool> Slot<T, ALONE> {
-    fn new(index: u32, first: u64) -> Slot<T, ALONE> {
+impl<T: 'static, const ALONE: bool> Slot<T, ALONE> {
+    fn new(table: &'static Table<T, ALONE>, index: u32) -> Slot<T, ALONE> {
         Slot {
-            pins: Pins::new(first),
+            pins: Pins::new(name(table.kind, 1)),
             session: AtomicU64::new(0),
+            table,
             index,
             next_free: AtomicU32::new(0),
             object: Place::new(None),
         }
     }
+
+    /// Takes the object away: whoever was told to.
+    #[cold]
+    fn reclaim(&self) {
+        // SAFETY: `Pins` told this thread, and no other, to take the object, which nobody else reaches any more.
+        let object = unsafe { (*self.object.get()).take() };
+        if generation_of(self.pins.next()) < RETIRED {
+            self.table.push_free(self.index);
+        }
+        // Last, because it may take long or, by a bug, panic: the slot is in order by now.
+        drop(object);
+    }
+
+    /// That of the object that is here, or that comes next.
+    fn handle(&self) -> u64 {
+        self.pins.name() | u64::from(self.index) << LOW_BITS
+    }
+}
+
+/// For whom an object is pinned.
+#[derive(Clone, Copy)]
+pub struct Caller {
+    session: u64,
+    shortcuts: Option<Shortcuts>,
+}
+
+impl Caller {
+    /// The calling thread, in `session`.
+    #[inline(always)]
+    pub fn here(session: u64) -> Caller {
+        Caller { session, shortcuts: Shortcuts::of_this_thread() }
+    }
+
+    /// The session in which it calls.
+    pub fn session(self) -> u64 {
+        self.session
+    }
 }
 
 /// Room for one object, which goes back when it is dropped.
-pub struct Reserved<'t, T, const ALONE: bool = false> {
-    table: &'t Table<T, ALONE>,
+pub struct Reserved<T: 'static, const ALONE: bool = false> {
+    table: &'static Table<T, ALONE>,
     index: u32,
 }
 
-impl<T, const ALONE: bool> Reserved<'_, T, ALONE> {
+impl<T: 'static, const ALONE: bool> Reserved<T, ALONE> {
     /// As [`Table::insert`], with room that there is.
     pub fn fill<O>(self, session: u64, object: T) -> *mut O {
         let Reserved { table, index } = self;
@@ -286,48 +332,41 @@ impl<T, const ALONE: bool> Reserved<'_, T, ALONE> {
         // - popping it (or making it) gave it to this thread only.
         unsafe { *slot.object.get() = Some(object) };
         slot.session.store(session, Ordering::Relaxed);
-        let handle = slot.pins.name() | u64::from(index) << LOW_BITS;
+        let handle = slot.handle();
         slot.pins.live();
         ptr::without_provenance_mut(handle as usize)
     }
 }
 
-impl<T, const ALONE: bool> Drop for Reserved<'_, T, ALONE> {
+impl<T: 'static, const ALONE: bool> Drop for Reserved<T, ALONE> {
     fn drop(&mut self) {
         self.table.push_free(self.index);
     }
 }
 
-impl<T, const ALONE: bool> Drop for Table<T, ALONE> {
-    fn drop(&mut self) {
-        for (chunk, slots) in self.chunks.iter().enumerate() {
-            let slots = ptr::slice_from_raw_parts_mut(slots.load(Ordering::Relaxed), chunk_length(chunk));
-            if !slots.is_null() {
-                // SAFETY: made by `fresh_slot` from a box of this length, and nobody else has the table any more.
-                drop(unsafe { Box::from_raw(slots) });
-            }
-        }
-    }
-}
-
 /// An object that stays while this exists. Dropping the last pin of a removed object drops the object.
-pub type Pin<'t, T> = Pinned<'t, T, false>;
+pub type Pin<T> = Pinned<T, false>;
 
 /// A pin that excludes all others: the object can be changed through it.
-pub type Alone<'t, T> = Pinned<'t, T, true>;
+pub type Alone<T> = Pinned<T, true>;
 
 /// See [`Pin`] and [`Alone`].
-pub struct Pinned<'t, T, const ALONE: bool> {
-    table: &'t Table<T, ALONE>,
-    slot: &'t Slot<T, ALONE>,
+pub struct Pinned<T: 'static, const ALONE: bool> {
+    slot: &'static Slot<T, ALONE>,
     /// There until this is dropped.
     held: ManuallyDrop<Held>,
 }
 
-impl<T, const ALONE: bool> Pinned<'_, T, ALONE> {
+impl<T: 'static, const ALONE: bool> Pinned<T, ALONE> {
     /// Ends the handle: calls after this get [`Unusable::Destroyed`]. True for exactly one of those who try.
     pub fn remove(&self) -> bool {
         self.slot.pins.end()
+    }
+
+    /// What leads here.
+    fn way(&self) -> (Key, *const ()) {
+        let session = self.slot.session.load(Ordering::Relaxed);
+        (self.slot.table.key(self.slot.handle(), session), ptr::from_ref(self.slot).cast())
     }
 
     /// Ends the handle for a caller who asked for that.
@@ -335,11 +374,11 @@ impl<T, const ALONE: bool> Pinned<'_, T, ALONE> {
     /// # Errors
     /// `Closed` if another thread has ended it since it was pinned.
     pub fn end(&self) -> Result<(), Error> {
-        if self.remove() { Ok(()) } else { Err(Unusable::Destroyed.error(self.table.kind)) }
+        if self.remove() { Ok(()) } else { Err(Unusable::Destroyed.error(self.slot.table.kind)) }
     }
 }
 
-impl<T, const ALONE: bool> Deref for Pinned<'_, T, ALONE> {
+impl<T: 'static, const ALONE: bool> Deref for Pinned<T, ALONE> {
     type Target = T;
 
     #[inline]
@@ -351,7 +390,7 @@ impl<T, const ALONE: bool> Deref for Pinned<'_, T, ALONE> {
     }
 }
 
-impl<T> DerefMut for Alone<'_, T> {
+impl<T> DerefMut for Alone<T> {
     #[inline]
     fn deref_mut(&mut self) -> &mut T {
         // SAFETY: no other pin is given while this is held; `&mut self` excludes borrows through this one.
@@ -360,20 +399,20 @@ impl<T> DerefMut for Alone<'_, T> {
     }
 }
 
-impl<T, const ALONE: bool> Drop for Pinned<'_, T, ALONE> {
+impl<T: 'static, const ALONE: bool> Drop for Pinned<T, ALONE> {
     #[inline(always)]
     fn drop(&mut self) {
         // SAFETY: here and nowhere else.
         let held = unsafe { ManuallyDrop::take(&mut self.held) };
-        if self.slot.pins.unpin(held) {
-            self.table.reclaim(self.slot);
+        if self.slot.pins.unpin(held, || self.way()) {
+            self.slot.reclaim();
         }
     }
 }
 
 /// What a handle is without the index: the name of an object in its slot.
 const fn name(kind: Kind, generation: u64) -> u64 {
-    TAG << 56 | (kind as u64) << 52 | generation << (INDEX_BITS + LOW_BITS)
+    TAG << 56 | (kind as u64) << KIND_SHIFT | generation << (INDEX_BITS + LOW_BITS)
 }
 
 fn decode(kind: Kind, handle: u64) -> Result<(u32, u64), Unusable> {
@@ -383,7 +422,7 @@ fn decode(kind: Kind, handle: u64) -> Result<(u32, u64), Unusable> {
     if handle >> 56 != TAG || handle & ((1 << LOW_BITS) - 1) != 0 {
         return Err(Unusable::Garbage);
     }
-    match Kind::from_number(handle >> 52 & 0xF) {
+    match Kind::from_number(handle >> KIND_SHIFT & 0xF) {
         None => return Err(Unusable::Garbage),
         Some(other) if other != kind => return Err(Unusable::OtherKind(other)),
         Some(_) => {}
@@ -404,7 +443,6 @@ const fn chunk_length(chunk: usize) -> usize {
 }
 
 /// Chunk and place in the chunk: chunk c starts at index `FIRST_CHUNK * (2^c - 1)`.
-#[cold]
 fn locate(index: u32) -> (usize, u32) {
     let shifted = index + FIRST_CHUNK;
     let chunk = shifted.ilog2() - FIRST_CHUNK.ilog2();

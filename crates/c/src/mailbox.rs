@@ -11,7 +11,7 @@ use deck_api::{
 };
 
 use crate::error::{DECK_OK, answer, invalid};
-use crate::handle::{Kind, Pin, Reserved, Table};
+use crate::handle::{Caller, Kind, Pin, Reserved, Table};
 use crate::message::{self, MessageHandle};
 use crate::{arguments, node, options};
 
@@ -69,17 +69,17 @@ impl End {
 
 /// The mail box behind `handle`.
 #[inline(always)]
-pub fn pin(handle: *const MailboxHandle, session: u64) -> Result<Pin<'static, End>> {
-    MAILBOXES.pin(handle, Some(session)).map_err(|unusable| unusable.error(Kind::Mailbox))
+pub fn pin(handle: *const MailboxHandle, caller: Caller) -> Result<Pin<End>> {
+    MAILBOXES.pin(handle, caller).map_err(|unusable| unusable.error(Kind::Mailbox))
 }
 
 /// Makes room for a handle.
-pub fn reserve() -> Result<Reserved<'static, End>> {
+pub fn reserve() -> Result<Reserved<End>> {
     MAILBOXES.reserve()
 }
 
 /// Gives C a handle of `clone`.
-pub fn hand_out_clone(room: Reserved<'_, End>, session: u64, clone: MailboxClone) -> *mut MailboxHandle {
+pub fn hand_out_clone(room: Reserved<End>, session: u64, clone: MailboxClone) -> *mut MailboxHandle {
     let own = clone.retrieving();
     room.fill(session, End::Clone { clone, own })
 }
@@ -226,10 +226,10 @@ pub unsafe extern "C" fn deck_mbox_clone(
 #[unsafe(no_mangle)]
 pub extern "C" fn deck_mbox_post(mailbox: *mut MailboxHandle, message: *mut MessageHandle, timeout_ms: c_int) -> c_int {
     answer("deck_mbox_post", || {
-        let session = node::session()?;
+        let caller = node::caller()?;
         let timeout = arguments::timeout(timeout_ms)?;
-        let mailbox = pin(mailbox, session)?;
-        mailbox.post(&*message::pin(message, session)?, timeout)?;
+        let mailbox = pin(mailbox, caller)?;
+        mailbox.post(&*message::pin(message, caller)?, timeout)?;
         Ok(DECK_OK)
     })
 }
@@ -242,11 +242,11 @@ pub extern "C" fn deck_mbox_retrv(
     timeout_ms: c_int,
 ) -> c_int {
     answer("deck_mbox_retrv", || {
-        let session = node::session()?;
+        let caller = node::caller()?;
         let timeout = arguments::timeout(timeout_ms)?;
-        let mailbox = pin(mailbox, session)?;
+        let mailbox = pin(mailbox, caller)?;
         let mailbox = mailbox.owner()?;
-        mailbox.retrieve_into(&mut *message::pin(message, session)?, timeout)?;
+        mailbox.retrieve_into(&mut *message::pin(message, caller)?, timeout)?;
         Ok(DECK_OK)
     })
 }
@@ -263,7 +263,7 @@ pub unsafe extern "C" fn deck_mbox_select(
     timeout_ms: c_int,
 ) -> c_int {
     answer("deck_mbox_select", || {
-        let session = node::session()?;
+        let caller = node::caller()?;
         let timeout = arguments::timeout(timeout_ms)?;
         if boxes.is_null() || count == 0 {
             return Err(invalid("no mail boxes to select from").with_remedy("give an array of at least one"));
@@ -275,7 +275,7 @@ pub unsafe extern "C" fn deck_mbox_select(
         arguments::place(which, "answer", "which")?;
         // SAFETY: not NULL, at most isize::MAX bytes, and the caller gives `count` handles.
         let handles = unsafe { std::slice::from_raw_parts(boxes, count) };
-        let pins = handles.iter().map(|handle| pin(*handle, session)).collect::<Result<Vec<_>>>()?;
+        let pins = handles.iter().map(|handle| pin(*handle, caller)).collect::<Result<Vec<_>>>()?;
         let owners = pins.iter().map(|pin| pin.owner()).collect::<Result<Vec<&Mailbox>>>()?;
         let ready = deck_api::select(&owners, timeout)?;
         node::session()?;
@@ -291,7 +291,7 @@ pub unsafe extern "C" fn deck_mbox_select(
 /// `deck_mbox_fd` in deck.h.
 #[unsafe(no_mangle)]
 pub extern "C" fn deck_mbox_fd(mailbox: *mut MailboxHandle) -> c_int {
-    answer("deck_mbox_fd", || pin(mailbox, node::session()?)?.owner()?.fd())
+    answer("deck_mbox_fd", || pin(mailbox, node::caller()?)?.owner()?.fd())
 }
 
 /// `deck_mbox_stats` in deck.h.
@@ -301,9 +301,9 @@ pub extern "C" fn deck_mbox_fd(mailbox: *mut MailboxHandle) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn deck_mbox_stats(mailbox: *const MailboxHandle, stats: *mut Stats) -> c_int {
     answer("deck_mbox_stats", || {
-        let session = node::session()?;
+        let caller = node::caller()?;
         arguments::place(stats, "counters", "the second argument")?;
-        let mailbox = pin(mailbox, session)?;
+        let mailbox = pin(mailbox, caller)?;
         // SAFETY: not NULL, and the caller lets it be written.
         unsafe { stats.write(mailbox.stats().into()) };
         Ok(DECK_OK)

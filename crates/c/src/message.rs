@@ -6,7 +6,7 @@ use std::{ptr, slice};
 use deck_api::{ElementType, Error, ErrorKind, Message, Result};
 
 use crate::error::{DECK_OK, answer, answer_or, invalid};
-use crate::handle::{Alone, Kind, Table};
+use crate::handle::{Alone, Caller, Kind, Table};
 use crate::mailbox::{self, MailboxHandle};
 use crate::{arguments, node};
 
@@ -18,20 +18,27 @@ static MESSAGES: Table<Message, true> = Table::new(Kind::Message);
 
 /// The message behind `handle`, for this call alone.
 #[inline(always)]
-pub fn pin(handle: *const MessageHandle, session: u64) -> Result<Alone<'static, Message>> {
-    MESSAGES.pin(handle, Some(session)).map_err(|unusable| unusable.error(Kind::Message))
+pub fn pin(handle: *const MessageHandle, caller: Caller) -> Result<Alone<Message>> {
+    MESSAGES.pin(handle, caller).map_err(|unusable| unusable.error(Kind::Message))
 }
 
 /// Bytes of `count` elements at `data`, if that can be an array at all.
+#[inline]
 fn array_bytes(element: ElementType, data: *const c_void, count: usize) -> Result<usize> {
-    if data.is_null() && count > 0 {
-        return Err(invalid(format!("an array of {count} at NULL")));
-    }
     let bytes = count.checked_mul(element.size()).filter(|bytes| isize::try_from(*bytes).is_ok());
-    bytes.ok_or_else(|| {
-        let what = format!("{count} elements of {} bytes are more than memory can hold", element.size());
-        Error::new(ErrorKind::TooLarge, what).with_remedy("correct the count: it counts elements")
-    })
+    match bytes {
+        Some(bytes) if bytes == 0 || !data.is_null() => Ok(bytes),
+        _ => Err(no_array(element, data, count)),
+    }
+}
+
+#[cold]
+fn no_array(element: ElementType, data: *const c_void, count: usize) -> Error {
+    if data.is_null() {
+        return invalid(format!("an array of {count} at NULL"));
+    }
+    let what = format!("{count} elements of {} bytes are more than memory can hold", element.size());
+    Error::new(ErrorKind::TooLarge, what).with_remedy("correct the count: it counts elements")
 }
 
 /// Refuses an array inside the message's own buffer, which packing may move and unpacking must not overwrite.
@@ -71,10 +78,10 @@ pub unsafe extern "C" fn deck_msg_pack(
     count: usize,
 ) -> c_int {
     answer("deck_msg_pack", || {
-        let session = node::session()?;
+        let caller = node::caller()?;
         let element = arguments::element_type(element)?;
         let bytes = array_bytes(element, data, count)?;
-        let mut message = pin(message, session)?;
+        let mut message = pin(message, caller)?;
         outside(&message, data, bytes)?;
         let content = if bytes == 0 {
             &[]
@@ -101,13 +108,14 @@ pub unsafe extern "C" fn deck_msg_unpack(
     count: usize,
 ) -> c_int {
     answer("deck_msg_unpack", || {
-        let session = node::session()?;
+        let caller = node::caller()?;
         let element = arguments::element_type(element)?;
         let bytes = array_bytes(element, data, count)?;
-        let mut message = pin(message, session)?;
+        let mut message = pin(message, caller)?;
         // One element more than the whole content could hold fails for the same reason as any larger number, and an
         // absurd count then never becomes an absurd array.
-        let bytes = bytes.min((message.size() / element.size() + 1) * element.size());
+        let bytes =
+            if bytes <= message.size() { bytes } else { (message.size() / element.size() + 1) * element.size() };
         outside(&message, data, bytes)?;
         let room = if bytes == 0 {
             &mut []
@@ -127,9 +135,9 @@ pub unsafe extern "C" fn deck_msg_unpack(
 #[unsafe(no_mangle)]
 pub extern "C" fn deck_msg_pack_mbox(message: *mut MessageHandle, mailbox: *mut MailboxHandle) -> c_int {
     answer("deck_msg_pack_mbox", || {
-        let session = node::session()?;
-        let mut message = pin(message, session)?;
-        let mailbox = mailbox::pin(mailbox, session)?;
+        let caller = node::caller()?;
+        let mut message = pin(message, caller)?;
+        let mailbox = mailbox::pin(mailbox, caller)?;
         message.pack_mailbox(mailbox.address())?;
         Ok(DECK_OK)
     })
@@ -146,13 +154,13 @@ pub unsafe extern "C" fn deck_msg_unpack_mbox(
     timeout_ms: c_int,
 ) -> c_int {
     answer("deck_msg_unpack_mbox", || {
-        let session = node::session()?;
+        let caller = node::caller()?;
         let timeout = arguments::timeout(timeout_ms)?;
         arguments::place(mailbox, "mail box", "the second argument")?;
-        let mut message = pin(message, session)?;
+        let mut message = pin(message, caller)?;
         // Before anything is consumed.
         let room = mailbox::reserve()?;
-        let handle = mailbox::hand_out_clone(room, session, message.unpack_mailbox(timeout)?);
+        let handle = mailbox::hand_out_clone(room, caller.session(), message.unpack_mailbox(timeout)?);
         // SAFETY: not NULL, and the caller lets it be written.
         unsafe { mailbox.write(handle) };
         Ok(DECK_OK)
@@ -162,14 +170,14 @@ pub unsafe extern "C" fn deck_msg_unpack_mbox(
 /// `deck_msg_data` in deck.h.
 #[unsafe(no_mangle)]
 pub extern "C" fn deck_msg_data(message: *mut MessageHandle) -> *mut c_void {
-    answer_or("deck_msg_data", ptr::null_mut(), || Ok(pin(message, node::session()?)?.as_ptr().cast()))
+    answer_or("deck_msg_data", ptr::null_mut(), || Ok(pin(message, node::caller()?)?.as_ptr().cast()))
 }
 
 /// `deck_msg_fetch` in deck.h.
 #[unsafe(no_mangle)]
 pub extern "C" fn deck_msg_fetch(message: *const MessageHandle, from: usize, bytes: usize) -> c_int {
     answer("deck_msg_fetch", || {
-        pin(message, node::session()?)?.fetch(from, bytes);
+        pin(message, node::caller()?)?.fetch(from, bytes);
         Ok(DECK_OK)
     })
 }
@@ -178,7 +186,7 @@ pub extern "C" fn deck_msg_fetch(message: *const MessageHandle, from: usize, byt
 #[unsafe(no_mangle)]
 pub extern "C" fn deck_msg_edit(message: *mut MessageHandle) -> *mut c_void {
     answer_or("deck_msg_edit", ptr::null_mut(), || {
-        let mut message = pin(message, node::session()?)?;
+        let mut message = pin(message, node::caller()?)?;
         Ok(message.edit()?.as_mut_ptr().cast())
     })
 }
@@ -186,20 +194,20 @@ pub extern "C" fn deck_msg_edit(message: *mut MessageHandle) -> *mut c_void {
 /// `deck_msg_size` in deck.h.
 #[unsafe(no_mangle)]
 pub extern "C" fn deck_msg_size(message: *const MessageHandle) -> usize {
-    answer_or("deck_msg_size", 0, || Ok(pin(message, node::session()?)?.size()))
+    answer_or("deck_msg_size", 0, || Ok(pin(message, node::caller()?)?.size()))
 }
 
 /// `deck_msg_capacity` in deck.h.
 #[unsafe(no_mangle)]
 pub extern "C" fn deck_msg_capacity(message: *const MessageHandle) -> usize {
-    answer_or("deck_msg_capacity", 0, || Ok(pin(message, node::session()?)?.capacity()))
+    answer_or("deck_msg_capacity", 0, || Ok(pin(message, node::caller()?)?.capacity()))
 }
 
 /// `deck_msg_resize` in deck.h.
 #[unsafe(no_mangle)]
 pub extern "C" fn deck_msg_resize(message: *mut MessageHandle, bytes: usize) -> c_int {
     answer("deck_msg_resize", || {
-        pin(message, node::session()?)?.resize(bytes)?;
+        pin(message, node::caller()?)?.resize(bytes)?;
         Ok(DECK_OK)
     })
 }
@@ -208,7 +216,7 @@ pub extern "C" fn deck_msg_resize(message: *mut MessageHandle, bytes: usize) -> 
 #[unsafe(no_mangle)]
 pub extern "C" fn deck_msg_clear(message: *mut MessageHandle) -> c_int {
     answer("deck_msg_clear", || {
-        pin(message, node::session()?)?.clear();
+        pin(message, node::caller()?)?.clear();
         Ok(DECK_OK)
     })
 }
@@ -217,7 +225,7 @@ pub extern "C" fn deck_msg_clear(message: *mut MessageHandle) -> c_int {
 #[unsafe(no_mangle)]
 pub extern "C" fn deck_msg_sender(message: *const MessageHandle) -> c_int {
     answer("deck_msg_sender", || {
-        let sender = pin(message, node::session()?)?.sender();
+        let sender = pin(message, node::caller()?)?.sender();
         let sender = sender.ok_or_else(|| {
             invalid("the message was not received").with_remedy("ask for the sender right after deck_mbox_retrv")
         })?;

@@ -21,7 +21,7 @@ use crate::{arguments, node};
 /// As there.
 unsafe fn open<T, O>(
     call: &'static str,
-    table: &Table<T>,
+    table: &'static Table<T>,
     place: *mut *mut O,
     name: *const c_char,
     open: impl FnOnce(&Node, &str) -> Result<T>,
@@ -36,7 +36,7 @@ unsafe fn open<T, O>(
 /// `place` is NULL or may be written; `name` is NULL or a string that ends.
 unsafe fn open_with<T, O, A>(
     call: &'static str,
-    table: &Table<T>,
+    table: &'static Table<T>,
     place: *mut *mut O,
     name: *const c_char,
     plain: impl FnOnce() -> Result<A>,
@@ -59,14 +59,14 @@ unsafe fn open_with<T, O, A>(
 }
 
 /// The object behind a handle of the present session.
-fn pin<'t, T, O>(table: &'t Table<T>, handle: *const O) -> Result<Pin<'t, T>> {
-    table.pin(handle, Some(node::session()?)).map_err(|unusable| unusable.error(table.kind()))
+fn pin<T, O>(table: &'static Table<T>, handle: *const O) -> Result<Pin<T>> {
+    table.pin(handle, node::caller()?).map_err(|unusable| unusable.error(table.kind()))
 }
 
 /// Ends a handle. `before` may refuse; `after` sends those home who wait.
 fn close<T, O>(
     call: &'static str,
-    table: &Table<T>,
+    table: &'static Table<T>,
     handle: *const O,
     before: impl FnOnce(&T) -> Result<()>,
     after: impl FnOnce(&T),

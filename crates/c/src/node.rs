@@ -20,7 +20,7 @@ use deck_sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use deck_sync::locks::{read, write};
 
 use crate::error::{DECK_OK, answer, invalid, prepare};
-use crate::handle::{Pinned, Table};
+use crate::handle::{Caller, Pinned, Table};
 use crate::{mailbox, semaphore};
 
 const NONE: u64 = 0;
@@ -47,6 +47,15 @@ pub fn session() -> Result<u64> {
     if state >= FIRST_SESSION { Ok(state) } else { Err(no_session(state)) }
 }
 
+/// The calling thread, in the present session.
+///
+/// # Errors
+/// As [`session`].
+#[inline(always)]
+pub fn caller() -> Result<Caller> {
+    Ok(Caller::here(session()?))
+}
+
 #[cold]
 fn no_session(state: u64) -> Error {
     if state == FORKED { forked() } else { not_initialized() }
@@ -65,14 +74,14 @@ pub fn node() -> Result<(u64, Node)> {
 }
 
 /// Pins an object to destroy it: also one of an earlier session, and also when there is no session now.
-pub fn pin_to_destroy<'t, T, O, const ALONE: bool>(
-    table: &'t Table<T, ALONE>,
+pub fn pin_to_destroy<T, O, const ALONE: bool>(
+    table: &'static Table<T, ALONE>,
     handle: *const O,
-) -> Result<Pinned<'t, T, ALONE>> {
+) -> Result<Pinned<T, ALONE>> {
     if is_forked() {
         return Err(forked());
     }
-    table.pin(handle, None).or_else(|unusable| {
+    table.pin_of_any_session(handle).or_else(|unusable| {
         // A handle that is no good gives the same error as in every other call outside a session.
         session()?;
         Err(unusable.error(table.kind()))

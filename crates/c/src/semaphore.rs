@@ -6,7 +6,7 @@ use deck_api::{Error, ErrorKind, Result, Semaphore};
 use deck_sync::atomic::{AtomicBool, Ordering};
 
 use crate::error::{DECK_OK, answer};
-use crate::handle::{Kind, Pin, Table};
+use crate::handle::{Caller, Kind, Pin, Table};
 use crate::{arguments, node};
 
 /// Opaque to C.
@@ -49,8 +49,8 @@ pub fn close_all() {
     });
 }
 
-fn pin(handle: *const SemaphoreHandle, session: u64) -> Result<Pin<'static, Closable>> {
-    SEMAPHORES.pin(handle, Some(session)).map_err(|unusable| unusable.error(Kind::Semaphore))
+fn pin(handle: *const SemaphoreHandle, caller: Caller) -> Result<Pin<Closable>> {
+    SEMAPHORES.pin(handle, caller).map_err(|unusable| unusable.error(Kind::Semaphore))
 }
 
 /// `deck_sem_create` in deck.h.
@@ -74,7 +74,7 @@ pub unsafe extern "C" fn deck_sem_create(semaphore: *mut *mut SemaphoreHandle, i
 #[unsafe(no_mangle)]
 pub extern "C" fn deck_sem_post(semaphore: *mut SemaphoreHandle) -> c_int {
     answer("deck_sem_post", || {
-        pin(semaphore, node::session()?)?.inner.post()?;
+        pin(semaphore, node::caller()?)?.inner.post()?;
         Ok(DECK_OK)
     })
 }
@@ -83,9 +83,9 @@ pub extern "C" fn deck_sem_post(semaphore: *mut SemaphoreHandle) -> c_int {
 #[unsafe(no_mangle)]
 pub extern "C" fn deck_sem_wait(semaphore: *mut SemaphoreHandle, timeout_ms: c_int) -> c_int {
     answer("deck_sem_wait", || {
-        let session = node::session()?;
+        let caller = node::caller()?;
         let timeout = arguments::timeout(timeout_ms)?;
-        pin(semaphore, session)?.wait(timeout)?;
+        pin(semaphore, caller)?.wait(timeout)?;
         Ok(DECK_OK)
     })
 }

@@ -100,8 +100,8 @@ pub unsafe extern "C" fn deck_thread_join(thread: *mut ThreadHandle, result: *mu
 #[unsafe(no_mangle)]
 pub extern "C" fn deck_cancel(thread: *mut ThreadHandle) -> c_int {
     answer("deck_cancel", || {
-        let session = node::session()?;
-        let pin = THREADS.pin(thread, Some(session)).map_err(|unusable| unusable.error(Kind::Thread))?;
+        let caller = node::caller()?;
+        let pin = THREADS.pin(thread, caller).map_err(|unusable| unusable.error(Kind::Thread))?;
         pin.canceller.cancel();
         Ok(DECK_OK)
     })

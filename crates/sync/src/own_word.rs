@@ -20,24 +20,37 @@ mod place {
         ".popsection",
     );
 
+    /// How far the word is from where fs points: the same for a thread each time, so that a call may find it once for all that asks.
     #[inline(always)]
-    pub fn get() -> usize {
-        let word: usize;
-        // SAFETY:
-        // - the descriptor's function takes its argument in rax, gives the word's distance from fs there, and leaves all else as it is;
-        //   only where the loader has to make room first, which is once in a thread and library, old ones use vector registers, which are given up here;
-        // - the word lives as long as the thread, which alone reaches it.
+    fn distance() -> usize {
+        let distance: usize;
+        // SAFETY: the descriptor's function takes its argument in rax, gives the distance there, and leaves all else as it is; only where the loader has to make room
+        // first, which is once in a thread and library, old ones use vector registers, which are given up here.
         unsafe {
             asm!(
                 "lea rax, [rip + deck_own_word@TLSDESC]",
                 "call [rax + deck_own_word@TLSCALL]",
-                "mov {word}, fs:[rax]",
-                word = lateout(reg) word,
-                out("rax") _,
+                out("rax") distance,
                 out("xmm0") _, out("xmm1") _, out("xmm2") _, out("xmm3") _,
                 out("xmm4") _, out("xmm5") _, out("xmm6") _, out("xmm7") _,
                 out("xmm8") _, out("xmm9") _, out("xmm10") _, out("xmm11") _,
                 out("xmm12") _, out("xmm13") _, out("xmm14") _, out("xmm15") _,
+                options(pure, nomem),
+            );
+        }
+        distance
+    }
+
+    #[inline(always)]
+    pub fn get() -> usize {
+        let word: usize;
+        // SAFETY: the word lives as long as the thread, which alone reaches it.
+        unsafe {
+            asm!(
+                "mov {word}, fs:[{distance}]",
+                word = lateout(reg) word,
+                distance = in(reg) distance(),
+                options(pure, readonly, nostack, preserves_flags),
             );
         }
         word
@@ -47,12 +60,10 @@ mod place {
         // SAFETY: as in `get`; the word is written whole.
         unsafe {
             asm!(
-                "lea rax, [rip + deck_own_word@TLSDESC]",
-                "call [rax + deck_own_word@TLSCALL]",
-                "mov fs:[rax], {word}",
+                "mov fs:[{distance}], {word}",
                 word = in(reg) word,
-                out("rax") _,
-                clobber_abi("sysv64"),
+                distance = in(reg) distance(),
+                options(nostack, preserves_flags),
             );
         }
     }

@@ -3,9 +3,9 @@
 //! A thread *pins* the object for a while. Ending it lets nobody in any more, and whoever is the last to leave takes the object away. Objects are
 //! shared by those who pin them, or used by one thread at a time (`ALONE`); then a second thread is refused, and does not wait.
 //!
-//! The state word counts pins, so that two of them cost two locked operations. A thread that comes again and again becomes the *favourite*, whose pins
-//! are in a place of its own and cost none (as in [`crate::Biased`]). Whoever else wants an object alone takes that right away first. Of shared objects the favourite keeps it,
-//! and whoever ends one looks whether the favourite is still there.
+//! The state word counts pins, so that two of them cost two locked operations. A thread that comes again and again becomes the *favourite*: it has a [shortcut](crate::Shortcuts) to
+//! the object, by which pins cost none. Whoever else wants an object alone closes that first. Of shared objects the favourite keeps it,
+//! and whoever ends one closes it and looks whether the favourite is still there.
 //!
 //! ```text
 //!   63    28  27     26      25      24    23  0
@@ -21,10 +21,10 @@
 //! Invariant: an object is taken by exactly one thread, that which set `TAKEN` after `ENDED` was set, there were no pins, and the favourite was not inside.
 //! `tests/loom_pins.rs` is the model.
 
-use crate::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use crate::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use crate::barrier;
-use crate::right::{self, Right, is_inside};
-use crate::visitor::Place;
+use crate::shortcut::{Entered, Key, Shortcut};
+use crate::visitor::Visitor;
 
 const PINS: u64 = (1 << 24) - 1;
 const LIVE: u64 = 1 << 24;
@@ -41,11 +41,10 @@ const IN_A_ROW_LAST: u32 = if cfg!(loom) { 1 } else { 1 << 16 };
 /// The users of one object after the other, each of which has the next name. `ALONE`: one thread at a time has the object.
 pub struct Pins<const ALONE: bool> {
     state: AtomicU64,
-    right: Right,
-    /// The favourite has the object alone. Read and written by the favourite only.
-    is_entered: AtomicBool,
-    /// Who was inside when its right was taken away. Written by whoever has the object alone.
-    former: AtomicUsize,
+    /// The favourite's shortcut, or that of one that was inside when it was closed; 0 if there is none. Written by whoever has the object alone, or has set `BUSY`.
+    shortcut: AtomicUsize,
+    /// What leads here by a shortcut. Written before the first one does.
+    word: AtomicU64,
     // Hints, by which the favourite is chosen.
     last: AtomicUsize,
     in_a_row: AtomicU32,
@@ -55,8 +54,15 @@ pub struct Pins<const ALONE: bool> {
 /// A pin. To be given back to [`Pins::unpin`].
 #[must_use = "an object that stays pinned is never taken away"]
 pub struct Held {
-    /// The favourite's; `None` if it is counted.
-    place: Option<Place>,
+    /// How the favourite came; `None` if it is counted.
+    entered: Option<Entered>,
+}
+
+impl From<Entered> for Held {
+    #[inline(always)]
+    fn from(entered: Entered) -> Held {
+        Held { entered: Some(entered) }
+    }
 }
 
 /// There is no pin.
@@ -87,9 +93,8 @@ impl<const ALONE: bool> Pins<ALONE> {
     pub fn new(first: u64) -> Pins<ALONE> {
         Pins {
             state: AtomicU64::new(first),
-            right: Right::new(),
-            is_entered: AtomicBool::new(false),
-            former: AtomicUsize::new(0),
+            shortcut: AtomicUsize::new(0),
+            word: AtomicU64::new(0),
             last: AtomicUsize::new(0),
             in_a_row: AtomicU32::new(0),
             needed: AtomicU32::new(IN_A_ROW_FIRST),
@@ -107,16 +112,13 @@ impl<const ALONE: bool> Pins<ALONE> {
         self.state.store(self.name() | LIVE, Ordering::Release);
     }
 
-    /// Pins the object of this name, which differs from that of the first one in how often it was counted up only. Never waits.
+    /// Pins the object of this name, which differs from that of the first one in how often it was counted up only. Never waits. Whoever has a shortcut enters by that instead
+    /// ([`crate::Shortcuts::enter`]).
     ///
     /// # Errors
     /// Why there is no such object to be pinned, see [`Refused`]. Also if the name is another one altogether.
-    #[inline(always)]
     pub fn pin(&self, name: u64) -> Result<Held, Refused> {
-        match self.enter(name) {
-            Some(place) => Ok(Held { place: Some(place) }),
-            None => self.count(Some(name)),
-        }
+        self.count(Some(name))
     }
 
     /// Pins whatever object is there. Never waits.
@@ -124,67 +126,54 @@ impl<const ALONE: bool> Pins<ALONE> {
         self.count(None)
     }
 
-    /// Ends a pin. True for the one who is to take the object away and to call [`Pins::next`] then.
+    /// Ends a pin. True for the one who is to take the object away and to call [`Pins::next`] then. `way` tells what leads to the object, if the calling thread is to have a
+    /// shortcut there: always the same.
     #[inline(always)]
     #[must_use = "the last one takes the object away"]
-    pub fn unpin(&self, held: Held) -> bool {
-        match held.place {
-            Some(place) => {
-                if ALONE {
-                    self.is_entered.store(false, Ordering::Relaxed);
-                }
-                drop(place);
-                // Pairs with: pins/leave. Either we see that the object was ended, or whoever ended it sees that we are not inside.
-                barrier::light_within();
-                self.state.load(Ordering::Relaxed) & ENDED != 0 && self.take()
-            }
-            None => self.uncount(),
+    pub fn unpin(&self, held: Held, way: impl FnOnce() -> (Key, *const ())) -> bool {
+        match held.entered {
+            Some(entered) => !entered.leave() && self.take_what_was_ended(),
+            None => self.uncount(way),
         }
     }
 
     /// Ends the object: it cannot be pinned any more. By one who has pinned it. True for exactly one of those who try.
     pub fn end(&self) -> bool {
-        // Relaxed: what the last one to leave has to see, it sees by the pins.
-        self.state.fetch_or(ENDED, Ordering::Relaxed) & ENDED == 0
+        // Acquire: pairs with: pins/favour. Either we see the new favourite's shortcut, or it sees that the object was ended.
+        let is_first = self.state.fetch_or(ENDED, Ordering::Acquire) & ENDED == 0;
+        self.close();
+        is_first
     }
 
     /// The object was taken away: tells the name of the one that may come next. Only for the one who was told to take it.
     pub fn next(&self) -> u64 {
         let name = self.name() + Self::STEP;
-        self.right.forget();
-        for hint in [&self.former, &self.last] {
-            hint.store(0, Ordering::Relaxed);
-        }
+        self.shortcut.store(0, Ordering::Relaxed);
+        self.last.store(0, Ordering::Relaxed);
         self.in_a_row.store(0, Ordering::Relaxed);
         self.needed.store(IN_A_ROW_FIRST, Ordering::Relaxed);
         self.state.store(name, Ordering::Relaxed);
         name
     }
 
-    fn address(&self) -> usize {
-        std::ptr::from_ref(self).addr()
+    /// There will be nothing here any more, and nobody has the object now: no shortcut leads here.
+    pub fn close(&self) {
+        if let Some(shortcut) = self.shortcut() {
+            shortcut.close(self.word());
+        }
+    }
+
+    fn word(&self) -> u64 {
+        self.word.load(Ordering::Relaxed)
+    }
+
+    /// That of the favourite, or of one that was inside when it was closed.
+    fn shortcut(&self) -> Option<&'static Shortcut> {
+        Shortcut::of(self.shortcut.load(Ordering::Relaxed))
     }
 
     /// What a counted pin adds to the state.
     const SHARE: u64 = if ALONE { 1 + BUSY } else { 1 };
-
-    /// Budget: no locked operation; a line of this thread's own beside that of the object.
-    #[inline(always)]
-    fn enter(&self, name: u64) -> Option<Place> {
-        if ALONE && self.is_entered.load(Ordering::Relaxed) {
-            return None;
-        }
-        let place = self.right.enter(self.address())?;
-        // Acquire: pairs with: pins/live.
-        let state = self.state.load(Ordering::Acquire);
-        if state & !(PINS | BUSY) != name | LIVE {
-            return None;
-        }
-        if ALONE {
-            self.is_entered.store(true, Ordering::Relaxed);
-        }
-        Some(place)
-    }
 
     /// Pins it in the state word, or says why not.
     #[inline(never)]
@@ -203,7 +192,7 @@ impl<const ALONE: bool> Pins<ALONE> {
                 Err(changed) => state = changed,
             }
         }
-        if ALONE { self.shut_out_favourite() } else { Ok(Held { place: None }) }
+        if ALONE { self.shut_out_favourite() } else { Ok(Held { entered: None }) }
     }
 
     /// Why the object of this name, or whichever is there, cannot be pinned in this state.
@@ -224,20 +213,22 @@ impl<const ALONE: bool> Pins<ALONE> {
 
     /// With the object alone as far as the state word goes.
     fn shut_out_favourite(&self) -> Result<Held, Refused> {
-        let taken = self.right.take();
-        if taken != 0 {
-            self.former.store(taken, Ordering::Relaxed);
+        if let Some(shortcut) = self.shortcut() {
+            if shortcut.close(self.word()) {
+                // Pairs with: pins/leave. Either the favourite sees that it was closed, or we see it inside.
+                barrier::heavy_within();
+            }
+            if shortcut.is_inside(self.word()) {
+                return Err(Refused { why: Refusal::Busy, is_last: self.discount() });
+            }
+            self.shortcut.store(0, Ordering::Relaxed);
         }
-        if is_inside(self.former.load(Ordering::Relaxed), self.address()) {
-            return Err(Refused { why: Refusal::Busy, is_last: self.discount() });
-        }
-        self.former.store(0, Ordering::Relaxed);
-        Ok(Held { place: None })
+        Ok(Held { entered: None })
     }
 
     #[inline(never)]
-    fn uncount(&self) -> bool {
-        self.note();
+    fn uncount(&self, way: impl FnOnce() -> (Key, *const ())) -> bool {
+        self.note(way);
         self.discount()
     }
 
@@ -245,6 +236,11 @@ impl<const ALONE: bool> Pins<ALONE> {
         // Release: pairs with: pins/unpin. What this thread did with the object is before whoever has it next, or takes it away.
         let before = self.state.fetch_sub(Self::SHARE, Ordering::Release);
         before & ENDED != 0 && before & PINS == 1 && self.take()
+    }
+
+    #[cold]
+    fn take_what_was_ended(&self) -> bool {
+        self.state.load(Ordering::Relaxed) & ENDED != 0 && self.take()
     }
 
     /// True if nobody uses an object that was ended, and this thread is to take it away.
@@ -255,57 +251,75 @@ impl<const ALONE: bool> Pins<ALONE> {
         if state & ENDED == 0 || state & (PINS | TAKEN) != 0 {
             return false;
         }
-        let may_be_inside = [self.right.favourite(), self.former.load(Ordering::Relaxed)];
-        let me = right::token().unwrap_or(0);
-        if may_be_inside.iter().any(|token| ![0, me].contains(token)) {
-            // Pairs with: pins/leave. Either the favourite sees that the object was ended, or we see it inside, and leave it the object.
-            barrier::heavy_within();
+        if let Some(shortcut) = self.shortcut() {
+            if !Visitor::known().is_some_and(|here| here.has(shortcut)) {
+                // Pairs with: pins/leave. Either the favourite sees that it was closed, or we see it inside, and leave it the object.
+                barrier::heavy_within();
+            }
+            if shortcut.is_inside(self.word()) {
+                return false;
+            }
         }
-        !may_be_inside.iter().any(|token| is_inside(*token, self.address()))
-            // Acquire: pairs with: pins/unpin.
-            && self.state.compare_exchange(state, state | TAKEN, Ordering::Acquire, Ordering::Relaxed).is_ok()
+        // Acquire: pairs with: pins/unpin.
+        self.state.compare_exchange(state, state | TAKEN, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
     /// Before a counted pin ends: the calling thread may be the favourite from now on.
-    fn note(&self) {
-        let Some(me) = right::token() else { return };
-        // It is the favourite, and inside too many.
-        if self.right.favourite() == me {
-            return;
-        }
-        let is_in_a_row = self.last.load(Ordering::Relaxed) == me;
+    fn note(&self, way: impl FnOnce() -> (Key, *const ())) {
+        let Some(here) = Visitor::here() else { return };
+        let is_in_a_row = self.last.load(Ordering::Relaxed) == here.token();
         let in_a_row = if is_in_a_row { self.in_a_row.load(Ordering::Relaxed).saturating_add(1) } else { 1 };
-        self.last.store(me, Ordering::Relaxed);
+        self.last.store(here.token(), Ordering::Relaxed);
         self.in_a_row.store(in_a_row, Ordering::Relaxed);
-        if in_a_row >= self.needed.load(Ordering::Relaxed) {
-            self.favour(me);
+        if in_a_row >= self.needed.load(Ordering::Relaxed) && barrier::is_asymmetric() {
+            let (key, object) = way();
+            self.favour(here.shortcut(key.at), key, object);
         }
     }
 
+    /// The calling thread, which has a counted pin, becomes the favourite if nobody else is inside as that.
     #[cold]
-    fn favour(&self, me: usize) {
+    fn favour(&self, shortcut: &'static Shortcut, key: Key, object: *const ()) {
         if ALONE {
-            self.right.give(me);
+            // It has shut out all others, and may have ended the object itself.
+            if self.state.load(Ordering::Relaxed) & ENDED == 0 {
+                self.open(shortcut, key, object);
+            }
         } else {
-            // Acquire: pairs with: pins/favour. Whoever moved the right before is done.
+            // Acquire: pairs with: pins/favour. Whoever was here before is done.
             if self.state.fetch_or(BUSY, Ordering::Acquire) & BUSY != 0 {
                 return;
             }
-            self.move_right_to(me);
+            if self.is_free_of_favourite() {
+                self.open(shortcut, key, object);
+            }
             // Release: pairs with: pins/favour.
-            self.state.fetch_and(!BUSY, Ordering::Release);
+            if self.state.fetch_and(!BUSY, Ordering::Release) & ENDED != 0 {
+                self.close();
+            }
         }
         let needed = self.needed.load(Ordering::Relaxed);
         self.needed.store((needed * 8).min(IN_A_ROW_LAST), Ordering::Relaxed);
         self.in_a_row.store(0, Ordering::Relaxed);
     }
 
-    /// Only by whoever has set BUSY, with a pin, which keeps the object there.
-    fn move_right_to(&self, me: usize) {
-        let favourite = self.right.take();
-        // One that is inside would not be seen there any more.
-        let stays = favourite != 0 && is_inside(favourite, self.address());
-        self.right.give(if stays { favourite } else { me });
+    /// Takes the right away from who has it, unless that is inside: it would not be seen there any more. Only by whoever has set `BUSY`.
+    fn is_free_of_favourite(&self) -> bool {
+        let (Some(shortcut), word) = (self.shortcut(), self.word()) else { return true };
+        if shortcut.is_inside(word) {
+            return false;
+        }
+        shortcut.close(word);
+        // Also if whoever ends the object has closed it just now. Pairs with: pins/leave. Either the favourite sees that it was closed, or we see it inside.
+        barrier::heavy_within();
+        !shortcut.is_inside(word)
+    }
+
+    fn open(&self, shortcut: &'static Shortcut, key: Key, object: *const ()) {
+        if shortcut.open(key, object) {
+            self.word.store(key.word, Ordering::Relaxed);
+            self.shortcut.store(shortcut.token(), Ordering::Relaxed);
+        }
     }
 }
 

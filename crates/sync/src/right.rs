@@ -39,11 +39,6 @@ impl Right {
         (self.favourite.load(Ordering::Relaxed) == me).then_some(place)
     }
 
-    /// Whose it is; 0 if nobody's.
-    pub fn favourite(&self) -> usize {
-        self.favourite.load(Ordering::Relaxed)
-    }
-
     /// Whether it is the calling thread's. If not, it stays so until that thread asks for it.
     #[inline]
     pub fn is_mine(&self) -> bool {
@@ -56,11 +51,6 @@ impl Right {
         if barrier::is_asymmetric() {
             self.favourite.store(token, Ordering::Relaxed);
         }
-    }
-
-    /// It is nobody's any more: nobody else is there who could have it.
-    pub fn forget(&self) {
-        self.favourite.store(0, Ordering::Relaxed);
     }
 
     /// Takes it from whoever has it, and tells who that was, who may be inside still: see [`is_inside`]. 0 if it was nobody's. One thread at a time.

@@ -1,15 +1,16 @@
 //! In which biased locks and pinned objects a thread is as their favourite: written by that thread only, read by whoever takes a right away.
 
 use crate::atomic::{AtomicUsize, Ordering};
+use crate::shortcut::{SHORTCUTS, Shortcut};
 
-/// What a thread can be inside of at a time without a locked operation; more takes the slow way. A call from C pins up to two objects, and enters one
-/// or two locks; what is called back may do so again.
-const DEPTH: usize = 8;
+/// Locks that a thread can be inside of at a time without a locked operation; more take the slow way. A call enters one or two; what is called back may do so again.
+const DEPTH: usize = 4;
 
 /// The places of one thread. Lives for ever; when the thread ends another one gets it.
 #[repr(align(64))]
 pub(crate) struct Visitor {
     inside: [AtomicUsize; DEPTH],
+    shortcuts: [Shortcut; SHORTCUTS],
 }
 
 /// A thread is inside a lock as its favourite.
@@ -25,7 +26,10 @@ impl Drop for Place {
 
 impl Visitor {
     fn new() -> &'static Visitor {
-        Box::leak(Box::new(Visitor { inside: std::array::from_fn(|_| AtomicUsize::new(0)) }))
+        Box::leak(Box::new(Visitor {
+            inside: std::array::from_fn(|_| AtomicUsize::new(0)),
+            shortcuts: std::array::from_fn(|_| Shortcut::new()),
+        }))
     }
 
     /// The calling thread's, if it has asked for it before.
@@ -60,6 +64,17 @@ impl Visitor {
         let place = self.inside.iter().find(|place| place.load(Ordering::Relaxed) == 0)?;
         place.store(lock, Ordering::Relaxed);
         Some(Place(place))
+    }
+
+    /// The shortcut at this place; places begin anew after the last.
+    #[inline(always)]
+    pub fn shortcut(&'static self, at: usize) -> &'static Shortcut {
+        &self.shortcuts[at % SHORTCUTS]
+    }
+
+    /// Whether this is one of its shortcuts.
+    pub fn has(&self, shortcut: &Shortcut) -> bool {
+        self.shortcuts.as_ptr_range().contains(&std::ptr::from_ref(shortcut))
     }
 
     /// True if its thread is inside `lock`, or about to find out that it must not be.

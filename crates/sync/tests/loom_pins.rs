@@ -6,7 +6,7 @@ mod bounded;
 
 use std::sync::Arc;
 
-use deck_sync::{Pins, Refusal, Refused};
+use deck_sync::{Held, Key, Pins, Refusal, Refused, Shortcuts};
 use loom::cell::UnsafeCell;
 use loom::sync::atomic::{AtomicUsize, Ordering};
 use loom::thread;
@@ -28,9 +28,10 @@ impl<const ALONE: bool> Object<ALONE> {
     /// An object whose favourite is the calling thread, as the last one that has pinned it.
     fn of_this_thread() -> Arc<Object<ALONE>> {
         let object = Object { pins: Pins::new(NAME), value: UnsafeCell::new(0), taken: AtomicUsize::new(0) };
+        let object = Arc::new(object);
         object.pins.live();
         object.visit(|_| ()).unwrap();
-        Arc::new(object)
+        object
     }
 
     /// Pins it for as long as `visit` takes. Whoever is told so takes it away.
@@ -39,13 +40,13 @@ impl<const ALONE: bool> Object<ALONE> {
     }
 
     fn visit_named(&self, name: u64, visit: impl FnOnce(&Self)) -> Result<(), Refusal> {
-        let (result, is_last) = match self.pins.pin(name) {
+        let (result, is_last) = match self.pin(name) {
             Ok(held) => {
                 // Others run between two looks at something that is shared.
                 assert_eq!(self.taken(), 0, "it was taken away");
                 visit(self);
                 assert_eq!(self.taken(), 0, "it was taken away");
-                (Ok(()), self.pins.unpin(held))
+                (Ok(()), self.pins.unpin(held, || self.way(NAME)))
             }
             Err(Refused { why, is_last }) => (Err(why), is_last),
         };
@@ -56,6 +57,23 @@ impl<const ALONE: bool> Object<ALONE> {
             self.taken.fetch_add(1, Ordering::Relaxed);
         }
         result
+    }
+
+    /// By a shortcut, if there is one.
+    fn pin(&self, name: u64) -> Result<Held, Refused> {
+        let entered = Shortcuts::of_this_thread().and_then(|shortcuts| shortcuts.enter(self.way(name).0));
+        match entered {
+            Some(entered) => {
+                assert_eq!(entered.object(), self.way(name).1);
+                Ok(entered.into())
+            }
+            None => self.pins.pin(name),
+        }
+    }
+
+    fn way(&self, word: u64) -> (Key, *const ()) {
+        let this = std::ptr::from_ref(self);
+        (Key { at: 0, word, table: this.addr(), session: 1 }, this.cast())
     }
 
     fn read(&self) -> Result<(), Refusal> {
@@ -166,6 +184,27 @@ fn alone_is_alone() {
         // SAFETY: no other thread is left.
         assert_eq!(object.value.with(|value| unsafe { *value }), added + 1);
         assert_eq!(object.taken(), 0);
+    });
+}
+
+/// The favourite's shortcut leads to another object while another thread uses the one that it led to.
+///
+/// Seen to fail: with a shortcut that is opened or closed relaxed.
+#[test]
+fn a_shortcut_leads_elsewhere() {
+    bounded(4, || {
+        let [object, another] = [(); 2].map(|()| Object::<true>::of_this_thread());
+        // By a shortcut, which leads there again.
+        assert_eq!(object.add(), Ok(()));
+        assert_eq!(object.add(), Ok(()));
+        let other = object.clone();
+        let other = thread::spawn(move || other.add());
+        let own = [another.add(), another.add(), object.add()];
+        assert_eq!(own[..2], [Ok(()); 2]);
+        let added = [other.join().unwrap(), own[2]].iter().filter(|result| result.is_ok()).count() as u32;
+        assert_eq!(object.add(), Ok(()));
+        // SAFETY: no other thread is left.
+        assert_eq!(object.value.with(|value| unsafe { *value }), 2 + added + 1);
     });
 }
 

@@ -6,44 +6,48 @@ use std::thread;
 
 type Opaque = [u8; 0];
 
-fn table<T, const ALONE: bool>() -> Table<T, ALONE> {
-    Table::new(Kind::Message)
+fn table<T, const ALONE: bool>() -> &'static Table<T, ALONE> {
+    table_of(Kind::Message)
 }
 
-fn put<T, const ALONE: bool>(table: &Table<T, ALONE>, object: T) -> *mut Opaque {
+fn table_of<T, const ALONE: bool>(kind: Kind) -> &'static Table<T, ALONE> {
+    Box::leak(Box::new(Table::new(kind)))
+}
+
+fn put<T, const ALONE: bool>(table: &'static Table<T, ALONE>, object: T) -> *mut Opaque {
     table.insert(1, object).expect("there is room")
 }
 
-fn refusal<T, const ALONE: bool>(table: &Table<T, ALONE>, handle: *const Opaque) -> Unusable {
-    table.pin(handle, Some(1)).err().expect("the handle is unusable")
+fn refusal<T, const ALONE: bool>(table: &'static Table<T, ALONE>, handle: *const Opaque) -> Unusable {
+    table.pin(handle, Caller::here(1)).err().expect("the handle is unusable")
 }
 
 /// Often enough that the calling thread is the favourite of an object.
-fn come_often<T, const ALONE: bool>(table: &Table<T, ALONE>, handle: *const Opaque) {
-    (0..100).for_each(|_| drop(table.pin(handle, Some(1)).expect("it is there")));
+fn come_often<T, const ALONE: bool>(table: &'static Table<T, ALONE>, handle: *const Opaque) {
+    (0..100).for_each(|_| drop(table.pin(handle, Caller::here(1)).expect("it is there")));
 }
 
 #[test]
 fn a_handle_leads_to_its_object() {
-    let table: Table<_> = table();
-    let (one, two) = (put(&table, "one"), put(&table, "two"));
+    let table: &Table<_> = table();
+    let (one, two) = (put(table, "one"), put(table, "two"));
     assert_ne!(one, two);
-    assert_eq!(*table.pin(one, Some(1)).unwrap(), "one");
-    assert_eq!(*table.pin(two, None).unwrap(), "two");
+    assert_eq!(*table.pin(one, Caller::here(1)).unwrap(), "one");
+    assert_eq!(*table.pin_of_any_session(two).unwrap(), "two");
 }
 
 #[test]
 fn null_garbage_and_wrong_kinds_are_told_apart() {
-    let table: Table<_> = table();
-    let handle = put(&table, 5);
-    assert_eq!(refusal(&table, ptr::null()), Unusable::Null);
+    let table: &Table<_> = table();
+    let handle = put(table, 5);
+    assert_eq!(refusal(table, ptr::null()), Unusable::Null);
     let on_the_stack = 0;
     for garbage in [1, 0x1000, usize::MAX, handle.addr() | 1, ptr::from_ref(&on_the_stack).addr()] {
-        assert_eq!(refusal(&table, ptr::without_provenance(garbage)), Unusable::Garbage, "{garbage:#x}");
+        assert_eq!(refusal(table, ptr::without_provenance(garbage)), Unusable::Garbage, "{garbage:#x}");
     }
-    let semaphores: Table<_> = Table::new(Kind::Semaphore);
+    let semaphores: &Table<_> = table_of(Kind::Semaphore);
     let semaphore: *mut Opaque = semaphores.insert(1, 5).unwrap();
-    assert_eq!(refusal(&table, semaphore), Unusable::OtherKind(Kind::Semaphore));
+    assert_eq!(refusal(table, semaphore), Unusable::OtherKind(Kind::Semaphore));
 }
 
 fn forged(kind: Kind, generation: u64, index: u32) -> u64 {
@@ -52,62 +56,63 @@ fn forged(kind: Kind, generation: u64, index: u32) -> u64 {
 
 #[test]
 fn handles_that_were_never_given_out_are_garbage() {
-    let table: Table<_> = table();
-    put(&table, 5);
+    let table: &Table<_> = table();
+    put(table, 5);
     let unused_slot = forged(Kind::Message, 1, 1);
     let future_generation = forged(Kind::Message, 2, 0);
     let past_the_table = forged(Kind::Message, 1, CAPACITY - 1);
     for forged in [unused_slot, future_generation, past_the_table] {
-        assert_eq!(refusal(&table, ptr::without_provenance(forged as usize)), Unusable::Garbage);
+        assert_eq!(refusal(table, ptr::without_provenance(forged as usize)), Unusable::Garbage);
     }
 }
 
 #[test]
 fn a_removed_handle_stays_destroyed_when_its_slot_is_used_again() {
-    let table: Table<_> = table();
-    let old = put(&table, 1);
-    assert!(table.pin(old, Some(1)).unwrap().remove());
-    let new = put(&table, 2);
+    let table: &Table<_> = table();
+    let old = put(table, 1);
+    assert!(table.pin(old, Caller::here(1)).unwrap().remove());
+    let new = put(table, 2);
     assert_eq!(
         decode(Kind::Message, old.addr() as u64).unwrap().0,
         decode(Kind::Message, new.addr() as u64).unwrap().0
     );
-    assert_eq!(refusal(&table, old), Unusable::Destroyed);
-    assert_eq!(*table.pin(new, Some(1)).unwrap(), 2);
+    assert_eq!(refusal(table, old), Unusable::Destroyed);
+    assert_eq!(*table.pin(new, Caller::here(1)).unwrap(), 2);
 }
 
 #[test]
 fn a_slot_whose_generations_are_used_up_is_retired() {
-    let mut table: Table<_> = table();
-    let first = put(&table, 1);
-    table.pin(first, None).unwrap().remove();
+    let table: &Table<_> = table();
+    let first = put(table, 1);
+    table.pin_of_any_session(first).unwrap().remove();
     // SAFETY: the table has this slot, and nobody else uses it.
-    unsafe { (**table.chunks[0].get_mut()).pins = Pins::new(name(Kind::Message, RETIRED - 1)) };
-    let last = put(&table, 2);
-    assert!(table.pin(last, None).unwrap().remove());
-    let elsewhere = put(&table, 3);
+    unsafe { (*table.chunks[0].load(Ordering::Relaxed)).pins = Pins::new(name(Kind::Message, RETIRED - 1)) };
+    let last = put(table, 2);
+    assert!(table.pin_of_any_session(last).unwrap().remove());
+    let elsewhere = put(table, 3);
     assert_eq!(decode(Kind::Message, elsewhere.addr() as u64).unwrap().0, 1);
-    assert_eq!(refusal(&table, first), Unusable::Destroyed);
-    assert_eq!(refusal(&table, last), Unusable::Destroyed);
+    assert_eq!(refusal(table, first), Unusable::Destroyed);
+    assert_eq!(refusal(table, last), Unusable::Destroyed);
 }
 
 #[test]
 fn an_object_lives_until_its_last_pin_goes() {
     for has_favourite in [false, true] {
-        let table: Table<_> = table();
+        let table: &Table<_> = table();
         let object = Arc::new(());
-        let handle = put(&table, Arc::clone(&object));
+        let handle = put(table, Arc::clone(&object));
         if has_favourite {
-            come_often(&table, handle);
+            come_often(table, handle);
         }
-        let waiting = table.pin(handle, Some(1)).unwrap();
+        let waiting = table.pin(handle, Caller::here(1)).unwrap();
         let address = handle.addr();
         thread::scope(|scope| {
-            let end = || assert!(table.pin(ptr::without_provenance::<Opaque>(address), Some(1)).unwrap().remove());
+            let end =
+                || assert!(table.pin(ptr::without_provenance::<Opaque>(address), Caller::here(1)).unwrap().remove());
             scope.spawn(end).join().unwrap();
         });
         assert!(!waiting.remove(), "only one of them ends it");
-        assert_eq!(refusal(&table, handle), Unusable::Destroyed);
+        assert_eq!(refusal(table, handle), Unusable::Destroyed);
         assert_eq!(Arc::strong_count(&object), 2);
         drop(waiting);
         assert_eq!(Arc::strong_count(&object), 1);
@@ -117,41 +122,57 @@ fn an_object_lives_until_its_last_pin_goes() {
 #[test]
 fn an_object_used_alone_is_busy_for_everybody_else() {
     for has_favourite in [false, true] {
-        let table: Table<_, true> = table();
-        let handle = put(&table, 1);
+        let table: &Table<_, true> = table();
+        let handle = put(table, 1);
         if has_favourite {
-            come_often(&table, handle);
+            come_often(table, handle);
         }
-        let mut alone = table.pin(handle, Some(1)).unwrap();
+        let mut alone = table.pin(handle, Caller::here(1)).unwrap();
         *alone += 1;
-        assert_eq!(refusal(&table, handle), Unusable::Busy, "for the same thread too");
+        assert_eq!(refusal(table, handle), Unusable::Busy, "for the same thread too");
         let address = handle.addr();
         thread::scope(|scope| {
-            let other = || assert_eq!(refusal(&table, ptr::without_provenance(address)), Unusable::Busy);
+            let other = || assert_eq!(refusal(table, ptr::without_provenance(address)), Unusable::Busy);
             scope.spawn(other).join().unwrap();
         });
         drop(alone);
-        assert_eq!(*table.pin(handle, Some(1)).unwrap(), 2);
+        assert_eq!(*table.pin(handle, Caller::here(1)).unwrap(), 2);
     }
 }
 
 #[test]
 fn objects_of_an_earlier_session_are_past_and_can_still_be_removed() {
-    let table: Table<_> = table();
-    let handle = put(&table, 1);
-    assert_eq!(table.pin(handle, Some(2)).err(), Some(Unusable::Past));
-    come_often(&table, handle);
-    assert_eq!(table.pin(handle, Some(2)).err(), Some(Unusable::Past), "for its favourite too");
-    assert!(table.pin(handle, None).unwrap().remove());
-    assert_eq!(table.pin(handle, Some(2)).err(), Some(Unusable::Destroyed));
+    let table: &Table<_> = table();
+    let handle = put(table, 1);
+    assert_eq!(table.pin(handle, Caller::here(2)).err(), Some(Unusable::Past));
+    come_often(table, handle);
+    assert_eq!(table.pin(handle, Caller::here(2)).err(), Some(Unusable::Past), "for its favourite too");
+    assert!(table.pin_of_any_session(handle).unwrap().remove());
+    assert_eq!(table.pin(handle, Caller::here(2)).err(), Some(Unusable::Destroyed));
+}
+
+/// A thread has fewer shortcuts than a program has objects.
+#[test]
+fn objects_with_the_same_shortcut_are_told_apart() {
+    deck_sync::barrier::register();
+    let (table, other): (&Table<_>, &Table<_, true>) = (table(), table());
+    let handles: Vec<_> = (0..40).map(|number| (put(table, number), put(other, number))).collect();
+    for handle in [0, 16, 32, 0, 1] {
+        come_often(table, handles[handle].0);
+        come_often(other, handles[handle].1);
+        for (number, (shared, alone)) in handles.iter().enumerate() {
+            assert_eq!(*table.pin(*shared, Caller::here(1)).unwrap(), number);
+            assert_eq!(*other.pin(*alone, Caller::here(1)).unwrap(), number);
+        }
+    }
 }
 
 #[test]
 fn find_asks_live_objects_only() {
-    let table: Table<_> = table();
-    let handles: Vec<_> = (0..100).map(|number| put(&table, number)).collect();
+    let table: &Table<_> = table();
+    let handles: Vec<_> = (0..100).map(|number| put(table, number)).collect();
     for handle in &handles[..50] {
-        table.pin(*handle, None).unwrap().remove();
+        table.pin_of_any_session(*handle).unwrap().remove();
     }
     let mut asked = Vec::new();
     assert_eq!(table.find(|number| (asked.push(*number), None::<()>).1), None);
@@ -194,25 +215,25 @@ fn threads_that_create_and_destroy_never_meet_a_wrong_object() {
     }
 
     deck_sync::barrier::register();
-    let table: Table<Counted> = table();
+    let table: &Table<Counted> = table();
     let offered: Vec<_> = (0..THREADS).map(|_| AtomicUsize::new(0)).collect();
     thread::scope(|scope| {
         for me in 0..THREADS {
-            let (table, offered) = (&table, &offered);
+            let (table, offered) = (table, &offered);
             scope.spawn(move || {
                 for round in 0..ROUNDS {
                     let name = me * ROUNDS + round;
                     let handle = put(table, Counted(name));
                     offered[me].store(handle.addr(), Ordering::Release);
                     let other = offered[(me + round) % THREADS].load(Ordering::Acquire);
-                    match table.pin(ptr::without_provenance::<Opaque>(other), Some(1)) {
+                    match table.pin(ptr::without_provenance::<Opaque>(other), Caller::here(1)) {
                         Ok(pin) => assert_eq!(pin.0 / ROUNDS, (me + round) % THREADS),
                         Err(why) => assert!(matches!(why, Unusable::Null | Unusable::Destroyed), "{why:?}"),
                     }
                     if round % 8 == 0 {
                         come_often(table, handle);
                     }
-                    let own = table.pin(handle, Some(1)).expect("nobody else removes it");
+                    let own = table.pin(handle, Caller::here(1)).expect("nobody else removes it");
                     assert_eq!(own.0, name);
                     assert!(own.remove());
                 }
@@ -228,13 +249,13 @@ fn threads_that_create_and_destroy_never_meet_a_wrong_object() {
 fn alone_means_alone_between_threads() {
     const STEPS: usize = if cfg!(miri) { 50 } else { 10_000 };
     deck_sync::barrier::register();
-    let table: Table<_, true> = table();
-    let handle = put(&table, 0_usize).addr();
+    let table: &Table<_, true> = table();
+    let handle = put(table, 0_usize).addr();
     let total = thread::scope(|scope| {
         let counting = (0..3).map(|_| {
             scope.spawn(|| {
                 let taken = (0..STEPS).filter(|_| {
-                    let alone = table.pin(ptr::without_provenance::<Opaque>(handle), Some(1));
+                    let alone = table.pin(ptr::without_provenance::<Opaque>(handle), Caller::here(1));
                     alone.map(|mut counter| *counter += 1).is_ok()
                 });
                 taken.count()
@@ -242,5 +263,5 @@ fn alone_means_alone_between_threads() {
         });
         counting.collect::<Vec<_>>().into_iter().map(|thread| thread.join().unwrap()).sum::<usize>()
     });
-    assert_eq!(*table.pin(ptr::without_provenance::<Opaque>(handle), None).unwrap(), total);
+    assert_eq!(*table.pin_of_any_session(ptr::without_provenance::<Opaque>(handle)).unwrap(), total);
 }

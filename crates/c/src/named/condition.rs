@@ -16,7 +16,7 @@ pub struct ConditionHandle([u8; 0]);
 
 static CONDITIONS: Table<Condition> = Table::new(Kind::Condition);
 
-fn pin(handle: *const ConditionHandle) -> Result<Pin<'static, Condition>> {
+fn pin(handle: *const ConditionHandle) -> Result<Pin<Condition>> {
     super::pin(&CONDITIONS, handle)
 }
 

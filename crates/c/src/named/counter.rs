@@ -15,7 +15,7 @@ pub struct CounterHandle([u8; 0]);
 
 static COUNTERS: Table<Counter> = Table::new(Kind::Counter);
 
-fn pin(handle: *const CounterHandle) -> Result<Pin<'static, Counter>> {
+fn pin(handle: *const CounterHandle) -> Result<Pin<Counter>> {
     super::pin(&COUNTERS, handle)
 }
 

@@ -16,7 +16,7 @@ pub struct MutexHandle([u8; 0]);
 static MUTEXES: Table<Mutex> = Table::new(Kind::Mutex);
 
 /// The mutex behind `handle`.
-pub fn pin(handle: *const MutexHandle) -> Result<Pin<'static, Mutex>> {
+pub fn pin(handle: *const MutexHandle) -> Result<Pin<Mutex>> {
     super::pin(&MUTEXES, handle)
 }
 
