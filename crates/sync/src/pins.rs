@@ -156,8 +156,8 @@ impl<const ALONE: bool> Pins<ALONE> {
         name
     }
 
-    /// There will be nothing here any more, and nobody has the object now: no shortcut leads here.
-    pub fn close(&self) {
+    /// No shortcut leads here any more.
+    fn close(&self) {
         if let Some(shortcut) = self.shortcut() {
             shortcut.close(self.word());
         }
@@ -214,7 +214,7 @@ impl<const ALONE: bool> Pins<ALONE> {
     /// With the object alone as far as the state word goes.
     fn shut_out_favourite(&self) -> Result<Held, Refused> {
         if let Some(shortcut) = self.shortcut() {
-            if shortcut.close(self.word()) {
+            if shortcut.close(self.word()) && !is_own(shortcut) {
                 // Pairs with: pins/leave. Either the favourite sees that it was closed, or we see it inside.
                 barrier::heavy_within();
             }
@@ -252,7 +252,7 @@ impl<const ALONE: bool> Pins<ALONE> {
             return false;
         }
         if let Some(shortcut) = self.shortcut() {
-            if !Visitor::known().is_some_and(|here| here.has(shortcut)) {
+            if !is_own(shortcut) {
                 // Pairs with: pins/leave. Either the favourite sees that it was closed, or we see it inside, and leave it the object.
                 barrier::heavy_within();
             }
@@ -316,11 +316,16 @@ impl<const ALONE: bool> Pins<ALONE> {
     }
 
     fn open(&self, shortcut: &'static Shortcut, key: Key, object: *const ()) {
+        self.word.store(key.word, Ordering::Relaxed);
         if shortcut.open(key, object) {
-            self.word.store(key.word, Ordering::Relaxed);
             self.shortcut.store(shortcut.token(), Ordering::Relaxed);
         }
     }
+}
+
+/// Whether it is the calling thread's.
+fn is_own(shortcut: &Shortcut) -> bool {
+    Visitor::known().is_some_and(|here| here.has(shortcut))
 }
 
 const fn named(state: u64) -> u64 {
