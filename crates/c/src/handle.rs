@@ -55,7 +55,7 @@ const CHUNKS: usize = (INDEX_BITS - FIRST_CHUNK.ilog2() + 1) as usize;
 /// Free lists of a table: threads that create and destroy at the same time meet only now and then.
 const FREE_LISTS: usize = 16;
 
-/// All objects of one kind in this process. Lives for ever. `ALONE`: one thread at a time uses one of them.
+/// All objects of one kind in this process: the only table of that kind, as no two objects may have the same handle. Lives for ever. `ALONE`: one thread at a time uses one of them.
 pub struct Table<T: 'static, const ALONE: bool = false> {
     kind: Kind,
     /// Slots, as many as `chunk_length` says; NULL until they are needed, and there for ever from then on.
@@ -75,6 +75,7 @@ struct Slot<T: 'static, const ALONE: bool> {
     pins: Pins<ALONE>,
     /// In which the object was made. Written before it is live.
     session: AtomicU64,
+    /// A shortcut leads to the slot alone.
     table: &'static Table<T, ALONE>,
     /// Where it is in its table.
     index: u32,
@@ -160,8 +161,8 @@ impl<T: 'static, const ALONE: bool> Table<T, ALONE> {
     /// What a thread's shortcut to the object of `handle` is known by.
     #[inline(always)]
     fn key(&'static self, handle: u64, session: u64) -> Key {
-        // Objects of different kinds are in different places, as programs use a few of each.
-        let at = (handle >> LOW_BITS).wrapping_add(handle >> (KIND_SHIFT - 2)) as usize;
+        // Eight places for messages, and eight for mail boxes: calls use both at a time.
+        let at = (handle >> LOW_BITS & 0x7 | handle >> (KIND_SHIFT - 3) & 0x18) as usize;
         Key { at, word: handle, table: ptr::from_ref(self).addr(), session }
     }
 

@@ -5,7 +5,13 @@
 //! Libraries in the ARM Platform", GCC Summit 2006) leads there by five that change one register, and the linker of a program makes
 //! a constant of it. Stable Rust has no word for that; so it is written down where it has been measured, and elsewhere the compiler does it its way.
 
-#[cfg(all(target_arch = "x86_64", target_os = "linux", target_env = "gnu", not(miri)))]
+#[cfg(all(
+    target_arch = "x86_64",
+    target_os = "linux",
+    target_env = "gnu",
+    not(target_feature = "avx512f"),
+    not(miri)
+))]
 mod place {
     use std::arch::{asm, global_asm};
 
@@ -24,8 +30,12 @@ mod place {
     #[inline(always)]
     fn distance() -> usize {
         let distance: usize;
-        // SAFETY: the descriptor's function takes its argument in rax, gives the distance there, and leaves all else as it is; only where the loader has to make room
-        // first, which is once in a thread and library, old ones use vector registers, which are given up here.
+        // SAFETY:
+        // - the descriptor's function takes its argument in rax, gives the distance there, and leaves all else as it is; only where the loader has to make room
+        //   first, which is once in a thread and library, old ones use vector registers, which are given up here (all that there are without AVX-512);
+        // - it aligns the stack for itself where it needs that (glibc from 2.26 on): the compiler does not promise an aligned one here;
+        // - pure: it gives the same each time, as a function runs in one thread from its begin to its end; the memory that it may write is the loader's, which nothing of
+        //   Rust's sees.
         unsafe {
             asm!(
                 "lea rax, [rip + deck_own_word@TLSDESC]",
@@ -44,7 +54,7 @@ mod place {
     #[inline(always)]
     pub fn get() -> usize {
         let word: usize;
-        // SAFETY: the word lives as long as the thread, which alone reaches it.
+        // SAFETY: the word lives as long as the thread, which alone reaches it. It is not read before a `set` that comes before: that is not pure.
         unsafe {
             asm!(
                 "mov {word}, fs:[{distance}]",
@@ -69,7 +79,13 @@ mod place {
     }
 }
 
-#[cfg(not(all(target_arch = "x86_64", target_os = "linux", target_env = "gnu", not(miri))))]
+#[cfg(not(all(
+    target_arch = "x86_64",
+    target_os = "linux",
+    target_env = "gnu",
+    not(target_feature = "avx512f"),
+    not(miri)
+)))]
 mod place {
     use std::cell::Cell;
 

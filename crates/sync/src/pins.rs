@@ -41,7 +41,7 @@ const IN_A_ROW_LAST: u32 = if cfg!(loom) { 1 } else { 1 << 16 };
 /// The users of one object after the other, each of which has the next name. `ALONE`: one thread at a time has the object.
 pub struct Pins<const ALONE: bool> {
     state: AtomicU64,
-    /// The favourite's shortcut, or that of one that was inside when it was closed; 0 if there is none. Written by whoever has the object alone, or has set `BUSY`.
+    /// The shortcut of the last favourite, who may be inside still; 0 if nobody can be. Written by whoever has the object alone, has set `BUSY`, or takes it away.
     shortcut: AtomicUsize,
     /// What leads here by a shortcut. Written before the first one does.
     word: AtomicU64,
@@ -280,26 +280,26 @@ impl<const ALONE: bool> Pins<ALONE> {
     /// The calling thread, which has a counted pin, becomes the favourite if nobody else is inside as that.
     #[cold]
     fn favour(&self, shortcut: &'static Shortcut, key: Key, object: *const ()) {
-        if ALONE {
+        let is_open = if ALONE {
             // It has shut out all others, and may have ended the object itself.
-            if self.state.load(Ordering::Relaxed) & ENDED == 0 {
-                self.open(shortcut, key, object);
-            }
+            self.state.load(Ordering::Relaxed) & ENDED == 0 && self.open(shortcut, key, object)
         } else {
             // Acquire: pairs with: pins/favour. Whoever was here before is done.
-            if self.state.fetch_or(BUSY, Ordering::Acquire) & BUSY != 0 {
+            let before = self.state.fetch_or(BUSY, Ordering::Acquire);
+            if before & BUSY != 0 {
                 return;
             }
-            if self.is_free_of_favourite() {
-                self.open(shortcut, key, object);
-            }
+            let is_open = before & ENDED == 0 && self.is_free_of_favourite() && self.open(shortcut, key, object);
             // Release: pairs with: pins/favour.
             if self.state.fetch_and(!BUSY, Ordering::Release) & ENDED != 0 {
                 self.close();
             }
+            is_open
+        };
+        if is_open {
+            let needed = self.needed.load(Ordering::Relaxed);
+            self.needed.store((needed * 8).min(IN_A_ROW_LAST), Ordering::Relaxed);
         }
-        let needed = self.needed.load(Ordering::Relaxed);
-        self.needed.store((needed * 8).min(IN_A_ROW_LAST), Ordering::Relaxed);
         self.in_a_row.store(0, Ordering::Relaxed);
     }
 
@@ -310,16 +310,20 @@ impl<const ALONE: bool> Pins<ALONE> {
             return false;
         }
         shortcut.close(word);
-        // Also if whoever ends the object has closed it just now. Pairs with: pins/leave. Either the favourite sees that it was closed, or we see it inside.
-        barrier::heavy_within();
+        if !is_own(shortcut) {
+            // Also if whoever ends the object has closed it just now. Pairs with: pins/leave. Either the favourite sees that it was closed, or we see it inside.
+            barrier::heavy_within();
+        }
         !shortcut.is_inside(word)
     }
 
-    fn open(&self, shortcut: &'static Shortcut, key: Key, object: *const ()) {
+    fn open(&self, shortcut: &'static Shortcut, key: Key, object: *const ()) -> bool {
         self.word.store(key.word, Ordering::Relaxed);
-        if shortcut.open(key, object) {
+        let is_open = shortcut.open(key, object);
+        if is_open {
             self.shortcut.store(shortcut.token(), Ordering::Relaxed);
         }
+        is_open
     }
 }
 

@@ -5,7 +5,7 @@
 //! comes takes the right away: it says so, has the kernel run a fence everywhere ([`crate::barrier::heavy_within`]), and looks whether the favourite is inside.
 //!
 //! The idea is biased locking (Kawachiya, Koseki, Onodera: "Lock reservation", OOPSLA 2002) with membarrier in place of
-//! stopping the favourite. `tests/loom_biased.rs` and `tests/loom_pins.rs` are the models of those who build on it.
+//! stopping the favourite. `tests/loom_biased.rs` is the model of the lock that builds on it.
 
 use crate::atomic::{AtomicUsize, Ordering};
 use crate::barrier;

@@ -1,7 +1,7 @@
 //! Where a thread finds what it comes back to, and enters it without a locked operation: its *shortcuts*.
 //!
-//! A pinned object ([`crate::Pins`]) is known by a word that no other one ever has. A thread that comes to it often has a shortcut there: one comparison with that
-//! word tells that it is the right object, that it has not been ended, and that the thread is its favourite still. Then it says that it is inside, and compares once
+//! A pinned object ([`crate::Pins`]) is known by a word that no other one ever has. A thread that comes to it often has a shortcut there: a comparison with that
+//! word tells that it is the right object, that it has not been ended, and that the thread is its favourite still; two more, that it is used as what it is. Then it says that it is inside, and compares once
 //! more. Whoever takes the right away *closes* the shortcut, has the kernel run a fence everywhere ([`crate::barrier::heavy_within`]), and looks whether the thread is inside: as
 //! with a [`Right`](crate::right), but the word that tells whose it is lies with the thread, and not with the object.
 //!
@@ -21,7 +21,7 @@ use crate::barrier;
 use crate::visitor::Visitor;
 
 /// Shortcuts of a thread.
-pub(crate) const SHORTCUTS: usize = if cfg!(loom) { 1 } else { 16 };
+pub(crate) const SHORTCUTS: usize = if cfg!(loom) { 1 } else { 32 };
 
 /// One of a thread's shortcuts. Lives for ever.
 #[repr(align(64))]
@@ -41,9 +41,9 @@ pub(crate) struct Shortcut {
 pub struct Key {
     /// Which of a thread's shortcuts may lead there; more than there are begin anew.
     pub at: usize,
-    /// What no other object of the table ever has; not 0.
+    /// What no other object ever has, of whatever table. 0 is none's.
     pub word: u64,
-    /// Where the object is, among others.
+    /// Of what kind the object is taken to be. Whoever asks may have the word of an object of another kind.
     pub table: usize,
     /// When it was made.
     pub session: u64,
@@ -56,7 +56,7 @@ pub struct Shortcuts {
     _of_this_thread: PhantomData<*const ()>,
 }
 
-/// The calling thread is inside an object by a shortcut. To be given back to [`crate::Pins::unpin`].
+/// The calling thread is inside an object by a shortcut. To be given back to [`crate::Pins::unpin`] of that object.
 #[must_use = "an object that stays pinned is never taken away"]
 pub struct Entered {
     shortcut: &'static Shortcut,
@@ -70,14 +70,17 @@ impl Shortcuts {
         Some(Shortcuts { visitor: Visitor::known()?, _of_this_thread: PhantomData })
     }
 
-    /// Enters the object of `key`, if a shortcut leads there and is not in use.
+    /// Enters the object of `key`, if a shortcut leads there and is not in use. If not, the caller has to go on with [`crate::Pins::pin`]: whoever has ended the object
+    /// meanwhile may have seen this thread inside, and left it the object to take away.
     ///
     /// Budget: no locked operation; a line of this thread's own.
     #[inline(always)]
     pub fn enter(self, key: Key) -> Option<Entered> {
         let Shortcuts { visitor, .. } = self;
         let shortcut = visitor.shortcut(key.at);
-        let leads_there = shortcut.open.load(Ordering::Relaxed) == key.word
+        // A closed one has 0, and whoever asks may have it from anywhere.
+        let leads_there = key.word != 0
+            && shortcut.open.load(Ordering::Relaxed) == key.word
             && shortcut.table.load(Ordering::Relaxed) == key.table
             && shortcut.session.load(Ordering::Relaxed) == key.session;
         if !leads_there || shortcut.inside.load(Ordering::Relaxed) != 0 {
@@ -154,9 +157,10 @@ impl Shortcut {
 
     /// It does not lead to the object with this word any more. True if it did until now: then it takes a fence until its thread knows.
     pub fn close(&self, word: u64) -> bool {
-        // Acquire: pairs with: shortcut/open (also on failure).
+        // Acquire: pairs with: shortcut/open (also on failure). Release: pairs with: shortcut/open. That its own thread is inside is before whoever finds
+        // that it has closed it.
         self.open.load(Ordering::Acquire) == word
-            && self.open.compare_exchange(word, 0, Ordering::Acquire, Ordering::Acquire).is_ok()
+            && self.open.compare_exchange(word, 0, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 
     /// Whether its thread is inside the object with this word, or about to find out that it must not be.

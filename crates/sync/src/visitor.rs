@@ -1,4 +1,4 @@
-//! In which biased locks and pinned objects a thread is as their favourite: written by that thread only, read by whoever takes a right away.
+//! In which biased locks and pinned objects a thread is as their favourite: written by that thread, read by whoever takes a right away.
 
 use crate::atomic::{AtomicUsize, Ordering};
 use crate::shortcut::{SHORTCUTS, Shortcut};

@@ -19,6 +19,8 @@ struct Object<const ALONE: bool> {
     pins: Pins<ALONE>,
     value: UnsafeCell<u32>,
     taken: AtomicUsize,
+    /// What the words of two objects differ in.
+    number: u64,
 }
 
 // SAFETY: loom checks who touches the value.
@@ -27,7 +29,11 @@ unsafe impl<const ALONE: bool> Sync for Object<ALONE> {}
 impl<const ALONE: bool> Object<ALONE> {
     /// An object whose favourite is the calling thread, as the last one that has pinned it.
     fn of_this_thread() -> Arc<Object<ALONE>> {
-        let object = Object { pins: Pins::new(NAME), value: UnsafeCell::new(0), taken: AtomicUsize::new(0) };
+        Object::numbered(1)
+    }
+
+    fn numbered(number: u64) -> Arc<Object<ALONE>> {
+        let object = Object { pins: Pins::new(NAME), value: UnsafeCell::new(0), taken: AtomicUsize::new(0), number };
         let object = Arc::new(object);
         object.pins.live();
         object.visit(|_| ()).unwrap();
@@ -71,9 +77,8 @@ impl<const ALONE: bool> Object<ALONE> {
         }
     }
 
-    fn way(&self, word: u64) -> (Key, *const ()) {
-        let this = std::ptr::from_ref(self);
-        (Key { at: 0, word, table: this.addr(), session: 1 }, this.cast())
+    fn way(&self, name: u64) -> (Key, *const ()) {
+        (Key { at: 0, word: name | self.number, table: 1, session: 1 }, std::ptr::from_ref(self).cast())
     }
 
     fn read(&self) -> Result<(), Refusal> {
@@ -189,12 +194,12 @@ fn alone_is_alone() {
 
 /// The favourite's shortcut comes to lead to another object while another thread uses the one that it led to.
 ///
-/// Seen to fail: with a look at who is inside that is relaxed, or a counted pin that ends relaxed.
+/// Seen to fail: with a look at who is inside that is relaxed, or a counted pin that ends relaxed; with shortcuts that are opened and closed relaxed.
 #[test]
 fn a_shortcut_leads_elsewhere() {
     bounded(4, || {
         // The last one has the shortcut.
-        let [another, object] = [(); 2].map(|()| Object::<true>::of_this_thread());
+        let [another, object] = [1, 2].map(Object::<true>::numbered);
         let other = object.clone();
         let other = thread::spawn(move || other.add());
         let own = object.add();

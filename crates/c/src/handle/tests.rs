@@ -24,6 +24,7 @@ fn refusal<T, const ALONE: bool>(table: &'static Table<T, ALONE>, handle: *const
 
 /// Often enough that the calling thread is the favourite of an object.
 fn come_often<T, const ALONE: bool>(table: &'static Table<T, ALONE>, handle: *const Opaque) {
+    deck_sync::barrier::register();
     (0..100).for_each(|_| drop(table.pin(handle, Caller::here(1)).expect("it is there")));
 }
 
@@ -154,16 +155,30 @@ fn objects_of_an_earlier_session_are_past_and_can_still_be_removed() {
 /// A thread has fewer shortcuts than a program has objects.
 #[test]
 fn objects_with_the_same_shortcut_are_told_apart() {
-    deck_sync::barrier::register();
-    let (table, other): (&Table<_>, &Table<_, true>) = (table(), table());
+    let (table, other): (&Table<_>, &Table<_, true>) = (table(), table_of(Kind::Mailbox));
     let handles: Vec<_> = (0..40).map(|number| (put(table, number), put(other, number))).collect();
-    for handle in [0, 16, 32, 0, 1] {
+    for handle in [0, 8, 16, 0, 1] {
         come_often(table, handles[handle].0);
         come_often(other, handles[handle].1);
         for (number, (shared, alone)) in handles.iter().enumerate() {
             assert_eq!(*table.pin(*shared, Caller::here(1)).unwrap(), number);
             assert_eq!(*other.pin(*alone, Caller::here(1)).unwrap(), number);
         }
+    }
+}
+
+/// What was closed has the word of no object, which is what a program may pass by mistake.
+#[test]
+fn null_leads_nowhere_after_a_shortcut_was_closed() {
+    let (shared, alone): (&Table<_>, &Table<_, true>) = (table_of(Kind::Mailbox), table());
+    for number in 0..40 {
+        let handles = (put(shared, number), put(alone, number));
+        come_often(shared, handles.0);
+        come_often(alone, handles.1);
+        assert!(shared.pin(handles.0, Caller::here(1)).unwrap().remove());
+        assert!(alone.pin(handles.1, Caller::here(1)).unwrap().remove());
+        put(shared, number);
+        assert_eq!([refusal(shared, ptr::null()), refusal(alone, ptr::null())], [Unusable::Null; 2]);
     }
 }
 
