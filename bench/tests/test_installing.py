@@ -1,5 +1,7 @@
 """What a comparison compiles before it measures, how it starts MPI programs, and where it writes."""
 
+import fcntl
+import os
 import subprocess
 import sys
 import tempfile
@@ -21,6 +23,21 @@ class OurOwnPrograms(unittest.TestCase):
             with self.subTest(variant):
                 self.compiles("ring.c", *flags)
         self.compiles("futex.c")
+
+
+class TwoAtATime(unittest.TestCase):
+    def test_the_second_one_touches_nothing(self):
+        with tempfile.TemporaryDirectory() as peers, open(Path(peers) / "lock", "w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            second = subprocess.run(
+                [installing.BENCH / "compare", "--install"],
+                env={**os.environ, "DECK_PEERS": peers},
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            self.assertEqual((second.returncode, os.listdir(peers)), (1, ["lock"]))
+            self.assertIn("another one is running", second.stderr)
 
 
 class MpiLibraries(unittest.TestCase):
