@@ -1,7 +1,7 @@
 //! Unit tests of the handle table.
 
 use super::*;
-use std::sync::Arc;
+use std::sync::{Arc, MutexGuard};
 use std::thread;
 
 type Opaque = [u8; 0];
@@ -10,7 +10,11 @@ fn table<T, const ALONE: bool>() -> &'static Table<T, ALONE> {
     table_of(Kind::Message)
 }
 
+/// The only table of its kind that is in use: no other test has tables until the calling one ends, and that takes one after the other.
 fn table_of<T, const ALONE: bool>(kind: Kind) -> &'static Table<T, ALONE> {
+    static TURN: Mutex<()> = Mutex::new(());
+    thread_local!(static OWN_TURN: MutexGuard<'static, ()> = lock(&TURN));
+    OWN_TURN.with(|_| ());
     Box::leak(Box::new(Table::new(kind)))
 }
 
