@@ -25,7 +25,7 @@ pub const BENCHMARK: Benchmark = Benchmark {
     range: 2..=32,
     nodes: |members| members as u32,
     placement: Placement::Together,
-    repetitions: 3,
+    repetitions: |_| 3,
     time: Duration::from_secs(15),
     part,
     report,

@@ -48,29 +48,23 @@ struct Report<'a> {
 
 /// Measures at all points.
 pub fn report(nodes: &Nodes, points: &[usize], json: bool, bar: &ProgressBar) -> deck::Result<String> {
-    let Benchmark { name, axis, repetitions, .. } = nodes.benchmark;
-    let mut figures = Vec::new();
-    for &at in points {
-        bar.set_message(format!("{axis}: {}", point(axis, at)));
-        let mut all: Vec<Told> = Vec::new();
-        for _ in 0..*repetitions {
-            let before = all.len();
-            nodes.run(at, |line| {
-                let told: Told = serde_json::from_str(line).map_err(|error| not_understood(line, &error))?;
-                if told.value == 0.0 && told.unit.ends_with("/s") {
-                    let what = format!("{name} at {at}: {} was not done once in the time that there was", told.what);
-                    return Err(Error::new(ErrorKind::Timeout, what).with_remedy("use a longer --time"));
-                }
-                all.push(told);
-                Ok(())
-            })?;
-            if all.len() == before {
-                return Err(Error::new(ErrorKind::Corrupt, format!("the nodes of {name} measured nothing at {at}")));
-            }
-            bar.inc(1);
+    let Benchmark { name, axis, .. } = nodes.benchmark;
+    let mut all: Vec<Vec<Told>> = points.iter().map(|_| Vec::new()).collect();
+    nodes.run(points, bar, |place, lines| {
+        let at = points[place];
+        if lines.is_empty() {
+            return Err(Error::new(ErrorKind::Corrupt, format!("the nodes of {name} measured nothing at {at}")));
         }
-        figures.append(&mut merged(at, &all));
-    }
+        for line in lines {
+            let told: Told = serde_json::from_str(&line).map_err(|error| not_understood(&line, &error))?;
+            if told.value == 0.0 && told.unit.ends_with("/s") {
+                let what = format!("{name} at {at}: {} was not done once in the time that there was", told.what);
+                return Err(Error::new(ErrorKind::Timeout, what).with_remedy("use a longer --time"));
+            }
+            all[place].push(told);
+        }
+        Ok(())
+    })?;
     let report = Report {
         benchmark: name,
         version: deck::VERSION,
@@ -78,7 +72,7 @@ pub fn report(nodes: &Nodes, points: &[usize], json: bool, bar: &ProgressBar) ->
         places: nodes.places(),
         cpus: &nodes.cpus,
         axis,
-        figures,
+        figures: points.iter().zip(&all).flat_map(|(at, told)| merged(*at, told)).collect(),
     };
     Ok(if json { serde_json::to_string(&report).expect("plain numbers and text") } else { in_words(&report) })
 }
@@ -139,7 +133,8 @@ fn in_words(report: &Report) -> String {
     text
 }
 
-fn point(axis: &str, at: usize) -> String {
+/// A point as people write it.
+pub fn point(axis: &str, at: usize) -> String {
     if axis == "bytes" { in_bytes(at) } else { at.to_string() }
 }
 

@@ -16,7 +16,7 @@ pub const BENCHMARK: Benchmark = Benchmark {
     range: 1..=3600,
     nodes: |_| 2,
     placement: Placement::Apart,
-    repetitions: 1,
+    repetitions: |_| 1,
     time: Duration::from_secs(10),
     part,
     report: figure::report,

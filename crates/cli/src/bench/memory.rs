@@ -22,7 +22,7 @@ pub const BENCHMARK: Benchmark = Benchmark {
     range: 1..=16_000,
     nodes: |_| 2,
     placement: Placement::Together,
-    repetitions: 3,
+    repetitions: |_| 3,
     time: Duration::from_secs(1),
     part,
     report: figure::report,

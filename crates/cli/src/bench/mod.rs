@@ -52,8 +52,8 @@ pub struct Benchmark {
     /// How many nodes a point takes.
     nodes: fn(usize) -> u32,
     placement: Placement,
-    /// How often each point is measured, with fresh nodes.
-    repetitions: u32,
+    /// How often a point is measured, with fresh nodes.
+    repetitions: fn(usize) -> u32,
     /// How long each point is measured if nobody says otherwise; all repetitions together.
     time: Duration,
     /// What each node does.
@@ -152,12 +152,12 @@ impl Machine {
 pub fn run(options: &Options) -> ExitCode {
     let benchmark = options.benchmark;
     let points = options.points.as_deref().unwrap_or(benchmark.points);
-    let steps = points.len() as u64 * u64::from(benchmark.repetitions);
-    let bar = ProgressBar::with_draw_target(Some(steps), ProgressDrawTarget::stderr());
+    let steps: u32 = points.iter().map(|at| (benchmark.repetitions)(*at)).sum();
+    let bar = ProgressBar::with_draw_target(Some(steps.into()), ProgressDrawTarget::stderr());
     let style = format!("{} {{bar:36}} {{msg}}", benchmark.name);
     bar.set_style(ProgressStyle::with_template(&style).expect("a template that was tried"));
 
-    let nodes = Nodes::of(benchmark, options.time.unwrap_or(benchmark.time) / benchmark.repetitions);
+    let nodes = Nodes::of(benchmark, options.time.unwrap_or(benchmark.time));
     let result = (benchmark.report)(&nodes, points, options.json, &bar);
     bar.finish_and_clear();
     status("deck bench", result.and_then(|text| print(&text)))

@@ -13,6 +13,7 @@ use deck::{Error, ErrorKind};
 use deck_launch::{Launch, Stream};
 use deck_peers::Broker;
 use deck_peers::observe::now_ns;
+use indicatif::ProgressBar;
 use rustix::process::{Pid, WaitOptions, waitpid};
 
 use super::{Benchmark, clock, cpus, figure};
@@ -72,7 +73,7 @@ pub struct Nodes {
 }
 
 impl Nodes {
-    /// For a benchmark that is measured for `time` in each repetition.
+    /// For a benchmark of which each point is measured for `time`, all repetitions together.
     pub fn of(benchmark: &'static Benchmark, time: Duration) -> Nodes {
         let pair = if benchmark.placement == Placement::Anywhere { None } else { cpus::pair() };
         Nodes { benchmark, cpus: pair.map(Vec::from).unwrap_or_default(), time }
@@ -88,9 +89,28 @@ impl Nodes {
         }
     }
 
-    /// Runs the nodes once and hands every line that they print to `take`.
-    pub fn run(&self, at: usize, mut take: impl FnMut(&str) -> deck::Result<()>) -> deck::Result<()> {
+    /// Measures all points in turn, again and again: what a machine does for seconds or minutes happens to all of them. Hands the lines that
+    /// the nodes of a run print to `take`, with the place of its point among `points`.
+    pub fn run(
+        &self,
+        points: &[usize],
+        bar: &ProgressBar,
+        mut take: impl FnMut(usize, Vec<String>) -> deck::Result<()>,
+    ) -> deck::Result<()> {
+        let Benchmark { axis, repetitions, .. } = self.benchmark;
+        for turn in 0..points.iter().map(|at| repetitions(*at)).max().unwrap_or(0) {
+            for (place, &at) in points.iter().enumerate().filter(|(_, at)| turn < repetitions(**at)) {
+                bar.set_message(format!("{axis}: {}", figure::point(axis, at)));
+                take(place, self.run_once(at)?)?;
+                bar.inc(1);
+            }
+        }
+        Ok(())
+    }
+
+    fn run_once(&self, at: usize) -> deck::Result<Vec<String>> {
         let count = (self.benchmark.nodes)(at);
+        let time = self.time / (self.benchmark.repetitions)(at);
         let broker = Broker::start(&format!("bench-{}", self.benchmark.name), count)?;
         let program = std::env::current_exe().map_err(|error| Error::io("finding the deck command itself", &error))?;
         let started_ns = now_ns();
@@ -104,7 +124,7 @@ impl Nodes {
                 _ => Ok(()),
             }
             .map_err(|error| Error::io("pinning", &error))?;
-            let numbers = [role.into(), count.into(), at as u64, self.time.as_nanos() as u64, started_ns];
+            let numbers = [role.into(), count.into(), at as u64, time.as_nanos() as u64, started_ns];
             let told = numbers.iter().map(|number| number.to_string().into());
             let words = ["bench-node".into(), self.benchmark.name.into()];
             let mut launch = Launch::new(&program, words.into_iter().chain(told), 1);
@@ -120,9 +140,9 @@ impl Nodes {
             std::thread::spawn(move || lines.lines().map_while(Result::ok).all(|line| tell.send(line).is_ok()));
         }
         drop(tell);
-        let taken = told.iter().try_for_each(|line| take(&line));
-        let pids = started.iter().map(|process| process.pid);
-        succeeded(pids).and(taken)
+        let lines = told.iter().collect();
+        succeeded(started.iter().map(|process| process.pid))?;
+        Ok(lines)
     }
 }
 

@@ -17,7 +17,7 @@ pub const BENCHMARK: Benchmark = Benchmark {
     range: 1..=64,
     nodes: |_| 2,
     placement: Placement::Together,
-    repetitions: 5,
+    repetitions: |_| 5,
     time: Duration::from_secs(2),
     part,
     report: figure::report,

@@ -21,7 +21,7 @@ pub const BENCHMARK: Benchmark = Benchmark {
     range: 1..=64,
     nodes: |_| 2,
     placement: Placement::Apart,
-    repetitions: 5,
+    repetitions: |_| 5,
     time: Duration::from_secs(4),
     part,
     report: figure::report,

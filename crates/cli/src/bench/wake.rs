@@ -16,7 +16,7 @@ pub const BENCHMARK: Benchmark = Benchmark {
     range: 1..=1000,
     nodes: |_| 2,
     placement: Placement::Apart,
-    repetitions: 3,
+    repetitions: |_| 3,
     time: Duration::from_secs(2),
     part,
     report: figure::report,
