@@ -18,14 +18,19 @@ use arrays::MEMORY;
 
 use crate::error::{DECK_OK, answer, invalid};
 use crate::group::{self, GroupHandle};
-use crate::handle::{Kind, Table, Unusable};
+use crate::handle::{Kind, Object, Table, Unusable};
 use crate::{arguments, node};
 
 /// Opaque to C.
 #[repr(C)]
 pub struct RequestHandle([u8; 0]);
 
-static REQUESTS: Table<Request> = Table::new(Kind::Request);
+static REQUESTS: Table<Request> = Table::new();
+
+// SAFETY: this is the only table of requests.
+unsafe impl Object for Request {
+    const KIND: Kind = Kind::Request;
+}
 
 /// A collective that was started.
 struct Request {
@@ -228,8 +233,8 @@ fn finish(name: &'static str, request: *mut RequestHandle, how: Option<c_int>, i
         if how.is_none() {
             arguments::place(is_done, "answer", "the second argument")?;
         }
-        let pin = REQUESTS.pin(request, caller).map_err(|unusable| unusable.error(Kind::Request))?;
-        let mut pending = pin.pending.try_lock().map_err(|_| Unusable::Busy.error(Kind::Request))?;
+        let pin = REQUESTS.pin(request, caller)?;
+        let mut pending = pin.pending.try_lock().map_err(|_| Unusable::Busy.error::<Request>())?;
         let member = group::pin(pin.group, caller)?;
         let mut alone = member.alone()?;
         let result = match timeout {

@@ -44,23 +44,20 @@ thread_local!(static LAST: RefCell<Option<Failure>> = const { RefCell::new(None)
 
 /// Runs the body of the C call `call` and gives its value, or a negative code; nothing unwinds into C.
 pub fn answer(call: &'static str, body: impl FnOnce() -> Result<c_int>) -> c_int {
-    attempt(call, body).unwrap_or_else(code)
+    attempt(call, body, code)
 }
 
 /// Like [`answer`] for calls that return something else than a code: a failure gives `failed`.
-pub fn answer_or<R>(call: &'static str, failed: R, body: impl FnOnce() -> Result<R>) -> R {
-    attempt(call, body).unwrap_or(failed)
+pub fn answer_or<R: Copy>(call: &'static str, failed: R, body: impl FnOnce() -> Result<R>) -> R {
+    attempt(call, body, move |_| failed)
 }
 
-fn attempt<R>(call: &'static str, body: impl FnOnce() -> Result<R>) -> Result<R, ErrorKind> {
+fn attempt<R>(call: &'static str, body: impl FnOnce() -> Result<R>, failed: impl Fn(ErrorKind) -> R + Copy) -> R {
+    let told = move |error| failed(remember(call, error));
     // Nothing that a panic could leave half-done is looked at again: objects are pinned by guards, and what the core
     // shares between threads is its own business.
-    let outcome = catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|panic| Err(bug(panic.as_ref())));
-    outcome.map_err(|error| {
-        let kind = error.kind();
-        remember(call, error);
-        kind
-    })
+    let outcome = catch_unwind(AssertUnwindSafe(move || body().unwrap_or_else(told)));
+    outcome.unwrap_or_else(|panic| told(bug(panic.as_ref())))
 }
 
 /// An error of kind `Invalid`: `what` happened.
@@ -78,9 +75,11 @@ pub fn bug(panic: &(dyn Any + Send)) -> Error {
 }
 
 #[cold]
-fn remember(call: &'static str, error: Error) {
+fn remember(call: &'static str, error: Error) -> ErrorKind {
+    let kind = error.kind();
     // A thread that is ending has no thread-local values any more: then the code must do.
     let _ = LAST.try_with(|last| last.replace(Some(Failure { call, error, text: None })));
+    kind
 }
 
 /// Makes room for this thread's failures. Otherwise its first one does, which may be the end of a long sleep, with nothing left in caches.

@@ -6,14 +6,19 @@ use std::sync::{Mutex, MutexGuard, TryLockError};
 use deck_api::{Completion, Group, GroupOptions, Result};
 
 use crate::error::{DECK_OK, answer, invalid};
-use crate::handle::{Caller, Kind, Pin, Table, Unusable};
+use crate::handle::{Caller, Kind, Object, Pin, Table, Unusable};
 use crate::{arguments, node, options};
 
 /// Opaque to C.
 #[repr(C)]
 pub struct GroupHandle([u8; 0]);
 
-static GROUPS: Table<Member> = Table::new(Kind::Group);
+static GROUPS: Table<Member> = Table::new();
+
+// SAFETY: this is the only table of groups.
+unsafe impl Object for Member {
+    const KIND: Kind = Kind::Group;
+}
 
 /// A member of a group, and what can be asked while a thread is in a collective of it.
 pub struct Member {
@@ -32,14 +37,14 @@ impl Member {
         match self.group.try_lock() {
             Ok(group) => Ok(group),
             Err(TryLockError::Poisoned(poisoned)) => Ok(poisoned.into_inner()),
-            Err(TryLockError::WouldBlock) => Err(Unusable::Busy.error(Kind::Group)),
+            Err(TryLockError::WouldBlock) => Err(Unusable::Busy.error::<Member>()),
         }
     }
 }
 
 /// The member behind `handle`.
 pub fn pin(handle: *const GroupHandle, caller: Caller) -> Result<Pin<Member>> {
-    GROUPS.pin(handle, caller).map_err(|unusable| unusable.error(Kind::Group))
+    GROUPS.pin(handle, caller)
 }
 
 fn number(number: u32) -> c_int {
@@ -154,7 +159,7 @@ pub extern "C" fn deck_group_leave(group: *mut GroupHandle) -> c_int {
     answer("deck_group_leave", || {
         let pin = node::pin_to_destroy(&GROUPS, group)?;
         if pin.group.try_lock().is_err_and(|error| matches!(error, TryLockError::WouldBlock)) {
-            return Err(Unusable::Busy.error(Kind::Group));
+            return Err(Unusable::Busy.error::<Member>());
         }
         pin.end()?;
         Ok(DECK_OK)

@@ -32,7 +32,7 @@ use deck_sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use deck_sync::locks::lock;
 use deck_sync::{Held, Key, Pins, Refusal, Refused, Shortcuts};
 
-pub use kind::{Kind, Unusable};
+pub use kind::{Kind, Object, Unusable};
 
 const TAG: u64 = 0xDE;
 const INDEX_BITS: u32 = 25;
@@ -56,8 +56,7 @@ const CHUNKS: usize = (INDEX_BITS - FIRST_CHUNK.ilog2() + 1) as usize;
 const FREE_LISTS: usize = 16;
 
 /// All objects of one kind in this process: the only table of that kind, as no two objects may have the same handle. Lives for ever. `ALONE`: one thread at a time uses one of them.
-pub struct Table<T: 'static, const ALONE: bool = false> {
-    kind: Kind,
+pub struct Table<T: Object, const ALONE: bool = false> {
     /// Slots, as many as `chunk_length` says; NULL until they are needed, and there for ever from then on.
     chunks: [AtomicPtr<Slot<T, ALONE>>; CHUNKS],
     free: [FreeList; FREE_LISTS],
@@ -68,10 +67,10 @@ pub struct Table<T: 'static, const ALONE: bool = false> {
 // SAFETY: a table hands `T` from the inserting thread to the removing one and lends `&T` to several threads at once;
 // - `T: Send + Sync` allows both;
 // - exclusive use is guarded by `Pins`, free lists and states are atomics.
-unsafe impl<T: Send + Sync, const ALONE: bool> Sync for Table<T, ALONE> {}
+unsafe impl<T: Object + Send + Sync, const ALONE: bool> Sync for Table<T, ALONE> {}
 
 #[repr(align(64))]
-struct Slot<T: 'static, const ALONE: bool> {
+struct Slot<T: Object, const ALONE: bool> {
     pins: Pins<ALONE>,
     /// In which the object was made. Written before it is live.
     session: AtomicU64,
@@ -92,20 +91,14 @@ type Place<T> = std::cell::UnsafeCell<Option<T>>;
 #[repr(align(64))]
 struct FreeList(AtomicU64);
 
-impl<T: 'static, const ALONE: bool> Table<T, ALONE> {
+impl<T: Object, const ALONE: bool> Table<T, ALONE> {
     /// An empty table; it takes memory with its first object.
-    pub const fn new(kind: Kind) -> Table<T, ALONE> {
+    pub const fn new() -> Table<T, ALONE> {
         Table {
-            kind,
             chunks: [const { AtomicPtr::new(ptr::null_mut()) }; CHUNKS],
             free: [const { FreeList(AtomicU64::new(0)) }; FREE_LISTS],
             fresh: Mutex::new(0),
         }
-    }
-
-    /// What it is a table of.
-    pub fn kind(&self) -> Kind {
-        self.kind
     }
 
     /// Puts `object` in, as made in `session`, and gives its handle.
@@ -130,40 +123,52 @@ impl<T: 'static, const ALONE: bool> Table<T, ALONE> {
 
     /// Pins the object of `handle` for a call. Several threads may hold pins at once, unless objects are used alone. Objects made in
     /// another session are refused.
+    ///
+    /// # Errors
+    /// `Invalid` or `Closed`, as [`Unusable`] says.
     #[inline(always)]
-    pub fn pin<O>(&'static self, handle: *const O, caller: Caller) -> Result<Pinned<T, ALONE>, Unusable> {
+    pub fn pin<O>(&'static self, handle: *const O, caller: Caller) -> Result<Pinned<T, ALONE>, Error> {
         let handle = handle.addr() as u64;
-        match caller.shortcuts.and_then(|shortcuts| shortcuts.enter(self.key(handle, caller.session))) {
+        match caller.shortcuts.and_then(|shortcuts| shortcuts.enter(Self::key(handle, caller.session))) {
             Some(entered) => {
-                // SAFETY: a shortcut with this key was opened when an object of this table was unpinned, with its slot; slots are never given back.
-                let slot = unsafe { &*entered.object().cast() };
+                let slot: *const Slot<T, ALONE> = entered.object().cast();
+                // SAFETY: a shortcut with this key was opened when the object of this handle was unpinned, with its slot, which is one of this table, as there is no other (`Object`);
+                // slots are never given back.
+                let slot = unsafe {
+                    std::hint::assert_unchecked(!slot.is_null());
+                    &*slot
+                };
                 Ok(Pinned { slot, held: ManuallyDrop::new(entered.into()) })
             }
-            None => self.pin_counted(handle, Some(caller.session)),
+            None => self.pin_counted(handle, Some(caller.session)).map(Pinned::counted),
         }
     }
 
     /// As [`Table::pin`], of objects made in any session.
-    pub fn pin_of_any_session<O>(&'static self, handle: *const O) -> Result<Pinned<T, ALONE>, Unusable> {
-        self.pin_counted(handle.addr() as u64, None)
+    ///
+    /// # Errors
+    /// As there.
+    pub fn pin_of_any_session<O>(&'static self, handle: *const O) -> Result<Pinned<T, ALONE>, Error> {
+        self.pin_counted(handle.addr() as u64, None).map(Pinned::counted)
     }
 
+    /// Counts a pin of the object of `handle`, which the caller has from then on.
     #[inline(never)]
-    fn pin_counted(&'static self, handle: u64, session: Option<u64>) -> Result<Pinned<T, ALONE>, Unusable> {
+    fn pin_counted(&'static self, handle: u64, session: Option<u64>) -> Result<&'static Slot<T, ALONE>, Error> {
         let slot = self.slot(index_of(handle)).ok_or_else(|| self.why_not(handle, Refusal::Never))?;
         let pin = Self::hold(slot, slot.pins.pin(handle & !INDEX)).map_err(|why| self.why_not(handle, why))?;
         match session {
-            Some(session) if session != slot.session.load(Ordering::Relaxed) => Err(Unusable::Past),
-            _ => Ok(pin),
+            Some(session) if session != slot.session.load(Ordering::Relaxed) => Err(Unusable::Past.error::<T>()),
+            _ => Ok(ManuallyDrop::new(pin).slot),
         }
     }
 
     /// What a thread's shortcut to the object of `handle` is known by.
     #[inline(always)]
-    fn key(&'static self, handle: u64, session: u64) -> Key {
-        // Eight places for messages, and eight for mail boxes: calls use both at a time.
-        let at = (handle >> LOW_BITS & 0x7 | handle >> (KIND_SHIFT - 3) & 0x18) as usize;
-        Key { at, word: handle, table: ptr::from_ref(self).addr(), session }
+    fn key(handle: u64, session: u64) -> Key {
+        // Eight places for each kind.
+        let at = (handle >> LOW_BITS & 0x7) as usize | (T::KIND as usize) << 3;
+        Key { at, word: handle, session }
     }
 
     /// What came of pinning the object of `slot`; if that was the last of it, takes it away.
@@ -178,14 +183,15 @@ impl<T: 'static, const ALONE: bool> Table<T, ALONE> {
 
     /// What is wrong with a handle that leads to nothing that can be pinned.
     #[cold]
-    fn why_not(&self, handle: u64, why: Refusal) -> Unusable {
+    fn why_not(&self, handle: u64, why: Refusal) -> Error {
         // One of another kind has another name, whatever is in the slot.
-        match (decode(self.kind, handle), why) {
+        let unusable = match (decode(T::KIND, handle), why) {
             (Err(wrong), _) => wrong,
             (Ok(_), Refusal::Never) => Unusable::Garbage,
             (Ok(_), Refusal::Ended) => Unusable::Destroyed,
             (Ok(_), Refusal::Busy) => Unusable::Busy,
-        }
+        };
+        unusable.error::<T>()
     }
 
     /// Asks `question` of each live object until one gives an answer. Objects that a thread uses alone, or that come
@@ -214,13 +220,13 @@ impl<T: 'static, const ALONE: bool> Table<T, ALONE> {
         let mut fresh = lock(&self.fresh);
         let index = *fresh;
         if index == CAPACITY {
-            return Err(no_memory(self.kind.words()).with_remedy("destroy those that are no longer needed"));
+            return Err(no_memory(T::KIND.words()).with_remedy("destroy those that are no longer needed"));
         }
         let (chunk, _) = locate(index);
         // Only the holder of the lock sets chunks.
         if self.chunks[chunk].load(Ordering::Relaxed).is_null() {
             let mut slots: Vec<Slot<T, ALONE>> = Vec::new();
-            slots.try_reserve_exact(chunk_length(chunk)).map_err(|_| no_memory(self.kind.words()))?;
+            slots.try_reserve_exact(chunk_length(chunk)).map_err(|_| no_memory(T::KIND.words()))?;
             slots.extend((index..).take(chunk_length(chunk)).map(|index| Slot::new(self, index)));
             let slots = Box::leak(slots.into_boxed_slice()).as_mut_ptr();
             // Release, pairs with: handle/chunk (the slots)
@@ -266,10 +272,10 @@ impl<T: 'static, const ALONE: bool> Table<T, ALONE> {
     }
 }
 
-impl<T: 'static, const ALONE: bool> Slot<T, ALONE> {
+impl<T: Object, const ALONE: bool> Slot<T, ALONE> {
     fn new(table: &'static Table<T, ALONE>, index: u32) -> Slot<T, ALONE> {
         Slot {
-            pins: Pins::new(name(table.kind, 1)),
+            pins: Pins::new(name(T::KIND, 1)),
             session: AtomicU64::new(0),
             table,
             index,
@@ -317,12 +323,12 @@ impl Caller {
 }
 
 /// Room for one object, which goes back when it is dropped.
-pub struct Reserved<T: 'static, const ALONE: bool = false> {
+pub struct Reserved<T: Object, const ALONE: bool = false> {
     table: &'static Table<T, ALONE>,
     index: u32,
 }
 
-impl<T: 'static, const ALONE: bool> Reserved<T, ALONE> {
+impl<T: Object, const ALONE: bool> Reserved<T, ALONE> {
     /// As [`Table::insert`], with room that there is.
     pub fn fill<O>(self, session: u64, object: T) -> *mut O {
         let Reserved { table, index } = self;
@@ -339,7 +345,7 @@ impl<T: 'static, const ALONE: bool> Reserved<T, ALONE> {
     }
 }
 
-impl<T: 'static, const ALONE: bool> Drop for Reserved<T, ALONE> {
+impl<T: Object, const ALONE: bool> Drop for Reserved<T, ALONE> {
     fn drop(&mut self) {
         self.table.push_free(self.index);
     }
@@ -352,13 +358,18 @@ pub type Pin<T> = Pinned<T, false>;
 pub type Alone<T> = Pinned<T, true>;
 
 /// See [`Pin`] and [`Alone`].
-pub struct Pinned<T: 'static, const ALONE: bool> {
+pub struct Pinned<T: Object, const ALONE: bool> {
     slot: &'static Slot<T, ALONE>,
     /// There until this is dropped.
     held: ManuallyDrop<Held>,
 }
 
-impl<T: 'static, const ALONE: bool> Pinned<T, ALONE> {
+impl<T: Object, const ALONE: bool> Pinned<T, ALONE> {
+    /// By a pin that was counted.
+    fn counted(slot: &'static Slot<T, ALONE>) -> Pinned<T, ALONE> {
+        Pinned { slot, held: ManuallyDrop::new(Held::counted()) }
+    }
+
     /// Ends the handle: calls after this get [`Unusable::Destroyed`]. True for exactly one of those who try.
     pub fn remove(&self) -> bool {
         self.slot.pins.end()
@@ -367,7 +378,7 @@ impl<T: 'static, const ALONE: bool> Pinned<T, ALONE> {
     /// What leads here.
     fn way(&self) -> (Key, *const ()) {
         let session = self.slot.session.load(Ordering::Relaxed);
-        (self.slot.table.key(self.slot.handle(), session), ptr::from_ref(self.slot).cast())
+        (Table::<T, ALONE>::key(self.slot.handle(), session), ptr::from_ref(self.slot).cast())
     }
 
     /// Ends the handle for a caller who asked for that.
@@ -375,11 +386,11 @@ impl<T: 'static, const ALONE: bool> Pinned<T, ALONE> {
     /// # Errors
     /// `Closed` if another thread has ended it since it was pinned.
     pub fn end(&self) -> Result<(), Error> {
-        if self.remove() { Ok(()) } else { Err(Unusable::Destroyed.error(self.slot.table.kind)) }
+        if self.remove() { Ok(()) } else { Err(Unusable::Destroyed.error::<T>()) }
     }
 }
 
-impl<T: 'static, const ALONE: bool> Deref for Pinned<T, ALONE> {
+impl<T: Object, const ALONE: bool> Deref for Pinned<T, ALONE> {
     type Target = T;
 
     #[inline]
@@ -391,7 +402,7 @@ impl<T: 'static, const ALONE: bool> Deref for Pinned<T, ALONE> {
     }
 }
 
-impl<T> DerefMut for Alone<T> {
+impl<T: Object> DerefMut for Alone<T> {
     #[inline]
     fn deref_mut(&mut self) -> &mut T {
         // SAFETY: no other pin is given while this is held; `&mut self` excludes borrows through this one.
@@ -400,7 +411,7 @@ impl<T> DerefMut for Alone<T> {
     }
 }
 
-impl<T: 'static, const ALONE: bool> Drop for Pinned<T, ALONE> {
+impl<T: Object, const ALONE: bool> Drop for Pinned<T, ALONE> {
     #[inline(always)]
     fn drop(&mut self) {
         // SAFETY: here and nowhere else.

@@ -11,7 +11,7 @@ use deck_api::{
 };
 
 use crate::error::{DECK_OK, answer, invalid};
-use crate::handle::{Caller, Kind, Pin, Reserved, Table};
+use crate::handle::{Caller, Kind, Object, Pin, Reserved, Table};
 use crate::message::{self, MessageHandle};
 use crate::{arguments, node, options};
 
@@ -19,7 +19,12 @@ use crate::{arguments, node, options};
 #[repr(C)]
 pub struct MailboxHandle([u8; 0]);
 
-static MAILBOXES: Table<End> = Table::new(Kind::Mailbox);
+static MAILBOXES: Table<End> = Table::new();
+
+// SAFETY: this is the only table of mail boxes.
+unsafe impl Object for End {
+    const KIND: Kind = Kind::Mailbox;
+}
 
 /// What a mail box handle stands for.
 pub enum End {
@@ -70,7 +75,7 @@ impl End {
 /// The mail box behind `handle`.
 #[inline(always)]
 pub fn pin(handle: *const MailboxHandle, caller: Caller) -> Result<Pin<End>> {
-    MAILBOXES.pin(handle, caller).map_err(|unusable| unusable.error(Kind::Mailbox))
+    MAILBOXES.pin(handle, caller)
 }
 
 /// Makes room for a handle.

@@ -6,7 +6,7 @@ use std::{ptr, slice};
 use deck_api::{ElementType, Error, ErrorKind, Message, Result};
 
 use crate::error::{DECK_OK, answer, answer_or, invalid};
-use crate::handle::{Alone, Caller, Kind, Table};
+use crate::handle::{Alone, Caller, Kind, Object, Table};
 use crate::mailbox::{self, MailboxHandle};
 use crate::{arguments, node};
 
@@ -14,12 +14,17 @@ use crate::{arguments, node};
 #[repr(C)]
 pub struct MessageHandle([u8; 0]);
 
-static MESSAGES: Table<Message, true> = Table::new(Kind::Message);
+static MESSAGES: Table<Message, true> = Table::new();
+
+// SAFETY: this is the only table of messages.
+unsafe impl Object for Message {
+    const KIND: Kind = Kind::Message;
+}
 
 /// The message behind `handle`, for this call alone.
 #[inline(always)]
 pub fn pin(handle: *const MessageHandle, caller: Caller) -> Result<Alone<Message>> {
-    MESSAGES.pin(handle, caller).map_err(|unusable| unusable.error(Kind::Message))
+    MESSAGES.pin(handle, caller)
 }
 
 /// Bytes of `count` elements at `data`, if that can be an array at all.
@@ -44,7 +49,8 @@ fn no_array(element: ElementType, data: *const c_void, count: usize) -> Error {
 /// Refuses an array inside the message's own buffer, which packing may move and unpacking must not overwrite.
 fn outside(message: &Message, data: *const c_void, bytes: usize) -> Result<()> {
     let (buffer, start) = (message.as_ptr().addr(), data.addr());
-    if bytes > 0 && start < buffer.saturating_add(message.capacity()) && buffer < start.saturating_add(bytes) {
+    // One of the two begins in the other.
+    if bytes > 0 && (start.wrapping_sub(buffer) < message.capacity() || buffer.wrapping_sub(start) < bytes) {
         return Err(invalid("the array lies in the message's own content").with_remedy("copy it elsewhere first"));
     }
     Ok(())

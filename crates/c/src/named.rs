@@ -12,14 +12,14 @@ use deck_api::{Node, Result};
 use deck_sync::vectors;
 
 use crate::error::{DECK_OK, answer};
-use crate::handle::{Pin, Table};
+use crate::handle::{Object, Pin, Table};
 use crate::{arguments, node};
 
 /// As [`open_with`], for what is opened by its name alone.
 ///
 /// # Safety
 /// As there.
-unsafe fn open<T, O>(
+unsafe fn open<T: Object, O>(
     call: &'static str,
     table: &'static Table<T>,
     place: *mut *mut O,
@@ -34,7 +34,7 @@ unsafe fn open<T, O>(
 ///
 /// # Safety
 /// `place` is NULL or may be written; `name` is NULL or a string that ends.
-unsafe fn open_with<T, O, A>(
+unsafe fn open_with<T: Object, O, A>(
     call: &'static str,
     table: &'static Table<T>,
     place: *mut *mut O,
@@ -45,7 +45,7 @@ unsafe fn open_with<T, O, A>(
     answer(call, || {
         let (session, node) = node::node()?;
         let plain = plain()?;
-        let what = table.kind().words();
+        let what = T::KIND.words();
         arguments::place(place, what, "the first argument")?;
         // SAFETY: the caller gives NULL or a string that ends and stays as it is during the call.
         let name = unsafe { arguments::name(name, what) }?;
@@ -59,12 +59,12 @@ unsafe fn open_with<T, O, A>(
 }
 
 /// The object behind a handle of the present session.
-fn pin<T, O>(table: &'static Table<T>, handle: *const O) -> Result<Pin<T>> {
-    table.pin(handle, node::caller()?).map_err(|unusable| unusable.error(table.kind()))
+fn pin<T: Object, O>(table: &'static Table<T>, handle: *const O) -> Result<Pin<T>> {
+    table.pin(handle, node::caller()?)
 }
 
 /// Ends a handle. `before` may refuse; `after` sends those home who wait.
-fn close<T, O>(
+fn close<T: Object, O>(
     call: &'static str,
     table: &'static Table<T>,
     handle: *const O,

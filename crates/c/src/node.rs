@@ -20,7 +20,7 @@ use deck_sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use deck_sync::locks::{read, write};
 
 use crate::error::{DECK_OK, answer, invalid, prepare};
-use crate::handle::{Caller, Pinned, Table};
+use crate::handle::{Caller, Object, Pinned, Table};
 use crate::{mailbox, semaphore};
 
 const NONE: u64 = 0;
@@ -74,17 +74,17 @@ pub fn node() -> Result<(u64, Node)> {
 }
 
 /// Pins an object to destroy it: also one of an earlier session, and also when there is no session now.
-pub fn pin_to_destroy<T, O, const ALONE: bool>(
+pub fn pin_to_destroy<T: Object, O, const ALONE: bool>(
     table: &'static Table<T, ALONE>,
     handle: *const O,
 ) -> Result<Pinned<T, ALONE>> {
     if is_forked() {
         return Err(forked());
     }
-    table.pin_of_any_session(handle).or_else(|unusable| {
+    table.pin_of_any_session(handle).or_else(|error| {
         // A handle that is no good gives the same error as in every other call outside a session.
         session()?;
-        Err(unusable.error(table.kind()))
+        Err(error)
     })
 }
 

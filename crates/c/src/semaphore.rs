@@ -6,14 +6,19 @@ use deck_api::{Error, ErrorKind, Result, Semaphore};
 use deck_sync::atomic::{AtomicBool, Ordering};
 
 use crate::error::{DECK_OK, answer};
-use crate::handle::{Caller, Kind, Pin, Table};
+use crate::handle::{Caller, Kind, Object, Pin, Table};
 use crate::{arguments, node};
 
 /// Opaque to C.
 #[repr(C)]
 pub struct SemaphoreHandle([u8; 0]);
 
-static SEMAPHORES: Table<Closable> = Table::new(Kind::Semaphore);
+static SEMAPHORES: Table<Closable> = Table::new();
+
+// SAFETY: this is the only table of semaphores.
+unsafe impl Object for Closable {
+    const KIND: Kind = Kind::Semaphore;
+}
 
 /// A semaphore whose waiters can be sent home. Closing posts one extra unit that nobody keeps: whoever gets it sees
 /// that the semaphore is closed and posts it on to the next.
@@ -50,7 +55,7 @@ pub fn close_all() {
 }
 
 fn pin(handle: *const SemaphoreHandle, caller: Caller) -> Result<Pin<Closable>> {
-    SEMAPHORES.pin(handle, caller).map_err(|unusable| unusable.error(Kind::Semaphore))
+    SEMAPHORES.pin(handle, caller)
 }
 
 /// `deck_sem_create` in deck.h.

@@ -8,7 +8,7 @@ use deck_api::{Canceller, FOREVER, Thread};
 use deck_sync::locks::lock;
 
 use crate::error::{DECK_OK, answer, bug, invalid, prepare};
-use crate::handle::{Kind, Table};
+use crate::handle::{Kind, Object, Table};
 use crate::{arguments, node};
 
 /// Opaque to C.
@@ -18,7 +18,12 @@ pub struct ThreadHandle([u8; 0]);
 /// What C runs in a thread.
 pub type Start = extern "C" fn(*mut c_void) -> *mut c_void;
 
-static THREADS: Table<Started> = Table::new(Kind::Thread);
+static THREADS: Table<Started> = Table::new();
+
+// SAFETY: this is the only table of threads.
+unsafe impl Object for Started {
+    const KIND: Kind = Kind::Thread;
+}
 
 struct Started {
     /// Taken by the one who joins.
@@ -101,7 +106,7 @@ pub unsafe extern "C" fn deck_thread_join(thread: *mut ThreadHandle, result: *mu
 pub extern "C" fn deck_cancel(thread: *mut ThreadHandle) -> c_int {
     answer("deck_cancel", || {
         let caller = node::caller()?;
-        let pin = THREADS.pin(thread, caller).map_err(|unusable| unusable.error(Kind::Thread))?;
+        let pin = THREADS.pin(thread, caller)?;
         pin.canceller.cancel();
         Ok(DECK_OK)
     })

@@ -58,6 +58,13 @@ pub struct Held {
     entered: Option<Entered>,
 }
 
+impl Held {
+    /// A pin that was counted, in place of one that was forgotten.
+    pub fn counted() -> Held {
+        Held { entered: None }
+    }
+}
+
 impl From<Entered> for Held {
     #[inline(always)]
     fn from(entered: Entered) -> Held {

@@ -1,7 +1,7 @@
 //! Where a thread finds what it comes back to, and enters it without a locked operation: its *shortcuts*.
 //!
 //! A pinned object ([`crate::Pins`]) is known by a word that no other one ever has. A thread that comes to it often has a shortcut there: a comparison with that
-//! word tells that it is the right object, that it has not been ended, and that the thread is its favourite still; two more, that it is used as what it is. Then it says that it is inside, and compares once
+//! word tells that it is the right object, that it has not been ended, and that the thread is its favourite still; one more, that it was made in this session. Then it says that it is inside, and compares once
 //! more. Whoever takes the right away *closes* the shortcut, has the kernel run a fence everywhere ([`crate::barrier::heavy_within`]), and looks whether the thread is inside: as
 //! with a [`Right`](crate::right), but the word that tells whose it is lies with the thread, and not with the object.
 //!
@@ -16,22 +16,21 @@
 
 use std::marker::PhantomData;
 
-use crate::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
+use crate::atomic::{AtomicPtr, AtomicU64, Ordering};
 use crate::barrier;
 use crate::visitor::Visitor;
 
 /// Shortcuts of a thread.
-pub(crate) const SHORTCUTS: usize = if cfg!(loom) { 1 } else { 32 };
+pub(crate) const SHORTCUTS: usize = if cfg!(loom) { 1 } else { 128 };
 
 /// One of a thread's shortcuts. Lives for ever.
-#[repr(align(64))]
+#[repr(align(32))]
 pub(crate) struct Shortcut {
     /// What it leads to; 0 if nowhere. Its own thread writes it, and anybody may close it.
     open: AtomicU64,
     /// What its thread is inside of; 0 if nothing. Written by that thread.
     inside: AtomicU64,
     // The rest of the key, and the object. Of its own thread alone.
-    table: AtomicUsize,
     session: AtomicU64,
     object: AtomicPtr<()>,
 }
@@ -39,12 +38,10 @@ pub(crate) struct Shortcut {
 /// What leads to an object. Only if all of it is the same, it is that object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Key {
-    /// Which of a thread's shortcuts may lead there; more than there are begin anew.
+    /// Which of a thread's shortcuts may lead there; more than there are begin anew. Objects of two types never have the same.
     pub at: usize,
     /// What no other object ever has, of whatever table. 0 is none's.
     pub word: u64,
-    /// Of what kind the object is taken to be. Whoever asks may have the word of an object of another kind.
-    pub table: usize,
     /// When it was made.
     pub session: u64,
 }
@@ -81,7 +78,6 @@ impl Shortcuts {
         // A closed one has 0, and whoever asks may have it from anywhere.
         let leads_there = key.word != 0
             && shortcut.open.load(Ordering::Relaxed) == key.word
-            && shortcut.table.load(Ordering::Relaxed) == key.table
             && shortcut.session.load(Ordering::Relaxed) == key.session;
         if !leads_there || shortcut.inside.load(Ordering::Relaxed) != 0 {
             return None;
@@ -124,7 +120,6 @@ impl Shortcut {
         Shortcut {
             open: AtomicU64::new(0),
             inside: AtomicU64::new(0),
-            table: AtomicUsize::new(0),
             session: AtomicU64::new(0),
             object: AtomicPtr::new(std::ptr::null_mut()),
         }
@@ -147,7 +142,6 @@ impl Shortcut {
         if self.inside.load(Ordering::Relaxed) != 0 {
             return false;
         }
-        self.table.store(key.table, Ordering::Relaxed);
         self.session.store(key.session, Ordering::Relaxed);
         self.object.store(object.cast_mut(), Ordering::Relaxed);
         // Release: pairs with: shortcut/open. What was done inside another one is before whoever finds that it leads there no longer.

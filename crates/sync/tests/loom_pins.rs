@@ -78,7 +78,7 @@ impl<const ALONE: bool> Object<ALONE> {
     }
 
     fn way(&self, name: u64) -> (Key, *const ()) {
-        (Key { at: 0, word: name | self.number, table: 1, session: 1 }, std::ptr::from_ref(self).cast())
+        (Key { at: 0, word: name | self.number, session: 1 }, std::ptr::from_ref(self).cast())
     }
 
     fn read(&self) -> Result<(), Refusal> {

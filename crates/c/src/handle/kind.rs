@@ -66,6 +66,15 @@ impl Kind {
     }
 }
 
+/// What C programs have handles of.
+///
+/// # Safety
+/// In a session there is one table of such objects, and none of another type with the same kind: a handle alone leads to the object.
+pub unsafe trait Object: 'static {
+    /// What such a handle stands for.
+    const KIND: Kind;
+}
+
 /// Why a handle cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unusable {
@@ -84,9 +93,13 @@ pub enum Unusable {
 }
 
 impl Unusable {
-    /// The error a caller gets who wanted an object of `kind`.
+    /// The error a caller gets who wanted a `T`.
     #[cold]
-    pub fn error(self, kind: Kind) -> Error {
+    pub fn error<T: Object>(self) -> Error {
+        self.of_kind(T::KIND)
+    }
+
+    fn of_kind(self, kind: Kind) -> Error {
         let wanted = kind.words();
         match self {
             Unusable::Null => Error::new(ErrorKind::Invalid, format!("the {wanted} is NULL"))

@@ -6,53 +6,100 @@ use std::thread;
 
 type Opaque = [u8; 0];
 
-fn table<T, const ALONE: bool>() -> &'static Table<T, ALONE> {
-    table_of(Kind::Message)
+/// Takes the place of a semaphore.
+struct Other(i32);
+
+static SESSION: AtomicU64 = AtomicU64::new(0);
+
+/// The calling thread in the session of the test that has its turn.
+fn here() -> Caller {
+    Caller::here(SESSION.load(Ordering::Relaxed))
 }
 
-/// The only table of its kind that is in use: no other test has tables until the calling one ends, and that takes one after the other.
-fn table_of<T, const ALONE: bool>(kind: Kind) -> &'static Table<T, ALONE> {
+/// The calling thread in a later session.
+fn later() -> Caller {
+    Caller::here(here().session() + 1)
+}
+
+// SAFETY: each test has sessions of its own, and one table of each kind.
+unsafe impl Object for i32 {
+    const KIND: Kind = Kind::Message;
+}
+
+// SAFETY: each test has sessions of its own, and one table of each kind.
+unsafe impl Object for usize {
+    const KIND: Kind = Kind::Mailbox;
+}
+
+// SAFETY: each test has sessions of its own, and one table of each kind.
+unsafe impl Object for Other {
+    const KIND: Kind = Kind::Semaphore;
+}
+
+// SAFETY: each test has sessions of its own, and one table of each kind.
+unsafe impl Object for Arc<()> {
+    const KIND: Kind = Kind::Segment;
+}
+
+/// The only table of its kind that is in use: no other test has tables until the calling one ends, and none has the same sessions, as another may have objects with the
+/// same handles.
+fn table<T: Object, const ALONE: bool>() -> &'static Table<T, ALONE> {
     static TURN: Mutex<()> = Mutex::new(());
-    thread_local!(static OWN_TURN: MutexGuard<'static, ()> = lock(&TURN));
+    thread_local!(static OWN_TURN: MutexGuard<'static, ()> = {
+        let turn = lock(&TURN);
+        SESSION.fetch_add(2, Ordering::Relaxed);
+        turn
+    });
     OWN_TURN.with(|_| ());
-    Box::leak(Box::new(Table::new(kind)))
+    Box::leak(Box::new(Table::new()))
 }
 
-fn put<T, const ALONE: bool>(table: &'static Table<T, ALONE>, object: T) -> *mut Opaque {
-    table.insert(1, object).expect("there is room")
+fn put<T: Object, const ALONE: bool>(table: &'static Table<T, ALONE>, object: T) -> *mut Opaque {
+    table.insert(here().session(), object).expect("there is room")
 }
 
-fn refusal<T, const ALONE: bool>(table: &'static Table<T, ALONE>, handle: *const Opaque) -> Unusable {
-    table.pin(handle, Caller::here(1)).err().expect("the handle is unusable")
+/// What `caller` is told.
+fn told<T: Object, const ALONE: bool>(
+    table: &'static Table<T, ALONE>,
+    handle: *const Opaque,
+    caller: Caller,
+) -> String {
+    table.pin(handle, caller).err().expect("the handle is unusable").to_string()
+}
+
+/// That the handle is refused, and why.
+fn assert_refused<T: Object, const ALONE: bool>(table: &'static Table<T, ALONE>, handle: *const Opaque, why: Unusable) {
+    assert_eq!(told(table, handle, here()), why.error::<T>().to_string(), "{handle:?}");
 }
 
 /// Often enough that the calling thread is the favourite of an object.
-fn come_often<T, const ALONE: bool>(table: &'static Table<T, ALONE>, handle: *const Opaque) {
+fn come_often<T: Object, const ALONE: bool>(table: &'static Table<T, ALONE>, handle: *const Opaque) {
     deck_sync::barrier::register();
-    (0..100).for_each(|_| drop(table.pin(handle, Caller::here(1)).expect("it is there")));
+    (0..100).for_each(|_| drop(table.pin(handle, here()).expect("it is there")));
 }
 
 #[test]
 fn a_handle_leads_to_its_object() {
     let table: &Table<_> = table();
-    let (one, two) = (put(table, "one"), put(table, "two"));
+    let (one, two) = (put(table, 1), put(table, 2));
     assert_ne!(one, two);
-    assert_eq!(*table.pin(one, Caller::here(1)).unwrap(), "one");
-    assert_eq!(*table.pin_of_any_session(two).unwrap(), "two");
+    assert_eq!(*table.pin(one, here()).unwrap(), 1);
+    assert_eq!(*table.pin_of_any_session(two).unwrap(), 2);
 }
 
 #[test]
 fn null_garbage_and_wrong_kinds_are_told_apart() {
     let table: &Table<_> = table();
     let handle = put(table, 5);
-    assert_eq!(refusal(table, ptr::null()), Unusable::Null);
+    assert_refused(table, ptr::null(), Unusable::Null);
     let on_the_stack = 0;
     for garbage in [1, 0x1000, usize::MAX, handle.addr() | 1, ptr::from_ref(&on_the_stack).addr()] {
-        assert_eq!(refusal(table, ptr::without_provenance(garbage)), Unusable::Garbage, "{garbage:#x}");
+        assert_refused(table, ptr::without_provenance(garbage), Unusable::Garbage);
     }
-    let semaphores: &Table<_> = table_of(Kind::Semaphore);
-    let semaphore: *mut Opaque = semaphores.insert(1, 5).unwrap();
-    assert_eq!(refusal(table, semaphore), Unusable::OtherKind(Kind::Semaphore));
+    let others: &Table<_> = self::table();
+    let semaphore = put(others, Other(5));
+    assert_eq!(others.pin(semaphore, here()).unwrap().0, 5);
+    assert_refused(table, semaphore, Unusable::OtherKind(Kind::Semaphore));
 }
 
 fn forged(kind: Kind, generation: u64, index: u32) -> u64 {
@@ -67,7 +114,7 @@ fn handles_that_were_never_given_out_are_garbage() {
     let future_generation = forged(Kind::Message, 2, 0);
     let past_the_table = forged(Kind::Message, 1, CAPACITY - 1);
     for forged in [unused_slot, future_generation, past_the_table] {
-        assert_eq!(refusal(table, ptr::without_provenance(forged as usize)), Unusable::Garbage);
+        assert_refused(table, ptr::without_provenance(forged as usize), Unusable::Garbage);
     }
 }
 
@@ -75,14 +122,14 @@ fn handles_that_were_never_given_out_are_garbage() {
 fn a_removed_handle_stays_destroyed_when_its_slot_is_used_again() {
     let table: &Table<_> = table();
     let old = put(table, 1);
-    assert!(table.pin(old, Caller::here(1)).unwrap().remove());
+    assert!(table.pin(old, here()).unwrap().remove());
     let new = put(table, 2);
     assert_eq!(
         decode(Kind::Message, old.addr() as u64).unwrap().0,
         decode(Kind::Message, new.addr() as u64).unwrap().0
     );
-    assert_eq!(refusal(table, old), Unusable::Destroyed);
-    assert_eq!(*table.pin(new, Caller::here(1)).unwrap(), 2);
+    assert_refused(table, old, Unusable::Destroyed);
+    assert_eq!(*table.pin(new, here()).unwrap(), 2);
 }
 
 #[test]
@@ -96,8 +143,8 @@ fn a_slot_whose_generations_are_used_up_is_retired() {
     assert!(table.pin_of_any_session(last).unwrap().remove());
     let elsewhere = put(table, 3);
     assert_eq!(decode(Kind::Message, elsewhere.addr() as u64).unwrap().0, 1);
-    assert_eq!(refusal(table, first), Unusable::Destroyed);
-    assert_eq!(refusal(table, last), Unusable::Destroyed);
+    assert_refused(table, first, Unusable::Destroyed);
+    assert_refused(table, last, Unusable::Destroyed);
 }
 
 #[test]
@@ -109,15 +156,14 @@ fn an_object_lives_until_its_last_pin_goes() {
         if has_favourite {
             come_often(table, handle);
         }
-        let waiting = table.pin(handle, Caller::here(1)).unwrap();
+        let waiting = table.pin(handle, here()).unwrap();
         let address = handle.addr();
         thread::scope(|scope| {
-            let end =
-                || assert!(table.pin(ptr::without_provenance::<Opaque>(address), Caller::here(1)).unwrap().remove());
+            let end = || assert!(table.pin(ptr::without_provenance::<Opaque>(address), here()).unwrap().remove());
             scope.spawn(end).join().unwrap();
         });
         assert!(!waiting.remove(), "only one of them ends it");
-        assert_eq!(refusal(table, handle), Unusable::Destroyed);
+        assert_refused(table, handle, Unusable::Destroyed);
         assert_eq!(Arc::strong_count(&object), 2);
         drop(waiting);
         assert_eq!(Arc::strong_count(&object), 1);
@@ -132,16 +178,16 @@ fn an_object_used_alone_is_busy_for_everybody_else() {
         if has_favourite {
             come_often(table, handle);
         }
-        let mut alone = table.pin(handle, Caller::here(1)).unwrap();
+        let mut alone = table.pin(handle, here()).unwrap();
         *alone += 1;
-        assert_eq!(refusal(table, handle), Unusable::Busy, "for the same thread too");
+        assert_refused(table, handle, Unusable::Busy);
         let address = handle.addr();
         thread::scope(|scope| {
-            let other = || assert_eq!(refusal(table, ptr::without_provenance(address)), Unusable::Busy);
+            let other = || assert_refused(table, ptr::without_provenance(address), Unusable::Busy);
             scope.spawn(other).join().unwrap();
         });
         drop(alone);
-        assert_eq!(*table.pin(handle, Caller::here(1)).unwrap(), 2);
+        assert_eq!(*table.pin(handle, here()).unwrap(), 2);
     }
 }
 
@@ -149,24 +195,24 @@ fn an_object_used_alone_is_busy_for_everybody_else() {
 fn objects_of_an_earlier_session_are_past_and_can_still_be_removed() {
     let table: &Table<_> = table();
     let handle = put(table, 1);
-    assert_eq!(table.pin(handle, Caller::here(2)).err(), Some(Unusable::Past));
+    assert_eq!(told(table, handle, later()), Unusable::Past.error::<i32>().to_string());
     come_often(table, handle);
-    assert_eq!(table.pin(handle, Caller::here(2)).err(), Some(Unusable::Past), "for its favourite too");
+    assert_eq!(told(table, handle, later()), Unusable::Past.error::<i32>().to_string(), "for its favourite too");
     assert!(table.pin_of_any_session(handle).unwrap().remove());
-    assert_eq!(table.pin(handle, Caller::here(2)).err(), Some(Unusable::Destroyed));
+    assert_eq!(told(table, handle, later()), Unusable::Destroyed.error::<i32>().to_string());
 }
 
 /// A thread has fewer shortcuts than a program has objects.
 #[test]
 fn objects_with_the_same_shortcut_are_told_apart() {
-    let (table, other): (&Table<_>, &Table<_, true>) = (table(), table_of(Kind::Mailbox));
-    let handles: Vec<_> = (0..40).map(|number| (put(table, number), put(other, number))).collect();
+    let (table, other): (&Table<i32>, &Table<usize, true>) = (table(), self::table());
+    let handles: Vec<_> = (0..40).map(|number| (put(table, number as i32), put(other, number))).collect();
     for handle in [0, 8, 16, 0, 1] {
         come_often(table, handles[handle].0);
         come_often(other, handles[handle].1);
         for (number, (shared, alone)) in handles.iter().enumerate() {
-            assert_eq!(*table.pin(*shared, Caller::here(1)).unwrap(), number);
-            assert_eq!(*other.pin(*alone, Caller::here(1)).unwrap(), number);
+            assert_eq!(*table.pin(*shared, here()).unwrap(), number as i32);
+            assert_eq!(*other.pin(*alone, here()).unwrap(), number);
         }
     }
 }
@@ -174,15 +220,16 @@ fn objects_with_the_same_shortcut_are_told_apart() {
 /// What was closed has the word of no object, which is what a program may pass by mistake.
 #[test]
 fn null_leads_nowhere_after_a_shortcut_was_closed() {
-    let (shared, alone): (&Table<_>, &Table<_, true>) = (table_of(Kind::Mailbox), table());
+    let (shared, alone): (&Table<usize>, &Table<i32, true>) = (table(), table());
     for number in 0..40 {
-        let handles = (put(shared, number), put(alone, number));
+        let handles = (put(shared, number), put(alone, number as i32));
         come_often(shared, handles.0);
         come_often(alone, handles.1);
-        assert!(shared.pin(handles.0, Caller::here(1)).unwrap().remove());
-        assert!(alone.pin(handles.1, Caller::here(1)).unwrap().remove());
+        assert!(shared.pin(handles.0, here()).unwrap().remove());
+        assert!(alone.pin(handles.1, here()).unwrap().remove());
         put(shared, number);
-        assert_eq!([refusal(shared, ptr::null()), refusal(alone, ptr::null())], [Unusable::Null; 2]);
+        assert_refused(shared, ptr::null(), Unusable::Null);
+        assert_refused(alone, ptr::null(), Unusable::Null);
     }
 }
 
@@ -227,6 +274,10 @@ fn threads_that_create_and_destroy_never_meet_a_wrong_object() {
     const ROUNDS: usize = if cfg!(miri) { 40 } else { 20_000 };
     static DROPPED: AtomicUsize = AtomicUsize::new(0);
     struct Counted(usize);
+    // SAFETY: each test has sessions of its own, and one table of each kind.
+    unsafe impl Object for Counted {
+        const KIND: Kind = Kind::Message;
+    }
     impl Drop for Counted {
         fn drop(&mut self) {
             DROPPED.fetch_add(1, Ordering::Relaxed);
@@ -245,14 +296,17 @@ fn threads_that_create_and_destroy_never_meet_a_wrong_object() {
                     let handle = put(table, Counted(name));
                     offered[me].store(handle.addr(), Ordering::Release);
                     let other = offered[(me + round) % THREADS].load(Ordering::Acquire);
-                    match table.pin(ptr::without_provenance::<Opaque>(other), Caller::here(1)) {
+                    match table.pin(ptr::without_provenance::<Opaque>(other), here()) {
                         Ok(pin) => assert_eq!(pin.0 / ROUNDS, (me + round) % THREADS),
-                        Err(why) => assert!(matches!(why, Unusable::Null | Unusable::Destroyed), "{why:?}"),
+                        Err(error) => {
+                            let why = if other == 0 { Unusable::Null } else { Unusable::Destroyed };
+                            assert_eq!(error.to_string(), why.error::<Counted>().to_string());
+                        }
                     }
                     if round % 8 == 0 {
                         come_often(table, handle);
                     }
-                    let own = table.pin(handle, Caller::here(1)).expect("nobody else removes it");
+                    let own = table.pin(handle, here()).expect("nobody else removes it");
                     assert_eq!(own.0, name);
                     assert!(own.remove());
                 }
@@ -274,7 +328,7 @@ fn alone_means_alone_between_threads() {
         let counting = (0..3).map(|_| {
             scope.spawn(|| {
                 let taken = (0..STEPS).filter(|_| {
-                    let alone = table.pin(ptr::without_provenance::<Opaque>(handle), Caller::here(1));
+                    let alone = table.pin(ptr::without_provenance::<Opaque>(handle), here());
                     alone.map(|mut counter| *counter += 1).is_ok()
                 });
                 taken.count()

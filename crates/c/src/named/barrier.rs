@@ -6,14 +6,19 @@ use deck_api::Node;
 use deck_api::shared::Barrier;
 
 use crate::error::{DECK_OK, answer};
-use crate::handle::{Kind, Table};
+use crate::handle::{Kind, Object, Table};
 use crate::{arguments, node};
 
 /// Opaque to C.
 #[repr(C)]
 pub struct BarrierHandle([u8; 0]);
 
-static BARRIERS: Table<Barrier> = Table::new(Kind::Barrier);
+static BARRIERS: Table<Barrier> = Table::new();
+
+// SAFETY: this is the only table of barriers.
+unsafe impl Object for Barrier {
+    const KIND: Kind = Kind::Barrier;
+}
 
 /// `deck_barrier_open` in deck.h.
 ///

@@ -7,14 +7,19 @@ use deck_api::shared::Condition;
 
 use super::mutex::{self, MutexHandle};
 use crate::error::{DECK_OK, answer};
-use crate::handle::{Kind, Pin, Table};
+use crate::handle::{Kind, Object, Pin, Table};
 use crate::{arguments, node};
 
 /// Opaque to C.
 #[repr(C)]
 pub struct ConditionHandle([u8; 0]);
 
-static CONDITIONS: Table<Condition> = Table::new(Kind::Condition);
+static CONDITIONS: Table<Condition> = Table::new();
+
+// SAFETY: this is the only table of condition variables.
+unsafe impl Object for Condition {
+    const KIND: Kind = Kind::Condition;
+}
 
 fn pin(handle: *const ConditionHandle) -> Result<Pin<Condition>> {
     super::pin(&CONDITIONS, handle)

@@ -6,14 +6,19 @@ use deck_api::Result;
 use deck_api::shared::Counter;
 
 use crate::error::{DECK_OK, answer};
-use crate::handle::{Kind, Pin, Table};
+use crate::handle::{Kind, Object, Pin, Table};
 use crate::{arguments, node};
 
 /// Opaque to C.
 #[repr(C)]
 pub struct CounterHandle([u8; 0]);
 
-static COUNTERS: Table<Counter> = Table::new(Kind::Counter);
+static COUNTERS: Table<Counter> = Table::new();
+
+// SAFETY: this is the only table of counters.
+unsafe impl Object for Counter {
+    const KIND: Kind = Kind::Counter;
+}
 
 fn pin(handle: *const CounterHandle) -> Result<Pin<Counter>> {
     super::pin(&COUNTERS, handle)

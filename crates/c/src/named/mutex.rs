@@ -6,14 +6,19 @@ use deck_api::Result;
 use deck_api::shared::Mutex;
 
 use crate::error::{DECK_OK, answer, invalid};
-use crate::handle::{Kind, Pin, Table};
+use crate::handle::{Kind, Object, Pin, Table};
 use crate::{arguments, node};
 
 /// Opaque to C.
 #[repr(C)]
 pub struct MutexHandle([u8; 0]);
 
-static MUTEXES: Table<Mutex> = Table::new(Kind::Mutex);
+static MUTEXES: Table<Mutex> = Table::new();
+
+// SAFETY: this is the only table of mutexes.
+unsafe impl Object for Mutex {
+    const KIND: Kind = Kind::Mutex;
+}
 
 /// The mutex behind `handle`.
 pub fn pin(handle: *const MutexHandle) -> Result<Pin<Mutex>> {

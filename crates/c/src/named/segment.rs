@@ -7,14 +7,19 @@ use deck_api::shared::Segment;
 use deck_api::{Node, NodeId};
 
 use crate::error::{answer_or, invalid};
-use crate::handle::{Kind, Table};
+use crate::handle::{Kind, Object, Table};
 use crate::{arguments, node};
 
 /// Opaque to C.
 #[repr(C)]
 pub struct SegmentHandle([u8; 0]);
 
-static SEGMENTS: Table<Segment> = Table::new(Kind::Segment);
+static SEGMENTS: Table<Segment> = Table::new();
+
+// SAFETY: this is the only table of segments.
+unsafe impl Object for Segment {
+    const KIND: Kind = Kind::Segment;
+}
 
 /// `deck_segment_create` in deck.h.
 ///
