@@ -1,6 +1,6 @@
 """From records to judgements: one for each claim and point."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 
 from comparison.contenders import best_of
@@ -67,12 +67,10 @@ def _versus(records: list[Record], claim: Versus, at: int) -> Judgement | None:
 
 def _itself(records: list[Record], claim: Itself) -> Judgement | None:
     mine = [record for record in records if (record.experiment, record.participant) == (claim.experiment, "deck")]
+    if is_of_all := claim.point is None or claim.over is None:
+        claim = _furthest_apart(mine, claim)
     found = []
     for record in mine:
-        if claim.point is None or claim.over is None:
-            if all_values := [figure.value for figure in record.figures if figure.what == claim.what]:
-                found.append(Compared.of(max(all_values), min(all_values), record))
-            continue
         ours = record.value(claim.what, claim.point)
         # The other point is measured in the same run or in another of this round: that which saw the same machine.
         others = [one for one in mine if one.round == record.round and one.value(claim.what, claim.over)]
@@ -81,8 +79,18 @@ def _itself(records: list[Record], claim: Itself) -> Judgement | None:
             found.append(Compared.of(ours, other.value(claim.what, claim.over), record, other))
     if not found:
         return None
-    at, over = ("largest", "smallest") if claim.point is None else (str(claim.point), str(claim.over))
-    return _judgement(records, claim, at, f"itself at {over}", best_known(found))
+    of_all = (", the largest", ", the smallest") if is_of_all else ("", "")
+    return _judgement(records, claim, f"{claim.point}{of_all[0]}", f"itself at {claim.over}{of_all[1]}", best_known(found))
+
+
+def _furthest_apart(records: list[Record], claim: Itself) -> Itself:
+    """The claim about the points whose medians are the largest and the smallest. The largest and the smallest value of each run would be
+    further apart the more points there are, also if all of them were the same but for noise."""
+    at_points: dict[int, list[float]] = {}
+    for figure in (figure for record in records for figure in record.figures if figure.what == claim.what):
+        at_points.setdefault(figure.at, []).append(figure.value)
+    medians = {at: median(values) for at, values in at_points.items()}
+    return replace(claim, point=max(medians, key=medians.get), over=min(medians, key=medians.get)) if medians else claim
 
 
 def _distance(one: Record, other: Record) -> float:

@@ -115,7 +115,7 @@ class Versus:
 
 @dataclass(frozen=True)
 class Itself:
-    """DECK's figure at one point over its own at another, in the same run. No `over`: largest over smallest."""
+    """DECK's figure at one point over its own at another, in the same run. No `over`: that whose median is the largest over that whose is the smallest."""
 
     experiment: str
     what: str
