@@ -89,9 +89,13 @@ def _wheels(name: str) -> Path:
     return folder
 
 
-def _compiled(program: str, source: str, command: list[str | Path], environment: dict[str, str] | None = None) -> Path:
+def _compiled(
+    program: str, source: str, command: list[str | Path], environment: dict[str, str] | None = None, headers: tuple[Path, ...] = ()
+) -> Path:
+    """Compiles a peer's program, unless that was done from the same sources with the same command. `headers`: those that are not the peers' own."""
     target = PEERS / "bin" / program
-    text = "".join((SOURCES / file).read_text() for file in ("peer.h", "pingpong.h", "collectives.h", "thread_collectives.h", source))
+    own = ("peer.h", "pingpong.h", "collectives.h", "thread_collectives.h", source)
+    text = "".join(file.read_text() for file in (*(SOURCES / file for file in own), *headers))
     mark = hashlib.sha256((text + repr([str(word) for word in command])).encode()).hexdigest()
 
     def make() -> None:
@@ -201,8 +205,9 @@ def deck_in_c() -> Path:
     _say("building deck's C library")
     _cargo(ROOT / "Cargo.toml", TARGET, ["-p", "deck-c"])
     library = TARGET / "release"
-    link = [f"-I{ROOT}/crates/c/include", f"-L{library}", f"-Wl,-rpath,{library}", "-Wl,--no-as-needed", "-ldeck"]
-    return _compiled("deck-c", "deck.c", [compiler(), *COMPILE, *link])
+    include = ROOT / "crates/c/include"
+    link = [f"-I{include}", f"-L{library}", f"-Wl,-rpath,{library}", "-Wl,--no-as-needed", "-ldeck"]
+    return _compiled("deck-c", "deck.c", [compiler(), *COMPILE, *link], headers=(include / "deck.h",))
 
 
 def versions() -> dict[str, str]:

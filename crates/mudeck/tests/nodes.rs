@@ -319,6 +319,32 @@ fn select_finds_the_mail_box_that_has_something() {
     assert_eq!(deck_mudeck::select(&all, SOON).unwrap(), 4);
 }
 
+/// The kernel watches 128 words for one thread.
+#[test]
+fn a_thread_that_selects_from_hundreds_of_mail_boxes_sleeps() {
+    let (_broker, nodes) = job(2);
+    let boxes: Vec<_> = (0..300).map(|number| nodes[0].mailbox(&format!("many {number}")).unwrap()).collect();
+    let all: Vec<_> = boxes.iter().collect();
+    let times_slept = || {
+        let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:")).unwrap();
+        line.trim().parse::<u64>().unwrap()
+    };
+    let before = times_slept();
+    let nothing = deck_mudeck::select(&all, Duration::from_millis(500));
+    assert_eq!(nothing.unwrap_err().kind(), ErrorKind::Timeout);
+    let slept = times_slept() - before;
+    assert!(slept < 150, "{slept} times in half a second");
+    for number in [0, 126, 127, 128, 299] {
+        let clone = nodes[1].clone_mailbox(&format!("many {number}"), SOON).unwrap();
+        let message = filled(&nodes[1], 8, 1);
+        let poster = std::thread::spawn(move || clone.post(message, SOON).unwrap());
+        assert_eq!(deck_mudeck::select(&all, SOON).unwrap(), number);
+        boxes[number].retrieve(TRY).unwrap();
+        poster.join().unwrap();
+    }
+}
+
 #[test]
 fn the_descriptor_of_a_mail_box_is_readable_while_there_is_something() {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};

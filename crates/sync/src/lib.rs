@@ -40,6 +40,8 @@ mod service;
 mod shelf;
 mod shortcut;
 pub mod signals;
+#[cfg(not(loom))]
+mod sleepers;
 mod spin;
 mod spot;
 mod spread;

@@ -3,7 +3,7 @@
 //! A name is how a person recognises such a thread in `ps` or a debugger, and how `deck why` tells it from a thread of the program:
 //! no wait of the program's ends because a service is awake.
 
-use std::thread::{Builder, JoinHandle};
+use std::thread::{Builder, JoinHandle, Scope, ScopedJoinHandle};
 
 use crate::{Error, Result, signals};
 
@@ -18,11 +18,14 @@ pub enum Service {
     Watcher,
     /// Allocates shared segments, which may take long; one for each node that has asked for some.
     Memory,
+    /// Sleeps for a thread that waits for more than the kernel watches for one; while that thread does.
+    Sleeper,
 }
 
 impl Service {
     /// All of them.
-    pub const ALL: [Service; 4] = [Service::Control, Service::Broker, Service::Watcher, Service::Memory];
+    pub const ALL: [Service; 5] =
+        [Service::Control, Service::Broker, Service::Watcher, Service::Memory, Service::Sleeper];
 
     /// The name of its thread: at most 15 bytes, as the kernel cuts what is longer.
     pub const fn name(self) -> &'static str {
@@ -31,6 +34,7 @@ impl Service {
             Service::Broker => "deck-broker",
             Service::Watcher => "deck-watcher",
             Service::Memory => "deck-memory",
+            Service::Sleeper => "deck-sleeper",
         }
     }
 
@@ -44,8 +48,21 @@ impl Service {
     /// # Errors
     /// [`crate::ErrorKind::System`] if the operating system has none.
     pub fn start(self, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
-        let started = signals::while_blocked(|| Builder::new().name(self.name().into()).spawn(work));
+        let started = signals::while_blocked(|| self.builder().spawn(work));
         started.map_err(|error| Error::io(format!("starting the thread {}", self.name()), &error))
+    }
+
+    /// As [`Service::start`], for what is done before `scope` ends.
+    pub(crate) fn start_within<'scope>(
+        self,
+        scope: &'scope Scope<'scope, '_>,
+        work: impl FnOnce() + Send + 'scope,
+    ) -> std::io::Result<ScopedJoinHandle<'scope, ()>> {
+        signals::while_blocked(|| self.builder().spawn_scoped(scope, work))
+    }
+
+    fn builder(self) -> Builder {
+        Builder::new().name(self.name().into())
     }
 }
 
