@@ -53,8 +53,8 @@ test: ## run every test, stop at the first failure
 			echo "make test: stopped at '$$step'; repeat with: make $$step" >&2; exit 1; }; \
 	done
 
-# The tracked files whose first line names this interpreter, with or without an ending of their names.
-scripts_of = git grep -InE '^\#!' | sed -n 's/:1:\#!.*$(1)$$//p'
+# The files whose first line names this interpreter, with or without an ending of their names; also where there is no git.
+scripts_of = grep -rInE '^\#!' --exclude-dir=.git --exclude-dir=target --exclude-dir=node_modules --exclude-dir=.peers . | sed -n 's/:1:\#!.*$(1)$$//p'
 
 lint: ## check the formatting, the scripts, what clippy finds, and links of the documentation
 	$(CARGO) fmt --all --check

@@ -40,6 +40,12 @@ impl LogLevel {
             LogLevel::Debug => "debug",
         }
     }
+
+    /// That which `DECK_LOG` names.
+    fn named(wanted: &str) -> Option<LogLevel> {
+        let mut levels = [LogLevel::Error, LogLevel::Warn, LogLevel::Info, LogLevel::Debug].into_iter();
+        levels.find(|level| level.name().eq_ignore_ascii_case(wanted) || (*level as i32).to_string() == wanted)
+    }
 }
 
 /// Takes a line of the log; called from any thread, also from those that DECK itself has, which others depend on: it should not wait. A panic ends in it. It may
@@ -74,12 +80,10 @@ fn set(sink: Option<LogSink>, wanted: u32) {
     drop(before);
 }
 
-/// `DECK_LOG=error|warn|info|debug` writes lines to standard error, unless the program has set a sink of its own.
+/// `DECK_LOG=error|warn|info|debug` writes lines to standard error, unless the program has set a sink of its own; so does the level's number.
 pub(crate) fn look_at_environment() {
     FROM_ENVIRONMENT.call_once(|| {
-        let levels = [LogLevel::Error, LogLevel::Warn, LogLevel::Info, LogLevel::Debug];
-        let wanted = std::env::var("DECK_LOG").unwrap_or_default();
-        let Some(level) = levels.into_iter().find(|level| level.name() == wanted) else { return };
+        let Some(level) = std::env::var("DECK_LOG").ok().and_then(|wanted| LogLevel::named(&wanted)) else { return };
         let sink: LogSink = Box::new(|level, line| write_line(format!("deck {}: {line}\n", level.name())));
         set(Some(sink), level as u32);
     });
@@ -128,6 +132,14 @@ pub(crate) fn say(level: LogLevel, line: impl FnOnce() -> String) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_level_has_a_name_in_any_case_and_a_number() {
+        for (wanted, level) in [("error", 1), ("Warn", 2), ("INFO", 3), ("4", 4)] {
+            assert_eq!(LogLevel::named(wanted).map(|level| level as i32), Some(level), "{wanted}");
+        }
+        assert!(["", "0", "5", "all", "4 "].iter().all(|wanted| LogLevel::named(wanted).is_none()));
+    }
 
     #[test]
     #[cfg_attr(miri, ignore = "pipes")]
