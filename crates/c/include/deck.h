@@ -161,13 +161,13 @@ int deck_node_state(int node);
 
 typedef struct deck_thread deck_thread_t;
 
-/* Starts a thread that runs start(arg). `start` ends by returning: not through pthread_exit, and no C++ exception
-   leaves it. *t is a handle to be given to deck_thread_join; it is written before this call returns, which may be
-   after `start` began.
+/* Starts a thread that runs start(arg). `start` returns, or ends by pthread_exit outside of DECK's calls; no C++
+   exception leaves it. *t is a handle to be given to deck_thread_join; it is written before this call returns, which
+   may be after `start` began.
    DECK_E_SYSTEM, DECK_E_NOMEM  no more threads */
 int deck_thread_create(deck_thread_t **t, void *(*start)(void *), void *arg);
 
-/* Waits for the thread to end, takes what `start` returned into *result (unless result is NULL), and frees t. The only
+/* Waits for the thread to end, takes what it returned or exited with into *result (unless that is NULL), and frees t. The only
    call that waits without a limit: whoever needs one lets the thread post a semaphore as its last act. Works after
    deck_done. After DECK_E_CANCELLED the thread is as before, and can be joined.
    DECK_E_INVALID  the thread is the calling one, or another thread joins it already */

@@ -66,9 +66,9 @@ pub fn invalid(what: impl Into<String>) -> Error {
     Error::new(ErrorKind::Invalid, what)
 }
 
-/// A panic that reached the C door, or a thread's end.
+/// A panic that reached the C door.
 #[cold]
-pub fn bug(panic: &(dyn Any + Send)) -> Error {
+fn bug(panic: &(dyn Any + Send)) -> Error {
     let text = panic.downcast_ref::<&str>().copied();
     let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no reason given");
     Error::new(ErrorKind::System, format!("a bug in DECK ({text})")).with_remedy("report it with what the program did")

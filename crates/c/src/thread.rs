@@ -1,13 +1,18 @@
 //! Threads: started, cancelled and joined through a handle.
+//!
+//! They are threads of the system's own library, and not of Rust's: C programs may end one by `pthread_exit`, which unwinds its stack and stops the process if
+//! Rust is to catch that anywhere. So between the system and what the program wants to run stands one function that keeps nothing.
 
+use std::cell::Cell;
 use std::ffi::{c_int, c_void};
-use std::sync::{Arc, Mutex, OnceLock};
-use std::thread::ThreadId;
+use std::sync::{Arc, Mutex, mpsc};
+use std::{mem, ptr};
 
-use deck_api::{Canceller, FOREVER, Thread};
+use deck_api::{Canceller, Error, ErrorKind, FOREVER, Result};
 use deck_sync::locks::lock;
+use deck_sync::{About, Ending, Ends, Goal, rest_while};
 
-use crate::error::{DECK_OK, answer, bug, invalid, prepare};
+use crate::error::{DECK_OK, answer, invalid, prepare};
 use crate::handle::{Kind, Object, Table};
 use crate::{arguments, node};
 
@@ -16,7 +21,7 @@ use crate::{arguments, node};
 pub struct ThreadHandle([u8; 0]);
 
 /// What C runs in a thread.
-pub type Start = extern "C" fn(*mut c_void) -> *mut c_void;
+pub type Start = extern "C-unwind" fn(*mut c_void) -> *mut c_void;
 
 static THREADS: Table<Started> = Table::new();
 
@@ -27,22 +32,85 @@ unsafe impl Object for Started {
 
 struct Started {
     /// Taken by the one who joins.
-    thread: Mutex<Option<Thread<Opaque>>>,
+    thread: Mutex<Option<Thread>>,
+    id: libc::pthread_t,
     canceller: Canceller,
-    /// Set by the thread itself before it runs anything of the user's.
-    id: Arc<OnceLock<ThreadId>>,
+    ending: Arc<Ending>,
 }
 
-/// A pointer that DECK carries from thread to thread and never looks behind.
-struct Opaque(*mut c_void);
+/// A thread of the system. Dropped, it runs on.
+struct Thread(libc::pthread_t);
 
-// SAFETY: the pointer is never dereferenced here; what it points to is shared by the C program, on its own terms.
-unsafe impl Send for Opaque {}
+impl Drop for Thread {
+    fn drop(&mut self) {
+        // SAFETY: it was neither joined nor detached before.
+        unsafe { libc::pthread_detach(self.0) };
+    }
+}
+
+impl Thread {
+    /// Starts a thread that does `work`; its stack is as long as the system's limit says.
+    fn start(work: Box<Work>) -> Result<Thread> {
+        let mut thread = 0;
+        let work = Box::into_raw(work);
+        // SAFETY: `thread` may be written; `run` takes what it is given, once.
+        let refused = unsafe { libc::pthread_create(&mut thread, ptr::null(), enter(), work.cast()) };
+        if refused == 0 {
+            return Ok(Thread(thread));
+        }
+        // SAFETY: no thread has it.
+        drop(unsafe { Box::from_raw(work) });
+        Err(Error::system("starting a thread", refused))
+    }
+
+    /// Waits for its end, and gives what it has returned or exited with.
+    fn join(self) -> *mut c_void {
+        let mut result = ptr::null_mut();
+        // SAFETY: it was neither joined nor detached before, and is not from now on; `result` may be written.
+        rest_while(&About::new(Goal::Join, ""), || unsafe { libc::pthread_join(self.0, &mut result) });
+        mem::forget(self);
+        result
+    }
+}
+
+/// What a thread is given when it starts.
+struct Work {
+    start: Start,
+    argument: *mut c_void,
+    tell: mpsc::SyncSender<Canceller>,
+    ends: Ends,
+}
+
+thread_local!(static ENDS: Cell<Option<Ends>> = const { Cell::new(None) });
+
+/// Runs what C wants to run. Keeps nothing that would have to be dropped: the program's function may never come back.
+extern "C-unwind" fn run(work: *mut c_void) -> *mut c_void {
+    let (start, argument) = begin(work.cast());
+    start(argument)
+}
+
+/// [`run`] as the system's library takes it, which does not mind how it ends.
+fn enter() -> extern "C" fn(*mut c_void) -> *mut c_void {
+    // SAFETY: the two differ in nothing but that this one may end by an unwinding, which its caller, the system's library, began.
+    unsafe { mem::transmute::<Start, extern "C" fn(*mut c_void) -> *mut c_void>(run) }
+}
+
+fn begin(work: *mut Work) -> (Start, *mut c_void) {
+    // SAFETY: it was made for this thread, which takes it once.
+    let Work { start, argument, tell, ends } = *unsafe { Box::from_raw(work) };
+    // SAFETY: the calling thread and a name that ends, of less than 16 bytes.
+    unsafe { libc::pthread_setname_np(libc::pthread_self(), c"deck".as_ptr()) };
+    prepare();
+    // What the thread has of DECK besides is dropped before.
+    ENDS.with(|own| own.set(Some(ends)));
+    let _ = tell.send(Canceller::of_this_thread());
+    (start, argument)
+}
 
 /// `deck_thread_create` in deck.h.
 ///
 /// # Safety
-/// `thread` is NULL or may be written; `start` may be called with `argument` in another thread, and returns.
+/// `thread` is NULL or may be written; `start` may be called with `argument` in another thread.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn deck_thread_create(
     thread: *mut *mut ThreadHandle,
@@ -55,17 +123,13 @@ pub unsafe extern "C" fn deck_thread_create(
         let start = start.ok_or_else(|| invalid("the function that the thread shall run is NULL"))?;
         // Before the thread runs: it could not be taken back.
         let room = THREADS.reserve()?;
-        let id = Arc::new(OnceLock::new());
-        let (own_id, argument) = (Arc::clone(&id), Opaque(argument));
-        let spawned = Thread::spawn(move || {
-            prepare();
-            let _ = own_id.set(std::thread::current().id());
-            // The whole Opaque moves in, not only the pointer inside, which could not.
-            let argument = argument;
-            Opaque(start(argument.0))
-        })?;
-        let canceller = spawned.canceller();
-        let handle = room.fill(session, Started { thread: Mutex::new(Some(spawned)), canceller, id });
+        let ending = Arc::new(Ending::default());
+        let (tell, told) = mpsc::sync_channel(1);
+        let started = Thread::start(Box::new(Work { start, argument, tell, ends: Ends(ending.clone()) }))?;
+        let no_begin = |_| Error::new(ErrorKind::System, "starting a thread that ended before it began");
+        let canceller = told.recv().map_err(no_begin)?;
+        let id = started.0;
+        let handle = room.fill(session, Started { thread: Mutex::new(Some(started)), id, canceller, ending });
         // SAFETY: not NULL, and the caller lets it be written.
         unsafe { thread.write(handle) };
         Ok(DECK_OK)
@@ -80,19 +144,19 @@ pub unsafe extern "C" fn deck_thread_create(
 pub unsafe extern "C" fn deck_thread_join(thread: *mut ThreadHandle, result: *mut *mut c_void) -> c_int {
     answer("deck_thread_join", || {
         let pin = node::pin_to_destroy(&THREADS, thread)?;
-        if pin.id.get() == Some(&std::thread::current().id()) {
+        let place = || lock(&pin.thread);
+        // SAFETY: any two threads may be compared.
+        if unsafe { libc::pthread_equal(pin.id, libc::pthread_self()) } != 0 {
             return Err(invalid("a thread cannot join itself").with_remedy("join it from another thread"));
         }
-        let place = || lock(&pin.thread);
         let joined = place().take();
         let joined = joined.ok_or_else(|| invalid("another thread is joining this one").with_remedy("join it once"))?;
-        if let Err(cancelled) = joined.wait(FOREVER) {
+        if let Err(cancelled) = pin.ending.wait(FOREVER) {
             *place() = Some(joined);
             return Err(cancelled);
         }
         let returned = joined.join();
         pin.remove();
-        let Opaque(returned) = returned.map_err(|panic| bug(panic.as_ref()))?;
         if !result.is_null() {
             // SAFETY: not NULL, and the caller lets it be written.
             unsafe { result.write(returned) };

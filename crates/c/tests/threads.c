@@ -22,6 +22,30 @@ static void results(void) {
   EXPECT(DECK_OK, deck_thread_join(t, NULL));
 }
 
+static void *exit_with(void *arg) {
+  deck_mutex_t *lock;
+  EXPECT(DECK_OK, deck_mutex_open(&lock, "of one that exits"));
+  EXPECT(DECK_OK, deck_mutex_lock(lock, DECK_FOREVER));
+  pthread_exit((char *)arg + 1);
+}
+
+/* As any thread of the system may end. What it holds is told as that of one that has died. */
+static void exiting(void) {
+  deck_mutex_t *lock;
+  char place[2];
+  EXPECT(DECK_OK, deck_mutex_open(&lock, "of one that exits"));
+  for (int round = 0; round < 20; round++) {
+    deck_thread_t *t;
+    void *result = NULL;
+    EXPECT(DECK_OK, deck_thread_create(&t, exit_with, place));
+    EXPECT(DECK_OK, deck_thread_join(t, &result));
+    CHECK(result == place + 1);
+    EXPECT(DECK_E_OWNER_DIED, deck_mutex_lock(lock, DECK_FOREVER));
+    EXPECT(DECK_OK, deck_mutex_unlock(lock));
+  }
+  EXPECT(DECK_OK, deck_mutex_close(lock));
+}
+
 /* As deep as a thread of the system may go. */
 static void *deep(void *arg) {
   volatile char picture[6 << 20];
@@ -196,6 +220,7 @@ int main(int argc, char **argv) {
   EXPECT(DECK_OK, deck_init(&argc, &argv));
   EXPECT(DECK_OK, deck_sem_create(&go, 0));
   results();
+  exiting();
   stacks();
   joining_oneself(go);
   cancelling(go);

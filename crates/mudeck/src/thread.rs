@@ -4,8 +4,7 @@ use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use deck_sync::atomic::{AtomicBool, Ordering};
-use deck_sync::{About, Deadline, Error, ErrorKind, Event, Goal, Result, Waiting, crowd_of_this_thread, wait};
+use deck_sync::{About, Ending, Ends, Error, ErrorKind, Goal, Result};
 
 pub use deck_sync::Canceller;
 use rustix::process::{Resource, getrlimit};
@@ -22,40 +21,7 @@ use rustix::process::{Resource, getrlimit};
 pub struct Thread<T> {
     handle: JoinHandle<T>,
     canceller: Canceller,
-    end: Arc<End>,
-}
-
-/// Tells that a thread has run all of its own.
-#[derive(Default)]
-struct End {
-    is_there: AtomicBool,
-    changed: Event,
-}
-
-/// Dropped last in the thread, also when it panics.
-struct Ending(Arc<End>);
-
-impl Drop for Ending {
-    fn drop(&mut self) {
-        // Release: pairs with: thread/end.
-        self.0.is_there.store(true, Ordering::Release);
-        self.0.changed.notify();
-    }
-}
-
-struct Joining<'a>(&'a End);
-
-impl Waiting for Joining<'_> {
-    type Output = ();
-
-    fn look(&mut self) -> Option<()> {
-        // Acquire: pairs with: thread/end.
-        self.0.is_there.load(Ordering::Acquire).then_some(())
-    }
-
-    fn about(&self) -> Option<About<'_>> {
-        Some(About::new(Goal::Join, ""))
-    }
+    end: Arc<Ending>,
 }
 
 /// Only addresses: memory is used as far as a thread gets.
@@ -74,13 +40,13 @@ impl<T: Send + 'static> Thread<T> {
     #[doc(alias = "deck_thread_create")]
     pub fn spawn(run: impl FnOnce() -> T + Send + 'static) -> Result<Thread<T>> {
         let (tell, told) = mpsc::sync_channel(1);
-        let end = Arc::new(End::default());
-        let ending = Ending(end.clone());
+        let end = Arc::new(Ending::default());
+        let ends = Ends(end.clone());
         let handle = std::thread::Builder::new()
             .name("deck".into())
             .stack_size(stack_bytes())
             .spawn(move || {
-                let _ending = ending;
+                let _ends = ends;
                 let _ = tell.send(Canceller::of_this_thread());
                 run()
             })
@@ -96,9 +62,7 @@ impl<T: Send + 'static> Thread<T> {
     /// # Errors
     /// `Timeout`, `Cancelled` if the calling thread was cancelled.
     pub fn wait(&self, timeout: Duration) -> Result<()> {
-        let waited =
-            wait(&mut Joining(&self.end), &[&self.end.changed], &crowd_of_this_thread(), Deadline::after(timeout));
-        waited.map_err(|interrupted| interrupted.error("waiting for the end of a thread"))
+        self.end.wait(timeout)
     }
 
     /// Waits for its end, however long that takes, and whether the calling thread is cancelled or not: [`Thread::wait`] comes before it

@@ -20,6 +20,8 @@ pub mod control_groups;
 mod cores;
 mod crowd;
 mod deadline;
+#[cfg(not(loom))]
+mod ending;
 mod error;
 mod event;
 pub mod fork;
@@ -58,6 +60,8 @@ pub use cores::{core_mask, current_core, usable_cores};
 pub use crowd::Calm;
 pub use crowd::{Alone, Crowd};
 pub use deadline::{Deadline, FOREVER, now_ns};
+#[cfg(not(loom))]
+pub use ending::{Ending, Ends};
 pub use error::{Error, ErrorKind, Result, Scope};
 pub use event::Event;
 pub use maker::Maker;
