@@ -48,8 +48,9 @@ fn share(words: &[Watched], timeout: Option<Duration>) {
     let (own, others) = words.split_at(WATCH_MAX - 1);
     let watch = |part: &[Watched], timeout| {
         let part: Vec<Watched> = part.iter().copied().chain([(&is_over, 0)]).collect();
+        // Pairs with: sleepers/over. The kernel looks at the word once more before the thread sleeps.
         futex::watch(&part, timeout);
-        // SeqCst: pairs with: sleepers/over. The kernel looks at the word again before it lets another one of the threads sleep.
+        // SeqCst: pairs with: sleepers/over.
         is_over.store(1, Ordering::SeqCst);
         futex::wake(&is_over, u32::MAX);
     };
