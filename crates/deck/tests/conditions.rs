@@ -225,6 +225,10 @@ fn a_broadcast_wakes_all_and_a_signal_one_of_those_who_wait() {
     let (_broker, nodes) = job::<3>();
     let (waiting, woken) = (Counter::open(&nodes[0], "waiting").unwrap(), Counter::open(&nodes[0], "woken").unwrap());
     let (mutex, condition) = open(&nodes[0]);
+    // One that waited in vain before is in nobody's way.
+    let impatient = condition.wait(mutex.lock(SOON).unwrap(), A_MOMENT).map(drop).unwrap_err();
+    assert_eq!(impatient.kind(), ErrorKind::Timeout);
+    drop(impatient);
     thread::scope(|scope| {
         for node in nodes.iter().flat_map(|node| [node, node]) {
             let (waiting, woken) = (&waiting, &woken);
@@ -246,5 +250,39 @@ fn a_broadcast_wakes_all_and_a_signal_one_of_those_who_wait() {
         assert_eq!(woken.wait_for(3, A_MOMENT).unwrap_err().kind(), ErrorKind::Timeout);
         condition.broadcast().unwrap();
         woken.wait_for(6, SOON).unwrap();
+    });
+}
+
+/// Whoever waits there in front of others passes on what it was called to.
+#[test]
+fn a_node_that_leaves_in_order_wakes_nobody_and_takes_no_signal_with_it() {
+    let (_broker, [here, leaving, bystander]) = job();
+    let (waiting, woken) = (Counter::open(&here, "waiting").unwrap(), Counter::open(&here, "woken").unwrap());
+    let (mutex, condition) = open(&here);
+    thread::scope(|scope| {
+        let first = scope.spawn(|| {
+            let (mutex, condition) = open(&leaving);
+            let guard = mutex.lock(SOON).unwrap();
+            waiting.add(1).unwrap();
+            condition.wait(guard, FOREVER).map(drop).unwrap_err().kind()
+        });
+        waiting.wait_for(1, SOON).unwrap();
+        scope.spawn(|| {
+            let guard = mutex.lock(SOON).unwrap();
+            waiting.add(1).unwrap();
+            drop(condition.wait(guard, SOON).unwrap());
+            woken.add(1).unwrap();
+        });
+        waiting.wait_for(2, SOON).unwrap();
+        drop(mutex.lock(SOON).unwrap());
+        bystander.leave().unwrap();
+        assert_eq!(woken.wait_for(1, A_MOMENT).unwrap_err().kind(), ErrorKind::Timeout);
+        let guard = mutex.lock(SOON).unwrap();
+        condition.signal().unwrap();
+        // The first one does not get the mutex, whether it knows of its signal by now or not.
+        leaving.clone().leave().unwrap();
+        assert!(matches!(first.join().unwrap(), ErrorKind::NotInitialized | ErrorKind::NotLocked));
+        drop(guard);
+        woken.wait_for(1, SOON).unwrap();
     });
 }

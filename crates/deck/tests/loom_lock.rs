@@ -157,26 +157,28 @@ fn a_signal_behind_a_waiter_reaches_it() {
     });
 }
 
-/// One in front gives up, and two signals come, from two threads, behind both waiters: the second waiter is reached.
+/// One in the middle gives up, and two signals come, from two threads: the last of the row is reached, unless the one in the middle says that it was called.
 ///
-/// Seen to fail: without the fence in `give_up`; without the second look at the damage in `call_one`; without the light fence
-/// before the notification.
+/// Seen to fail: without the fence in `give_up`; without the second look at the damage in `call_one`.
 #[test]
-fn a_signal_is_not_lost_on_one_that_gives_up() {
+fn a_signal_is_not_lost_on_one_that_gives_up_between_others() {
     bounded(2, || {
         let row = Words::model(8);
-        let [first, second] = [(); 2].map(|()| Tickets::new(&row).draw());
+        let [_, second, third] = [(); 3].map(|()| Tickets::new(&row).draw());
         let signallers = [(); 2].map(|()| {
             let row = row.clone();
             thread::spawn(move || Tickets::new(&row).call_one(&|| 0))
         });
-        Tickets::new(&row).give_up(first);
-        called(&row, second);
+        if !Tickets::new(&row).give_up(second) {
+            called(&row, third);
+        }
         signallers.into_iter().for_each(|thread| thread.join().unwrap());
     });
 }
 
-/// As above with one signal: it goes to the one that gives up, if that says that it was called; else to the other.
+/// One in front gives up, and one signal comes: it goes to the one that gives up, if that says that it was called; else to the other.
+///
+/// Seen to fail: with a ticket that is given up and not counted as called.
 #[test]
 fn one_signal_reaches_one_of_two() {
     bounded(4, || {

@@ -17,7 +17,7 @@ use crate::wire::Refused;
 /// `DECK JOB`, first word of a job's table.
 const MAGIC: u64 = u64::from_le_bytes(*b"DECK JOB");
 /// Changes with every change of the table's layout.
-const VERSION: u64 = 9;
+const VERSION: u64 = 10;
 
 mod header {
     pub const MAGIC: usize = 0;
@@ -29,6 +29,7 @@ mod header {
     pub const GONE: usize = 6;
     pub const GOING: usize = 7;
     pub const CHANGED: usize = 8;
+    pub const DEAD: usize = 9;
     pub const JOB: usize = 16;
     pub const RENAMING: usize = 24;
 }
@@ -225,6 +226,12 @@ impl Table {
         self.words.get(header::GONE).load(Ordering::Acquire)
     }
 
+    /// Changes whenever a node dies.
+    pub fn deaths(&self) -> u64 {
+        // Acquire: pairs with: table/departures.
+        self.words.get(header::DEAD).load(Ordering::Acquire)
+    }
+
     /// True if some node cannot use membarrier: then all have to fence.
     pub fn needs_fences(&self) -> bool {
         // SeqCst: pairs with: table/fences.
@@ -378,6 +385,10 @@ impl Table {
     /// Tells that the node on `place`, which is not reclaimed yet, was marked as gone. To tell it twice is only a
     /// needless look for those who wait.
     pub(crate) fn note_departure(&self, place: Seat) {
+        if self.node_on(place).is_some_and(|node| self.state(node) == Some(NodeState::Lost)) {
+            // AcqRel: pairs with: table/departures.
+            self.words.get(header::DEAD).fetch_add(1, Ordering::AcqRel);
+        }
         // AcqRel: pairs with: table/departures.
         self.words.get(header::GONE).fetch_add(1, Ordering::AcqRel);
         self.seat_word(place, seat::RUNNABLE).store(0, Ordering::Relaxed);

@@ -3,7 +3,9 @@
 //! A name is how a person recognises such a thread in `ps` or a debugger, and how `deck why` tells it from a thread of the program:
 //! no wait of the program's ends because a service is awake.
 
-use std::thread::{Builder, JoinHandle, Scope, ScopedJoinHandle};
+use std::thread::{Builder, JoinHandle};
+#[cfg(not(loom))]
+use std::thread::{Scope, ScopedJoinHandle};
 
 use crate::{Error, Result, signals};
 
@@ -53,6 +55,7 @@ impl Service {
     }
 
     /// As [`Service::start`], for what is done before `scope` ends.
+    #[cfg(not(loom))]
     pub(crate) fn start_within<'scope>(
         self,
         scope: &'scope Scope<'scope, '_>,

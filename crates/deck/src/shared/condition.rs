@@ -18,8 +18,8 @@ const BACK_WITHIN: Duration = Duration::from_secs(1);
 /// A condition variable that the threads of all nodes share by its name.
 ///
 /// A wait may end without a signal, as with every condition variable: look at what you wait for, and wait again. A signal
-/// goes to the thread that has waited longest; it is never taken by one that came later. When a node is gone, or a wait was
-/// given up, the next signal wakes all who wait, so that none is lost on the dead.
+/// goes to the thread that has waited longest; it is never taken by one that came later. When a node dies, all who wait wake, and when a wait was given up before
+/// one that began earlier, the next signal wakes all, so that none is lost on them.
 #[doc(alias = "deck_cond_t")]
 pub struct Condition {
     named: Named,
@@ -57,11 +57,12 @@ impl Condition {
     pub fn wait<'a>(&self, guard: Guard<'a>, timeout: Duration) -> Result<Guard<'a>, LockError<'a>> {
         let mutex = guard.mutex();
         let deadline = Deadline::after(timeout);
+        let _pledge = self.named.pledge().map_err(LockError::without_guard)?;
         let ended = self.wait_unlocked(timeout, deadline, || drop(guard)).map_err(LockError::without_guard)?;
         let back = back_until(deadline);
         let again = postponed_while(|| mutex.lock_until(back), |refused| refused.kind());
-        if again.is_err() {
-            keep_for_the_next(&ended);
+        if let Err(refused) = &again {
+            self.keep_for_the_next(&ended, refused.kind());
         }
         match (again, ended) {
             (Ok(guard), Ok(())) => Ok(guard),
@@ -83,11 +84,12 @@ impl Condition {
             return Err(Error::new(ErrorKind::Invalid, what).with_remedy("lock the mutex first"));
         }
         let deadline = Deadline::after(timeout);
+        let _pledge = self.named.pledge()?;
         let ended = self.wait_unlocked(timeout, deadline, || drop(mutex.unlock()))?;
         let back = back_until(deadline);
         let again = postponed_while(|| mutex.lock_unguarded_until(back), Error::kind);
-        if again.is_err() {
-            keep_for_the_next(&ended);
+        if let Err(refused) = &again {
+            self.keep_for_the_next(&ended, refused.kind());
         }
         match again {
             Ok(()) => ended,
@@ -96,15 +98,15 @@ impl Condition {
         }
     }
 
-    /// Waits, after `unlock`. The outer error: this node has left, and the mutex is nobody's here.
+    /// Waits, after `unlock`, inside of a pledge: what a node that leaves was called to, it passes on before others see that it has left. The outer error: this node
+    /// has left, and the mutex is nobody's here.
     fn wait_unlocked(&self, timeout: Duration, deadline: Deadline, unlock: impl FnOnce()) -> Result<Result<()>> {
-        self.named.check()?;
         let tickets = self.tickets();
-        let departures = self.named.departures();
+        let deaths = self.named.deaths();
         // In the row before the mutex is free: whoever changes something from now on signals behind it.
         let ticket = tickets.draw();
         unlock();
-        let is_damaged = || self.named.departures() != departures;
+        let is_damaged = || self.named.deaths() != deaths;
         let mut called = Called { tickets, ticket, is_damaged: &is_damaged };
         let stopped = match self.named.wait(&mut called, tickets.event(ticket), deadline) {
             Ok(Call::Mine) => return Ok(Ok(())),
@@ -120,7 +122,12 @@ impl Condition {
             self.named.error(stopped, timeout, &format!("waiting in {}", self.named.described()), remedy)
         };
         match stopped {
-            Stopped::Left => Err(error()),
+            Stopped::Left => {
+                if was_called {
+                    self.call_one();
+                }
+                Err(error())
+            }
             _ if was_called => {
                 if stopped == Stopped::Interrupted(Interrupted::Cancelled) {
                     cancellation::postpone();
@@ -156,8 +163,23 @@ impl Condition {
     #[doc(alias = "deck_cond_signal")]
     pub fn signal(&self) -> Result<()> {
         self.named.check()?;
-        self.tickets().call_one(&|| self.named.departures());
+        self.call_one();
         Ok(())
+    }
+
+    fn call_one(&self) {
+        self.tickets().call_one(&|| self.named.deaths());
+    }
+
+    /// The mutex was not to be had again after a wait: the signal is another one's if this node leaves, and a wait that was cancelled is going to tell something else, so
+    /// that the next one ends with the cancellation.
+    #[cold]
+    fn keep_for_the_next(&self, ended: &Result<()>, refused: ErrorKind) {
+        match ended {
+            Ok(()) if refused == ErrorKind::NotInitialized => self.call_one(),
+            Err(error) if error.kind() == ErrorKind::Cancelled => cancellation::postpone(),
+            _ => {}
+        }
     }
 
     /// Wakes all who wait. Never blocks. The mutex need not be held.
@@ -167,15 +189,8 @@ impl Condition {
     #[doc(alias = "deck_cond_broadcast")]
     pub fn broadcast(&self) -> Result<()> {
         self.named.check()?;
-        self.tickets().call_all(&|| self.named.departures());
+        self.tickets().call_all(&|| self.named.deaths());
         Ok(())
-    }
-}
-
-/// A wait that was cancelled is going to tell something else: the next one ends with the cancellation.
-fn keep_for_the_next(ended: &Result<()>) {
-    if ended.as_ref().is_err_and(|error| error.kind() == ErrorKind::Cancelled) {
-        cancellation::postpone();
     }
 }
 

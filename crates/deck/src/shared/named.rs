@@ -155,6 +155,11 @@ impl Named {
         self.opened.words()
     }
 
+    /// The job's count of nodes that have died.
+    pub fn deaths(&self) -> u64 {
+        self.node.membership().table().deaths()
+    }
+
     /// The job's count of nodes that are gone.
     pub fn departures(&self) -> u64 {
         self.node.membership().table().departures()

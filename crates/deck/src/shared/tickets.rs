@@ -1,8 +1,8 @@
 //! The condition variable in shared words: waiters draw tickets, a signal calls the next one.
 //!
 //! A ticket is called when the count of called tickets has passed it, so a signal always goes to somebody who waited before
-//! it, in the order in which they came, and a newcomer can never steal it. Waiters that give up, or die, leave holes in the
-//! row that a signal could be lost in; therefore the first signal after a hole calls everybody. That wakes some for no
+//! it, in the order in which they came, and a newcomer can never steal it. The first one of the row that gives up counts its own ticket as called. Others that
+//! give up, or die, leave holes in the row that a signal could be lost in; therefore the first signal after a hole calls everybody. That wakes some for no
 //! reason, which users of condition variables have to expect anyway, and loses no wake-up.
 //!
 //! Tickets and their call are the eventcount and sequencer of Reed and Kanodia (1979).
@@ -15,9 +15,9 @@ use deck_sync::{Event, Waiting, barrier};
 const DRAWN: usize = 0;
 /// Tickets called.
 const CALLED: usize = 1;
-/// Waiters that ever gave up.
+/// Waiters that ever gave up with others in front of them.
 const HOLES: usize = 2;
-/// Holes and departures at the last call of everybody: none of those is in the row any more.
+/// Holes and deaths at the last call of everybody: none of those is in the row any more.
 const MENDED: usize = 3;
 /// The first of the events that waiters sleep on: a ticket's is the one of its number modulo their count.
 const EVENTS: usize = 4;
@@ -62,8 +62,11 @@ impl<'a> Tickets<'a> {
 
     /// Gets out of the row without having been called; true if it was called in the last moment.
     pub fn give_up(self, ticket: Ticket) -> bool {
-        if self.is_called(ticket) {
-            return true;
+        // AcqRel: pairs with: tickets/called. Acquire, on failure: pairs with: tickets/called.
+        match self.word(CALLED).compare_exchange(ticket.0, ticket.0 + 1, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => return false,
+            Err(called) if called > ticket.0 => return true,
+            Err(_) => {}
         }
         // AcqRel: pairs with: tickets/holes.
         self.word(HOLES).fetch_add(1, Ordering::AcqRel);
@@ -73,10 +76,10 @@ impl<'a> Tickets<'a> {
         self.is_called(ticket)
     }
 
-    /// All that ever happened that may have left a hole. `departures` tells the job's count of nodes that are gone by now.
-    fn damage(self, departures: &dyn Fn() -> u64) -> u64 {
+    /// All that ever happened that may have left a hole. `deaths` tells the job's count of nodes that have died by now.
+    fn damage(self, deaths: &dyn Fn() -> u64) -> u64 {
         // Acquire: pairs with: tickets/holes. The ticket of a hole that is counted here was drawn.
-        self.word(HOLES).load(Ordering::Acquire).wrapping_add(departures())
+        self.word(HOLES).load(Ordering::Acquire).wrapping_add(deaths())
     }
 
     fn is_mended(self, damage: u64) -> bool {
@@ -84,11 +87,11 @@ impl<'a> Tickets<'a> {
         self.word(MENDED).load(Ordering::Acquire) == damage
     }
 
-    /// Calls the next one, if anybody waits. `departures` is asked once more after that: whoever was called may have died
+    /// Calls the next one, if anybody waits. `deaths` is asked once more after that: whoever was called may have died
     /// meanwhile, and one that came after that death is not woken by it.
-    pub fn call_one(self, departures: &dyn Fn() -> u64) {
-        if !self.is_mended(self.damage(departures)) {
-            return self.call_all(departures);
+    pub fn call_one(self, deaths: &dyn Fn() -> u64) {
+        if !self.is_mended(self.damage(deaths)) {
+            return self.call_all(deaths);
         }
         // Acquire: pairs with: tickets/drawn.
         let drawn = self.word(DRAWN).load(Ordering::Acquire);
@@ -108,15 +111,15 @@ impl<'a> Tickets<'a> {
         }
         // SeqCst: pairs with: tickets/give_up.
         fence(Ordering::SeqCst);
-        if !self.is_mended(self.damage(departures)) {
-            self.call_all(departures);
+        if !self.is_mended(self.damage(deaths)) {
+            self.call_all(deaths);
         }
     }
 
     /// Calls everybody who waits.
-    pub fn call_all(self, departures: &dyn Fn() -> u64) {
+    pub fn call_all(self, deaths: &dyn Fn() -> u64) {
         // Before the row is looked at: what is damaged later is mended by a later call.
-        let damage = self.damage(departures);
+        let damage = self.damage(deaths);
         // Acquire: pairs with: tickets/drawn.
         let drawn = self.word(DRAWN).load(Ordering::Acquire);
         // AcqRel: pairs with: tickets/called.
@@ -136,7 +139,7 @@ pub struct Called<'a> {
     pub tickets: Tickets<'a>,
     /// The place in it.
     pub ticket: Ticket,
-    /// True once a node is gone since the ticket was drawn: the call may have gone to it.
+    /// True once a node has died since the ticket was drawn: the call may have gone to it.
     pub is_damaged: &'a dyn Fn() -> bool,
 }
 
@@ -145,7 +148,7 @@ pub struct Called<'a> {
 pub enum Call {
     /// The ticket was called.
     Mine,
-    /// Perhaps a call was lost with a node that is gone.
+    /// Perhaps a call was lost with a node that has died.
     PerhapsLost,
 }
 
@@ -191,10 +194,10 @@ mod tests {
     fn a_signal_is_not_lost_on_those_who_gave_up_or_are_gone() {
         let words = words();
         let row = Tickets::new(&words);
-        let [first, second] = std::array::from_fn(|_| row.draw());
-        assert!(!row.give_up(first));
+        let [first, second, _, last] = std::array::from_fn(|_| row.draw());
+        assert!(!row.give_up(second));
         row.call_one(&|| 0);
-        assert!(row.is_called(second));
+        assert!(row.is_called(first) && row.is_called(last));
         // Mended: from here on one at a time again.
         let [third, fourth, fifth] = std::array::from_fn(|_| row.draw());
         row.call_one(&|| 0);
@@ -205,6 +208,17 @@ mod tests {
         let [sixth, seventh] = std::array::from_fn(|_| row.draw());
         row.call_one(&|| 1);
         assert!(row.give_up(sixth) && !row.is_called(seventh), "called in the last moment");
+    }
+
+    #[test]
+    fn the_first_of_the_row_may_give_up_and_the_next_signal_calls_one() {
+        let words = words();
+        let row = Tickets::new(&words);
+        let [first, second, third, fourth] = std::array::from_fn(|_| row.draw());
+        assert!(!row.give_up(first) && !row.give_up(second));
+        row.call_one(&|| 0);
+        assert!(row.is_called(third) && !row.is_called(fourth));
+        assert!(row.give_up(third), "it was called");
     }
 
     #[test]
