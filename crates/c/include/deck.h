@@ -162,7 +162,7 @@ int deck_node_state(int node);
 typedef struct deck_thread deck_thread_t;
 
 /* Starts a thread that runs start(arg). `start` returns, or ends by pthread_exit outside of DECK's calls; no C++
-   exception leaves it. *t is a handle to be given to deck_thread_join; it is written before this call returns, which
+   exception leaves it, and it does not detach itself. *t is a handle to be given to deck_thread_join; it is written before this call returns, which
    may be after `start` began.
    DECK_E_SYSTEM, DECK_E_NOMEM  no more threads */
 int deck_thread_create(deck_thread_t **t, void *(*start)(void *), void *arg);
@@ -355,13 +355,13 @@ int deck_mbox_retrv(deck_mbox_t *b, deck_msg_t *m, int timeout_ms);
 
 /* Waits up to timeout_ms until one of n mail boxes of this node has something to retrieve (a message, or a loss to
    be told), and puts its place in the array into *which. Another thread may retrieve it first: then retrieve with a
-   timeout of 0.
+   timeout of 0. A long wait for more than 128 takes a thread for each further 127 while it lasts.
    DECK_E_INVALID  n is 0, boxes or which is NULL, or one of them is no mail box of this node */
 int deck_mbox_select(deck_mbox_t *const *boxes, size_t n, size_t *which, int timeout_ms);
 
 /* A file descriptor that is readable while there is something to retrieve: for poll, epoll and event loops. What is
    there now, and what is left after a retrv, shows at once; what is posted to an empty mail box some ten microseconds
-   later (up to a millisecond with more than 120 such mail boxes), by a thread that the first call starts. It belongs to
+   later (a millisecond with more than 120 such mail boxes, some with thousands), by a thread that the first call starts (and more, for so many). It belongs to
    the mail box: do not read from it or close it. Costs posters nothing unless asked for. Never waits.
    DECK_E_INVALID  b is a clone of another node's mail box */
 int deck_mbox_fd(deck_mbox_t *b);

@@ -97,7 +97,7 @@ pub unsafe extern "C" fn deck_msg_pack(
             // - nobody changes them meanwhile: the caller promises it, and they are not in the message's own buffer.
             unsafe { slice::from_raw_parts(data.cast::<u8>(), bytes) }
         };
-        message.pack_raw(element, content)?;
+        message.pack_whole(element, content)?;
         Ok(DECK_OK)
     })
 }
@@ -132,7 +132,7 @@ pub unsafe extern "C" fn deck_msg_unpack(
             // - they may be uninitialised: the core only writes to them.
             unsafe { slice::from_raw_parts_mut(data.cast::<u8>(), bytes) }
         };
-        message.unpack_raw(element, room)?;
+        message.unpack_whole(element, room)?;
         Ok(DECK_OK)
     })
 }

@@ -5,12 +5,14 @@
 
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
-use std::sync::{Arc, Mutex, mpsc};
-use std::{mem, ptr};
+use std::mem::{self, MaybeUninit};
+use std::ptr;
+use std::sync::{Arc, Mutex, OnceLock, mpsc};
+use std::thread::ThreadId;
 
 use deck_api::{Canceller, Error, ErrorKind, FOREVER, Result};
 use deck_sync::locks::lock;
-use deck_sync::{About, Ending, Ends, Goal, rest_while};
+use deck_sync::{About, Ending, Ends, Goal, rest_while, stack_bytes};
 
 use crate::error::{DECK_OK, answer, invalid, prepare};
 use crate::handle::{Kind, Object, Table};
@@ -33,13 +35,17 @@ unsafe impl Object for Started {
 struct Started {
     /// Taken by the one who joins.
     thread: Mutex<Option<Thread>>,
-    id: libc::pthread_t,
+    /// Set by the thread itself before it runs anything of the program's.
+    id: Arc<OnceLock<ThreadId>>,
     canceller: Canceller,
     ending: Arc<Ending>,
 }
 
 /// A thread of the system. Dropped, it runs on.
 struct Thread(libc::pthread_t);
+
+// SAFETY: any thread may join or detach another.
+unsafe impl Send for Thread {}
 
 impl Drop for Thread {
     fn drop(&mut self) {
@@ -51,32 +57,49 @@ impl Drop for Thread {
 impl Thread {
     /// Starts a thread that does `work`; its stack is as long as the system's limit says.
     fn start(work: Box<Work>) -> Result<Thread> {
-        let mut thread = 0;
+        let (mut how, mut thread) = (MaybeUninit::uninit(), MaybeUninit::uninit());
         let work = Box::into_raw(work);
-        // SAFETY: `thread` may be written; `run` takes what it is given, once.
-        let refused = unsafe { libc::pthread_create(&mut thread, ptr::null(), enter(), work.cast()) };
-        if refused == 0 {
-            return Ok(Thread(thread));
+        // SAFETY:
+        // - attributes are made before they are used, and taken away after that;
+        // - a length that cannot be is refused, and then it is that of the system;
+        // - `run` takes what it is given, once.
+        let refused = unsafe {
+            libc::pthread_attr_init(how.as_mut_ptr());
+            libc::pthread_attr_setstacksize(how.as_mut_ptr(), stack_bytes().next_multiple_of(PAGE));
+            let refused = libc::pthread_create(thread.as_mut_ptr(), how.as_ptr(), enter(), work.cast());
+            libc::pthread_attr_destroy(how.as_mut_ptr());
+            refused
+        };
+        if refused != 0 {
+            // SAFETY: no thread has it.
+            drop(unsafe { Box::from_raw(work) });
+            return Err(Error::system("starting a thread", refused));
         }
-        // SAFETY: no thread has it.
-        drop(unsafe { Box::from_raw(work) });
-        Err(Error::system("starting a thread", refused))
+        // SAFETY: it was written, as the thread was made.
+        Ok(Thread(unsafe { thread.assume_init() }))
     }
 
     /// Waits for its end, and gives what it has returned or exited with.
-    fn join(self) -> *mut c_void {
+    fn join(self) -> Result<*mut c_void> {
         let mut result = ptr::null_mut();
-        // SAFETY: it was neither joined nor detached before, and is not from now on; `result` may be written.
-        rest_while(&About::new(Goal::Join, ""), || unsafe { libc::pthread_join(self.0, &mut result) });
+        // SAFETY: it was neither joined nor detached here before, and is not from now on; `result` may be written.
+        let refused = rest_while(&About::new(Goal::Join, ""), || unsafe { libc::pthread_join(self.0, &mut result) });
         mem::forget(self);
-        result
+        match refused {
+            0 => Ok(result),
+            _ => Err(Error::system("joining a thread, which has perhaps detached itself", refused)),
+        }
     }
 }
+
+/// Stacks consist of pages, which are no longer anywhere that DECK runs.
+const PAGE: usize = 64 << 10;
 
 /// What a thread is given when it starts.
 struct Work {
     start: Start,
     argument: *mut c_void,
+    id: Arc<OnceLock<ThreadId>>,
     tell: mpsc::SyncSender<Canceller>,
     ends: Ends,
 }
@@ -97,10 +120,11 @@ fn enter() -> extern "C" fn(*mut c_void) -> *mut c_void {
 
 fn begin(work: *mut Work) -> (Start, *mut c_void) {
     // SAFETY: it was made for this thread, which takes it once.
-    let Work { start, argument, tell, ends } = *unsafe { Box::from_raw(work) };
+    let Work { start, argument, id, tell, ends } = *unsafe { Box::from_raw(work) };
     // SAFETY: the calling thread and a name that ends, of less than 16 bytes.
     unsafe { libc::pthread_setname_np(libc::pthread_self(), c"deck".as_ptr()) };
     prepare();
+    let _ = id.set(std::thread::current().id());
     // What the thread has of DECK besides is dropped before.
     ENDS.with(|own| own.set(Some(ends)));
     let _ = tell.send(Canceller::of_this_thread());
@@ -123,12 +147,12 @@ pub unsafe extern "C" fn deck_thread_create(
         let start = start.ok_or_else(|| invalid("the function that the thread shall run is NULL"))?;
         // Before the thread runs: it could not be taken back.
         let room = THREADS.reserve()?;
-        let ending = Arc::new(Ending::default());
+        let (id, ending) = (Arc::new(OnceLock::new()), Arc::new(Ending::default()));
         let (tell, told) = mpsc::sync_channel(1);
-        let started = Thread::start(Box::new(Work { start, argument, tell, ends: Ends(ending.clone()) }))?;
+        let ends = Ends(ending.clone());
+        let started = Thread::start(Box::new(Work { start, argument, id: id.clone(), tell, ends }))?;
         let no_begin = |_| Error::new(ErrorKind::System, "starting a thread that ended before it began");
         let canceller = told.recv().map_err(no_begin)?;
-        let id = started.0;
         let handle = room.fill(session, Started { thread: Mutex::new(Some(started)), id, canceller, ending });
         // SAFETY: not NULL, and the caller lets it be written.
         unsafe { thread.write(handle) };
@@ -145,8 +169,7 @@ pub unsafe extern "C" fn deck_thread_join(thread: *mut ThreadHandle, result: *mu
     answer("deck_thread_join", || {
         let pin = node::pin_to_destroy(&THREADS, thread)?;
         let place = || lock(&pin.thread);
-        // SAFETY: any two threads may be compared.
-        if unsafe { libc::pthread_equal(pin.id, libc::pthread_self()) } != 0 {
+        if pin.id.get() == Some(&std::thread::current().id()) {
             return Err(invalid("a thread cannot join itself").with_remedy("join it from another thread"));
         }
         let joined = place().take();
@@ -157,6 +180,7 @@ pub unsafe extern "C" fn deck_thread_join(thread: *mut ThreadHandle, result: *mu
         }
         let returned = joined.join();
         pin.remove();
+        let returned = returned?;
         if !result.is_null() {
             // SAFETY: not NULL, and the caller lets it be written.
             unsafe { result.write(returned) };

@@ -198,19 +198,19 @@ fn one_signal_reaches_one_of_two() {
 /// One in front dies while a signal is given, and another one gets in the row that knows of the death: if the signal found it there, it
 /// is reached.
 ///
-/// Seen to fail: with a second look at the departures of the first.
+/// Seen to fail: with a second look at the deaths of the first.
 #[test]
 fn a_signal_is_not_lost_on_one_that_dies() {
     bounded(4, || {
         let row = Words::model(8);
-        let [departures, in_row] = [(); 2].map(|()| Arc::new(AtomicU64::new(0)));
+        let [deaths, in_row] = [(); 2].map(|()| Arc::new(AtomicU64::new(0)));
         Tickets::new(&row).draw();
         let signaller = {
-            let (row, departures, in_row) = (row.clone(), departures.clone(), in_row.clone());
+            let (row, deaths, in_row) = (row.clone(), deaths.clone(), in_row.clone());
             thread::spawn(move || {
                 let is_behind = Cell::new(None);
                 Tickets::new(&row).call_one(&|| {
-                    let so_far = departures.load(Ordering::Acquire);
+                    let so_far = deaths.load(Ordering::Acquire);
                     // The row is looked at after this.
                     is_behind.set(is_behind.get().or(Some(in_row.load(Ordering::Acquire) == 1)));
                     so_far
@@ -218,7 +218,7 @@ fn a_signal_is_not_lost_on_one_that_dies() {
                 is_behind.get() == Some(true)
             })
         };
-        departures.fetch_add(1, Ordering::AcqRel);
+        deaths.fetch_add(1, Ordering::AcqRel);
         let ticket = Tickets::new(&row).draw();
         in_row.store(1, Ordering::Release);
         let is_behind = signaller.join().unwrap();

@@ -111,6 +111,16 @@ impl Message {
     /// [`ErrorKind::Invalid`] if `data` is not a whole number of elements; otherwise as [`Message::pack`].
     pub fn pack_raw(&mut self, kind: ElementType, data: &[u8]) -> Result<()> {
         check_whole(kind, data.len())?;
+        self.pack_whole(kind, data)
+    }
+
+    /// As [`Message::pack_raw`], of whole elements: whoever has counted them need not divide again.
+    ///
+    /// # Errors
+    /// As [`Message::pack`].
+    #[doc(hidden)]
+    pub fn pack_whole(&mut self, kind: ElementType, data: &[u8]) -> Result<()> {
+        debug_assert!(data.len().is_multiple_of(kind.size()));
         // SAFETY: a slice is readable for its length.
         unsafe { self.parcel.append(kind as u8, data.as_ptr(), data.len(), self.node.heap()) }
     }
@@ -133,6 +143,16 @@ impl Message {
     /// As [`Message::unpack`], and [`ErrorKind::Invalid`] if `data` is not a whole number of elements.
     pub fn unpack_raw(&mut self, kind: ElementType, data: &mut [u8]) -> Result<()> {
         check_whole(kind, data.len())?;
+        self.unpack_whole(kind, data)
+    }
+
+    /// As [`Message::unpack_raw`], of whole elements: whoever has counted them need not divide again.
+    ///
+    /// # Errors
+    /// As [`Message::unpack`].
+    #[doc(hidden)]
+    pub fn unpack_whole(&mut self, kind: ElementType, data: &mut [u8]) -> Result<()> {
+        debug_assert!(data.len().is_multiple_of(kind.size()));
         let from = self.take(kind as u8, data.len())?;
         self.parcel.read(from, data);
         Ok(())

@@ -4,10 +4,9 @@ use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use deck_sync::{About, Ending, Ends, Error, ErrorKind, Goal, Result};
+use deck_sync::{About, Ending, Ends, Error, ErrorKind, Goal, Result, stack_bytes};
 
 pub use deck_sync::Canceller;
-use rustix::process::{Resource, getrlimit};
 
 /// A thread that can be cancelled while it waits in DECK. Dropping the handle lets the thread run on.
 ///
@@ -22,14 +21,6 @@ pub struct Thread<T> {
     handle: JoinHandle<T>,
     canceller: Canceller,
     end: Arc<Ending>,
-}
-
-/// Only addresses: memory is used as far as a thread gets.
-fn stack_bytes() -> usize {
-    let limit = getrlimit(Resource::Stack).current.and_then(|bytes| usize::try_from(bytes).ok());
-    // What the standard library goes by where nobody says anything.
-    let wanted = std::env::var("RUST_MIN_STACK").ok().and_then(|bytes| bytes.parse().ok());
-    limit.unwrap_or(8 << 20).max(wanted.unwrap_or(2 << 20))
 }
 
 impl<T: Send + 'static> Thread<T> {

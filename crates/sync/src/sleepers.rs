@@ -7,7 +7,7 @@
 use std::thread;
 use std::time::Duration;
 
-use crate::atomic::{AtomicU32, Ordering};
+use crate::atomic::{AtomicU32, AtomicU64, Ordering};
 use crate::futex::{self, SLICE, WATCH_MAX};
 use crate::now_ns;
 use crate::service::Service;
@@ -18,17 +18,32 @@ type Watched<'a> = (&'a AtomicU32, u32);
 /// How many times the sleeper looks alone. All of that takes longer than starting threads for some thousands of words.
 const LOOKS_ALONE: u32 = 32;
 
+/// For more words than so many threads watch, none is started.
+const THREADS_MAX: usize = 128;
+
+/// After the system has refused a thread, none is asked for so long: others need them, too.
+const REFUSED_FOR: Duration = Duration::from_secs(10);
+
+/// Until when none is asked for, in nanoseconds of the monotonic clock.
+static ALONE_UNTIL: AtomicU64 = AtomicU64::new(0);
+
 /// Sleeps while every word holds its expected value, at most for `timeout`; may return for no reason.
 pub fn sleep(words: &[Watched], timeout: Option<Duration>) {
     let begin = now_ns();
     let left = || timeout.map(|timeout| timeout.saturating_sub(Duration::from_nanos(now_ns().saturating_sub(begin))));
-    for _ in 0..LOOKS_ALONE {
+    let mut looks = 0;
+    while looks < LOOKS_ALONE || !has_threads_for(words) {
         let slice = left().map_or(SLICE, |left| left.min(SLICE));
         if slice.is_zero() || !look_alone(words, slice) {
             return;
         }
+        looks += 1;
     }
     share(words, left());
+}
+
+fn has_threads_for(words: &[Watched]) -> bool {
+    words.len() <= WATCH_MAX + THREADS_MAX * (WATCH_MAX - 1) && now_ns() >= ALONE_UNTIL.load(Ordering::Relaxed)
 }
 
 /// Watches what one thread can; false if it is time to look at what all this is about.
@@ -57,7 +72,10 @@ fn share(words: &[Watched], timeout: Option<Duration>) {
     thread::scope(|scope| {
         let start = |part| Service::Sleeper.start_within(scope, move || watch(part, timeout)).is_ok();
         let are_all_watched = others.chunks(WATCH_MAX - 1).all(start);
-        watch(own, if are_all_watched { timeout } else { Some(SLICE) });
+        if !are_all_watched {
+            ALONE_UNTIL.store(now_ns().saturating_add(REFUSED_FOR.as_nanos() as u64), Ordering::Relaxed);
+        }
+        watch(own, if are_all_watched { timeout } else { Some(Duration::ZERO) });
     });
 }
 

@@ -11,6 +11,7 @@
 //! ```
 
 mod aside;
+mod short;
 mod travel;
 
 use std::ptr::NonNull;
@@ -24,6 +25,7 @@ use deck_sync::{Error, ErrorKind, Result};
 use crate::segment::packet::RUNS_MAX;
 
 use aside::Aside;
+use short::copy_short;
 pub(crate) use travel::Small;
 
 /// The most bytes of content that need no buffer; what one line of a slot can carry.
@@ -177,7 +179,8 @@ impl Parcel {
     pub fn read(&self, from: usize, into: &mut [u8]) {
         let bytes = &self.bytes()[from..from + into.len()];
         if into.len() < FETCHED_FROM {
-            into.copy_from_slice(bytes);
+            // SAFETY: both are as long, and a slice that is written is no other one.
+            unsafe { copy_short(bytes.as_ptr(), into.as_mut_ptr(), into.len()) };
             return;
         }
         for (index, (to, piece)) in into.chunks_mut(content::FETCHED).zip(bytes.chunks(content::FETCHED)).enumerate() {
@@ -287,7 +290,7 @@ impl Parcel {
         {
             // SAFETY: the line has room for `bytes` bytes behind `size`; `data` is readable (caller), and what the parcel holds itself
             // ends before that.
-            unsafe { std::ptr::copy_nonoverlapping(data, inline.0.as_mut_ptr().cast::<u8>().add(self.size), bytes) };
+            unsafe { copy_short(data, inline.0.as_mut_ptr().cast::<u8>().add(self.size), bytes) };
             (self.size, self.element) = (self.size + bytes, element);
             return Ok(());
         }

@@ -21,22 +21,22 @@ fn later() -> Caller {
     Caller::here(here().session() + 1)
 }
 
-// SAFETY: each test has sessions of its own, and one table of each kind.
+// SAFETY: each table has a session of its own, but for those of different kinds.
 unsafe impl Object for i32 {
     const KIND: Kind = Kind::Message;
 }
 
-// SAFETY: each test has sessions of its own, and one table of each kind.
+// SAFETY: each table has a session of its own, but for those of different kinds.
 unsafe impl Object for usize {
     const KIND: Kind = Kind::Mailbox;
 }
 
-// SAFETY: each test has sessions of its own, and one table of each kind.
+// SAFETY: each table has a session of its own, but for those of different kinds.
 unsafe impl Object for Other {
     const KIND: Kind = Kind::Semaphore;
 }
 
-// SAFETY: each test has sessions of its own, and one table of each kind.
+// SAFETY: each table has a session of its own, but for those of different kinds.
 unsafe impl Object for Arc<()> {
     const KIND: Kind = Kind::Segment;
 }
@@ -45,12 +45,9 @@ unsafe impl Object for Arc<()> {
 /// same handles.
 fn table<T: Object, const ALONE: bool>() -> &'static Table<T, ALONE> {
     static TURN: Mutex<()> = Mutex::new(());
-    thread_local!(static OWN_TURN: MutexGuard<'static, ()> = {
-        let turn = lock(&TURN);
-        SESSION.fetch_add(2, Ordering::Relaxed);
-        turn
-    });
+    thread_local!(static OWN_TURN: MutexGuard<'static, ()> = lock(&TURN));
     OWN_TURN.with(|_| ());
+    SESSION.fetch_add(2, Ordering::Relaxed);
     Box::leak(Box::new(Table::new()))
 }
 
@@ -274,7 +271,7 @@ fn threads_that_create_and_destroy_never_meet_a_wrong_object() {
     const ROUNDS: usize = if cfg!(miri) { 40 } else { 20_000 };
     static DROPPED: AtomicUsize = AtomicUsize::new(0);
     struct Counted(usize);
-    // SAFETY: each test has sessions of its own, and one table of each kind.
+    // SAFETY: each table has a session of its own, but for those of different kinds.
     unsafe impl Object for Counted {
         const KIND: Kind = Kind::Message;
     }

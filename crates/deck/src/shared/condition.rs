@@ -19,7 +19,8 @@ const BACK_WITHIN: Duration = Duration::from_secs(1);
 ///
 /// A wait may end without a signal, as with every condition variable: look at what you wait for, and wait again. A signal
 /// goes to the thread that has waited longest; it is never taken by one that came later. When a node dies, all who wait wake, and when a wait was given up before
-/// one that began earlier, the next signal wakes all, so that none is lost on them.
+/// one that began earlier, the next signal wakes all, so that none is lost on them. A node that leaves waits until its threads are out of theirs, and counts as
+/// lost if one is not within a second.
 #[doc(alias = "deck_cond_t")]
 pub struct Condition {
     named: Named,
@@ -65,7 +66,10 @@ impl Condition {
             self.keep_for_the_next(&ended, refused.kind());
         }
         match (again, ended) {
-            (Ok(guard), Ok(())) => Ok(guard),
+            (Ok(guard), Ok(())) => match self.check_called() {
+                Ok(()) => Ok(guard),
+                Err(left) => Err(LockError::without_guard(left)),
+            },
             (Ok(guard), Err(error)) => Err(LockError::with(error, guard)),
             (Err(died), _) if died.is_locked() => Err(died),
             (Err(refused), _) => Err(LockError::without_guard(self.not_locked(refused.into()))),
@@ -92,7 +96,7 @@ impl Condition {
             self.keep_for_the_next(&ended, refused.kind());
         }
         match again {
-            Ok(()) => ended,
+            Ok(()) => ended.and_then(|()| self.check_called()),
             Err(died) if died.kind() == ErrorKind::OwnerDied => Err(died),
             Err(refused) => Err(self.not_locked(refused)),
         }
@@ -165,6 +169,11 @@ impl Condition {
         self.named.check()?;
         self.call_one();
         Ok(())
+    }
+
+    /// A wait has ended with a signal: that is another one's if this node has begun to leave.
+    fn check_called(&self) -> Result<()> {
+        self.named.check().inspect_err(|_| self.call_one())
     }
 
     fn call_one(&self) {

@@ -226,11 +226,11 @@ mod tests {
         let words = words();
         let row = Tickets::new(&words);
         row.draw();
-        let (departures, behind) = (Cell::new(0), Cell::new(None));
+        let (deaths, behind) = (Cell::new(0), Cell::new(None));
         row.call_one(&|| {
-            let so_far = departures.get();
+            let so_far = deaths.get();
             if behind.get().is_none() {
-                departures.set(1);
+                deaths.set(1);
                 behind.set(Some(row.draw()));
             }
             so_far
