@@ -92,7 +92,7 @@ impl Thread {
     }
 }
 
-/// Stacks consist of pages, which are no longer anywhere that DECK runs.
+/// Stacks consist of whole pages, and no system that DECK runs on has longer ones.
 const PAGE: usize = 64 << 10;
 
 /// What a thread is given when it starts.
