@@ -36,6 +36,15 @@ class AJudgement(unittest.TestCase):
         self.assertEqual([one.ratio.median for one in found], [0.75, 0.75, 0.05])
         self.assertEqual([one.verdict for one in found], [Verdict.RATHER_REACHED, Verdict.RATHER_REACHED, Verdict.RATHER_MISSED])
 
+    def test_of_all_points_against_itself_takes_those_whose_medians_are_furthest_apart(self):
+        def run(round: int, *values: float) -> Record:
+            figures = [Figure("untouched", at, "ns", value) for at, value in zip((0, 8, 16), values, strict=True)]
+            return Record("latency", round, (0, 8, 16), "deck", 70.0, 70.0, figures, None, 1.0)
+
+        # One that is the smallest at one time and the largest at another is neither.
+        found = judge([run(0, 100.0, 90.0, 110.0), run(1, 100.0, 112.0, 110.0), run(2, 100.0, 108.0, 110.0)])
+        self.assertEqual([(one.at, one.against, one.ratio.median) for one in found], [("16, the largest", "itself at 0, the smallest", 1.1)])
+
     def test_against_itself_takes_the_run_that_saw_the_same_machine(self):
         def run(at: int, value: float, probe: float) -> Record:
             return record("deck", value, experiment="threads", what="streams", at=at, probes=(probe, probe))

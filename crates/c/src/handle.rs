@@ -155,8 +155,8 @@ impl<T: Object, const ALONE: bool> Table<T, ALONE> {
     /// Counts a pin of the object of `handle`, which the caller has from then on.
     #[inline(never)]
     fn pin_counted(&'static self, handle: u64, session: Option<u64>) -> Result<&'static Slot<T, ALONE>, Error> {
-        let slot = self.slot(index_of(handle)).ok_or_else(|| self.why_not(handle, Refusal::Never))?;
-        let pin = Self::hold(slot, slot.pins.pin(handle & !INDEX)).map_err(|why| self.why_not(handle, why))?;
+        let slot = self.slot(index_of(handle)).ok_or_else(|| Self::why_not(handle, Refusal::Never))?;
+        let pin = Self::hold(slot, slot.pins.pin(handle & !INDEX)).map_err(|why| Self::why_not(handle, why))?;
         match session {
             Some(session) if session != slot.session.load(Ordering::Relaxed) => Err(Unusable::Past.error::<T>()),
             _ => Ok(ManuallyDrop::new(pin).slot),
@@ -183,7 +183,7 @@ impl<T: Object, const ALONE: bool> Table<T, ALONE> {
 
     /// What is wrong with a handle that leads to nothing that can be pinned.
     #[cold]
-    fn why_not(&self, handle: u64, why: Refusal) -> Error {
+    fn why_not(handle: u64, why: Refusal) -> Error {
         // One of another kind has another name, whatever is in the slot.
         let unusable = match (decode(T::KIND, handle), why) {
             (Err(wrong), _) => wrong,

@@ -220,6 +220,15 @@ fn a_cancellation_that_a_wait_does_not_tell_is_told_by_the_next() {
     waiter.join().unwrap();
 }
 
+/// Counts itself as waiting, and as woken after a signal.
+fn be_woken(node: &Node, waiting: &Counter, woken: &Counter) {
+    let (mutex, condition) = open(node);
+    let guard = mutex.lock(SOON).unwrap();
+    waiting.add(1).unwrap();
+    drop(condition.wait(guard, SOON).unwrap());
+    woken.add(1).unwrap();
+}
+
 #[test]
 fn a_broadcast_wakes_all_and_a_signal_one_of_those_who_wait() {
     let (_broker, nodes) = job::<3>();
@@ -232,13 +241,7 @@ fn a_broadcast_wakes_all_and_a_signal_one_of_those_who_wait() {
     thread::scope(|scope| {
         for node in nodes.iter().flat_map(|node| [node, node]) {
             let (waiting, woken) = (&waiting, &woken);
-            scope.spawn(move || {
-                let (mutex, condition) = open(node);
-                let guard = mutex.lock(SOON).unwrap();
-                waiting.add(1).unwrap();
-                drop(condition.wait(guard, SOON).unwrap());
-                woken.add(1).unwrap();
-            });
+            scope.spawn(move || be_woken(node, waiting, woken));
         }
         waiting.wait_for(6, SOON).unwrap();
         // The last one that counted itself is in the row once the mutex is free.
@@ -267,12 +270,7 @@ fn a_node_that_leaves_in_order_wakes_nobody_and_takes_no_signal_with_it() {
             condition.wait(guard, FOREVER).map(drop).unwrap_err().kind()
         });
         waiting.wait_for(1, SOON).unwrap();
-        scope.spawn(|| {
-            let guard = mutex.lock(SOON).unwrap();
-            waiting.add(1).unwrap();
-            drop(condition.wait(guard, SOON).unwrap());
-            woken.add(1).unwrap();
-        });
+        scope.spawn(|| be_woken(&here, &waiting, &woken));
         waiting.wait_for(2, SOON).unwrap();
         drop(mutex.lock(SOON).unwrap());
         bystander.leave().unwrap();

@@ -59,7 +59,7 @@ pub struct Held {
 }
 
 impl Held {
-    /// A pin that was counted, in place of one that was forgotten.
+    /// A pin that was counted. Given back for one that was forgotten, it ends that.
     pub fn counted() -> Held {
         Held { entered: None }
     }
@@ -199,7 +199,7 @@ impl<const ALONE: bool> Pins<ALONE> {
                 Err(changed) => state = changed,
             }
         }
-        if ALONE { self.shut_out_favourite() } else { Ok(Held { entered: None }) }
+        if ALONE { self.shut_out_favourite() } else { Ok(Held::counted()) }
     }
 
     /// Why the object of this name, or whichever is there, cannot be pinned in this state.
@@ -230,7 +230,7 @@ impl<const ALONE: bool> Pins<ALONE> {
             }
             self.shortcut.store(0, Ordering::Relaxed);
         }
-        Ok(Held { entered: None })
+        Ok(Held::counted())
     }
 
     #[inline(never)]

@@ -38,7 +38,7 @@ pub(crate) struct Shortcut {
 /// What leads to an object. Only if all of it is the same, it is that object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Key {
-    /// Which of a thread's shortcuts may lead there; more than there are begin anew. Objects of two types never have the same.
+    /// Which of a thread's 128 shortcuts may lead there. Objects of two types never have the same.
     pub at: usize,
     /// What no other object ever has, of whatever table. 0 is none's.
     pub word: u64,

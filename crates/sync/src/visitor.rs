@@ -66,10 +66,13 @@ impl Visitor {
         Some(Place(place))
     }
 
-    /// The shortcut at this place; places begin anew after the last.
+    /// The shortcut at this place.
+    ///
+    /// # Panics
+    /// If there is none: objects of two types would meet if places began anew.
     #[inline(always)]
     pub fn shortcut(&'static self, at: usize) -> &'static Shortcut {
-        &self.shortcuts[at % SHORTCUTS]
+        &self.shortcuts[at]
     }
 
     /// Whether this is one of its shortcuts.

@@ -2,7 +2,7 @@
 
 use deck_api::{Error, ErrorKind};
 
-/// What a handle stands for. The numbers are in the handles, nowhere else.
+/// What a handle stands for. The numbers are in the handles, and say where a thread has its shortcuts; nowhere else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A `deck_thread_t`.

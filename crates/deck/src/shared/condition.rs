@@ -62,14 +62,9 @@ impl Condition {
         let ended = self.wait_unlocked(timeout, deadline, || drop(guard)).map_err(LockError::without_guard)?;
         let back = back_until(deadline);
         let again = postponed_while(|| mutex.lock_until(back), |refused| refused.kind());
-        if let Err(refused) = &again {
-            self.keep_for_the_next(&ended, refused.kind());
-        }
+        let is_here = self.keep_for_the_next(&ended, again.is_ok());
         match (again, ended) {
-            (Ok(guard), Ok(())) => match self.check_called() {
-                Ok(()) => Ok(guard),
-                Err(left) => Err(LockError::without_guard(left)),
-            },
+            (Ok(guard), Ok(())) => is_here.map(|()| guard).map_err(LockError::without_guard),
             (Ok(guard), Err(error)) => Err(LockError::with(error, guard)),
             (Err(died), _) if died.is_locked() => Err(died),
             (Err(refused), _) => Err(LockError::without_guard(self.not_locked(refused.into()))),
@@ -92,11 +87,9 @@ impl Condition {
         let ended = self.wait_unlocked(timeout, deadline, || drop(mutex.unlock()))?;
         let back = back_until(deadline);
         let again = postponed_while(|| mutex.lock_unguarded_until(back), Error::kind);
-        if let Err(refused) = &again {
-            self.keep_for_the_next(&ended, refused.kind());
-        }
+        let is_here = self.keep_for_the_next(&ended, again.is_ok());
         match again {
-            Ok(()) => ended.and_then(|()| self.check_called()),
+            Ok(()) => ended.and(is_here),
             Err(died) if died.kind() == ErrorKind::OwnerDied => Err(died),
             Err(refused) => Err(self.not_locked(refused)),
         }
@@ -171,24 +164,19 @@ impl Condition {
         Ok(())
     }
 
-    /// A wait has ended with a signal: that is another one's if this node has begun to leave.
-    fn check_called(&self) -> Result<()> {
-        self.named.check().inspect_err(|_| self.call_one())
-    }
-
     fn call_one(&self) {
         self.tickets().call_one(&|| self.named.deaths());
     }
 
-    /// The mutex was not to be had again after a wait: the signal is another one's if this node leaves, and a wait that was cancelled is going to tell something else, so
-    /// that the next one ends with the cancellation.
-    #[cold]
-    fn keep_for_the_next(&self, ended: &Result<()>, refused: ErrorKind) {
+    /// After a wait, with the mutex back or not: a signal is another one's if this node has begun to leave, which is the error, and a cancellation is the next wait's if
+    /// this one is going to tell that it has no mutex.
+    fn keep_for_the_next(&self, ended: &Result<()>, has_mutex: bool) -> Result<()> {
         match ended {
-            Ok(()) if refused == ErrorKind::NotInitialized => self.call_one(),
-            Err(error) if error.kind() == ErrorKind::Cancelled => cancellation::postpone(),
-            _ => {}
+            Ok(()) => return self.named.check().inspect_err(|_| self.call_one()),
+            Err(error) if !has_mutex && error.kind() == ErrorKind::Cancelled => cancellation::postpone(),
+            Err(_) => {}
         }
+        Ok(())
     }
 
     /// Wakes all who wait. Never blocks. The mutex need not be held.
