@@ -15,6 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 use deck_sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use deck_sync::locks::lock;
 use deck_sync::{Error, ErrorKind, NodeId, Result};
+use rustix::process::Resource;
 
 use crate::blocks::Blocks;
 use crate::buffer::Buffer;
@@ -27,6 +28,9 @@ use crate::{Fetching, MemoryFacts, Numa, NumaChoice, Seat, Segment, Words, fetch
 
 /// A heap that is smaller, tables included, has no huge pages.
 const HUGE_FROM: usize = DATA + 32 * HUGE;
+/// There is no smaller heap, tables not included.
+const LEAST: usize = 1 << 20;
+
 /// A node's segment with its buffers, as its owner or another node sees it.
 pub struct HeapMemory {
     segment: Arc<Segment>,
@@ -107,10 +111,18 @@ pub struct HeapUse {
     pub buffers: usize,
 }
 
-/// The default virtual size of a node's segment: all of the machine's memory and room for the tables.
+/// Of the address space that a process may have, the part that a heap takes by default: those of its peers are mapped there, too.
+const SHARE_OF_ADDRESS_SPACE: u64 = 8;
+
+/// The default virtual size of a node's segment: all of the machine's memory and room for the tables; less where the process has limits (`ulimit -v`,
+/// `ulimit -f`).
 pub fn default_bytes() -> usize {
-    let memory = usize::try_from(crate::limits::machine_total()).unwrap_or(usize::MAX / 4);
-    DATA + memory.next_multiple_of(1 << 30)
+    let memory = limits::machine_total().next_multiple_of(1 << 30);
+    let addresses = limits::of_this_process(Resource::As).map(|most| most / SHARE_OF_ADDRESS_SPACE);
+    let file = limits::of_this_process(Resource::Fsize).map(|most| most.saturating_sub(DATA as u64));
+    let least = [addresses, file].into_iter().flatten().fold(memory, u64::min);
+    let heap = usize::try_from(least).unwrap_or(usize::MAX / 4);
+    DATA + (heap / LEAST * LEAST).max(LEAST)
 }
 
 fn zeroed_counts() -> Box<[AtomicU32]> {
@@ -128,7 +140,7 @@ impl HeapMemory {
     /// [`ErrorKind::NoMemory`] with the remedy. Never blocks.
     pub fn create(owner: NodeId, seat: Seat, options: &HeapOptions) -> Result<Arc<HeapMemory>> {
         let bytes = options.bytes;
-        if bytes < DATA + (1 << 20) {
+        if bytes < DATA + LEAST {
             // The tables come on top of what the user asks for.
             let heap = limits::size(bytes.saturating_sub(DATA) as u64);
             return Err(Error::new(ErrorKind::Invalid, format!("a heap of {heap} is too small"))

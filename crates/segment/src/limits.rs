@@ -7,6 +7,7 @@ use std::fs;
 use std::path::Path;
 
 use deck_sync::{Error, ErrorKind, Result, control_groups};
+use rustix::process::{Resource, getrlimit};
 
 /// Memory that is left alone: the last few megabytes belong to everybody else.
 const RESERVE: u64 = 16 << 20;
@@ -54,10 +55,14 @@ pub fn refused(bytes: usize, errno: Option<i32>) -> Error {
     .with_remedy(remedy)
 }
 
+/// How much of `resource` this process may have; `None` if that is not limited.
+pub fn of_this_process(resource: Resource) -> Option<u64> {
+    getrlimit(resource).current
+}
+
 /// Fails where a file size limit would turn the sizing of a segment into a signal.
 pub fn check_file_size(bytes: usize) -> Result<()> {
-    let limit = rustix::process::getrlimit(rustix::process::Resource::Fsize).current;
-    match limit {
+    match of_this_process(Resource::Fsize) {
         Some(limit) if (bytes as u64) > limit => Err(Error::new(
             ErrorKind::NoMemory,
             format!("wanted a segment of {}, but files are limited to {}", size(bytes as u64), size(limit)),

@@ -99,7 +99,7 @@ fn a_collective_for_which_there_is_no_memory_goes_on_when_called_again() {
 #[test]
 fn limits_of_the_process_are_told_when_it_joins_or_asks_for_memory() {
     // Address space, and size of files.
-    for limit in ["--as=600000000", "--fsize=1000000"] {
+    for limit in ["--as=80000000", "--fsize=1000000"] {
         let job = Job::alone(PROGRAM);
         let mut node = job.start(&["prlimit", limit], &[]);
         let failure = node.joined().failure();
@@ -113,12 +113,32 @@ fn limits_of_the_process_are_told_when_it_joins_or_asks_for_memory() {
 }
 
 #[test]
-fn a_node_finds_room_in_little_address_space_if_it_is_told_to() {
-    let job = Job::alone(PROGRAM);
-    let mut node = job.start(&["prlimit", "--as=2000000000"], &[("DECK_HEAP", "64M")]);
-    node.joined().words();
-    fill_up(&node, 1_000_000);
-    drop(node);
+fn a_node_finds_room_in_little_address_space() {
+    for (limit, heap) in [("--as=2000000000", None), ("--as=500000000", None), ("--as=500000000", Some(("DECK_HEAP", "64M")))] {
+        let job = Job::alone(PROGRAM);
+        let mut node = job.start(&["prlimit", limit], heap.as_slice());
+        node.joined().words();
+        fill_up(&node, 1_000_000);
+        drop(node);
+        job.end();
+    }
+}
+
+#[test]
+fn nodes_in_little_address_space_have_room_for_one_another() {
+    let job = Job::launched(PROGRAM);
+    let nodes = [(); 2].map(|()| {
+        let mut node = job.start(&["prlimit", "--as=800000000", "--fsize=150000000"], &[]);
+        node.joined().words();
+        node
+    });
+    nodes[0].mailbox_for("box", 16);
+    nodes[1].clone_mailbox("box");
+    for size in [100, 100_000, 4_000_000] {
+        nodes[1].post("box", 0, 1, size);
+        assert_eq!(nodes[0].retrieve("box", SOON).unwrap().number, 0);
+    }
+    drop(nodes);
     job.end();
 }
 
