@@ -3,11 +3,14 @@
 //! Compilers are `cc` and `c++`, or what `CC` and `CXX` name.
 
 use std::ffi::OsString;
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
+use deck_testkit::chance::{Chance, SEED_VARIABLE};
 use deck_testkit::products::{self, alone, succeed};
+use deck_testkit::storm;
 
 #[derive(Clone, Copy)]
 enum Language {
@@ -127,8 +130,38 @@ fn the_example_compiles() {
 #[test]
 fn bad_input_gives_a_code_from_every_call() {
     run("tests/bad_input.c");
+    expect_every_call_in("tests/bad_input.c");
+}
+
+#[test]
+fn calls_in_any_order_end_with_a_code_whatever_other_threads_and_nodes_do() {
+    const TEST: &str = "calls_in_any_order_end_with_a_code_whatever_other_threads_and_nodes_do";
+    expect_every_call_in("tests/any_calls.c");
+    let program = compile("tests/any_calls.c", Language::C11, "run");
+    let first = Chance::seed();
+    storm::each(storm::rounds(1), "seeds", |round| {
+        let seed = first.wrapping_add(round as u64);
+        let start = |number: &str, fate: &[&str]| {
+            let mut node = alone(&program);
+            node.args([&seed.to_string(), number])
+                .args(fate)
+                .env("DECK_JOB", format!("deck-c-any-{}", std::process::id()));
+            node.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the program starts")
+        };
+        let nodes = [start("0", &[]), start("1", &[]), start("2", &["killed"])];
+        let [one, other, killed] = nodes.map(|node| node.wait_with_output().expect("it was started"));
+        let repeat =
+            format!("repeat with {SEED_VARIABLE}={seed} cargo test -p deck-c --test compile -- --exact {TEST}");
+        assert!(one.status.success() && other.status.success(), "{one:?}\n{other:?}\n{repeat}");
+        assert_eq!(killed.status.signal(), Some(9), "{killed:?}\n{repeat}");
+    });
+}
+
+/// The program makes every call that the header declares.
+#[track_caller]
+fn expect_every_call_in(program: &str) {
     let read = |file: &str| std::fs::read_to_string(package().join(file)).expect("the package has it");
-    let (header, program) = (read("include/deck.h"), read("tests/bad_input.c"));
+    let (header, program) = (read("include/deck.h"), read(program));
     let forgotten: Vec<_> = calls(&header).filter(|call| !program.contains(&format!("{call}("))).collect();
     assert!(forgotten.is_empty(), "{forgotten:?}");
 }
@@ -196,7 +229,7 @@ fn the_guide_to_shared_segments_shows_a_program_and_what_it_prints() {
     let program = compile(source.to_str().expect("cargo's folders have plain names"), Language::C11, "guide");
     let node = || {
         let mut command = alone(&program);
-        command.env("DECK_JOB", format!("deck-c-guide-{}", std::process::id())).stdout(std::process::Stdio::piped());
+        command.env("DECK_JOB", format!("deck-c-guide-{}", std::process::id())).stdout(Stdio::piped());
         command.spawn().expect("the program starts")
     };
     let nodes = [node(), node()];
