@@ -114,7 +114,9 @@ fn limits_of_the_process_are_told_when_it_joins_or_asks_for_memory() {
 
 #[test]
 fn a_node_finds_room_in_little_address_space() {
-    for (limit, heap) in [("--as=2000000000", None), ("--as=500000000", None), ("--as=500000000", Some(("DECK_HEAP", "64M")))] {
+    for (limit, heap) in
+        [("--as=2000000000", None), ("--as=500000000", None), ("--as=500000000", Some(("DECK_HEAP", "64M")))]
+    {
         let job = Job::alone(PROGRAM);
         let mut node = job.start(&["prlimit", limit], heap.as_slice());
         node.joined().words();

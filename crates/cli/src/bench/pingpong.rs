@@ -260,6 +260,7 @@ impl Side {
     }
 
     fn pong(&mut self, batch: Batch) -> deck::Result<()> {
+        self.sent.resize(batch.bytes)?;
         for round in 1..=batch.rounds {
             self.inbox.retrieve_into(&mut self.received, LOST)?;
             if batch.is_touched {
@@ -273,17 +274,22 @@ impl Side {
         Ok(())
     }
 
-    /// Writes every byte of the next message.
+    /// Writes every byte of the next message, which is as long as the last one.
     fn write(&mut self, bytes: usize, value: u8) -> deck::Result<()> {
-        self.sent.resize(bytes)?;
+        // The other side may still hold what was handed over.
+        if bytes > reading::COPIED {
+            self.sent.resize(bytes)?;
+        }
         self.sent.edit()?.fill(value);
         Ok(())
     }
 
-    /// Adds up every byte of the message that came, and gives its buffer back before the other side wants to write again.
+    /// Adds up every byte of the message that came, and gives what was handed over back before the other side wants to write again.
     fn read(&mut self, bytes: usize, value: u8) -> deck::Result<()> {
         let sum = reading::sum(&self.received);
-        self.received.clear();
+        if bytes > reading::COPIED {
+            self.received.clear();
+        }
         if sum == content::expected_sum(bytes, value) {
             return Ok(());
         }
