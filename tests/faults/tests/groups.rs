@@ -88,6 +88,55 @@ fn a_member_that_is_stopped_while_pieces_flow_is_named_to_every_other() {
     job.end();
 }
 
+/// All pairs of many nodes take long to meet. What is told without that is told as elsewhere.
+#[test]
+fn nodes_of_a_large_group_meet_when_a_call_needs_their_memory() {
+    let job = Job::launched(PROGRAM);
+    let members: [Process; 18] = job.nodes();
+    join(&members.each_ref());
+    let call = |kind: &str, count: usize| {
+        members.iter().for_each(|member| member.tell("g", &format!("collective g {kind} {count} 3 20000")));
+        members.iter().for_each(|member| assert_eq!(member.answer("g").unwrap().result.unwrap(), "3"));
+    };
+    for (kind, count) in [("barrier", 0), ("allreduce", 1), ("bcast", 4), ("gather", 2), ("distinct-scan", 3)] {
+        call(kind, count);
+    }
+    let [stopped, others @ .., last] = &members;
+    stopped.stop();
+    others.iter().for_each(|other| other.tell("g", "collective g barrier 0 1 1500"));
+    let failure = last.ask_in("g", "collective g barrier 0 1 1500").failure();
+    failure.expect("Timeout", stopped);
+    assert!(failure.text.contains("index 0 (node 0, frozen) is absent"), "{failure}");
+    others.iter().for_each(|other| other.answer("g").unwrap().failure().expect("Timeout", stopped));
+    stopped.go_on();
+    call("barrier", 0);
+    // Its own, and that of the node which the board is in.
+    assert!(last.mapped_nodes() <= 2);
+    for (kind, count) in [("allgather", 100), ("distinct-alltoall", 1), ("barrier", 0)] {
+        call(kind, count);
+    }
+    assert_eq!(last.mapped_nodes(), members.len());
+    drop(members);
+    job.end();
+}
+
+#[test]
+fn a_member_that_dies_before_others_have_met_it_is_named_to_all() {
+    let job = Job::launched(PROGRAM);
+    let members: [Process; 18] = job.nodes();
+    join(&members.each_ref());
+    let [killed, others @ ..] = &members;
+    killed.kill_and_wait();
+    for (number, call) in ["barrier 0", "allreduce 1000"].into_iter().enumerate() {
+        for other in &others[number..] {
+            other.tell("g", &format!("collective g {call} 1 20000"));
+            other.answer("g").unwrap().result.unwrap_err().expect("PeerLost", killed);
+        }
+    }
+    drop(members);
+    job.end();
+}
+
 #[test]
 fn members_that_are_ahead_of_others_get_right_results() {
     let job = Job::launched(PROGRAM);

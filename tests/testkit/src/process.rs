@@ -5,6 +5,7 @@
 //! of the job is the only clock.
 
 use std::collections::HashMap;
+use std::collections::HashSet;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::MetadataExt;
@@ -243,6 +244,14 @@ impl Process {
     /// Bytes of all shared segments with a name that it keeps, mapped or for others.
     pub fn named_bytes(&self) -> u64 {
         self.memory("deck-shared").into_iter().map(|(_, bytes)| bytes).sum()
+    }
+
+    /// How many nodes' segments it has mapped, its own included.
+    pub fn mapped_nodes(&self) -> usize {
+        let maps = fs::read_to_string(format!("/proc/{}/maps", self.pid)).expect("it runs");
+        let segments = maps.lines().filter(|line| line.contains("/memfd:deck-node"));
+        // Each may be mapped in several parts.
+        segments.filter_map(|line| line.split_ascii_whitespace().nth(4)).collect::<HashSet<_>>().len()
     }
 
     /// Its descriptors of shared memory with this label, and the bytes that are allocated there.

@@ -4,6 +4,7 @@
 use deck_mudeck::{ElementType, Error, ErrorKind, Result};
 use deck_segment::content::Way;
 
+use super::board::INLINE;
 use super::choose::may_be_ahead;
 use super::course::Course;
 use super::reduction::Operation;
@@ -233,6 +234,12 @@ impl Call {
     /// The same call with an operation.
     pub fn reducing(self, operation: Operation) -> Call {
         Call { operation, ..self }
+    }
+
+    /// All that each of `members` gives stands in its line on the board.
+    pub(super) fn fits_lines(&self, members: usize) -> bool {
+        let bytes = self.count.checked_mul(self.element.size() * self.kind.blocks(members));
+        !self.kind.has_counts() && bytes.is_some_and(|bytes| bytes <= INLINE)
     }
 
     /// What is the same in every member, packed: for comparing.

@@ -50,6 +50,10 @@ const MISSING: u64 = u64::MAX >> 1;
 /// Waits between two looks at where the members are.
 const WAITS_PER_LOOK_AROUND: u32 = 64;
 
+/// Members of more nodes than these meet only when a call needs their memory: all pairs of 256 nodes take seconds where cores are few, and many groups do nothing
+/// but barriers and sums.
+const MEET_AT_ONCE: usize = 16;
+
 /// A member of a group that was formed.
 pub struct Member {
     node: Node,
@@ -64,6 +68,8 @@ pub struct Member {
     /// The processes of all members, if this one may read their memory; and what this one may tell the others to read, once that is known.
     processes: Vec<u32>,
     attach: Option<Attach>,
+    /// The last phase before this one had met the nodes of all: in the next one all have.
+    met_in: u64,
     /// Trials of ways of which it has told the others.
     trials: u64,
     parties: Parties,
@@ -137,6 +143,7 @@ impl Member {
             segments: Vec::new(),
             processes: Vec::new(),
             attach: None,
+            met_in: 0,
             trials: 0,
             parties,
             teams,
@@ -171,8 +178,8 @@ impl Member {
         member
     }
 
-    /// Meets the nodes of all members, which joining and the first calls do; from then on what they give can be read. Blocks until the
-    /// deadline.
+    /// Meets the nodes of all members, which joining and the first calls do, or the first one that needs it; from then on what they give can be read. Blocks
+    /// until the deadline.
     ///
     /// # Errors
     /// `Timeout` and `Cancelled`: the next one goes on where it was. `PeerLost` and `Closed` naming a member's node, `NoMemory`.
@@ -190,9 +197,16 @@ impl Member {
             if self.has_met() {
                 self.tell_what_it_reads();
                 self.tell_met();
+                self.met_in = self.phase;
             }
         }
         Ok(())
+    }
+
+    /// It meets them before the first call, whatever that needs.
+    pub fn meets_at_once(&self) -> bool {
+        let nodes = self.parties.firsts.as_ref().map_or(self.nodes.len(), Vec::len);
+        self.may_be_ahead() || nodes <= MEET_AT_ONCE
     }
 
     /// It has met the nodes of all members.

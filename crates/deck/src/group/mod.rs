@@ -171,7 +171,7 @@ impl Group {
     /// job can have 16,384 different ones of both together at a time. A name can be
     /// used again, with any size and options, when all members of its last group have left or died; until then joining waits, as
     /// soon as the first of them has. Once all have come there is a group, which nobody ends for want of time: the first call goes on
-    /// with meeting the members' nodes, and tells of one that cannot be met in its time. Blocks until the deadline.
+    /// with meeting the members' nodes, and tells of one that cannot be met in its time; with more than 16 nodes the first one in which somebody gives more than 32 bytes. Blocks until the deadline.
     ///
     /// # Errors
     /// - [`ErrorKind::Timeout`] and [`ErrorKind::Cancelled`], naming the indexes that are absent;
@@ -201,7 +201,8 @@ impl Group {
         let joined = Joining { node, name, size, index, options }.join(deadline)?;
         let mut member = Member::new(node.clone(), name.to_string(), options.completion.ahead(), joined);
         // The group is formed: to leave it for want of time, or of room for another node's memory, would end it for all. What is left to do the first call does.
-        match member.meet(deadline).map_err(|error| (error.kind(), error)) {
+        let met = if member.meets_at_once() { member.meet(deadline) } else { Ok(()) };
+        match met.map_err(|error| (error.kind(), error)) {
             Err((ErrorKind::Timeout | ErrorKind::NoMemory, _)) => {}
             Err((ErrorKind::Cancelled, _)) => cancellation::postpone(),
             met => met.map_err(|(_, error)| error.context("joining"))?,
@@ -254,7 +255,7 @@ impl Group {
         };
         // What was started before is waited for in the same time.
         let mut deadline = None;
-        if !self.member.has_met() {
+        if !self.member.has_met() && self.has_to_meet(call) {
             self.member.meet(*deadline.insert(Deadline::after(timeout)))?;
         }
         if !self.queue.is_empty() {
@@ -300,6 +301,12 @@ impl Group {
             self.ways.take_back(alike);
         }
         result.and_then(|()| self.member.tell_late())
+    }
+
+    /// This call needs what is known of nodes that this one has met.
+    #[cold]
+    fn has_to_meet(&self, call: &Call) -> bool {
+        self.member.meets_at_once() || !self.queue.is_empty() || !call.fits_lines(self.size() as usize)
     }
 
     /// The calls that tell how long this one will take, if that depends on anything.

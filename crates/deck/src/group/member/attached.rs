@@ -21,7 +21,7 @@ const CANNOT: u64 = 1;
 const READS_ALL: u64 = 2;
 
 impl Member {
-    /// Tells the others whether this member can read the memory of all of them, once it has met their nodes and before it comes to any phase.
+    /// Tells the others whether this member can read the memory of all of them, once it has met their nodes.
     pub(super) fn tell_what_it_reads(&mut self) {
         let table = self.membership().table();
         let may_be = self.node.attach() != Attach::Never;
@@ -34,19 +34,24 @@ impl Member {
         others.sort_unstable();
         others.dedup();
         let reads_all = !self.processes.is_empty() && others.into_iter().all(attach::is_allowed);
-        // Relaxed: published by coming to the first phase (meeting/flag, ahead/told).
+        // Relaxed: published by coming to the next phase (meeting/flag, ahead/told).
         self.board.reads_all(self.index).store(if reads_all { READS_ALL } else { CANNOT }, Ordering::Relaxed);
     }
 
-    /// May this member tell the others to read its program's memory? Not before all have said that they can.
+    /// May this member tell the others to read its program's memory? Not before all have said that they can. They do before they come to the same phase, so all members
+    /// know it from the same call on.
     pub fn attach(&mut self) -> Attach {
         if let Some(known) = self.attach {
             return known;
+        }
+        if self.phase == self.met_in {
+            return Attach::Never;
         }
         // Relaxed: as above.
         let told = (0..self.nodes.len() as u32).map(|index| self.board.reads_all(index).load(Ordering::Relaxed));
         let least = told.min().unwrap_or(0);
         let attach = if least == READS_ALL { self.node.attach() } else { Attach::Never };
+        // It may be in that phase still, with a call that was started.
         self.attach = (least != 0).then_some(attach);
         attach
     }

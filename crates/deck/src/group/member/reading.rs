@@ -100,7 +100,8 @@ impl Member {
     fn at(&self, index: u32, place: u64, from: usize) -> Option<(&Segment, usize)> {
         let (owner, place) = lending::owner_of(index, place, self.nodes.len());
         let offset = usize::try_from(place).ok()?.checked_add(from)?;
-        Some((&*self.segments[owner as usize], offset))
+        // Of a node that this one has not met nobody gives anything but what stands in a line.
+        Some((self.segments.get(owner as usize)?, offset))
     }
 
     pub(super) fn impossible(&self, index: u32) -> Error {
