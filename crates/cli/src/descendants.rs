@@ -11,7 +11,7 @@ use std::os::fd::OwnedFd;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-use deck_peers::stat::{begin_of, fields_behind_name};
+use deck_peers::stat::{self, begin_of, fields_behind_name};
 use rustix::event::{PollFd, PollFlags};
 use rustix::process::{
     Pid, PidfdFlags, Signal, WaitOptions, WaitStatus, pidfd_open, pidfd_send_signal, set_child_subreaper,
@@ -108,18 +108,18 @@ fn living() -> Vec<(i32, Stat)> {
 /// A handle of the process that was seen, and not of a later one that got its number.
 fn open(&(pid, seen): &(i32, Stat)) -> Option<OwnedFd> {
     let handle = pidfd_open(Pid::from_raw(pid)?, PidfdFlags::empty()).ok()?;
-    let now = stat(pid)?;
+    let now = state_of(pid)?;
     (now.started == seen.started && !now.ended).then_some(handle)
 }
 
 fn processes() -> HashMap<i32, Stat> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    numbers.filter_map(|pid| Some((pid, stat(pid)?))).collect()
+    numbers.filter_map(|pid| Some((pid, state_of(pid)?))).collect()
 }
 
-fn stat(pid: i32) -> Option<Stat> {
-    parse_stat(&fs::read(format!("/proc/{pid}/stat")).ok()?)
+fn state_of(pid: i32) -> Option<Stat> {
+    parse_stat(&stat::of(pid.try_into().ok()?).ok()?)
 }
 
 fn parse_stat(line: &[u8]) -> Option<Stat> {

@@ -483,8 +483,7 @@ pub(crate) fn left() -> Error {
 
 /// True if the process is stopped by a signal or a debugger, as `/proc` tells.
 fn is_stopped(pid: u32) -> bool {
-    let Ok(stat) = std::fs::read(format!("/proc/{pid}/stat")) else { return false };
-    stat::state_of(&stat).is_some_and(stat::is_stopped)
+    stat::of(pid).is_ok_and(|stat| stat::state_of(&stat).is_some_and(stat::is_stopped))
 }
 
 impl std::fmt::Debug for Membership {

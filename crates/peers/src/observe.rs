@@ -249,7 +249,7 @@ fn started_by(process: u32) -> Vec<JobSight> {
 /// The process that has started `process`, who started that, and so on.
 fn ancestors(process: u32) -> impl Iterator<Item = u32> {
     let parent = |process: &u32| {
-        let stat = fs::read(format!("/proc/{process}/stat")).ok()?;
+        let stat = stat::of(*process).ok()?;
         stat::parent_of(&stat).filter(|parent| *parent != 0)
     };
     std::iter::successors(parent(&process), parent)
@@ -407,7 +407,7 @@ fn threads_of(process: u32) -> Vec<ThreadSight> {
     let mut threads: Vec<ThreadSight> = entries
         .flatten()
         .filter_map(|entry| {
-            let stat = fs::read(entry.path().join("stat")).ok()?;
+            let stat = stat::read(&entry.path().join("stat")).ok()?;
             Some(ThreadSight {
                 number: entry.file_name().to_str()?.parse().ok()?,
                 name: String::from_utf8_lossy(stat::name_of(&stat)?).into_owned(),

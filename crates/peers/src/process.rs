@@ -1,6 +1,7 @@
 //! Processes of other nodes: handles that tell their end, by pidfd.
 
 use std::os::fd::OwnedFd;
+use std::path::Path;
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -41,7 +42,7 @@ pub fn pid_here(word: u64) -> Option<u32> {
 fn tells_begins() -> bool {
     static TELLS: OnceLock<bool> = OnceLock::new();
     *TELLS.get_or_init(|| {
-        let stat = std::fs::read("/proc/self/stat").unwrap_or_default();
+        let stat = stat::read(Path::new("/proc/self/stat")).unwrap_or_default();
         let is_own = stat.starts_with(format!("{} ", own_number()).as_bytes());
         // Absent where there are no namespaces of time.
         let offsets = std::fs::read_to_string("/proc/self/timens_offsets").unwrap_or_default();
@@ -51,7 +52,7 @@ fn tells_begins() -> bool {
 
 /// When the process began, as far as so few bits tell; 0 if that is not to be known.
 fn begin_of(pid: u32) -> u32 {
-    let stat = std::fs::read(format!("/proc/{pid}/stat")).ok();
+    let stat = stat::of(pid).ok();
     let ticks = stat.as_deref().and_then(stat::begin_of);
     ticks.map_or(0, |ticks| 1 + (ticks % ((1 << BEGIN_BITS) - 1)) as u32)
 }

@@ -1,5 +1,28 @@
 //! What the system tells of a process or a thread in one line: its `stat` in `/proc` (proc_pid_stat(5)).
 
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+/// More than such a line has: some fifty numbers and a name.
+const LONGEST: usize = 4096;
+
+/// The line of the process with this number. Never waits.
+///
+/// # Errors
+/// Those of the system: mostly that there is no such process.
+pub fn of(process: u32) -> io::Result<Vec<u8>> {
+    read(Path::new(&format!("/proc/{process}/stat")))
+}
+
+/// The line that stands there, by one read: until the end it would take half a dozen.
+pub fn read(path: &Path) -> io::Result<Vec<u8>> {
+    let mut line = vec![0; LONGEST];
+    let bytes = File::open(path)?.read(&mut line)?;
+    line.truncate(bytes);
+    Ok(line)
+}
+
 /// The name, and what is behind it. The name stands in brackets, may itself hold brackets and blanks, and need not be text.
 fn split(stat: &[u8]) -> Option<(&[u8], &[u8])> {
     let before = stat.iter().position(|&byte| byte == b'(')?;

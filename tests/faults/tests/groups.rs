@@ -98,7 +98,7 @@ fn nodes_of_a_large_group_meet_when_a_call_needs_their_memory() {
         members.iter().for_each(|member| member.tell("g", &format!("collective g {kind} {count} 3 20000")));
         members.iter().for_each(|member| assert_eq!(member.answer("g").unwrap().result.unwrap(), "3"));
     };
-    for (kind, count) in [("barrier", 0), ("allreduce", 1), ("bcast", 4), ("gather", 2), ("distinct-scan", 3)] {
+    for (kind, count) in [("barrier", 0), ("allreduce", 1), ("bcast", 4), ("gather", 2), ("start-distinct-scan", 3)] {
         call(kind, count);
     }
     let [stopped, others @ .., last] = &members;

@@ -24,7 +24,7 @@ use deck_sync::{About, Deadline, Goal, Meeting, Shelf, Spread, Waiting, Whereabo
 use super::absent;
 use super::ahead::{self, Ahead, Awaited};
 use super::board::{Board, INLINE, Said};
-use super::call::Kind;
+use super::call::{Call, Kind};
 use super::choose::Layout;
 use super::flow::Flow;
 use super::join::{self, Joined};
@@ -209,9 +209,15 @@ impl Member {
         self.may_be_ahead() || nodes <= MEET_AT_ONCE
     }
 
+    /// It has to meet them before it goes on with `call`.
+    #[inline]
+    pub fn has_to_meet_for(&self, call: &Call) -> bool {
+        !self.has_met() && (self.meets_at_once() || !call.fits_lines(self.nodes.len()))
+    }
+
     /// It has met the nodes of all members.
     #[inline]
-    pub fn has_met(&self) -> bool {
+    fn has_met(&self) -> bool {
         self.segments.len() == self.nodes.len()
     }
 

@@ -255,7 +255,7 @@ impl Group {
         };
         // What was started before is waited for in the same time.
         let mut deadline = None;
-        if !self.member.has_met() && self.has_to_meet(call) {
+        if self.member.has_to_meet_for(call) {
             self.member.meet(*deadline.insert(Deadline::after(timeout)))?;
         }
         if !self.queue.is_empty() {
@@ -301,12 +301,6 @@ impl Group {
             self.ways.take_back(alike);
         }
         result.and_then(|()| self.member.tell_late())
-    }
-
-    /// This call needs what is known of nodes that this one has met.
-    #[cold]
-    fn has_to_meet(&self, call: &Call) -> bool {
-        self.member.meets_at_once() || !self.queue.is_empty() || !call.fits_lines(self.size() as usize)
     }
 
     /// The calls that tell how long this one will take, if that depends on anything.
@@ -389,15 +383,15 @@ impl Group {
     /// Calls that were started go on as far as is possible without waiting.
     fn go_on(&mut self) -> Result<()> {
         self.member.check()?;
-        if !self.member.has_met() {
-            match self.member.meet(Deadline::NOW) {
-                Err(error) if error.kind() == ErrorKind::Timeout => return Ok(()),
-                met => met?,
-            }
-        }
         while let Some(started) = self.queue.front_mut() {
+            if self.member.has_to_meet_for(started.call()) {
+                match self.member.meet(Deadline::NOW) {
+                    Err(error) if error.kind() == ErrorKind::Timeout => return Ok(()),
+                    met => met?,
+                }
+            }
             let result = match started.advance(&mut self.member) {
-                Ok(Step::Waiting) => return self.member.look(started.kind()),
+                Ok(Step::Waiting) => return self.member.look(started.call().kind),
                 Err(error) if error.kind() == ErrorKind::NoMemory && !started.has_ended() => return Err(error),
                 ended => ended,
             };
@@ -422,11 +416,11 @@ impl Group {
                 return Ok(());
             }
             let Some(started) = self.queue.front() else { return Ok(()) };
-            if !self.member.has_met() {
+            if self.member.has_to_meet_for(started.call()) {
                 self.member.meet(deadline)?;
                 continue;
             }
-            self.member.wait(started.kind(), deadline)?;
+            self.member.wait(started.call().kind, deadline)?;
         }
     }
 }

@@ -54,8 +54,8 @@ impl AsRef<[u8]> for Input {
 }
 
 impl Started {
-    pub fn kind(&self) -> Kind {
-        self.progress.call.kind
+    pub fn call(&self) -> &Call {
+        &self.progress.call
     }
 
     pub fn has_ended(&self) -> bool {
