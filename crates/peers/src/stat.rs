@@ -1,7 +1,7 @@
 //! What the system tells of a process or a thread in one line: its `stat` in `/proc` (proc_pid_stat(5)).
 
 use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::path::Path;
 
 /// More than such a line has: some fifty numbers and a name.
@@ -17,8 +17,8 @@ pub fn of(process: u32) -> io::Result<Vec<u8>> {
 
 /// The line that stands there, by one read: until the end it would take half a dozen.
 pub fn read(path: &Path) -> io::Result<Vec<u8>> {
-    let mut line = vec![0; LONGEST];
-    let bytes = File::open(path)?.read(&mut line)?;
+    let (file, mut line) = (File::open(path)?, vec![0; LONGEST]);
+    let bytes = rustix::io::retry_on_intr(|| rustix::io::read(&file, &mut line[..]))?;
     line.truncate(bytes);
     Ok(line)
 }

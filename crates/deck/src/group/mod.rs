@@ -171,7 +171,8 @@ impl Group {
     /// job can have 16,384 different ones of both together at a time. A name can be
     /// used again, with any size and options, when all members of its last group have left or died; until then joining waits, as
     /// soon as the first of them has. Once all have come there is a group, which nobody ends for want of time: the first call goes on
-    /// with meeting the members' nodes, and tells of one that cannot be met in its time; with more than 16 nodes the first one in which somebody gives more than 32 bytes. Blocks until the deadline.
+    /// with meeting the members' nodes, and tells of one that cannot be met in its time. Members of more than 16 nodes leave that to
+    /// the first call in which somebody gives more than 32 bytes. Blocks until the deadline.
     ///
     /// # Errors
     /// - [`ErrorKind::Timeout`] and [`ErrorKind::Cancelled`], naming the indexes that are absent;
