@@ -5,7 +5,7 @@
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 
 use deck_testkit::chance::{Chance, SEED_VARIABLE};
@@ -69,6 +69,13 @@ fn compile_without(source: &str) -> PathBuf {
 /// Compiles and runs a job of one node.
 fn run(source: &str) {
     succeed(&mut alone(&compile(source, Language::C11, "run")));
+}
+
+/// Starts a node of the job `job`, whose output is kept.
+fn start(program: &Path, job: &str, arguments: &[&str]) -> Child {
+    let mut node = alone(program);
+    node.args(arguments).env("DECK_JOB", format!("deck-c-{job}-{}", std::process::id()));
+    node.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the program starts")
 }
 
 /// Tells `story`, one of tests/nodes.c, to two nodes.
@@ -141,14 +148,8 @@ fn calls_in_any_order_end_with_a_code_whatever_other_threads_and_nodes_do() {
     let first = Chance::seed();
     storm::each(storm::rounds(1), "seeds", |round| {
         let seed = first.wrapping_add(round as u64);
-        let start = |number: &str, fate: &[&str]| {
-            let mut node = alone(&program);
-            node.args([&seed.to_string(), number])
-                .args(fate)
-                .env("DECK_JOB", format!("deck-c-any-{}", std::process::id()));
-            node.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the program starts")
-        };
-        let nodes = [start("0", &[]), start("1", &[]), start("2", &["killed"])];
+        let own = seed.to_string();
+        let nodes = [&[&own, "0"][..], &[&own, "1"], &[&own, "2", "killed"]].map(|words| start(&program, "any", words));
         let [one, other, killed] = nodes.map(|node| node.wait_with_output().expect("it was started"));
         let repeat =
             format!("repeat with {SEED_VARIABLE}={seed} cargo test -p deck-c --test compile -- --exact {TEST}");
@@ -227,12 +228,7 @@ fn the_guide_to_shared_segments_shows_a_program_and_what_it_prints() {
     let source = Path::new(env!("CARGO_TARGET_TMPDIR")).join("sums.c");
     std::fs::write(&source, block("c")).expect("the folder can be written");
     let program = compile(source.to_str().expect("cargo's folders have plain names"), Language::C11, "guide");
-    let node = || {
-        let mut command = alone(&program);
-        command.env("DECK_JOB", format!("deck-c-guide-{}", std::process::id())).stdout(Stdio::piped());
-        command.spawn().expect("the program starts")
-    };
-    let nodes = [node(), node()];
+    let nodes = [(); 2].map(|()| start(&program, "guide", &[]));
     let printed: String = nodes
         .into_iter()
         .map(|node| {

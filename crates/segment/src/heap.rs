@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 use deck_sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use deck_sync::locks::lock;
 use deck_sync::{Error, ErrorKind, NodeId, Result};
-use rustix::process::Resource;
+use rustix::process::{Resource, getrlimit};
 
 use crate::blocks::Blocks;
 use crate::buffer::Buffer;
@@ -118,8 +118,8 @@ const SHARE_OF_ADDRESS_SPACE: u64 = 8;
 /// `ulimit -f`).
 pub fn default_bytes() -> usize {
     let memory = limits::machine_total().next_multiple_of(1 << 30);
-    let addresses = limits::of_this_process(Resource::As).map(|most| most / SHARE_OF_ADDRESS_SPACE);
-    let file = limits::of_this_process(Resource::Fsize).map(|most| most.saturating_sub(DATA as u64));
+    let addresses = getrlimit(Resource::As).current.map(|most| most / SHARE_OF_ADDRESS_SPACE);
+    let file = getrlimit(Resource::Fsize).current.map(|most| most.saturating_sub(DATA as u64));
     let least = [addresses, file].into_iter().flatten().fold(memory, u64::min);
     let heap = usize::try_from(least).unwrap_or(usize::MAX / 4);
     DATA + (heap / LEAST * LEAST).max(LEAST)

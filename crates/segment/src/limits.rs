@@ -55,14 +55,9 @@ pub fn refused(bytes: usize, errno: Option<i32>) -> Error {
     .with_remedy(remedy)
 }
 
-/// How much of `resource` this process may have; `None` if that is not limited.
-pub fn of_this_process(resource: Resource) -> Option<u64> {
-    getrlimit(resource).current
-}
-
 /// Fails where a file size limit would turn the sizing of a segment into a signal.
 pub fn check_file_size(bytes: usize) -> Result<()> {
-    match of_this_process(Resource::Fsize) {
+    match getrlimit(Resource::Fsize).current {
         Some(limit) if (bytes as u64) > limit => Err(Error::new(
             ErrorKind::NoMemory,
             format!("wanted a segment of {}, but files are limited to {}", size(bytes as u64), size(limit)),

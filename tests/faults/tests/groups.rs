@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use deck_testkit::{Job, Process, SOON, join_group};
+use deck_testkit::{Job, Process, SOON, call_in_group, join_group};
 
 const PROGRAM: &str = deck_testkit::node_program!();
 
@@ -24,12 +24,7 @@ fn members_of_several_nodes_get_right_results() {
     for (kind, count) in
         [("allreduce", 1), ("allreduce", 200_000), ("bcast", 500_000), ("allgather", 3000), ("barrier", 0)]
     {
-        for member in &members {
-            member.tell("g", &format!("collective g {kind} {count} 6 20000"));
-        }
-        for member in &members {
-            assert_eq!(member.answer("g").unwrap().result.unwrap(), "6");
-        }
+        call_in_group(&members, &format!("{kind} {count}"), 6);
     }
     drop(members);
     job.end();
@@ -50,12 +45,7 @@ fn a_member_that_is_absent_at_the_deadline_is_named_to_every_other() {
         assert!(failure.text.contains(&format!("index 1 ({}) is absent", absent.number())), "{failure}");
     }
     // Called again, by all now, it goes on.
-    for member in &members {
-        member.tell("g", "collective g allreduce 100000 1 20000");
-    }
-    for member in &members {
-        member.answer("g").unwrap().result.unwrap();
-    }
+    call_in_group(&members, "allreduce 100000", 1);
     drop(members);
     job.end();
 }
@@ -94,12 +84,8 @@ fn nodes_of_a_large_group_meet_when_a_call_needs_their_memory() {
     let job = Job::launched(PROGRAM);
     let members: [Process; 18] = job.nodes();
     join(&members.each_ref());
-    let call = |kind: &str, count: usize| {
-        members.iter().for_each(|member| member.tell("g", &format!("collective g {kind} {count} 3 20000")));
-        members.iter().for_each(|member| assert_eq!(member.answer("g").unwrap().result.unwrap(), "3"));
-    };
-    for (kind, count) in [("barrier", 0), ("allreduce", 1), ("bcast", 4), ("gather", 2), ("start-distinct-scan", 3)] {
-        call(kind, count);
+    for call in ["barrier 0", "allreduce 1", "bcast 4", "gather 2", "start-distinct-scan 3"] {
+        call_in_group(&members, call, 3);
     }
     let [stopped, others @ .., last] = &members;
     stopped.stop();
@@ -109,11 +95,11 @@ fn nodes_of_a_large_group_meet_when_a_call_needs_their_memory() {
     assert!(failure.text.contains("index 0 (node 0, frozen)"), "{failure}");
     others.iter().for_each(|other| other.answer("g").unwrap().failure().expect("Timeout", stopped));
     stopped.go_on();
-    call("barrier", 0);
+    call_in_group(&members, "barrier 0", 3);
     // Its own, and that of the node which the board is in.
     assert!(last.mapped_nodes() <= 2);
-    for (kind, count) in [("allgather", 100), ("distinct-alltoall", 1), ("barrier", 0)] {
-        call(kind, count);
+    for call in ["allgather 100", "distinct-alltoall 1", "barrier 0"] {
+        call_in_group(&members, call, 3);
     }
     assert_eq!(last.mapped_nodes(), members.len());
     drop(members);
@@ -154,12 +140,7 @@ fn members_that_are_ahead_of_others_get_right_results() {
         ("reduce", 700),
         ("barrier", 0),
     ] {
-        for member in &members {
-            member.tell("g", &format!("collective g {kind} {count} 300 20000"));
-        }
-        for member in &members {
-            assert_eq!(member.answer("g").unwrap().result.unwrap(), "300");
-        }
+        call_in_group(&members, &format!("{kind} {count}"), 300);
     }
     drop(members);
     job.end();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use deck_testkit::{Job, MemoryGroup, Process, SOON, join_group};
+use deck_testkit::{Job, MemoryGroup, Process, SOON, call_in_group, join_group};
 
 const PROGRAM: &str = deck_testkit::node_program!();
 
@@ -58,10 +58,7 @@ fn a_collective_may_be_larger_than_budget_and_heap() {
     let even = ["bcast", "reduce", "gather", "scatter", "allreduce", "allgather", "alltoall", "scan"];
     let kinds = even.into_iter().chain(["gatherv", "scatterv", "allgatherv", "alltoallv"]);
     for kind in kinds.flat_map(|kind| [format!("distinct-{kind}"), format!("start-distinct-{kind}")]) {
-        members.iter().for_each(|member| member.tell("g", &format!("collective g {kind} 2000000 2 20000")));
-        for member in &members {
-            assert_eq!(member.answer("g").unwrap().result.unwrap(), "2", "{kind}");
-        }
+        call_in_group(&members, &format!("{kind} 2000000"), 2);
     }
     drop(members);
     job.end();

@@ -51,6 +51,20 @@ pub fn join_group(lane: &str, options: &str, members: &[&Process]) {
     }
 }
 
+/// All members of the group "g" make `call` (its kind and count) so often, and have right results.
+///
+/// # Panics
+/// If one has not.
+#[track_caller]
+pub fn call_in_group(members: &[Process], call: &str, rounds: u32) {
+    for member in members {
+        member.tell("g", &format!("collective g {call} {rounds} {}", SOON.as_millis()));
+    }
+    for member in members {
+        assert_eq!(member.answer("g").expect("it lives").result.unwrap(), rounds.to_string(), "{call}");
+    }
+}
+
 impl Process {
     /// Creates a mail box.
     #[track_caller]

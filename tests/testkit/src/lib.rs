@@ -31,7 +31,7 @@ pub mod storm;
 mod watchdog;
 
 pub use answer::{Answer, Failure};
-pub use calls::{Retrieved, SOON, join_group};
+pub use calls::{Retrieved, SOON, call_in_group, join_group};
 pub use chance::Chance;
 pub use deck_mudeck::NodeId;
 pub use fork::fork;

@@ -4,8 +4,7 @@
 //! a node can be in several calls at once. Reading an answer waits until there is one or the process is gone: the watchdog
 //! of the job is the only clock.
 
-use std::collections::HashMap;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::MetadataExt;
