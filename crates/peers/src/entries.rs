@@ -2,8 +2,8 @@
 //!
 //! An entry's key goes from 0 to its value by one compare-and-swap; then the name is written, then its length. The key says
 //! whose seat enters the name: if that node dies in between, the next one who needs the name finishes. What the other
-//! words of an entry mean is its users' business: owners of mail boxes ([`crate::owners`]), which also give entries to other names when all
-//! are used, and things that are opened ([`crate::objects`]), which do not.
+//! words of an entry mean is its users' business: owners of mail boxes ([`crate::owners`]), and things that are opened ([`crate::objects`]). Both give
+//! entries to other names when all are used.
 
 use std::time::Duration;
 
@@ -96,9 +96,9 @@ impl<S: Seating> Entries<S> {
                 .all(|(word, chunk)| self.word(index, entry::NAME + word).load(Ordering::Relaxed) == pack(chunk))
     }
 
-    /// The entry of `name`, entered now if it was not.
+    /// The entry of `name`, entered now if it was not; `None` if all entries have other names, as they have from then on.
     /// Blocks for a second at most, if another node stopped while it entered the same name.
-    pub fn enter(&self, name: &str, Seat(seat): Seat) -> Result<usize> {
+    pub fn enter(&self, name: &str, Seat(seat): Seat) -> Result<Option<usize>> {
         let hash = hash(name);
         let mine = key(hash, Seat(seat));
         for index in self.probe(hash) {
@@ -111,7 +111,7 @@ impl<S: Seating> Entries<S> {
                     Ok(_) => {
                         point("names/entering");
                         self.write_name(index, name);
-                        return Ok(index);
+                        return Ok(Some(index));
                     }
                     Err(now) => key = now,
                 }
@@ -126,7 +126,7 @@ impl<S: Seating> Entries<S> {
                     // before the length goes. Acquire: pairs with: names/key.
                     if self.has_no_length(index) && place.load(Ordering::Acquire) == mine {
                         self.write_name(index, name);
-                        return Ok(index);
+                        return Ok(Some(index));
                     }
                 }
                 if let Some(writer) = writer.filter(|_| deadline.has_passed()) {
@@ -140,10 +140,10 @@ impl<S: Seating> Entries<S> {
                 yield_now();
             }
             if is_of(key, hash) && self.holds(index, name) {
-                return Ok(index);
+                return Ok(Some(index));
             }
         }
-        Err(Error::new(ErrorKind::NoMemory, format!("a job uses at most {} different names in its life", self.count)))
+        Ok(None)
     }
 
     /// Whether somebody is entering this name, or has died at it.

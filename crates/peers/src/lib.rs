@@ -23,6 +23,8 @@ mod notices;
 mod objects;
 pub mod observe;
 mod office;
+mod one_at_a_time;
+mod opening;
 mod owners;
 mod peer;
 mod pledges;
@@ -44,8 +46,9 @@ pub use membership::{Asked, Door, Granted, Handler, Membership};
 pub use names::{MailboxId, NAME_BYTES_MAX, NAMES_MAX, Names, RESERVED, check_mailbox_name, check_name};
 pub use notices::{Notice, Notices, Subject};
 pub use objects::{
-    OBJECT_NAME_BYTES_MAX, OBJECT_WORDS, OBJECTS_MAX, Object, ObjectKind, Objects, OpenObject, check_object_name,
+    Keeps, OBJECT_NAME_BYTES_MAX, OBJECT_WORDS, OBJECTS_MAX, Object, ObjectKind, Objects, check_object_name,
 };
+pub use opening::{OpenObject, Opening};
 pub use peer::{Depending, FROZEN_AFTER, Peer};
 pub use pledges::Pledge;
 pub use shares::{Answered, SegmentLife};

@@ -7,6 +7,7 @@ use deck_segment::{Seat, Words};
 use deck_sync::{Error, ErrorKind, Result, point};
 
 use crate::entries::{ENTRY_NAME_BYTES_MAX, Entries};
+use crate::one_at_a_time::OneAtATime;
 pub use crate::owners::MailboxId;
 use crate::owners::Owners;
 use crate::table::{NAMES_AT, RENAMING_AT, Table};
@@ -35,7 +36,8 @@ impl Names {
         let words =
             |at, count| Words::in_segment(table.segment(), at, count).expect("the table has room for its names");
         let entries = Entries::new(table.clone(), words(NAMES_AT, NAMES_MAX * ENTRY_WORDS), ENTRY_WORDS);
-        Names { owners: Owners::new(entries, words(RENAMING_AT, 1)) }
+        let renaming = OneAtATime::new(table.clone(), words(RENAMING_AT, 1));
+        Names { owners: Owners::new(entries, renaming) }
     }
 
     /// The broker is about to give `seat` to another node: whatever name the last one was entering, anybody may finish.

@@ -7,11 +7,12 @@
 //! so nobody claims the name before meanwhile. "Nobody" counts how often the entry was given away: who looked for the name before that claims
 //! nothing. Whoever has found an entry looks at the owner first and then whether the name is still that one.
 
-use deck_segment::{Seat, Words};
+use deck_segment::Seat;
 use deck_sync::atomic::{Ordering, yield_now};
 use deck_sync::{Deadline, Error, ErrorKind, NodeId, Result, point};
 
 use crate::entries::{Entries, Seating, entry, hash};
+use crate::one_at_a_time::OneAtATime;
 
 /// The word beside a name that says who owns it.
 pub(crate) const OWNER: usize = entry::USER;
@@ -72,13 +73,13 @@ pub(crate) enum Claim {
 #[derive(Clone, Debug)]
 pub(crate) struct Owners<S> {
     pub entries: Entries<S>,
-    /// The node, plus 1, that gives an entry to another name.
-    renaming: Words,
+    /// Who gives an entry to another name.
+    renaming: OneAtATime<S>,
 }
 
 impl<S: Seating> Owners<S> {
     /// These entries; one word for all of them.
-    pub fn new(entries: Entries<S>, renaming: Words) -> Owners<S> {
+    pub fn new(entries: Entries<S>, renaming: OneAtATime<S>) -> Owners<S> {
         Owners { entries, renaming }
     }
 
@@ -87,10 +88,9 @@ impl<S: Seating> Owners<S> {
     pub fn claim(&self, name: &str, owner: MailboxId, seat: Seat) -> Result<()> {
         let deadline = Deadline::after(RENAMED_WITHIN);
         loop {
-            let claim = match self.entries.enter(name, seat) {
-                Ok(index) => self.claim_at(index, name, owner)?,
-                Err(error) if error.kind() == ErrorKind::NoMemory => self.take_another(name, owner, seat, deadline)?,
-                Err(error) => return Err(error),
+            let claim = match self.entries.enter(name, seat)? {
+                Some(index) => self.claim_at(index, name, owner)?,
+                None => self.take_another(name, owner, seat, deadline)?,
             };
             match claim {
                 Claim::Done => return Ok(()),
@@ -126,7 +126,7 @@ impl<S: Seating> Owners<S> {
 
     /// Every entry has a name: gives one that nobody owns to this name, and claims it.
     pub fn take_another(&self, name: &str, owner: MailboxId, seat: Seat, deadline: Deadline) -> Result<Claim> {
-        let _alone = self.alone(name, owner.owner, deadline)?;
+        let _alone = self.renaming.enter(owner.owner, deadline).map_err(|node| does_not_go_on(name, node))?;
         // Somebody may have done the same for the same name, or died at it: whoever enters it finishes that.
         if self.entries.find(name).is_some() || self.entries.is_half_entered(name) {
             return Ok(Claim::Elsewhere);
@@ -161,28 +161,6 @@ impl<S: Seating> Owners<S> {
         ))
     }
 
-    /// Until the guard goes nobody else gives entries away. A dead node does not count.
-    fn alone(&self, name: &str, me: NodeId, deadline: Deadline) -> Result<Alone<'_>> {
-        let word = self.renaming.get(0);
-        let mine = u64::from(me.0) + 1;
-        let mut now = 0;
-        loop {
-            // AcqRel: pairs with: names/renaming.
-            match word.compare_exchange(now, mine, Ordering::AcqRel, Ordering::Acquire) {
-                Ok(_) => return Ok(Alone(&self.renaming, mine)),
-                Err(other) => now = other,
-            }
-            let holder = u32::try_from(now).ok().and_then(|now| now.checked_sub(1)).map(NodeId);
-            if let Some(holder) = holder.filter(|holder| self.entries.seating().is_live(*holder)) {
-                if deadline.has_passed() {
-                    return Err(does_not_go_on(name, holder));
-                }
-                now = 0;
-                yield_now();
-            }
-        }
-    }
-
     /// Lets go of a name, if `owner` still owns it. Free on return.
     pub fn release(&self, name: &str, owner: MailboxId) {
         if let Some(index) = self.entries.find(name) {
@@ -210,15 +188,6 @@ impl<S: Seating> Owners<S> {
         // Acquire: pairs with: names/owner.
         let owner = MailboxId::from_word(self.entries.word(index, OWNER).load(Ordering::Acquire))?;
         Some(owner).filter(|owner| owner.is_mailbox() && self.entries.seating().is_live(owner.owner))
-    }
-}
-
-struct Alone<'a>(&'a Words, u64);
-
-impl Drop for Alone<'_> {
-    fn drop(&mut self) {
-        // Release: pairs with: names/renaming. In vain if this node does not count as live any more.
-        let _ = self.0.get(0).compare_exchange(self.1, 0, Ordering::Release, Ordering::Relaxed);
     }
 }
 

@@ -449,9 +449,9 @@ mod tests {
     fn what_a_home_makes_too_late_is_neither_kept_nor_takes_the_place_of_what_came_after_it() {
         let table = Table::create("test", 1).unwrap();
         let (_, seat) = table.seat_node(1, false).unwrap();
-        let object = Objects::new(&table).enter(ObjectKind::Segment, "s", seat).unwrap();
+        let object = Objects::new(&table).enter(ObjectKind::Segment, "s", seat, |_, _| true).unwrap();
         let shares = Shares::default();
-        let life = |generation| SegmentLife { object: object.index(), generation };
+        let life = |generation| SegmentLife { object: object.number(), generation };
         let make = |generation| {
             let segment = shares.make(4096, || Ok(())).unwrap();
             shares.keep(life(generation), &object, segment.clone(), true);
@@ -469,8 +469,8 @@ mod tests {
     fn two_threads_that_open_a_segment_at_once_have_one_mapping() {
         let table = Table::create("test", 1).unwrap();
         let (_, seat) = table.seat_node(1, false).unwrap();
-        let object = Objects::new(&table).enter(ObjectKind::Segment, "s", seat).unwrap();
-        let (shares, life) = (Shares::default(), SegmentLife { object: object.index(), generation: 1 });
+        let object = Objects::new(&table).enter(ObjectKind::Segment, "s", seat, |_, _| true).unwrap();
+        let (shares, life) = (Shares::default(), SegmentLife { object: object.number(), generation: 1 });
         let [first, second] =
             [(); 2].map(|()| shares.keep(life, &object, shares.make(4096, || Ok(())).unwrap(), false));
         assert!(Arc::ptr_eq(&first, &second));

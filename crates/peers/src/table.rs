@@ -17,7 +17,7 @@ use crate::wire::Refused;
 /// `DECK JOB`, first word of a job's table.
 const MAGIC: u64 = u64::from_le_bytes(*b"DECK JOB");
 /// Changes with every change of the table's layout.
-const VERSION: u64 = 10;
+const VERSION: u64 = 11;
 
 mod header {
     pub const MAGIC: usize = 0;
@@ -32,6 +32,7 @@ mod header {
     pub const DEAD: usize = 9;
     pub const JOB: usize = 16;
     pub const RENAMING: usize = 24;
+    pub const OPENING: usize = 25;
 }
 
 /// The most bytes of a job's name.
@@ -71,6 +72,8 @@ const SEAT_SHIFT: u32 = 8;
 const GOING_SHIFT: u32 = 24;
 /// The word for whoever gives the entry of a name to another name.
 pub(crate) const RENAMING_AT: usize = header::RENAMING * 8;
+/// The word for whoever opens a named thing.
+pub(crate) const OPENING_AT: usize = header::OPENING * 8;
 /// Where names begin.
 pub(crate) const NAMES_AT: usize = NODES_AT + NODES_MAX as usize * 8;
 /// Where named things other than mail boxes begin.

@@ -3,9 +3,11 @@
 #![cfg(loom)]
 #![allow(dead_code, unreachable_pub)]
 
-// The crate itself is not compiled for models: these two files need nothing of the system.
+// The crate itself is not compiled for models: these three files need nothing of the system.
 #[path = "../src/entries.rs"]
 mod entries;
+#[path = "../src/one_at_a_time.rs"]
+mod one_at_a_time;
 #[path = "../src/owners.rs"]
 mod owners;
 
@@ -18,6 +20,7 @@ use loom::thread;
 use deck_sync::atomic::{AtomicBool, Ordering};
 use entries::entry;
 use entries::{Entries, Seating};
+use one_at_a_time::OneAtATime;
 use owners::{Claim, LIVES, MailboxId, OWNER, Owners};
 
 const ENTRY_WORDS: usize = 16;
@@ -59,7 +62,7 @@ fn full_of(names: &[&str]) -> Arc<Owners<Job>> {
         Words::model(names.len() * ENTRY_WORDS),
         ENTRY_WORDS,
     );
-    let owners = Owners::new(entries, Words::model(1));
+    let owners = Owners::new(entries.clone(), OneAtATime::new(entries.seating().clone(), Words::model(1)));
     names.iter().for_each(|name| owners.claim(name, id(1), Seat(1)).unwrap());
     Arc::new(owners)
 }

@@ -79,7 +79,7 @@ pub fn add(named: &Arc<Named>) -> Result<()> {
 pub fn remove(named: &Named) -> Result<()> {
     let is_it = |held: &Arc<Named>| {
         let is_same_job = Arc::ptr_eq(held.node().membership(), named.node().membership());
-        is_same_job && held.opened().index() == named.opened().index()
+        is_same_job && held.opened().number() == named.opened().number()
     };
     let removed = here(|here| {
         let place = here.held.iter().position(is_it)?;

@@ -46,7 +46,8 @@
 //!
 //! # What always holds
 //! * **Names** have 1 to 95 bytes. Each kind has names of its own: a mutex and a segment may both be called "board". A job
-//!   can use 4,096 different ones in its life, all kinds together.
+//!   can have 4,096 different ones at a time, all kinds together: those that are open, and those of counters that are not 0, of mutexes whose holder is gone
+//!   and of barriers that are broken.
 //! * **Nothing hangs on one node.** The words of these things lie in memory that all nodes map; there is no server, and the
 //!   death of any node, the first included, takes none of them away. A segment lives as long as any node has it open, also
 //!   without its home.
@@ -55,13 +56,15 @@
 //!   has a counter open is told once through each handle of it.
 //! * **A stopped process** (SIGSTOP) is not dead: what it holds stays held, waits end at their own deadline, and the error
 //!   says so. When it does not hold anything it holds others up for some milliseconds at most, but where it is stopped in the very moment in which
-//!   it wakes them: then they look again by themselves within ten seconds. And who signals a condition variable may call a
+//!   it wakes them: then they look again by themselves within ten seconds. And while it is stopped in the very moment in which it opens something, others that open anything get
+//!   an error ([`ErrorKind::Timeout`]) that names it, after a second. And who signals a condition variable may call a
 //!   thread that is stopped: a broadcast calls all.
 //! * **Waiting** spins for some microseconds and then sleeps; every wait has a timeout and can be cancelled.
 //! * **A thread that ends** or panics while it holds a mutex leaves it to the next one, who is told the same as after a death.
 //!
 //! [`ErrorKind::OwnerDied`]: crate::ErrorKind::OwnerDied
 //! [`ErrorKind::PeerLost`]: crate::ErrorKind::PeerLost
+//! [`ErrorKind::Timeout`]: crate::ErrorKind::Timeout
 
 pub(crate) mod arrivals;
 pub(crate) mod count;

@@ -3,10 +3,14 @@
 use std::time::Duration;
 
 use deck_mudeck::{Error, ErrorKind, Node, NodeId, NodeState, Result};
-use deck_peers::{FROZEN_AFTER, ObjectKind, OpenObject, Pledge, fork};
+use deck_peers::{FROZEN_AFTER, Object, ObjectKind, OpenObject, Pledge, fork};
 use deck_segment::Words;
 use deck_sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
 use deck_sync::{About, Deadline, Event, Goal, Interrupted, Waiting, barrier};
+
+use super::count::Count;
+use super::lock::Lock;
+use super::registry::{Phase, Registry};
 
 /// A thing that this node has open.
 pub struct Named {
@@ -44,6 +48,18 @@ pub fn check(node: &Node) -> Result<()> {
 
 pub fn left() -> Error {
     Error::new(ErrorKind::NotInitialized, "this node has left its job").with_remedy("join again")
+}
+
+/// Whether a thing that nobody has open is another one than a new one: then it keeps its name.
+pub fn keeps(kind: ObjectKind, object: &Object) -> bool {
+    let words = object.words();
+    match kind {
+        ObjectKind::Segment => matches!(Registry::new(words).state().phase, Phase::Making(_)),
+        ObjectKind::Mutex => Lock::new(words).holder().is_some(),
+        ObjectKind::Condition => false,
+        ObjectKind::Barrier => object.lost().is_some(),
+        ObjectKind::Counter => Count::new(words).read() != 0 || object.lost().is_some(),
+    }
 }
 
 /// Ends a wait when the node leaves, or the handle is closed.
@@ -122,9 +138,12 @@ impl Named {
     /// entered the same name.
     pub fn open(node: &Node, kind: ObjectKind, name: &str) -> Result<Named> {
         check(node)?;
-        let membership = node.membership();
-        let object = membership.objects().enter(kind, name, membership.seat())?;
-        let opened = membership.open_object(object);
+        let turn = node
+            .membership()
+            .opening()
+            .map_err(|error| error.context(format!("opening the {} {name:?}", kind.word())))?;
+        let opened = turn.open(turn.enter(kind, name, keeps)?);
+        drop(turn);
         Ok(Named {
             node: node.clone(),
             kind,

@@ -4,8 +4,8 @@
 //! says "ready" counts only while a live node holds the segment, so neither a kill nor leaving needs cleaning up. Each
 //! creation begins a new *generation*, so what was passed late is never taken for what came after it.
 //!
-//! Who opens sets its bit among the holders first and looks at the word after that; who creates changes the word first
-//! and looks at the bits after that. One of the two sees the other (Dekker).
+//! One node at a time opens or creates anything ([`deck_peers::Opening`]). So whoever creates sees all who have the name open, and whoever opens sees
+//! which life it has opened.
 
 use deck_segment::Words;
 use deck_sync::NodeId;
@@ -86,7 +86,7 @@ impl<'a> Registry<'a> {
     }
 
     /// `me` is to make the next segment of this name: its generation. `is_held` tells whether a live node holds the
-    /// name; it has to begin with a sequentially consistent fence.
+    /// name. While nobody else opens anything.
     ///
     /// # Errors
     /// The node that is making one, or the home of the one there is.
@@ -102,7 +102,7 @@ impl<'a> Registry<'a> {
             let state = State::from_word(word);
             match state.phase {
                 Phase::Ready(home) if is_held() => return Err(home),
-                // What is held under a dead maker's claim is of the life before: it died before its second look.
+                // What is held under a dead maker's claim: somebody is looking what became of that.
                 Phase::Making(maker) if is_live(maker) || is_held() => return Err(maker),
                 _ => {}
             }
@@ -111,19 +111,10 @@ impl<'a> Registry<'a> {
             // What stands there and not what it means: a word that somebody has scribbled over may mean nothing.
             // AcqRel: pairs with: registry/ready.
             let won = self.word().compare_exchange(word, mine.to_word(), Ordering::AcqRel, Ordering::Relaxed);
-            if won.is_err() {
-                continue;
+            if won.is_ok() {
+                deck_sync::point("segment/claimed");
+                return Ok(generation);
             }
-            deck_sync::point("segment/claimed");
-            // Who has set a bit before saw the old word, and is seen here: `is_held` begins with a fence.
-            if let Phase::Ready(home) = state.phase
-                && is_held()
-            {
-                // What was ready is so again.
-                self.change(mine, state);
-                return Err(home);
-            }
-            return Ok(generation);
         }
     }
 

@@ -10,7 +10,7 @@ use deck_segment::Segment as Memory;
 use deck_segment::layout::PAGE;
 use deck_sync::{About, Deadline, Goal, Interrupted, Waiting};
 
-use super::named::{Stopped, check, left, wait};
+use super::named::{Stopped, check, keeps, left, wait};
 use super::registry::{GENERATIONS, Phase, Registry, State};
 
 /// How long somebody who found a segment vanishing looks away before it looks again.
@@ -139,29 +139,25 @@ impl Segment {
         await_home(node, name, home, deadline).map_err(|error| error.context(described()))?;
 
         let table = membership.table();
-        let object = membership.objects().enter(ObjectKind::Segment, name, membership.seat())?;
+        // Whoever leaves meanwhile leaves behind it: a node that is gone claims nothing and has nothing to tell.
+        let turn = membership.opening().map_err(|error| error.context(described()))?;
+        let object = turn.enter(ObjectKind::Segment, name, keeps)?;
         let registry = Registry::new(object.words());
         let is_held = || !object.holding().is_empty();
-        // Whoever leaves meanwhile leaves behind it: a node that is gone claims nothing and has nothing to tell.
-        let pledge = || membership.pledge().ok_or_else(left);
-        let claimed = {
-            let _pledge = pledge()?;
-            registry.claim(node.number(), &|node| table.is_live(node), &is_held)
-        };
+        let claimed = registry.claim(node.number(), &|node| table.is_live(node), &is_held);
         let generation = claimed.map_err(|owner| {
             // The home may be gone: who has it open could close it.
             let holding = object.holding();
             let holder = holding.iter().find(|node| **node == owner).or(holding.first()).copied().unwrap_or(owner);
-            // A claim that is taken back may have sent somebody to sleep.
-            table.changed().notify();
             // Whoever is in the way may have died unnoticed.
             membership.watch_strangers();
             let remedy = "open it, choose another name, or let everybody close it first";
             Error::new(ErrorKind::Exists, described()).with_peer(holder).with_remedy(remedy)
         })?;
-        let life = SegmentLife { object: object.index(), generation };
+        let life = SegmentLife { object: object.number(), generation };
         // Before the home has it: nobody keeps what nobody holds.
-        let hold = Hold { opened: Some(membership.open_object(object.clone())), home, life };
+        let hold = Hold { opened: Some(turn.open(object.clone())), home, life };
+        drop(turn);
         let made = membership.make_segment(home, life, &object, name, bytes as u64, deadline);
         let memory = made.and_then(|memory| is_of(memory, bytes, home)).map_err(|error| {
             registry.withdraw(node.number(), generation);
@@ -170,7 +166,7 @@ impl Segment {
         deck_sync::point("segment/made");
         let memory = membership.offer_segment(life, &object, memory);
         {
-            let _pledge = pledge().map_err(|error| error.context(described()))?;
+            let _pledge = membership.pledge().ok_or_else(left).map_err(|error| error.context(described()))?;
             if !registry.publish(node.number(), generation, home, bytes as u64) {
                 let what = format!("{}: the job's table says something else of it meanwhile", described());
                 return Err(Error::new(ErrorKind::Corrupt, what));
@@ -202,9 +198,14 @@ impl Segment {
                 stopped.error(format!("waiting for somebody to create segment {name:?}"), remedy)
             };
             let (object, state, home) = created.map_err(not_created)?;
-            let life = SegmentLife { object: object.index(), generation: state.generation };
+            let life = SegmentLife { object: object.number(), generation: state.generation };
+            let turn = membership.opening().map_err(|error| opening(name, error))?;
+            if object.is_over() {
+                continue;
+            }
             // From here on whoever has it keeps it for us to ask, and nobody takes the name.
-            let hold = Hold { opened: Some(membership.open_object(object.clone())), home, life };
+            let hold = Hold { opened: Some(turn.open(object.clone())), home, life };
+            drop(turn);
             let registry = Registry::new(object.words());
             let bytes = registry.bytes();
             let mut silence = None;

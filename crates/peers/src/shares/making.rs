@@ -156,7 +156,8 @@ mod tests {
         let table = Table::create("test", 1).unwrap();
         let (_, seat) = table.seat_node(1, false).unwrap();
         let objects = Objects::new(&table);
-        let [first, second] = ["a", "b"].map(|name| objects.enter(ObjectKind::Segment, name, seat).unwrap());
+        let [first, second] =
+            ["a", "b"].map(|name| objects.enter(ObjectKind::Segment, name, seat, |_, _| true).unwrap());
         let (ours, theirs) = pair().unwrap();
         let (asker, theirs) = (Peer::new(NodeId(7), Seat(7)), Socket::new(theirs));
         asker.set_socket(Socket::new(ours));
@@ -164,7 +165,7 @@ mod tests {
         let wanted = |request, object: &Object, generation| Wanted {
             asker: asker.clone(),
             request,
-            life: SegmentLife { object: object.index(), generation },
+            life: SegmentLife { object: object.number(), generation },
             object: object.clone(),
             bytes: 1,
         };

@@ -87,9 +87,9 @@ fn a_segment_that_comes_without_its_descriptor_is_a_lack_here_and_what_its_home_
     let broker = Broker::start("test", 2).unwrap();
     let mut nodes = met(&broker);
     let [one, home] = [0, 1].map(|node: usize| nodes[node].0.clone());
-    let object = one.objects.enter(crate::ObjectKind::Segment, "s", one.seat).unwrap();
+    let object = one.objects.enter(crate::ObjectKind::Segment, "s", one.seat, |_, _| true).unwrap();
     let _open = one.open_object(object.clone());
-    let life = crate::SegmentLife { object: object.index(), generation: 1 };
+    let life = crate::SegmentLife { object: object.number(), generation: 1 };
     let peer = home.peers.lock().unwrap()[&one.number].clone();
     let soon = Deadline::after(Duration::from_secs(10));
     for is_made in [true, false] {
@@ -131,12 +131,12 @@ fn who_asks_for_a_segment_is_told_if_there_is_no_descriptor_to_keep_it_while_it_
     }
     let broker = Broker::start("test", 2).unwrap();
     let [(one, _), (home, _)] = met(&broker);
-    let object = one.objects.enter(crate::ObjectKind::Segment, "s", one.seat).unwrap();
+    let object = one.objects.enter(crate::ObjectKind::Segment, "s", one.seat, |_, _| true).unwrap();
     let _open = one.open_object(object.clone());
     let [peer, asking] =
         [(&home, &one), (&one, &home)].map(|(at, other)| at.peers.lock().unwrap()[&other.number].clone());
-    let (entry, generation, bytes) = (u64::from(object.index()), 1, 4096);
-    let life = crate::SegmentLife { object: object.index(), generation: 1 };
+    let (entry, generation, bytes) = (u64::from(object.number()), 1, 4096);
+    let life = crate::SegmentLife { object: object.number(), generation: 1 };
     let _segment = home.make_segment(home.number, life, &object, "s", bytes, Deadline::NEVER).unwrap();
     let made_for_it = Frame::SegmentMake { request: 0, entry, generation: 2, bytes };
     let passed_on = Frame::SegmentOpen { request: 0, entry, generation };
@@ -218,9 +218,9 @@ fn what_a_home_made_for_one_that_gave_up_goes_although_somebody_has_the_name_by_
     let broker = Broker::start("test", 2).unwrap();
     let mut nodes = met(&broker);
     let [one, home] = [0, 1].map(|node: usize| nodes[node].0.clone());
-    let object = one.objects.enter(crate::ObjectKind::Segment, "s", one.seat).unwrap();
+    let object = one.objects.enter(crate::ObjectKind::Segment, "s", one.seat, |_, _| true).unwrap();
     let _next_life = one.open_object(object.clone());
-    let life = crate::SegmentLife { object: object.index(), generation: 1 };
+    let life = crate::SegmentLife { object: object.number(), generation: 1 };
     let error = one.make_segment(home.number, life, &object, "s", 4096, Deadline::NOW).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Timeout);
     let began = Instant::now();

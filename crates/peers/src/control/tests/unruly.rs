@@ -44,15 +44,15 @@ fn one_that_asks_for_segments_and_does_not_read_holds_few_descriptors() {
     let broker = Broker::start("test", 2).unwrap();
     let nodes = met(&broker);
     let [one, asker] = [0, 1].map(|node: usize| nodes[node].0.clone());
-    let object = one.objects.enter(crate::ObjectKind::Segment, "s", one.seat).unwrap();
-    let life = crate::SegmentLife { object: object.index(), generation: 1 };
+    let object = one.objects.enter(crate::ObjectKind::Segment, "s", one.seat, |_, _| true).unwrap();
+    let life = crate::SegmentLife { object: object.number(), generation: 1 };
     let _segment = one.make_segment(one.number, life, &object, "s", 4096, Deadline::NEVER).unwrap();
     let [to_asker, _] = peers(&nodes);
     while !to_asker.is_backed_up() {
         to_asker.send(&Frame::Bye {}).unwrap();
     }
     for request in 0..1000 {
-        let open = Frame::SegmentOpen { request, entry: u64::from(object.index()), generation: 1 };
+        let open = Frame::SegmentOpen { request, entry: u64::from(object.number()), generation: 1 };
         one.serve_segments(&to_asker, open, None);
     }
     let granted = to_asker.waiting(|frame| matches!(frame, Frame::SegmentGrant { .. }));
