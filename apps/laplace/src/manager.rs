@@ -61,9 +61,9 @@ impl<'a> Manager<'a> {
     /// Creates the mail box that computing threads look for; `nodes` nodes take part.
     ///
     /// # Errors
-    /// [`ErrorKind::Exists`] if this job has a manager already.
+    /// [`ErrorKind::Exists`] if this job has a manager already; [`ErrorKind::NoMemory`].
     pub fn new(node: &'a Node, slab: Slab, nodes: u32) -> Result<Manager<'a>> {
-        let temperatures = vec![0.0; slab.width() as usize * slab.height() as usize];
+        let temperatures = slab.temperatures()?;
         let mailbox = node.mailbox(protocol::MANAGER)?;
         let last = (0, f64::INFINITY);
         Ok(Manager {

@@ -127,6 +127,10 @@ impl Work for Scene {
         if said.status.code() == Some(127) {
             return Err(no_povray(String::from_utf8_lossy(&said.stderr).trim()));
         }
+        if fs::metadata(&self.path).is_ok_and(|found| !found.is_file()) {
+            let error = Error::new(ErrorKind::Invalid, format!("{} is no regular file", self.path.display()));
+            return Err(error.with_remedy("write the scene to a file: it is read once for each slice"));
+        }
         let text = fs::read(&self.path).map_err(|error| {
             let error = Error::new(ErrorKind::Invalid, format!("reading {}: {error}", self.path.display()));
             error.with_remedy("name a POV-Ray scene that you may read")

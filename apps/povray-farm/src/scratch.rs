@@ -1,16 +1,22 @@
 //! The folder for what one POV-Ray process writes.
 //!
-//! POV-Ray wants names for its files. A folder goes with the rendering that it belongs to; what a killed node left behind
-//! is found by the number of its process and swept away when a later job begins.
+//! POV-Ray wants names for its files. A folder goes with the rendering that it belongs to. A file in it is locked as long as that goes on: what a killed node left
+//! behind is found by that, whatever namespace the node ran in, and swept away when a later job begins.
 
-use std::fs;
-use std::io::ErrorKind::AlreadyExists;
+use std::fs::{self, File};
+use std::io::{self, ErrorKind::AlreadyExists, ErrorKind::NotFound};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::process;
 
 use deck::{Error, ErrorKind, Result};
+use rustix::fs::OFlags;
 
 const PREFIX: &str = "povray-farm-";
+/// What is locked, and what tells that the folder is one of ours.
+const MARK: &str = ".rendering";
+/// Whatever another user has put in its place.
+const NEVER_WAITS: i32 = OFlags::NONBLOCK.union(OFlags::NOFOLLOW).bits().cast_signed();
 
 const REMEDY: &str = "set TMPDIR to a folder that you may write to and that has room";
 
@@ -19,30 +25,47 @@ const HARDLY_ANY: u64 = 1 << 20;
 
 /// A folder of its own, removed when dropped.
 #[derive(Debug)]
-pub struct Scratch(PathBuf);
+pub struct Scratch {
+    folder: PathBuf,
+    _locked: File,
+}
 
 impl Scratch {
-    /// An empty folder.
+    /// An empty folder, but for its mark.
     ///
     /// # Errors
     /// [`ErrorKind::System`].
     pub fn new() -> Result<Scratch> {
         let all = std::env::temp_dir();
-        let made = (0u32..).map(|number| all.join(format!("{PREFIX}{}-{number}", process::id()))).find_map(|folder| {
-            match fs::create_dir(&folder) {
-                Err(error) if error.kind() == AlreadyExists => None,
-                made => Some(made.map(|()| Scratch(folder))),
-            }
-        });
-        made.unwrap_or_else(|| Err(AlreadyExists.into())).map_err(|error| {
+        let mut made = (0u32..).map(|number| Scratch::make(all.join(format!("{PREFIX}{}-{number}", process::id()))));
+        let made = made.find_map(io::Result::transpose).unwrap_or_else(|| Err(AlreadyExists.into()));
+        made.map_err(|error| {
             Error::new(ErrorKind::System, format!("creating a folder in {}: {error}", all.display()))
                 .with_remedy(REMEDY)
         })
     }
 
+    /// `None` if the folder is somebody else's, or somebody sweeps it away just now.
+    fn make(folder: PathBuf) -> io::Result<Option<Scratch>> {
+        match fs::create_dir(&folder) {
+            Err(error) if error.kind() == AlreadyExists => return Ok(None),
+            made => made?,
+        }
+        let mark = folder.join(MARK);
+        let locked = match File::create_new(&mark) {
+            Err(error) if error.kind() == NotFound => return Ok(None),
+            made => made?,
+        };
+        // Where nothing can be locked nothing is swept away.
+        let is_locked = !matches!(locked.try_lock(), Err(fs::TryLockError::WouldBlock));
+        let is_there =
+            fs::metadata(&mark).is_ok_and(|found| locked.metadata().is_ok_and(|made| made.ino() == found.ino()));
+        Ok((is_locked && is_there).then_some(Scratch { folder, _locked: locked }))
+    }
+
     /// What to tell of a file that could not be written, if there is hardly any room left.
     pub fn no_room(&self) -> Option<Error> {
-        let found = rustix::fs::statvfs(&self.0).ok()?;
+        let found = rustix::fs::statvfs(&self.folder).ok()?;
         let is_full = found.f_bavail.saturating_mul(found.f_frsize) < HARDLY_ANY;
         let what = || format!("povray writes to {}, which is full", std::env::temp_dir().display());
         is_full.then(|| Error::new(ErrorKind::NoMemory, what()).with_remedy(REMEDY))
@@ -50,28 +73,37 @@ impl Scratch {
 
     /// Where it is.
     pub fn path(&self) -> &Path {
-        &self.0
+        &self.folder
     }
 }
 
 impl Drop for Scratch {
     fn drop(&mut self) {
         // Nobody can do anything about it here; the next job tries again.
-        let _ = fs::remove_dir_all(&self.0);
+        let _ = fs::remove_dir_all(&self.folder);
     }
 }
 
-/// Removes folders whose process has ended without doing so.
+/// Removes folders that nobody uses any more. Another user's stay: that user's next job removes them.
 pub fn sweep() {
-    let Ok(folder) = fs::read_dir(std::env::temp_dir()) else { return };
-    for entry in folder.flatten() {
-        let name = entry.file_name();
-        let process = name.to_str().and_then(|name| name.strip_prefix(PREFIX)?.split('-').next()?.parse::<u32>().ok());
-        if process.is_some_and(|process| !Path::new(&format!("/proc/{process}")).exists()) {
-            // Another user's stays: that user's next job removes it.
-            let _ = fs::remove_dir_all(entry.path());
+    let Ok(entries) = fs::read_dir(std::env::temp_dir()) else { return };
+    entries.flatten().filter(|entry| entry.file_name().to_str().is_some_and(is_of_ours)).for_each(|entry| {
+        let folder = entry.path();
+        match File::options().write(true).custom_flags(NEVER_WAITS).open(folder.join(MARK)) {
+            Ok(mark) if mark.try_lock().is_ok() => drop(fs::remove_dir_all(folder)),
+            // Whoever made it did not come as far as the mark. Whoever is making it makes another one.
+            Err(error) if error.kind() == NotFound => drop(fs::remove_dir(folder)),
+            _ => {}
         }
-    }
+    });
+}
+
+/// Whether it is a name as [`Scratch::new`] makes them.
+fn is_of_ours(name: &str) -> bool {
+    let numbers = name.strip_prefix(PREFIX).and_then(|numbers| numbers.split_once('-'));
+    numbers.is_some_and(|(process, number)| {
+        [process, number].iter().all(|number| number.parse::<u32>().is_ok_and(|parsed| parsed.to_string() == *number))
+    })
 }
 
 #[cfg(test)]
@@ -79,12 +111,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn folders_of_ended_processes_are_swept_away_and_those_of_living_ones_stay() {
+    fn folders_that_nobody_uses_are_swept_away_and_all_others_stay() {
         let living = Scratch::new().unwrap();
-        // No process has a number above the kernel's limit of 2^22.
-        let dead = std::env::temp_dir().join(format!("{PREFIX}{}-0", (1 << 22) + process::id()));
-        fs::create_dir(&dead).unwrap();
+        let named = |name: &str| {
+            let folder = std::env::temp_dir().join(format!("{PREFIX}{}{name}", (1 << 22) + process::id()));
+            fs::create_dir(&folder).unwrap();
+            folder
+        };
+        let (dead, half_made) = (named("-0"), named("-1"));
+        let others = [named("-2-pictures"), named(""), named("-02"), named("-3")];
+        [&dead, &others[0], &others[1], &others[2]]
+            .into_iter()
+            .for_each(|folder| fs::write(folder.join(MARK), []).unwrap());
+        fs::write(others[3].join("holiday.png"), []).unwrap();
         sweep();
-        assert!(living.path().exists() && !dead.exists());
+        assert!(living.path().join(MARK).exists() && !dead.exists() && !half_made.exists());
+        assert!(others.iter().all(|folder| folder.exists()));
+        let path = living.path().to_owned();
+        drop(living);
+        assert!(!path.exists());
+        others.iter().for_each(|folder| fs::remove_dir_all(folder).unwrap());
     }
 }

@@ -93,12 +93,20 @@ impl<'a, W: Work> Master<'a, W> {
     /// Creates the mail box that workers look for.
     ///
     /// # Errors
-    /// [`ErrorKind::Exists`] if this job has a master already.
+    /// [`ErrorKind::Exists`] if this job has a master already; [`ErrorKind::NoMemory`].
     pub fn new(node: &'a Node, work: W) -> Result<Master<'a, W>> {
+        let count = work.cut().pixels() * W::VALUES;
+        let mut values = Vec::new();
+        values.try_reserve_exact(count).map_err(|_| {
+            let what = format!("{} MiB for the picture", (count * size_of::<W::Value>()).div_ceil(1 << 20));
+            Error::new(ErrorKind::NoMemory, what)
+                .with_remedy("choose a smaller --size, or raise the limit of this process")
+        })?;
+        values.resize(count, W::Value::default());
         Ok(Master {
             node,
             mailbox: node.mailbox(&protocol::master_name::<W>())?,
-            values: vec![W::Value::default(); work.cut().pixels() * W::VALUES],
+            values,
             slices: Slices::new(work.cut().slices()),
             work,
             workers: Vec::new(),

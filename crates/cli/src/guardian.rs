@@ -27,6 +27,7 @@ use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, WaitStatus, pidfd_open, waitpid};
 
 use crate::descendants;
+use crate::output::wait;
 use crate::result::remark;
 
 /// How long the guardian tries to kill what is left. A process may hang in the kernel, and then nobody can help.
@@ -59,6 +60,13 @@ impl Requests {
             Ok(1) => Request::Signal(byte[0].into()),
             _ => Request::Orphaned,
         }
+    }
+
+    /// Whether there is one to be read, now or within this time.
+    pub fn has_come_within(&self, time: Duration) -> io::Result<bool> {
+        let mut events = [PollFd::new(&self.0, PollFlags::IN)];
+        wait(&mut events, Some(time))?;
+        Ok(!events[0].revents().is_empty())
     }
 }
 

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use deck::{Error, ErrorKind, NodeId};
 use deck_launch::signals::{self, Signals};
 use deck_launch::{Launch, Started, Stream};
-use deck_peers::Broker;
+use deck_peers::{Broker, see_processes};
 use rustix::event::{PollFd, PollFlags};
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus};
 
@@ -29,6 +29,8 @@ const NAME_FREE_WITHIN: Duration = Duration::from_secs(2);
 const TRY_NAME_EVERY: Duration = Duration::from_millis(20);
 /// The broker hears of the end of a process as soon as its thread runs.
 const HEARD_OF_WITHIN: Duration = Duration::from_secs(1);
+/// A request that ends nodes as well has come by then.
+const REQUESTED_WITHIN: Duration = Duration::from_millis(50);
 /// A request that comes again so soon is the same one.
 const INSISTENCE: Duration = Duration::from_millis(200);
 
@@ -48,6 +50,10 @@ pub struct Options {
 
 /// Runs the job to its end.
 pub fn run(options: &Options) -> ExitCode {
+    if let Err(error) = see_processes() {
+        remark("deck run", error);
+        return ExitCode::FAILURE;
+    }
     let code = guarded(|requests| {
         supervise(options, &requests).unwrap_or_else(|error| {
             remark("deck run", error);
@@ -172,6 +178,8 @@ struct Job {
     failures: Vec<(Option<NodeId>, u8)>,
     /// The signal that ended `deck run`.
     interrupted: Option<u8>,
+    /// When it was last looked for one that had not come yet.
+    looked_for_requests: Option<Instant>,
     /// Lines of our own, to be printed between those of the nodes.
     say: std::fs::File,
 }
@@ -208,6 +216,7 @@ impl Job {
             phase: Phase::Running,
             failures: Vec::new(),
             interrupted: None,
+            looked_for_requests: None,
             say: say.into(),
         };
         Ok((job, output))
@@ -217,6 +226,9 @@ impl Job {
     fn look_after(&mut self, requests: &Requests, deaths: &Signals) -> io::Result<()> {
         loop {
             while let Ok(Some((pid, status))) = rustix::process::wait(WaitOptions::NOHANG) {
+                if self.may_have_been_asked(status) && requests.has_come_within(REQUESTED_WITHIN)? {
+                    self.obey(requests.read());
+                }
                 self.ended(pid, status);
             }
             // What a node left running ends with the job: nobody else would ever end it.
@@ -247,6 +259,17 @@ impl Job {
                 self.obey(requests.read());
             }
         }
+    }
+
+    /// Whether a process that ended so got a signal which this one may have got, too, and not been told yet: a terminal sends it to all. Asked once for
+    /// those that end together.
+    fn may_have_been_asked(&mut self, status: WaitStatus) -> bool {
+        const OF_TERMINALS: [i32; 4] = [libc::SIGINT, libc::SIGQUIT, libc::SIGHUP, libc::SIGTERM];
+        let is_such = status.terminating_signal().is_some_and(|signal| OF_TERMINALS.contains(&signal));
+        let is_running = matches!(self.phase, Phase::Running);
+        is_running
+            && is_such
+            && self.looked_for_requests.replace(Instant::now()).is_none_or(|at| at.elapsed() > INSISTENCE)
     }
 
     fn obey(&mut self, request: Request) {

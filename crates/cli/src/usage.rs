@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use clap::builder::NonEmptyStringValueParser;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, Parser, Subcommand};
 use deck_peers::NODES_AT_A_TIME_MAX;
@@ -64,7 +65,7 @@ enum Subcommands {
     #[command(override_usage = LS)]
     Ls {
         /// Name of the job, or number of one of its processes
-        #[arg(value_name = "JOB")]
+        #[arg(value_name = "JOB", value_parser = NonEmptyStringValueParser::new())]
         job: Option<String>,
         /// Show each node that has left or was lost, however many there are
         #[arg(long)]
@@ -80,7 +81,7 @@ enum Subcommands {
     #[command(override_usage = WHY)]
     Why {
         /// Name of the job, or number of one of its processes
-        #[arg(value_name = "JOB")]
+        #[arg(value_name = "JOB", value_parser = NonEmptyStringValueParser::new())]
         job: Option<String>,
         /// Print one JSON object and nothing else
         #[arg(long)]

@@ -1,8 +1,8 @@
-//! Result files. They appear whole or not at all: they are written beside their place under another name and then
-//! renamed. A file that was there before hands on its permissions. If it has to stay, because it is another user's or is
+//! Result files. They appear whole or not at all: they are written without a name in the folder of their place, and get it when they are whole. A file that was there before hands on its permissions. If it has to stay, because it is another user's or is
 //! mounted there, the result is copied over it when it is whole. Only in a folder that takes no new file it is written over
-//! from the first. Devices, pipes and descriptors are written to as they are. A run that is killed leaves what it had beside
-//! the place of `NAME`, as `.NAME.*.part`: nobody else can tell it from a result that is still written, or is to be kept.
+//! from the first. Devices, pipes and descriptors are written to as they are. A run that is killed leaves nothing,
+//! but where the file system has no files without names (NFS, FAT), or in the moment in which a new file takes the place of an old one: then it leaves what it had
+//! beside that, as `.deck-*.part`. Nobody else can tell it from a result that is still written, or is to be kept.
 //!
 //! | file | idea |
 //! |---|---|
@@ -200,6 +200,34 @@ mod tests {
         save(&through, |file| file.write_all(b"after")).unwrap();
         assert_eq!((fs::read(&path).unwrap(), fs::metadata(&path).unwrap().ino()), (b"before, after".to_vec(), inode));
         assert_eq!(fs::read_dir(&folder.0).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_name_may_be_as_long_as_the_file_system_has_it() {
+        let folder = Folder::new("long");
+        let [longest, too_long] = [255, 256].map(|bytes| folder.0.join("z".repeat(bytes)));
+        check_writable(&longest).unwrap();
+        save(&longest, |file| file.write_all(b"new")).unwrap();
+        save(&longest, |file| file.write_all(b"newer")).unwrap();
+        assert_eq!(fs::read(&longest).unwrap(), b"newer");
+        assert_eq!(check_writable(&too_long).unwrap_err().raw_os_error(), Some(36));
+        assert_eq!(fs::read_dir(&folder.0).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_file_has_no_name_before_it_is_whole() {
+        let folder = Folder::new("nameless");
+        let path = folder.0.join("picture.png");
+        let half = |file: &mut dyn Write| {
+            file.write_all(b"half")?;
+            file.flush()?;
+            // What a run that is killed here leaves behind.
+            assert_eq!(fs::read_dir(&folder.0)?.count(), 0);
+            Ok(())
+        };
+        save(&path, half).unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"half");
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o7600, 0o600);
     }
 
     #[test]

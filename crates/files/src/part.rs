@@ -1,30 +1,42 @@
-//! A file until it is whole: it stands beside its place, under another name.
+//! A file until it is whole: it has no name in the folder of its place, or else stands there under another one.
 
 use std::fs::{self, File, Metadata};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{self, ErrorKind, Seek};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, fchown};
 use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, CWD, OFlags, linkat};
+
+use crate::place::folder_of;
 
 /// A file that takes its place when it is whole. Dropped before that, it is removed.
 pub struct Part {
     /// What the result is written to.
     pub file: File,
-    name: PathBuf,
+    /// Under which it stands beside its place; `None` as long as it has no name.
+    name: Option<PathBuf>,
     place: PathBuf,
     before: Option<Metadata>,
-    stays: bool,
 }
 
 impl Part {
     /// For the place of the file `before`, if there is one; `None` if its folder takes no new file, so that it can only be
     /// written over.
     pub fn create(place: &Path, before: Option<Metadata>) -> io::Result<Option<Part>> {
-        let name = name_beside(place);
         // Nobody else may read it before it has the permissions of the one before.
         let mode = if before.is_some() { 0o600 } else { 0o666 };
-        match File::options().read(true).write(true).create_new(true).mode(mode).open(&name) {
-            Ok(file) => Ok(Some(Part { file, name, place: place.to_owned(), before, stays: false })),
+        let made = match nameless(place, mode) {
+            Some(file) => Ok((file, None)),
+            None => {
+                let name = name_beside(place);
+                let file = File::options().read(true).write(true).create_new(true).mode(mode).open(&name);
+                file.map(|file| (file, Some(name)))
+            }
+        };
+        match made {
+            Ok((file, name)) => Ok(Some(Part { file, name, place: place.to_owned(), before })),
             Err(error) if before.is_some() && takes_no_file(&error) => Ok(None),
             Err(error) => Err(error),
         }
@@ -34,33 +46,55 @@ impl Part {
     ///
     /// # Errors
     /// If copying fails, this file stays, and the error names it.
-    pub fn take_place(self) -> io::Result<()> {
+    pub fn take_place(mut self) -> io::Result<()> {
+        let name = self.give_name()?;
         if self.before.as_ref().is_none_or(|before| hand_over(&self.file, before).is_ok()) {
-            match fs::rename(&self.name, &self.place) {
+            match fs::rename(&name, &self.place) {
                 // Something is mounted there.
                 Err(error) if error.kind() == ErrorKind::ResourceBusy => {}
                 renamed => return renamed,
             }
         }
-        self.copy_over()
+        self.copy_over(&name)
     }
 
-    fn copy_over(mut self) -> io::Result<()> {
+    /// The name beside its place, which it has from now on.
+    fn give_name(&mut self) -> io::Result<PathBuf> {
+        if self.name.is_none() {
+            let name = name_beside(&self.place);
+            linkat(CWD, path_of(&self.file), CWD, &name, AtFlags::SYMLINK_FOLLOW)?;
+            self.name = Some(name);
+        }
+        Ok(self.name.clone().expect("it has one by now"))
+    }
+
+    fn copy_over(mut self, name: &Path) -> io::Result<()> {
         let copied = self.file.rewind().and_then(|()| io::copy(&mut self.file, &mut write_over(&self.place)?));
         copied.map(drop).map_err(|error| {
-            self.stays = true;
-            io::Error::new(error.kind(), format!("{error}; all of it is in {}", self.name.display()))
+            self.name = None;
+            io::Error::new(error.kind(), format!("{error}; all of it is in {}", name.display()))
         })
     }
 }
 
 impl Drop for Part {
     fn drop(&mut self) {
-        if !self.stays {
+        if let Some(name) = &self.name {
             // It has its place by now, or something has failed: that the rest cannot be removed either adds nothing.
-            let _ = fs::remove_file(&self.name);
+            let _ = fs::remove_file(name);
         }
     }
+}
+
+/// A file without a name; `None` where there can be none, or none that can be given a name later.
+fn nameless(place: &Path, mode: u32) -> Option<File> {
+    let flags = OFlags::TMPFILE.bits().cast_signed();
+    let file = File::options().read(true).write(true).custom_flags(flags).mode(mode).open(folder_of(place)).ok()?;
+    fs::symlink_metadata(path_of(&file)).is_ok().then_some(file)
+}
+
+fn path_of(file: &File) -> String {
+    format!("/proc/self/fd/{}", file.as_raw_fd())
 }
 
 /// Opens the file of that place for a result that begins anew.
@@ -70,10 +104,7 @@ pub fn write_over(place: &Path) -> io::Result<File> {
 
 /// A name that no other run has: two processes of one number, in two containers, may share the folder.
 fn name_beside(place: &Path) -> PathBuf {
-    let mut name = std::ffi::OsString::from(".");
-    name.push(place.file_name().unwrap_or_default());
-    name.push(format!(".{:x}.part", RandomState::new().build_hasher().finish()));
-    place.with_file_name(name)
+    place.with_file_name(format!(".deck-{:016x}.part", RandomState::new().build_hasher().finish()))
 }
 
 fn takes_no_file(error: &io::Error) -> bool {

@@ -51,6 +51,7 @@ pub use objects::{
 pub use opening::{OpenObject, Opening};
 pub use peer::{Depending, FROZEN_AFTER, Peer};
 pub use pledges::Pledge;
+pub use process::see_processes;
 pub use shares::{Answered, SegmentLife};
 pub use table::{JOB_BYTES_MAX, NODES_AT_A_TIME_MAX, NODES_MAX, NodeState, Table};
 pub use wire::Refused;

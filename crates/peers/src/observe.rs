@@ -9,13 +9,15 @@ use std::fs::{self, File, OpenOptions};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 pub use deck_segment::MemoryFacts;
 use deck_segment::layout::{self, PAGE};
-use deck_sync::{Error, NodeId, Result, Service};
+use deck_sync::{Deadline, Error, NodeId, Result, Service};
 pub use deck_sync::{FACTS, Goal, now_ns};
 
 use crate::notices::{self, ENTRY_BYTES, NOTICES_MAX, Subject, entry, header};
+use crate::poll::pause;
 use crate::table::{NodeState, Table};
 use crate::{process, stat};
 
@@ -149,6 +151,10 @@ fn word(bytes: &[u8], index: usize) -> u64 {
     bytes.get(index * 8..index * 8 + 8).map_or(0, |bytes| u64::from_le_bytes(bytes.try_into().expect("eight bytes")))
 }
 
+/// Making a job's table takes less than a millisecond, unless the maker is kept from running.
+const MADE_WITHIN: Duration = Duration::from_millis(50);
+const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(1);
+
 const TABLE: &str = "/memfd:deck-job (deleted)";
 const NOTICES: &str = "/memfd:deck-notices (deleted)";
 const HEAP: &str = "/memfd:deck-node (deleted)";
@@ -226,8 +232,9 @@ fn processes() -> Vec<u32> {
 ///
 /// # Errors
 /// If what is wanted is not among them and there is one that cannot be read: `Corrupt` if it is of another version of DECK,
-/// `NoMemory`.
+/// `NoMemory`. `System` where `/proc` does not show this process.
 pub fn jobs(wanted: Option<&str>) -> Result<Vec<JobSight>> {
+    process::see_processes()?;
     let is_wanted = |wanted: &str, table: &Table, processes: &BTreeSet<u32>| {
         table.job() == wanted || wanted.parse().is_ok_and(|process: u32| processes.contains(&process))
     };
@@ -255,6 +262,21 @@ fn ancestors(process: u32) -> impl Iterator<Item = u32> {
     std::iter::successors(parent(&process), parent)
 }
 
+/// Whoever makes the table of a job writes its first word last. One that has not done so for a while has not begun the job.
+fn is_made(table: &File) -> bool {
+    let deadline = Deadline::after(MADE_WITHIN);
+    loop {
+        let mut first = [0; 8];
+        if table.read_exact_at(&mut first, 0).is_ok() && first != [0; 8] {
+            return true;
+        }
+        if deadline.has_passed() {
+            return false;
+        }
+        pause(LOOK_AGAIN_AFTER);
+    }
+}
+
 /// The jobs that are wanted, by the inode of their table, that itself and their processes; and why another one could not be read.
 fn find(is_wanted: &dyn Fn(u64, &Table, &BTreeSet<u32>) -> bool) -> (Vec<JobSight>, Option<Error>) {
     let mut all: BTreeMap<u32, Open> = processes().into_iter().map(|process| (process, open_of(process))).collect();
@@ -270,9 +292,12 @@ fn find(is_wanted: &dyn Fn(u64, &Table, &BTreeSet<u32>) -> bool) -> (Vec<JobSigh
         let mut paths = processes.iter().map(|process| &all[process].tables[&inode]);
         // A process may end at any moment.
         let Some(file) = paths.find_map(|path| open(path, TABLE, inode)) else { continue };
+        if !is_made(&file) {
+            continue;
+        }
         let table = match Table::copy_of(&file) {
             Ok(table) => table,
-            // Made a moment ago, or of another version of DECK: the others can be looked at all the same.
+            // Of another version of DECK: the others can be looked at all the same.
             Err(error) => {
                 refused = Some(error);
                 continue;

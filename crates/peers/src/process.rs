@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::OnceLock;
 use std::time::Duration;
 
+use deck_sync::{Error, ErrorKind, Result};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
@@ -38,12 +39,30 @@ pub fn pid_here(word: u64) -> Option<u32> {
     (namespace != 0 && namespace == namespace::processes()).then_some(number(word))
 }
 
-/// What `/proc` tells here is of this process's own namespace, and in its own time: it may be mounted from another one, or the time be moved.
+/// Whether `/proc` is there and of this process's own namespace: it may be mounted from another one.
+fn is_proc_ours() -> bool {
+    let stat = stat::read(Path::new("/proc/self/stat")).unwrap_or_default();
+    stat.starts_with(format!("{} ", own_number()).as_bytes())
+}
+
+/// Makes sure that processes are seen under their numbers.
+///
+/// # Errors
+/// [`ErrorKind::System`], with what to do. Never blocks.
+pub fn see_processes() -> Result<()> {
+    let why =
+        if Path::new("/proc/self").exists() { "it is that of another process namespace" } else { "it is not mounted" };
+    let error = || Error::new(ErrorKind::System, format!("looking for processes in /proc: {why}"));
+    is_proc_ours().then_some(()).ok_or_else(|| {
+        error().with_remedy("mount it for this process namespace (mount -t proc proc /proc; unshare --mount-proc)")
+    })
+}
+
+/// What `/proc` tells here is of this process's own namespace, and in its own time: that may be moved.
 fn tells_begins() -> bool {
     static TELLS: OnceLock<bool> = OnceLock::new();
     *TELLS.get_or_init(|| {
-        let stat = stat::read(Path::new("/proc/self/stat")).unwrap_or_default();
-        let is_own = stat.starts_with(format!("{} ", own_number()).as_bytes());
+        let is_own = is_proc_ours();
         // Absent where there are no namespaces of time.
         let offsets = std::fs::read_to_string("/proc/self/timens_offsets").unwrap_or_default();
         is_own && offsets.lines().all(|line| line.split_ascii_whitespace().skip(1).all(|offset| offset == "0"))

@@ -8,8 +8,10 @@ mod finding;
 mod receiving;
 mod regions;
 
+use std::alloc::{self, Layout};
 use std::fmt;
 use std::os::fd::OwnedFd;
+use std::ptr;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 
 use deck_sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -125,12 +127,28 @@ pub fn default_bytes() -> usize {
     DATA + (heap / LEAST * LEAST).max(LEAST)
 }
 
-fn zeroed_counts() -> Box<[AtomicU32]> {
+/// Its pages are taken when they are first touched.
+///
+/// # Safety
+/// All zero bytes have to be a valid `T`, and that have a size.
+unsafe fn zeroed<T>() -> Result<Box<[T]>> {
+    let layout = Layout::array::<T>(BUFFERS).expect("a table of some MiB");
+    // SAFETY: its size is not zero, as that of `T` is not.
+    let table = unsafe { alloc::alloc_zeroed(layout) }.cast::<T>();
+    if table.is_null() {
+        let what = format!("{} of this process for a table of a node's buffers", limits::size(layout.size() as u64));
+        return Err(Error::new(ErrorKind::NoMemory, what));
+    }
+    // SAFETY: just allocated with the layout of such a slice by the allocator of boxes, and all zero, which is valid (caller).
+    Ok(unsafe { Box::from_raw(ptr::slice_from_raw_parts_mut(table, BUFFERS)) })
+}
+
+fn zeroed_counts() -> Result<Box<[AtomicU32]>> {
     #[cfg(not(loom))]
     // SAFETY: all zero bytes are a valid AtomicU32.
-    return unsafe { Box::<[AtomicU32]>::new_zeroed_slice(BUFFERS).assume_init() };
+    return unsafe { zeroed() };
     #[cfg(loom)]
-    Box::default()
+    Ok(Box::default())
 }
 
 impl HeapMemory {
@@ -166,7 +184,7 @@ impl HeapMemory {
             words.get(word).store(value, Ordering::Release);
         }
         // SAFETY: all zero bytes are a valid pair of AtomicU64.
-        let places = unsafe { Box::<[(AtomicU64, AtomicU64)]>::new_zeroed_slice(BUFFERS).assume_init() };
+        let places = unsafe { zeroed::<(AtomicU64, AtomicU64)>() }?;
         let rest = options.rest.within(bytes - DATA);
         let blocks = Mutex::new(Blocks::new(segment.clone(), rest, options.numa.clone()));
         let own = Own { blocks, places, numa: options.numa.clone() };
@@ -220,7 +238,7 @@ impl HeapMemory {
             owner,
             seat,
             my_seat,
-            counts: zeroed_counts(),
+            counts: zeroed_counts()?,
             held: Held::default(),
             is_closed: AtomicBool::new(false),
             reserve: OnceLock::new(),

@@ -36,11 +36,12 @@ pub fn check_writable(path: &Path) -> Result<(), String> {
 }
 
 fn not_written(path: &Path, error: &io::Error) -> String {
-    match error.kind() {
-        ErrorKind::IsADirectory => format!("{} cannot be written: it is a folder", path.display()),
-        ErrorKind::NotFound => format!("{} cannot be written: name a file in a folder that exists", path.display()),
-        _ => format!("{} cannot be written: {error}", path.display()),
-    }
+    let why = match error.kind() {
+        ErrorKind::IsADirectory => "it is a folder".to_owned(),
+        ErrorKind::NotFound => "name a file in a folder that exists".to_owned(),
+        _ => format!("{error}; name a file in a folder that you may write to and that has room"),
+    };
+    format!("{} cannot be written: {why}", path.display())
 }
 
 /// Whether somebody took the one file for the other.

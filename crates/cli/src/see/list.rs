@@ -9,7 +9,7 @@ use deck_peers::observe::{JobSight, MemoryFacts, NodeSight, Told};
 use deck_peers::{MailboxId, Names, ObjectKind, Objects, Subject};
 use serde_json::{Value, json};
 
-use super::{called, quoted, state_word};
+use super::{called, is_over, quoted, state_word};
 use crate::result::counted;
 
 /// Rates are counted over so long.
@@ -21,8 +21,17 @@ const GONE_SHOWN: usize = 8;
 /// One line for a job.
 pub fn line(job: &JobSight) -> (String, Value) {
     let live = job.nodes.iter().filter(|node| node.process.is_some()).count();
-    let text = format!("{}: {}, {}\n", called(job), counted(live, "node", "nodes"), processes(job));
+    let text = match left_behind(job) {
+        Some(why) => format!("{}: {why}\n", called(job)),
+        None => format!("{}: {}, {}\n", called(job), counted(live, "node", "nodes"), processes(job)),
+    };
     (text, json!({ "job": job.table.job(), "processes": job.processes, "nodes": nodes(job) }))
+}
+
+/// Why there is a job whose nodes are all gone.
+fn left_behind(job: &JobSight) -> Option<String> {
+    let why = || format!("no node is left; {}, which nodes have started, hold its memory", processes(job));
+    is_over(job).then(why)
 }
 
 fn processes(job: &JobSight) -> String {
@@ -267,6 +276,9 @@ fn text(
     }
     if let Some(gone) = gone {
         writeln!(text, "  {gone}")?;
+    }
+    if let Some(why) = left_behind(job) {
+        writeln!(text, "  {why}")?;
     }
     for mailbox in mailboxes {
         // The sum of nothing is -0.

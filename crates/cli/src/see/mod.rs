@@ -50,7 +50,8 @@ pub fn run(options: &Options) -> ExitCode {
 
 fn show(options: &Options) -> deck::Result<String> {
     let wanted = options.job.as_deref();
-    let jobs = observe::jobs(wanted)?;
+    let mut jobs = observe::jobs(wanted)?;
+    jobs.sort_by_key(is_over);
     if let Some(wanted) = wanted.filter(|_| jobs.is_empty()) {
         let error = Error::new(ErrorKind::NotFound, format!("you have no job {wanted:?} on this host"));
         return Err(error.with_remedy("`deck ls` shows those that there are"));
@@ -70,6 +71,11 @@ fn show(options: &Options) -> deck::Result<String> {
         return Ok("you have no jobs on this host\n".to_owned());
     }
     Ok(texts.join(if options.what == What::List && wanted.is_none() { "" } else { "\n" }))
+}
+
+/// Whether nodes have joined it, and all of them are gone.
+fn is_over(job: &JobSight) -> bool {
+    !job.nodes.is_empty() && job.nodes.iter().all(|node| node.process.is_none())
 }
 
 /// `job "name"`, or by a process of it.

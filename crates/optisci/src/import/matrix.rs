@@ -8,7 +8,8 @@ use crate::program::Program;
 
 pub(super) fn program(text: &str) -> Result<Program, Error> {
     let mut rows: Vec<(usize, Vec<u64>)> = Vec::new();
-    for (index, line) in text.lines().enumerate() {
+    // A byte order mark is what some spreadsheets begin with.
+    for (index, line) in text.trim_start_matches('\u{feff}').lines().enumerate() {
         let words = line.split([' ', '\t', ',', ';', '\r']).filter(|word| !word.is_empty());
         let row = words.map(|word| bytes(word, index + 1)).collect::<Result<Vec<u64>, Error>>()?;
         if !row.is_empty() {
