@@ -29,6 +29,7 @@ mod owners;
 mod peer;
 mod pledges;
 mod poll;
+mod presence;
 mod process;
 mod rendezvous;
 mod shares;
@@ -51,6 +52,7 @@ pub use objects::{
 pub use opening::{OpenObject, Opening};
 pub use peer::{Depending, FROZEN_AFTER, Peer};
 pub use pledges::Pledge;
+pub use presence::Presence;
 pub use process::see_processes;
 pub use shares::{Answered, SegmentLife};
 pub use table::{JOB_BYTES_MAX, NODES_AT_A_TIME_MAX, NODES_MAX, NodeState, Table};

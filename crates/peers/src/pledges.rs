@@ -1,15 +1,18 @@
-//! Threads of this node that count in the words of a named thing, and take that back when the node leaves.
+//! Threads of this node that count in the words of a named thing, and take that back when the node leaves; and those that are in calls ([`crate::presence`]).
 //!
 //! Nobody else can take it back: others see only that the node has left in order, and go on. So leaving comes after it. It
 //! is a matter of a look for a thread that is awake, and of a wake-up for one that sleeps.
 
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use deck_sync::atomic::{AtomicU32, Ordering};
 use deck_sync::cancellation::postponed_while;
+use deck_sync::locks::lock;
 use deck_sync::{About, Deadline, Event, Goal, barrier};
 
 use crate::membership::{Membership, Until};
+use crate::presence::Presence;
 
 /// Whoever does not come out within this time is stopped where it is, and the node counts as lost ...
 const KEPT_WITHIN: Duration = Duration::from_secs(1);
@@ -20,6 +23,7 @@ const ONCE_MORE: Duration = Duration::from_millis(200);
 #[derive(Debug, Default)]
 pub(crate) struct Pledges {
     inside: AtomicU32,
+    presences: Mutex<Vec<Weak<Presence>>>,
     fewer: Event,
 }
 
@@ -37,10 +41,37 @@ impl Membership {
         (!self.has_left.load(Ordering::SeqCst)).then_some(pledge)
     }
 
-    /// Leaving has begun: waits until all threads that counted have taken that back. False if one does not.
+    /// The place of a thread whose calls the node does not leave under. Never blocks.
+    pub fn presence(&self) -> Arc<Presence> {
+        let presence = Arc::new(Presence::default());
+        let mut presences = lock(&self.pledges.presences);
+        presences.retain(|presence| presence.strong_count() > 0);
+        presences.push(Arc::downgrade(&presence));
+        presence
+    }
+
+    /// The calling thread is inside from now on; false, and it is not, once the node has left or begun to. Never blocks.
+    #[inline]
+    pub fn enter(&self, presence: &Presence) -> bool {
+        presence.enter(&self.has_left)
+    }
+
+    /// The calling thread is outside again. Never blocks.
+    #[inline]
+    pub fn step_out(&self, presence: &Presence) {
+        if presence.leave(&self.has_left) {
+            self.pledges.fewer.notify();
+        }
+    }
+
+    /// Leaving has begun: waits until all threads that counted have taken that back, and those in calls have come out. False if one does not.
     pub(crate) fn redeem_pledges(&self) -> bool {
+        // Heavy: pairs with: presence/leaving.
+        barrier::heavy();
+        let is_inside = |presence: &Weak<Presence>| presence.upgrade().is_some_and(|presence| presence.is_inside());
         // SeqCst: pairs with: pledges/leaving.
-        let is_redeemed = || self.pledges.inside.load(Ordering::SeqCst) == 0;
+        let has_none = || self.pledges.inside.load(Ordering::SeqCst) == 0;
+        let is_redeemed = || has_none() && !lock(&self.pledges.presences).iter().any(is_inside);
         if is_redeemed() {
             return true;
         }

@@ -268,3 +268,58 @@ fn a_member_killed_while_it_leaves_does_not_keep_the_name() {
         job.end();
     }
 }
+
+/// It has joined, as its time was over, without having met all; they need not wait for its first call to come into another group.
+#[test]
+fn who_has_joined_without_having_met_all_keeps_the_others_in_no_join() {
+    let job = Job::launched(PROGRAM);
+    let [hasty, other] = job.nodes();
+    let late = job.node_with(&[("DECK_POINT", "group/admitted:1:stop")]);
+    // It has the board, by which the others come.
+    other.tell_and_see_waiting("main", "join-group x 3 1 40000 own");
+    late.tell("main", "join-group x 3 2 40000 own");
+    late.await_stop();
+    hasty.done("join-group x 3 0 300 own");
+    late.go_on();
+    for (index, node) in [&hasty, &other, &late].into_iter().enumerate() {
+        if index > 0 {
+            node.answer("main").expect("it lives").words();
+        }
+        node.tell("main", &format!("join-group y 3 {index} 10000 own"));
+    }
+    for node in [&hasty, &other, &late] {
+        node.answer("main").expect("it lives").words();
+    }
+    drop((hasty, other, late));
+    job.end();
+}
+
+/// Above 16 members threads of a node count together that they have come; how far they have given each tells by itself.
+#[test]
+fn what_a_node_that_has_left_has_given_counts_also_among_many() {
+    const MEMBERS: usize = 18;
+    const NEVER: (&str, &str) = ("DECK_ATTACH", "never");
+    let job = Job::launched(PROGRAM);
+    let [root, leaving] = [(); 2].map(|()| job.node_with(&[NEVER]));
+    // It stops when it has given most of its pieces: then the others can give all of theirs.
+    let late = job.node_with(&[NEVER, ("DECK_POINT", "group/given:16:stop")]);
+    let node_of = |index: usize| [&root, &leaving, &late][if index < 9 { 0 } else { index / (MEMBERS - 1) + 1 }];
+    let each = |members: std::ops::Range<usize>, command: &dyn Fn(usize) -> String| {
+        members.for_each(|index| node_of(index).tell(&format!("m{index}"), &command(index)));
+    };
+    let done = |members: std::ops::Range<usize>| {
+        members.for_each(|index| drop(node_of(index).answer(&format!("m{index}")).expect("it lives").words()));
+    };
+    each(0..MEMBERS, &|index| format!("join-group g {MEMBERS} {index} 20000"));
+    done(0..MEMBERS);
+    each(0..MEMBERS, &|index| format!("collective g@{index} gather 175000 1 20000"));
+    late.await_stop();
+    done(9..MEMBERS - 1);
+    // With its members in the group.
+    leaving.done("leave");
+    late.go_on();
+    done(0..9);
+    done(MEMBERS - 1..MEMBERS);
+    drop((root, leaving, late));
+    job.end();
+}

@@ -7,6 +7,9 @@
 //! likes. So an [`Attachment`] says so first, in the place that was told: either it lies somewhere else now, in a copy that the
 //! call keeps until it has ended, or nowhere. What was read from a place that is no longer told does not count (`relocation`).
 
+use std::sync::Arc;
+
+use deck_peers::{Membership, Presence};
 use deck_sync::{Shared, fork};
 
 use super::board::Board;
@@ -19,6 +22,9 @@ pub const GONE: u64 = u64::MAX;
 
 /// What a member has told the others to read in its program's memory. When it is dropped nobody finds it any more.
 pub struct Attachment {
+    membership: Arc<Membership>,
+    /// Where the member's thread is while it is in a call.
+    presence: Arc<Presence>,
     board: Board,
     index: u32,
     phase: u64,
@@ -26,9 +32,15 @@ pub struct Attachment {
 }
 
 impl Attachment {
-    /// Of member `index`, told in `phase`.
-    pub fn new(board: Board, index: u32, phase: u64) -> Attachment {
-        Attachment { board, index, phase, copy: None }
+    /// Of member `index`, told in `phase`, in a call.
+    pub fn new(
+        membership: Arc<Membership>,
+        presence: Arc<Presence>,
+        board: Board,
+        index: u32,
+        phase: u64,
+    ) -> Attachment {
+        Attachment { membership, presence, board, index, phase, copy: None }
     }
 
     /// The program gets its array back; from now on others read the copy. Without one they are told that there is nothing.
@@ -54,11 +66,46 @@ impl Drop for Attachment {
         if fork::is_child() {
             return;
         }
-        // After the call nobody reads the place any more, whatever it says.
-        self.moved(GONE);
+        let pledge = self.membership.pledge();
+        if pledge.is_some() || self.presence.is_inside() {
+            // After the call nobody reads the place any more, whatever it says.
+            self.moved(GONE);
+        } else {
+            // The node has left: the board may be another group's by now. Whoever reads the copy just now finds out only afterwards that this is no member any more.
+            std::mem::forget(self.copy.take());
+        }
     }
 }
 
 fn address(array: &[u8]) -> u64 {
     array.as_ptr().addr() as u64
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use deck_mudeck::{Door, Node};
+    use deck_peers::Broker;
+    use deck_sync::atomic::Ordering;
+
+    use super::super::ahead::Ahead;
+    use super::*;
+
+    #[test]
+    fn what_is_dropped_after_its_node_has_left_says_nothing_on_a_board_that_may_be_another_groups() {
+        let broker = Broker::start("test", 1).unwrap();
+        let node = Node::join_by(Door::Invited(broker.invite().unwrap())).unwrap();
+        let here = node.membership().clone();
+        let memory = here.heap().region(Board::bytes(1, Ahead::NONE)).unwrap();
+        let board = Board::at(here.heap().segment(), node.number(), memory.offset(), 1, Ahead::NONE).unwrap();
+        for has_left in [false, true] {
+            let attachment = Attachment::new(here.clone(), here.presence(), board.clone(), 0, 1);
+            board.place_said(0, 1).store(7, Ordering::Relaxed);
+            if has_left {
+                node.clone().leave().unwrap();
+            }
+            drop(attachment);
+            let says = board.place_said(0, 1).load(Ordering::Relaxed);
+            assert_eq!(says, if has_left { 7 } else { GONE });
+        }
+    }
 }

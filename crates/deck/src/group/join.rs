@@ -22,6 +22,7 @@ use super::absent::{self, Absent};
 use super::board::{Board, Locked, MEMBERS_MAX, Place, State};
 use super::options::GroupOptions;
 use super::retired;
+use crate::shared::left;
 
 /// Names of groups and of mail boxes are kept in one table: this keeps them apart.
 pub(super) const PREFIX: &str = "\u{1}group:";
@@ -143,7 +144,7 @@ impl Joining<'_> {
             point("group/admitted");
             let formed = self
                 .wait_for_all(&board, index, since_ns, deadline)
-                .and_then(|is_formed| is_formed.then(|| self.nodes(&board, index)).transpose());
+                .map(|is_formed| if is_formed { self.nodes(&board, index) } else { None });
             if let Ok(Some(nodes)) = formed {
                 return Ok(Joined { board, index, nodes, region });
             }
@@ -173,6 +174,7 @@ impl Joining<'_> {
                 return Err(error);
             }
         };
+        let _pledge = membership.pledge().ok_or_else(left)?;
         board.reset(hash(self.name), self.size);
         match membership.claim_name(&table_name(self.name), id) {
             Ok(()) => {
@@ -207,6 +209,8 @@ impl Joining<'_> {
         let head = Board::head(&segment, found.owner, offset(found))?;
         let locked = head.lock(membership, self.name, deadline).map_err(|error| error.context(self.what()))?;
         point("group/locked");
+        // Others take the lock over from a node that has left.
+        let _pledge = membership.pledge().ok_or_else(left)?;
         if head.name() != hash(self.name) || head.state() == State::Over {
             // A name is claimed and freed under the lock: if it still leads here, whoever was to free it has died.
             membership.release_name(&table_name(self.name), found);
@@ -367,13 +371,14 @@ impl Joining<'_> {
         }
     }
 
-    /// The node of each member of a formed group. Member `index` leaves if one is nobody's.
-    fn nodes(&self, board: &Board, index: u32) -> Result<Vec<NodeId>> {
-        board.nodes().ok_or_else(|| {
+    /// The node of each member of a formed group. `None` if one is nobody's, and all have to begin anew: it had given up while somebody was stopped who declared the group formed.
+    /// Member `index` leaves then.
+    fn nodes(&self, board: &Board, index: u32) -> Option<Vec<NodeId>> {
+        let nodes = board.nodes();
+        if nodes.is_none() {
             leave(self.membership(), self.name, board, index);
-            Error::new(ErrorKind::Corrupt, format!("{}: a member of a formed group is nobody", self.what()))
-                .with_peer(board.owner)
-        })
+        }
+        nodes
     }
 }
 

@@ -15,7 +15,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use deck_mudeck::{Error, Node, NodeId, Result};
-use deck_peers::{Membership, Notice, Subject, fork};
+use deck_peers::{Membership, Notice, Presence, Subject, fork};
 use deck_segment::attach::Attach;
 use deck_segment::{Buffer, Region, Segment};
 use deck_sync::atomic::{AtomicU64, Ordering};
@@ -34,6 +34,7 @@ use super::parties::Parties;
 use super::retired;
 use super::room::Room;
 use super::teams::Teams;
+use crate::shared::left;
 
 pub use attached::LOOK;
 pub use contribution::Contribution;
@@ -118,6 +119,8 @@ pub struct Member {
     /// Why the group can do nothing more.
     broken: Option<Error>,
     has_left: bool,
+    /// Whether a thread is in a call of this member's.
+    presence: Arc<Presence>,
     /// Tells those who look on which thread is the member: the one that called last, as a group may pass from thread to thread.
     notice: Notice,
 }
@@ -133,6 +136,7 @@ impl Member {
         let facts = board.facts(nodes.len() as u32, 0, index);
         let notice = Notice::new(node.membership().notices(), Subject::Member, &name, facts);
         let lending = (nodes.len() == 2).then(|| Lending::new(index));
+        let presence = node.membership().presence();
         let mut member = Member {
             node,
             name,
@@ -171,6 +175,7 @@ impl Member {
             seen: (0, 0),
             broken: None,
             has_left: false,
+            presence,
             notice,
         };
         // Whoever left or died since the group was formed is found by the first look.
@@ -269,6 +274,27 @@ impl Member {
             self.node.state(self.node.number())?;
         }
         self.broken.clone().map_or(Ok(()), Err)
+    }
+
+    /// A call begins, or goes on: until [`Member::step_out`] its node does not leave. The board may be another group's after that.
+    ///
+    /// # Errors
+    /// As [`Member::check`]; then no call has begun.
+    #[inline]
+    pub fn enter(&self) -> Result<()> {
+        if fork::is_child() || !self.membership().enter(&self.presence) {
+            return Err(self.node.state(self.node.number()).err().unwrap_or_else(left));
+        }
+        self.broken.clone().map_or(Ok(()), |error| {
+            self.step_out();
+            Err(error)
+        })
+    }
+
+    /// The calling thread is in no call any more.
+    #[inline]
+    pub fn step_out(&self) {
+        self.membership().step_out(&self.presence);
     }
 
     /// Says something with at most [`INLINE`] bytes of content and arrives at the next phase.
@@ -450,7 +476,8 @@ impl Waiting for Arriving<'_> {
         if self.member.can_go_on() {
             return Some(true);
         }
-        ((board.departed(), node.membership().table().changes()) != *seen).then_some(false)
+        let has_changed = (board.departed(), node.membership().table().changes()) != *seen;
+        (has_changed || node.membership().has_left()).then_some(false)
     }
 
     fn whereabouts(&self) -> Whereabouts {

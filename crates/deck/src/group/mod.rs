@@ -201,15 +201,28 @@ impl Group {
         let deadline = Deadline::after(timeout);
         let joined = Joining { node, name, size, index, options }.join(deadline)?;
         let mut member = Member::new(node.clone(), name.to_string(), options.completion.ahead(), joined);
+        member.enter()?;
         // The group is formed: to leave it for want of time, or of room for another node's memory, would end it for all. What is left to do the first call does.
         let met = if member.meets_at_once() { member.meet(deadline) } else { Ok(()) };
-        match met.map_err(|error| (error.kind(), error)) {
-            Err((ErrorKind::Timeout | ErrorKind::NoMemory, _)) => {}
-            Err((ErrorKind::Cancelled, _)) => cancellation::postpone(),
-            met => met.map_err(|(_, error)| error.context("joining"))?,
+        let met = match met.map_err(|error| (error.kind(), error)) {
+            Err((ErrorKind::Timeout | ErrorKind::NoMemory, _)) => Ok(()),
+            Err((ErrorKind::Cancelled, _)) => Ok(cancellation::postpone()),
+            met => met.map_err(|(_, error)| error.context("joining")),
+        };
+        if met.is_ok() {
+            member.await_met(deadline);
         }
-        member.await_met(deadline);
-        Ok(Group { member, stalled: None, queue: VecDeque::new(), ways: Ways::new(size) })
+        member.step_out();
+        met.map(|()| Group { member, stalled: None, queue: VecDeque::new(), ways: Ways::new(size) })
+    }
+
+    /// Does something that writes to what other members see: meanwhile this node does not leave.
+    #[inline]
+    fn inside<T>(&mut self, act: impl FnOnce(&mut Group) -> Result<T>) -> Result<T> {
+        self.member.enter()?;
+        let result = act(self);
+        self.member.step_out();
+        result
     }
 
     /// This member's index, 0 to size - 1.
@@ -235,7 +248,7 @@ impl Group {
     }
 
     /// Leaves the group, as dropping does. Members that are in a call which needs this one get [`ErrorKind::Closed`]. Never
-    /// waits for them.
+    /// waits for them; for a second at most if a node is stopped in the moment in which it joins or leaves the same group.
     #[doc(alias = "deck_group_leave")]
     pub fn leave(self) {}
 
@@ -246,7 +259,11 @@ impl Group {
     /// As told at [`Group`]; [`ErrorKind::Invalid`] also for buffers that are too small, and for a root or counts that cannot
     /// be; [`ErrorKind::TooLarge`] for counts that no memory could hold.
     pub fn call(&mut self, call: &Call, input: &[u8], output: &mut [u8], timeout: Duration) -> Result<()> {
-        self.member.check()?;
+        self.inside(|group| group.call_inside(call, input, output, timeout))
+    }
+
+    #[inline]
+    fn call_inside(&mut self, call: &Call, input: &[u8], output: &mut [u8], timeout: Duration) -> Result<()> {
         let (takes, gives) = call.bytes(self.index(), self.size())?;
         self.check_sizes(call, (takes, gives), (input.len(), output.len()))?;
         let (input, output) = (&input[..takes], &mut output[..gives]);
@@ -455,9 +472,43 @@ fn still_under_way(stalled: &Progress) -> Error {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use deck_mudeck::ElementType;
+    use deck_mudeck::{Door, ElementType, NodeState};
+    use deck_peers::Broker;
 
     use super::*;
+
+    /// Two members on nodes of their own.
+    fn pair() -> (Broker, Vec<Node>, Vec<Group>) {
+        const SOON: Duration = Duration::from_secs(20);
+        let broker = Broker::start("test", 2).unwrap();
+        let nodes: Vec<Node> =
+            (0..2).map(|_| Node::join_by(Door::Invited(broker.invite().unwrap())).unwrap()).collect();
+        let groups = std::thread::scope(|scope| {
+            let join = |index: usize| Group::join(&nodes[index], "pair", 2, Some(index as u32), SOON).unwrap();
+            let other = scope.spawn(move || join(1));
+            vec![join(0), other.join().unwrap()]
+        });
+        (broker, nodes, groups)
+    }
+
+    #[test]
+    fn a_node_leaves_when_its_threads_have_come_out_of_their_calls() {
+        const A_MOMENT: Duration = Duration::from_millis(50);
+        let (_broker, nodes, mut groups) = pair();
+        groups[0].member.enter().unwrap();
+        let leaving = nodes[0].clone();
+        let leaving = std::thread::spawn(move || leaving.leave());
+        let until = Deadline::after(A_MOMENT);
+        while !until.has_passed() && !leaving.is_finished() {
+            std::thread::yield_now();
+        }
+        assert!(!leaving.is_finished());
+        assert_eq!(nodes[1].state(nodes[0].number()).unwrap(), NodeState::Live);
+        groups[0].member.step_out();
+        leaving.join().unwrap().unwrap();
+        assert_eq!(nodes[1].state(nodes[0].number()).unwrap(), NodeState::Left);
+        assert_eq!(groups[0].barrier(Duration::ZERO).unwrap_err().kind(), ErrorKind::NotInitialized);
+    }
 
     #[test]
     fn what_a_member_could_not_give_is_not_read_as_data() {

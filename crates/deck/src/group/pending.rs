@@ -4,6 +4,7 @@
 //! once, so short ones need nothing more from it; longer ones go on whenever this member is inside a call of the group.
 
 use std::any::Any;
+use std::collections::VecDeque;
 use std::marker::PhantomData;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -214,14 +215,15 @@ struct Ticket {
 impl Ticket {
     fn test(&mut self, group: &mut Group) -> Result<Option<Box<dyn Array>>> {
         if matches!(*lock(&self.slot), Outcome::UnderWay) {
-            group.go_on()?;
+            group.inside(Group::go_on)?;
         }
         self.take(group)
     }
 
     fn wait(&mut self, group: &mut Group, timeout: Duration) -> Result<Box<dyn Array>> {
         let slot = self.slot.clone();
-        group.go_on_until(Deadline::after(timeout), |_| !matches!(*lock(&slot), Outcome::UnderWay))?;
+        let has_ended = |_: &VecDeque<Started>| !matches!(*lock(&slot), Outcome::UnderWay);
+        group.inside(|group| group.go_on_until(Deadline::after(timeout), has_ended))?;
         let kind = self.kind.name();
         self.take(group)?.ok_or_else(|| {
             Error::new(ErrorKind::Invalid, format!("waiting for a {kind} that was started in another group"))
@@ -333,7 +335,7 @@ impl Group {
         let (input, output) = if gives_result { (output, Box::default()) } else { (input, output) };
         let (input, given) = (Arc::new(input), None);
         self.queue.push_back(Started { progress, input, output, gives_result, given, slot: slot.clone() });
-        match self.go_on() {
+        match self.inside(Group::go_on) {
             // The call is in the queue: whoever was refused would start it again.
             Err(error) if error.kind() != ErrorKind::NoMemory => Err(error),
             _ => Ok(Ticket { kind: call.kind, slot }),

@@ -96,6 +96,9 @@ pub use {
     segment::Segment,
 };
 
+#[cfg(not(loom))]
+pub(crate) use named::left;
+
 /// The algorithms without the waiting, for their models.
 #[cfg(loom)]
 pub use {arrivals::*, count::*, lock::*, registry::*, tickets::*};

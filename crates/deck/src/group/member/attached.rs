@@ -58,7 +58,13 @@ impl Member {
 
     /// Says that the `whole` of what this member gives lies in the program's own memory, and arrives at the next phase.
     pub fn arrive_attached(&mut self, call: u64, length: u64, whole: &[u8]) -> Attachment {
-        let attachment = Attachment::new(self.board.clone(), self.index, self.phase + 1);
+        let attachment = Attachment::new(
+            self.membership().clone(),
+            self.presence.clone(),
+            self.board.clone(),
+            self.index,
+            self.phase + 1,
+        );
         self.arrive_at(call, length | ATTACHED, whole.as_ptr().addr());
         attachment
     }

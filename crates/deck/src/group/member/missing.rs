@@ -69,7 +69,7 @@ impl Member {
         };
         self.those(|index| match self.board.place(index) {
             Place::Present(node) => match table.state(node) {
-                Some(NodeState::Left) if self.parties.firsts.is_none() => is_needed(index),
+                Some(NodeState::Left) if self.parties.firsts.is_none() || self.flow.is_some() => is_needed(index),
                 _ => !table.is_live(node),
             },
             Place::Left(_) | Place::Free => is_needed(index),

@@ -1,5 +1,7 @@
 //! One member's side where members may be ahead of others: when it may say something, and what it compares later.
 
+use std::time::Duration;
+
 use deck_mudeck::{ErrorKind, Result};
 use deck_sync::atomic::Ordering;
 use deck_sync::{Deadline, cancellation};
@@ -13,6 +15,8 @@ use super::Member;
 
 /// The phase in which members that may be ahead of others say nothing but that they have met the nodes of all.
 const MET: u64 = 1;
+/// How long joining waits for others to meet all: it takes less, unless a node is stopped.
+const MET_WITHIN: Duration = Duration::from_millis(100);
 
 impl Member {
     /// From now on this member can read what others give, even when they are gone. No call goes on before all have said so, where one
@@ -26,9 +30,10 @@ impl Member {
         }
     }
 
-    /// Waits until all have said so, if this one has: then the first call need not. Whoever is absent or gone is told to that. Blocks until
-    /// the deadline.
+    /// Waits a moment until all have said so, if this one has: then the first call need not. Whoever is absent or gone is told to that. One that has joined without having met
+    /// all, as its time was over, does not say so before it calls. Blocks until the deadline, and [`MET_WITHIN`] at most.
     pub fn await_met(&mut self, deadline: Deadline) {
+        let deadline = deadline.min(Deadline::after(MET_WITHIN));
         if self.may_be_ahead()
             && self.has_met()
             && !self.is_open(Some(0))
