@@ -473,8 +473,7 @@ int deck_group_join_with(deck_group_t **g, const char *name, int size, int index
 int deck_group_index(const deck_group_t *g);
 int deck_group_size(const deck_group_t *g);
 
-/* Leaves the group and frees g. Members whose calls need this one get DECK_E_CLOSED. Waits a second at most, if a node is
-   stopped while it joins or leaves. */
+/* Leaves the group and frees g. Members whose calls need this one get DECK_E_CLOSED. Waits a second at most. */
 int deck_group_leave(deck_group_t *g);
 
 /* Waits until all members have come. */

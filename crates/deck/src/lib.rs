@@ -64,7 +64,7 @@
 //! # What always holds
 //! * **Post** returns as soon as the message is on its way. It waits only for room, up to the caller's timeout, never for the
 //!   receiver to retrieve, wake up or run. A message that is refused comes back in [`Refused`].
-//! * **Order**: messages of one thread to one mail box arrive in the order posted, whatever their sizes.
+//! * **Order**: messages of one thread to one mail box, posted through one node, arrive in the order posted, whatever their sizes.
 //! * **Timeouts** are [`Duration`](std::time::Duration)s: `Duration::ZERO` tries once, [`FOREVER`] has no end. Calls without a
 //!   timeout end within [`default_timeout`]; [`Thread::join`] alone has none ([`Thread::wait`] has).
 //! * **Death**: if a node dies, waits that need it end with [`ErrorKind::PeerLost`], which names it; all others go on.

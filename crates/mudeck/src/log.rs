@@ -123,15 +123,32 @@ pub(crate) fn say(level: LogLevel, line: impl FnOnce() -> String) {
     if let Some(sink) = sink
         && !IN_SINK.replace(true)
     {
-        // It is the program's, and the thread may be one that other nodes depend on.
-        let _ = catch_unwind(AssertUnwindSafe(move || sink(level, &line())));
+        ignore_panics(move || sink(level, &line()));
         IN_SINK.set(false);
+    }
+}
+
+/// Calls what is the program's, in a thread that others depend on. What it panicked with is never dropped: that may panic, too.
+pub(crate) fn ignore_panics(call: impl FnOnce()) {
+    if let Err(panicked) = catch_unwind(AssertUnwindSafe(call)) {
+        std::mem::forget(panicked);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_programs_code_panicked_with_is_not_dropped_where_that_would_panic_again() {
+        struct Panics;
+        impl Drop for Panics {
+            fn drop(&mut self) {
+                panic!("dropped");
+            }
+        }
+        ignore_panics(|| std::panic::panic_any(Panics));
+    }
 
     #[test]
     fn a_level_has_a_name_in_any_case_and_a_number() {

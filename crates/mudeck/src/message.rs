@@ -207,7 +207,7 @@ impl Message {
         if left < bytes {
             let size = ElementType::from_code(element).map_or(bytes, ElementType::size);
             let (wanted, left) = (bytes / size, left / size);
-            let what = format!("unpacking {wanted} elements of {}: {left} are left of it", name(element));
+            let what = format!("unpacking {wanted} elements of {}: it has {left} more", name(element));
             return Err(Error::new(ErrorKind::Truncated, what));
         }
         Ok((cursor.bytes, Cursor { in_run: cursor.in_run + bytes, bytes: cursor.bytes + bytes, ..cursor }))

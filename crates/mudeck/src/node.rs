@@ -186,7 +186,8 @@ impl Node {
     ///
     /// Drop its mail boxes, clones, messages, groups and named objects too, before or after. As long as one is left, the
     /// process keeps some descriptors and much address space of this node, and a thread if a mail box was watched
-    /// ([`Mailbox::fd`], futures): that adds up where a process joins again and again.
+    /// ([`Mailbox::fd`], futures): that adds up where a process joins again and again. And while it leaves with messages of other nodes in its hands, its place
+    /// among the 256 nodes that a job has at a time stays taken until the process ends: drop those before.
     ///
     /// # Errors
     /// [`ErrorKind::NotInitialized`] if it has left already, or in a forked child.

@@ -1,7 +1,7 @@
 //! What all objects of a node share: its mail boxes, its rings to others, its membership in the job; and what it makes of
 //! the requests and deaths of other nodes.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 use deck_peers::{Asked, Door, Granted, Handler, MailboxId, Membership, Peer, Refused, check_mailbox_name, fork};
@@ -48,8 +48,13 @@ pub(crate) struct NodeShared {
 #[derive(Default)]
 struct Boxes {
     places: Vec<(u32, Option<Arc<Core>>)>,
-    free: Vec<u32>,
+    /// Those that were freed first in front.
+    free: VecDeque<u32>,
 }
+
+/// So many places stay free before one is used again, as long as there are more to be had: whoever has the address of a mail box that was closed must not find
+/// another one there when generations wrap.
+const FREE_PLACES: usize = 1024;
 
 struct Dying {
     ring: Ring,
@@ -125,11 +130,8 @@ impl NodeShared {
 
     #[cold]
     fn not_a_node(&self) -> Error {
-        if fork::is_child() {
-            return Error::new(ErrorKind::NotInitialized, "a call in a forked child")
-                .with_remedy("execute a program in the child; it can join the job as a node of its own");
-        }
-        Error::new(ErrorKind::NotInitialized, "this node has left its job").with_remedy("join again")
+        let left = || Error::new(ErrorKind::NotInitialized, "this node has left its job").with_remedy("join again");
+        deck_sync::fork::check().err().unwrap_or_else(left)
     }
 
     pub fn owner_of(&self, name: &str) -> Option<MailboxId> {
@@ -141,12 +143,17 @@ impl NodeShared {
         let shape = options.shape(AREA_LINES)?;
         let area = Arc::new(self.heap().region(Bells::BYTES)?);
         let mut boxes = lock(&self.boxes);
-        let index = match boxes.free.pop() {
-            Some(index) => index,
-            None if boxes.places.len() < MailboxId::INDEX_MAX as usize => {
+        let has_more = boxes.places.len() < MailboxId::INDEX_MAX as usize;
+        let index = match boxes.free.front() {
+            Some(_) if boxes.free.len() > FREE_PLACES || !has_more => boxes.free.pop_front(),
+            _ if has_more => {
                 boxes.places.push((0, None));
-                boxes.places.len() as u32 - 1
+                Some(boxes.places.len() as u32 - 1)
             }
+            _ => None,
+        };
+        let index = match index {
+            Some(index) => index,
             None => {
                 return Err(Error::new(
                     ErrorKind::NoMemory,
@@ -182,7 +189,7 @@ impl NodeShared {
             && place.0 == id.generation
             && place.1.take().is_some()
         {
-            boxes.free.push(id.index);
+            boxes.free.push_back(id.index);
         }
     }
 
@@ -408,6 +415,20 @@ mod tests {
         let broker = Broker::start("test", 2).unwrap();
         let nodes = [(); 2].map(|()| NodeShared::join(Door::Invited(broker.invite().unwrap())).unwrap());
         (broker, nodes)
+    }
+
+    #[test]
+    fn the_place_of_a_mail_box_that_was_closed_rests_while_many_others_come_and_go() {
+        let (_broker, [node, _]) = job();
+        let index_of_next = || {
+            let core = node.open(None, &MailboxOptions::default()).unwrap();
+            node.close(&core);
+            core.id.index
+        };
+        let first = index_of_next();
+        let others: Vec<u32> = (0..FREE_PLACES).map(|_| index_of_next()).collect();
+        assert!(!others.contains(&first));
+        assert_eq!(index_of_next(), first);
     }
 
     #[test]

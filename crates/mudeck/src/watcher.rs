@@ -5,7 +5,6 @@
 
 use std::collections::BTreeMap;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, Weak};
 use std::task::Waker;
 
@@ -14,6 +13,7 @@ use deck_sync::locks::lock;
 use deck_sync::{Crowd, Deadline, Error, Event, Result, Service, Waiting};
 use rustix::event::EventfdFlags;
 
+use crate::log::ignore_panics;
 use crate::mailbox::Core;
 
 /// What a mail box knows of being watched.
@@ -87,7 +87,7 @@ impl Watch {
         self.show();
         let wakers = std::mem::take(&mut *lock(&self.wakers));
         // All: one of them may be dropped before it takes what has come. They are the program's, and one that panics is no reason to forget the others.
-        wakers.into_values().for_each(|waker| drop(catch_unwind(AssertUnwindSafe(|| waker.wake()))));
+        wakers.into_values().for_each(|waker| ignore_panics(|| waker.wake()));
     }
 }
 

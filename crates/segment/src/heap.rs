@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 
 use deck_sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use deck_sync::locks::lock;
-use deck_sync::{Error, ErrorKind, NodeId, Result};
+use deck_sync::{Error, ErrorKind, NodeId, Result, fork};
 use rustix::process::{Resource, getrlimit};
 
 use crate::blocks::Blocks;
@@ -349,8 +349,9 @@ impl HeapMemory {
     /// the segment; six locked operations; no allocation, no system call.
     ///
     /// # Errors
-    /// [`ErrorKind::NoMemory`] with what was wanted and what to do.
+    /// [`ErrorKind::NoMemory`] with what was wanted and what to do; [`ErrorKind::NotInitialized`] in a forked child, whose parent's heap it is.
     pub fn allocate(self: &Arc<Self>, bytes: usize) -> Result<Buffer> {
+        fork::check()?;
         self.check_size(bytes)?;
         self.or_with_reserve(|| self.try_allocate(bytes))
     }

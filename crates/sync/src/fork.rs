@@ -6,6 +6,8 @@
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use crate::{Error, ErrorKind, Result};
+
 static IS_CHILD: AtomicBool = AtomicBool::new(false);
 
 extern "C" fn in_child() {
@@ -20,6 +22,21 @@ pub fn watch() {
         // and exec.
         unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
     });
+}
+
+/// Fails in a forked child, as every call does that would touch what is its parent's.
+///
+/// # Errors
+/// [`ErrorKind::NotInitialized`].
+#[inline]
+pub fn check() -> Result<()> {
+    if is_child() { Err(in_a_child()) } else { Ok(()) }
+}
+
+#[cold]
+fn in_a_child() -> Error {
+    Error::new(ErrorKind::NotInitialized, "a call in a forked child")
+        .with_remedy("execute a program in the child; it can join the job as a node of its own")
 }
 
 /// True in a process that was forked after [`watch`] was called in its parent.

@@ -25,8 +25,14 @@ struct Record {
     bed: Mutex<Bed>,
 }
 
+impl Record {
+    fn new() -> Arc<Record> {
+        Arc::new(Record { cancelled: AtomicBool::new(false), bed: Mutex::new(Bed(Vec::new())) })
+    }
+}
+
 thread_local! {
-    static RECORD: Arc<Record> = Arc::new(Record { cancelled: AtomicBool::new(false), bed: Mutex::new(Bed(Vec::new())) });
+    static RECORD: Arc<Record> = Record::new();
     static MEMBERSHIP: RefCell<Option<Membership>> = const { RefCell::new(None) };
 }
 
@@ -109,7 +115,8 @@ pub struct Canceller(Arc<Record>);
 impl Canceller {
     /// The canceller of the calling thread.
     pub fn of_this_thread() -> Canceller {
-        Canceller(RECORD.with(Arc::clone))
+        // Of a thread that is ending, and has no record any more, nobody cancels anything.
+        Canceller(RECORD.try_with(Arc::clone).unwrap_or_else(|_| Record::new()))
     }
 
     /// The thread's present or next DECK wait ends with `Cancelled`. Never blocks.
@@ -145,4 +152,26 @@ pub(crate) fn in_bed<R>(events: &[&Event], sleep: impl FnOnce() -> R) -> R {
     lock(&record.bed).0.extend(events.iter().map(|event| std::ptr::from_ref(*event)));
     let _up = Up(&record);
     sleep()
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_that_is_ending_has_a_canceller_that_cancels_nobody() {
+        struct Late;
+        impl Drop for Late {
+            fn drop(&mut self) {
+                Canceller::of_this_thread().cancel();
+            }
+        }
+        thread_local!(static LATE: Late = const { Late });
+        let ended = std::thread::spawn(|| {
+            // What is used first goes last.
+            LATE.with(|_| ());
+            Canceller::of_this_thread()
+        });
+        ended.join().unwrap().cancel();
+    }
 }

@@ -20,7 +20,7 @@ use std::sync::Arc;
 use deck_segment::content;
 use deck_segment::fabric::Line;
 use deck_segment::{Buffer, HeapMemory};
-use deck_sync::{Error, ErrorKind, Result};
+use deck_sync::{Error, ErrorKind, Result, fork};
 
 use crate::segment::packet::RUNS_MAX;
 
@@ -232,13 +232,14 @@ impl Parcel {
     fn is_open_to(&self, bytes: usize) -> bool {
         match &self.store {
             Store::Inline(_) => bytes <= INLINE,
-            Store::Buffer(buffer) => !buffer.has_travelled() && buffer.may_hold(bytes),
+            Store::Buffer(buffer) => !buffer.has_travelled() && buffer.may_hold(bytes) && !fork::is_child(),
         }
     }
 
     /// Memory of its own for `bytes` bytes of new content.
     #[inline(never)]
     fn make_room(&mut self, bytes: usize, heap: &Arc<HeapMemory>) -> Result<()> {
+        fork::check()?;
         self.let_rest(bytes, heap);
         match &self.store {
             Store::Buffer(buffer) if buffer.may_hold(bytes) => {
@@ -398,6 +399,7 @@ impl Parcel {
     /// Makes sure that nobody else shares the memory and that it has room for `size` bytes and `runs` runs.
     #[inline(never)]
     fn detach(&mut self, heap: &Arc<HeapMemory>, size: usize, runs: usize) -> Result<()> {
+        fork::check()?;
         let needed = Parcel::needed(size, runs);
         if self.size == 0 {
             self.let_rest(needed, heap);

@@ -276,6 +276,8 @@ impl Program {
     fn fork(&self, name: &str) -> Outcome {
         let (mailbox, clone) = (self.mailbox_of(name)?, self.clone_of(name)?);
         let content = message(&self.node, Identity { maker: self.node.number().0, stream: 0, number: 0 }, 1000)?;
+        let mut changed = content.clone();
+        let mut alone = self.node.message_with_capacity(1000)?;
         let child = move || {
             let began = Instant::now();
             let kind = |result: Result<(), Error>| {
@@ -288,6 +290,11 @@ impl Program {
                 kind(self.node.anonymous_mailbox().map(drop)),
                 kind(self.node.state(self.node.number()).map(drop)),
                 kind(Node::join().map(drop)),
+                // What lies in the parent's memory.
+                kind(self.node.message_with_capacity(1000).map(drop)),
+                kind(changed.edit().map(drop)),
+                kind(alone.resize(1000)),
+                kind(alone.pack(&[1u8; 500])),
             ];
             say("child", began, false, Ok(kinds.join(" ")));
         };

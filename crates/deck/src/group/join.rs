@@ -252,7 +252,7 @@ impl Joining<'_> {
         let Some(index) = indexes.find(|index| board.place(*index) == Place::Free) else {
             let index = self.index.unwrap_or(0);
             let error = Error::new(ErrorKind::Exists, format!("{}: index {index} is taken", self.what()))
-                .with_remedy("give each member an index of its own, or -1 to each");
+                .with_remedy("give each member an index of its own, or all of them none (-1 in C)");
             return Err(match board.place(index).node() {
                 Some(node) => error.with_peer(node),
                 None => error,

@@ -244,7 +244,8 @@ impl Ticket {
             Outcome::Taken | Outcome::UnderWay => Err(Error::new(
                 ErrorKind::Invalid,
                 format!("the result of this {} was taken already", self.kind.name()),
-            )),
+            )
+            .with_remedy("take it once; start another call for another result")),
         }
     }
 }

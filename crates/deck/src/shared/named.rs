@@ -36,14 +36,8 @@ pub enum Stopped {
 
 /// Fails after leaving and in a forked child.
 pub fn check(node: &Node) -> Result<()> {
-    if fork::is_child() {
-        return Err(Error::new(ErrorKind::NotInitialized, "a call in a forked child")
-            .with_remedy("execute a program in the child; it can join the job as a node of its own"));
-    }
-    if node.is_left() {
-        return Err(left());
-    }
-    Ok(())
+    deck_sync::fork::check()?;
+    if node.is_left() { Err(left()) } else { Ok(()) }
 }
 
 pub fn left() -> Error {

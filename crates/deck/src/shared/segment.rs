@@ -8,7 +8,7 @@ use deck_mudeck::{Error, ErrorKind, Node, NodeId, NodeState, Result, default_tim
 use deck_peers::{Answered, FROZEN_AFTER, Membership, Object, ObjectKind, OpenObject, SegmentLife, check_object_name};
 use deck_segment::Segment as Memory;
 use deck_segment::layout::PAGE;
-use deck_sync::{About, Deadline, Goal, Interrupted, Waiting};
+use deck_sync::{About, Deadline, Goal, Interrupted, Waiting, fork};
 
 use super::named::{Stopped, check, keeps, left, wait};
 use super::registry::{GENERATIONS, Phase, Registry, State};
@@ -268,9 +268,10 @@ impl Segment {
     /// Copies bytes into it, from `offset` on. Never blocks.
     ///
     /// # Errors
-    /// As [`Segment::read`].
+    /// As [`Segment::read`], and [`ErrorKind::NotInitialized`] in a forked child.
     pub fn write(&self, offset: usize, bytes: &[u8]) -> Result<()> {
         self.bounds(offset, bytes.len())?;
+        fork::check()?;
         self.memory.store_bytes(offset, bytes).ok_or_else(|| self.outside(offset, bytes.len()))
     }
 

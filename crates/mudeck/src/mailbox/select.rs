@@ -79,13 +79,13 @@ impl Waiting for Selecting<'_, '_> {
 ///
 /// # Errors
 /// [`ErrorKind::Timeout`], [`ErrorKind::Cancelled`], [`ErrorKind::Invalid`] without mail boxes,
-/// [`ErrorKind::NotInitialized`] after leaving.
+/// [`ErrorKind::NotInitialized`] if a node of one of them has left.
 #[doc(alias = "deck_mbox_select")]
 pub fn select(boxes: &[&Mailbox], timeout: Duration) -> Result<usize> {
     let Some(first) = boxes.first() else {
         return Err(Error::new(ErrorKind::Invalid, "selecting from no mail box"));
     };
-    first.node.check()?;
+    boxes.iter().try_for_each(|mailbox| mailbox.node.check())?;
     let events: Vec<&Event> = boxes.iter().map(|mailbox| mailbox.core.event()).collect();
     let turn = TURN.fetch_add(1, Ordering::Relaxed) % boxes.len();
     let mut selecting = Selecting { boxes, turn, fetch_back: FetchBack::due(first.node.heap()) };

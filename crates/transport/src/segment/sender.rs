@@ -477,9 +477,12 @@ impl<R: Remote> Sender<R> {
     }
 
     /// Nothing more is posted and waiting threads are told, but what was posted stays in flight: this node leaves its job,
-    /// and the receiver is still to retrieve it.
+    /// and the receiver is still to retrieve it. This node holds none of it from now on.
     pub fn stop(&self, ending: Ending) {
-        self.note_ending(&mut self.posting.lock_as_guest(), ending);
+        let mut posting = self.posting.lock_as_guest();
+        self.note_ending(&mut posting, ending);
+        self.abandon(&mut posting);
+        drop(posting);
         self.room().notify();
     }
 

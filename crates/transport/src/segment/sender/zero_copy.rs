@@ -166,6 +166,19 @@ impl<R: Remote> Sender<R> {
         }
     }
 
+    /// This node leaves: what was posted and not retrieved is delivered all the same, and nobody here holds it any more.
+    pub(super) fn abandon(&self, posting: &mut Posting) {
+        self.give_budget_back(posting);
+        let head = self.head();
+        for entry in posting.in_flight.iter_mut().filter_map(Option::take) {
+            self.add_in_flight(-1);
+            self.budget.give(packet::needed(&entry.label));
+            if entry.position.wrapping_sub(head) < u32::MAX / 2 {
+                entry.kept.abandon();
+            }
+        }
+    }
+
     /// Lets go of up to `most` of them.
     pub(super) fn reap_some(&self, posting: &mut Posting, most: u32) -> bool {
         if self.in_flight.load(Ordering::Relaxed) == 0 {
@@ -276,14 +289,6 @@ impl<R: Remote> Drop for Sender<R> {
         if fork::is_child() {
             return;
         }
-        let head = self.head();
-        let posting = &mut *self.posting.lock_as_guest();
-        self.give_budget_back(posting);
-        for entry in posting.in_flight.iter_mut().filter_map(Option::take) {
-            self.budget.give(packet::needed(&entry.label));
-            if entry.position.wrapping_sub(head) < u32::MAX / 2 {
-                entry.kept.abandon();
-            }
-        }
+        self.abandon(&mut self.posting.lock_as_guest());
     }
 }
