@@ -1,5 +1,6 @@
 //! The posting end of a mail box.
 
+use std::cell::Cell;
 use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
@@ -12,6 +13,7 @@ use deck_sync::{About, Deadline, Error, ErrorKind, Event, Goal, Interrupted, Nod
 use deck_transport::segment::sender::Ending;
 use deck_transport::{Parcel, Protocol, Refusal, Sender};
 
+use crate::door::Door;
 use crate::lanes::{self, Lanes};
 use crate::mailbox::{self, Mailbox, MailboxStats};
 use crate::message::Message;
@@ -55,6 +57,8 @@ pub(crate) struct Poster {
     pub peer: Option<Arc<Peer>>,
     /// Threads that wait for room.
     hungry: Mutex<u32>,
+    /// Where threads of this node wait for room.
+    door: Door,
     /// A post that would not wait found no room, and none succeeded since: counts as one more thread that waits, so that the
     /// next attempt finds what there is by then.
     is_remembered: AtomicBool,
@@ -87,6 +91,7 @@ impl Poster {
             ring,
             peer,
             hungry: Mutex::new(0),
+            door: Door::default(),
             is_remembered: AtomicBool::new(false),
             waits: AtomicU64::new(0),
             held_back: AtomicU64::new(0),
@@ -98,6 +103,18 @@ impl Poster {
 
     fn what(&self) -> String {
         mailbox::what(self.id, self.name.as_deref())
+    }
+
+    /// What those who look on are told of a wait for room.
+    fn about(&self, goal: Goal, since_ns: u64, until_ns: u64) -> About<'_> {
+        let about = About { since_ns, until_ns, ..About::new(goal, self.name.as_deref().unwrap_or("")) };
+        about.with([self.id.to_word()])
+    }
+
+    fn count_wait(&self, is_counted: &Cell<bool>) {
+        if !is_counted.replace(true) {
+            self.waits.fetch_add(1, Ordering::Relaxed);
+        }
     }
 
     /// Posts now, or says why not.
@@ -255,6 +272,8 @@ struct Room<'a> {
     /// Rings that may give bytes of the budget back.
     all: &'a [Arc<Poster>],
     has_asked: bool,
+    /// That this post has waited is counted once.
+    is_counted: &'a Cell<bool>,
     depending: Option<Depending>,
     since_ns: u64,
     until_ns: u64,
@@ -287,7 +306,7 @@ impl Waiting for Room<'_> {
 
     fn arm(&mut self) {
         if !std::mem::replace(&mut self.has_asked, true) {
-            self.poster.waits.fetch_add(1, Ordering::Relaxed);
+            self.poster.count_wait(self.is_counted);
             self.asked().for_each(|poster| poster.want_room(self.node));
             self.depending = self.poster.peer.as_ref().map(|peer| self.node.membership().depend(peer));
         }
@@ -300,10 +319,8 @@ impl Waiting for Room<'_> {
     }
 
     fn about(&self) -> Option<About<'_>> {
-        let (goal, name) = (if self.is_budget { Goal::Budget } else { Goal::Room }, self.poster.name.as_deref());
-        let (since_ns, until_ns) = (self.since_ns, self.until_ns);
-        let about = About { since_ns, until_ns, ..About::new(goal, name.unwrap_or("")) };
-        let about = about.with([self.poster.id.to_word()]);
+        let goal = if self.is_budget { Goal::Budget } else { Goal::Room };
+        let about = self.poster.about(goal, self.since_ns, self.until_ns);
         Some(if self.is_budget { about } else { about.on(self.poster.id.owner) })
     }
 }
@@ -425,6 +442,7 @@ impl MailboxClone {
     fn post_later(&self, poster: &Poster, message: &Message, mut refusal: Refusal, deadline: Deadline) -> Result<()> {
         poster.held_back.fetch_add(1, Ordering::Relaxed);
         let since_ns = if deadline.is_now() { 0 } else { now_ns() };
+        let (mut at_door, is_counted) = (None, Cell::new(false));
         loop {
             let is_budget = match refusal {
                 Refusal::Full => false,
@@ -433,6 +451,17 @@ impl MailboxClone {
             };
             if poster.sender.ended() == Some(Ending::Lost) {
                 return Err(poster.error(&self.node, Refusal::Lost));
+            }
+            if is_budget || deadline.is_now() {
+                // Whoever waits for something else, or not at all, keeps nobody else from the room that there is.
+                at_door = None;
+            } else if at_door.is_none() {
+                let about = poster.about(Goal::Room, since_ns, deadline.at_ns()).on(poster.id.owner);
+                let asleep = || poster.count_wait(&is_counted);
+                match poster.door.come(about, asleep, self.node.membership().crowd(), deadline) {
+                    Ok(come) => at_door = Some(come),
+                    Err(interrupted) => return Err(self.no_room(poster, interrupted, Refusal::Full)),
+                }
             }
             let all = if is_budget { self.node.posters() } else { Vec::new() };
             let mut events: Vec<&Event> = all.iter().map(|poster| poster.sender.room()).collect();
@@ -446,6 +475,7 @@ impl MailboxClone {
                 is_budget,
                 all: &all,
                 has_asked: false,
+                is_counted: &is_counted,
                 depending: None,
                 since_ns,
                 until_ns: deadline.at_ns(),
@@ -467,18 +497,22 @@ impl MailboxClone {
                 Ok(None) => refusal = if is_budget { Refusal::Full } else { Refusal::Budget },
                 Err(interrupted) => {
                     let kind = if is_budget { Refusal::Budget } else { Refusal::Full };
-                    return Err(match &poster.peer {
-                        Some(peer) if self.is_frozen(peer) || interrupted == Interrupted::Cancelled => {
-                            let doing = format!("posting to {}", poster.what());
-                            self.node.membership().interrupted(interrupted, &doing, peer)
-                        }
-                        _ if interrupted == Interrupted::Cancelled => {
-                            interrupted.error(format!("posting to {}", poster.what()))
-                        }
-                        _ => poster.error(&self.node, kind),
-                    });
+                    return Err(self.no_room(poster, interrupted, kind));
                 }
             }
+        }
+    }
+
+    /// The error of a wait for room that was interrupted, where this was missing.
+    #[cold]
+    fn no_room(&self, poster: &Poster, interrupted: Interrupted, missing: Refusal) -> Error {
+        match &poster.peer {
+            Some(peer) if self.is_frozen(peer) || interrupted == Interrupted::Cancelled => {
+                let doing = format!("posting to {}", poster.what());
+                self.node.membership().interrupted(interrupted, &doing, peer)
+            }
+            _ if interrupted == Interrupted::Cancelled => interrupted.error(format!("posting to {}", poster.what())),
+            _ => poster.error(&self.node, missing),
         }
     }
 

@@ -12,6 +12,7 @@
 mod batons;
 mod clone;
 mod cloning;
+mod door;
 mod doubts;
 mod element;
 mod inbox;

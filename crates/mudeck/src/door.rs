@@ -1,0 +1,152 @@
+//! Threads of one node that wait for room in the same ring: one of them at a time waits for that, the others for their turn.
+//!
+//! What tells of room tells of it once, for all of the node. If all waited for that, each credit would wake all of them, most would find nothing, and each would fence for
+//! all cores before it sleeps again: with a hundred threads, hundreds of microseconds for each message. So whoever has found room wakes the next one, and nobody else.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+
+use deck_sync::atomic::{AtomicBool, Ordering};
+use deck_sync::locks::lock;
+use deck_sync::{About, Crowd, Deadline, Event, Interrupted, Waiting, barrier};
+
+/// Where threads come to wait for room, in the order in which they came.
+#[derive(Default)]
+pub(crate) struct Door {
+    coming: Mutex<Coming>,
+}
+
+#[derive(Default)]
+struct Coming {
+    /// Somebody waits for room, or has been told to.
+    is_taken: bool,
+    turns: VecDeque<Arc<Turn>>,
+}
+
+#[derive(Default)]
+struct Turn {
+    has_come: AtomicBool,
+    told: Event,
+}
+
+/// The calling thread is the one that waits for room, until this is dropped.
+#[must_use = "the others wait for it to go"]
+pub(crate) struct AtDoor<'a>(&'a Door);
+
+struct ForTurn<'a, A> {
+    turn: &'a Turn,
+    about: About<'a>,
+    /// Called once if the thread goes to sleep.
+    asleep: Option<A>,
+}
+
+impl<A: FnOnce()> Waiting for ForTurn<'_, A> {
+    type Output = ();
+
+    fn look(&mut self) -> Option<()> {
+        // Acquire: pairs with: door/turn.
+        self.turn.has_come.load(Ordering::Acquire).then_some(())
+    }
+
+    fn arm(&mut self) {
+        if let Some(asleep) = self.asleep.take() {
+            asleep();
+        }
+    }
+
+    fn about(&self) -> Option<About<'_>> {
+        Some(self.about)
+    }
+}
+
+impl Door {
+    /// Waits until nobody is at the door who came before. `asleep` is called before the first sleep, and those who look on are told what the wait is `about`. Blocks until the
+    /// deadline.
+    ///
+    /// # Errors
+    /// Why the wait ended.
+    pub fn come<'a>(
+        &'a self,
+        about: About<'a>,
+        asleep: impl FnOnce(),
+        crowd: &Arc<dyn Crowd>,
+        deadline: Deadline,
+    ) -> Result<AtDoor<'a>, Interrupted> {
+        let turn = {
+            let mut coming = lock(&self.coming);
+            if !std::mem::replace(&mut coming.is_taken, true) {
+                return Ok(AtDoor(self));
+            }
+            let turn = Arc::new(Turn::default());
+            coming.turns.push_back(turn.clone());
+            turn
+        };
+        let mut waiting = ForTurn { turn: &turn, about, asleep: Some(asleep) };
+        let waited = deck_sync::wait(&mut waiting, &[&turn.told], crowd, deadline);
+        if waited.is_err() {
+            let mut coming = lock(&self.coming);
+            coming.turns.retain(|other| !Arc::ptr_eq(other, &turn));
+            drop(coming);
+            // Relaxed: told under the lock.
+            if turn.has_come.load(Ordering::Relaxed) {
+                drop(AtDoor(self));
+            }
+        }
+        waited.map(|()| AtDoor(self))
+    }
+}
+
+impl Drop for AtDoor<'_> {
+    fn drop(&mut self) {
+        let next = {
+            let mut coming = lock(&self.0.coming);
+            let next = coming.turns.pop_front();
+            coming.is_taken = next.is_some();
+            if let Some(next) = &next {
+                // Release: pairs with: door/turn.
+                next.has_come.store(true, Ordering::Release);
+            }
+            next
+        };
+        if let Some(next) = next {
+            // Light: pairs with: wait/sleep.
+            barrier::light();
+            if next.told.has_sleepers() {
+                next.told.notify();
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use deck_sync::{Alone, Goal};
+
+    use super::*;
+    use crate::testing::{SOON, wait_until};
+
+    fn about<'a>() -> About<'a> {
+        About::new(Goal::Room, "")
+    }
+
+    #[test]
+    fn threads_come_in_turn_and_who_gives_up_keeps_nobody() {
+        let (door, crowd, came) = (Door::default(), Alone::shared(), Mutex::new(Vec::new()));
+        let come = |deadline| door.come(about(), || (), &crowd, deadline);
+        let first = come(Deadline::NOW).unwrap();
+        assert_eq!(come(Deadline::NOW).err(), Some(Interrupted::Deadline));
+        std::thread::scope(|scope| {
+            for number in 0..3 {
+                let (come, came) = (&come, &came);
+                scope.spawn(move || {
+                    let _at_door = come(Deadline::after(SOON)).unwrap();
+                    lock(came).push(number);
+                });
+                wait_until("it waits for its turn", || lock(&door.coming).turns.len() == number + 1);
+            }
+            drop(first);
+        });
+        assert_eq!(*lock(&came), [0, 1, 2]);
+        drop(come(Deadline::NOW).unwrap());
+    }
+}
