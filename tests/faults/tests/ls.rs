@@ -172,9 +172,11 @@ fn a_job_is_known_by_any_of_its_processes_and_what_is_none_is_an_error() {
     assert_eq!(ended.status.code(), Some(1));
     assert!(errors.starts_with("deck why: you have no job \"no-such-job\"") && errors.contains("deck ls"), "{errors}");
     assert!(errors.trim_end().ends_with("[D0105]"), "{errors}");
-    let ended = Command::new(deck()).args(["why", "a", "b"]).output().expect("deck starts");
-    assert_eq!(ended.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&ended.stderr).contains("type: deck why [JOB] [--json]"));
+    for wrong in [&["why", "a", "b"][..], &["why", ""]] {
+        let ended = Command::new(deck()).args(wrong).output().expect("deck starts");
+        assert_eq!(ended.status.code(), Some(2));
+        assert!(String::from_utf8_lossy(&ended.stderr).contains("type: deck why [JOB] [--json]"));
+    }
     drop((one, _other));
     job.end();
 }

@@ -109,6 +109,21 @@ fn limits_of_the_process_are_told_when_it_joins_or_asks_for_memory() {
     }
 }
 
+/// What joining allocates, one after the other, fits or does not: then it says so, and does not abort.
+#[test]
+fn a_node_joins_or_says_why_not_whatever_its_address_space() {
+    for mebibytes in (80..200).step_by(6) {
+        let job = Job::alone(PROGRAM);
+        let mut node = job.start(&["prlimit", &format!("--as={}", mebibytes << 20)], &[]);
+        if let Err(failure) = node.joined().result {
+            assert_eq!(failure.kind, "NoMemory", "{mebibytes} MiB: {failure}");
+            assert_eq!(node.wait().code(), Some(3), "{mebibytes} MiB: it was not ended by a signal");
+        }
+        drop(node);
+        job.end();
+    }
+}
+
 #[test]
 fn a_node_finds_room_in_little_address_space() {
     for (limit, heap) in

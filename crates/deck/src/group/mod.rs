@@ -206,7 +206,10 @@ impl Group {
         let met = if member.meets_at_once() { member.meet(deadline) } else { Ok(()) };
         let met = match met.map_err(|error| (error.kind(), error)) {
             Err((ErrorKind::Timeout | ErrorKind::NoMemory, _)) => Ok(()),
-            Err((ErrorKind::Cancelled, _)) => Ok(cancellation::postpone()),
+            Err((ErrorKind::Cancelled, _)) => {
+                cancellation::postpone();
+                Ok(())
+            }
             met => met.map_err(|(_, error)| error.context("joining")),
         };
         if met.is_ok() {
