@@ -36,7 +36,10 @@ impl Scratch {
     /// # Errors
     /// [`ErrorKind::System`].
     pub fn new() -> Result<Scratch> {
-        let all = std::env::temp_dir();
+        Scratch::new_in(&std::env::temp_dir())
+    }
+
+    fn new_in(all: &Path) -> Result<Scratch> {
         let mut made = (0u32..).map(|number| Scratch::make(all.join(format!("{PREFIX}{}-{number}", process::id()))));
         let made = made.find_map(io::Result::transpose).unwrap_or_else(|| Err(AlreadyExists.into()));
         made.map_err(|error| {
@@ -58,9 +61,7 @@ impl Scratch {
         };
         // Where nothing can be locked nothing is swept away.
         let is_locked = !matches!(locked.try_lock(), Err(fs::TryLockError::WouldBlock));
-        let is_there =
-            fs::metadata(&mark).is_ok_and(|found| locked.metadata().is_ok_and(|made| made.ino() == found.ino()));
-        Ok((is_locked && is_there).then_some(Scratch { folder, _locked: locked }))
+        Ok((is_locked && stands_at(&locked, &mark)).then_some(Scratch { folder, _locked: locked }))
     }
 
     /// What to tell of a file that could not be written, if there is hardly any room left.
@@ -86,16 +87,26 @@ impl Drop for Scratch {
 
 /// Removes folders that nobody uses any more. Another user's stay: that user's next job removes them.
 pub fn sweep() {
-    let Ok(entries) = fs::read_dir(std::env::temp_dir()) else { return };
+    sweep_in(&std::env::temp_dir());
+}
+
+fn sweep_in(all: &Path) {
+    let Ok(entries) = fs::read_dir(all) else { return };
     entries.flatten().filter(|entry| entry.file_name().to_str().is_some_and(is_of_ours)).for_each(|entry| {
         let folder = entry.path();
-        match File::options().write(true).custom_flags(NEVER_WAITS).open(folder.join(MARK)) {
-            Ok(mark) if mark.try_lock().is_ok() => drop(fs::remove_dir_all(folder)),
+        let mark = folder.join(MARK);
+        match File::options().write(true).custom_flags(NEVER_WAITS).open(&mark) {
+            Ok(file) if file.try_lock().is_ok() && stands_at(&file, &mark) => drop(fs::remove_dir_all(folder)),
             // Whoever made it did not come as far as the mark. Whoever is making it makes another one.
             Err(error) if error.kind() == NotFound => drop(fs::remove_dir(folder)),
             _ => {}
         }
     });
+}
+
+/// Whether the file is the one of that name: another one may have been made there since.
+fn stands_at(file: &File, path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|found| file.metadata().is_ok_and(|own| own.ino() == found.ino()))
 }
 
 /// Whether it is a name as [`Scratch::new`] makes them.
@@ -112,9 +123,11 @@ mod tests {
 
     #[test]
     fn folders_that_nobody_uses_are_swept_away_and_all_others_stay() {
-        let living = Scratch::new().unwrap();
+        let all = Scratch::new().unwrap();
+        let all = all.path();
+        let living = Scratch::new_in(all).unwrap();
         let named = |name: &str| {
-            let folder = std::env::temp_dir().join(format!("{PREFIX}{}{name}", (1 << 22) + process::id()));
+            let folder = all.join(format!("{PREFIX}{}{name}", (1 << 22) + process::id()));
             fs::create_dir(&folder).unwrap();
             folder
         };
@@ -124,12 +137,11 @@ mod tests {
             .into_iter()
             .for_each(|folder| fs::write(folder.join(MARK), []).unwrap());
         fs::write(others[3].join("holiday.png"), []).unwrap();
-        sweep();
+        sweep_in(all);
         assert!(living.path().join(MARK).exists() && !dead.exists() && !half_made.exists());
         assert!(others.iter().all(|folder| folder.exists()));
         let path = living.path().to_owned();
         drop(living);
         assert!(!path.exists());
-        others.iter().for_each(|folder| fs::remove_dir_all(folder).unwrap());
     }
 }

@@ -31,8 +31,7 @@ impl Part {
             Some(file) => Ok((file, None)),
             None => {
                 let name = name_beside(place);
-                let file = File::options().read(true).write(true).create_new(true).mode(mode).open(&name);
-                file.map(|file| (file, Some(name)))
+                named(&name, mode).map(|file| (file, Some(name)))
             }
         };
         match made {
@@ -47,6 +46,9 @@ impl Part {
     /// # Errors
     /// If copying fails, this file stays, and the error names it.
     pub fn take_place(mut self) -> io::Result<()> {
+        if self.before.is_none() && self.name.is_none() && self.link(&self.place).is_ok() {
+            return Ok(());
+        }
         let name = self.give_name()?;
         if self.before.as_ref().is_none_or(|before| hand_over(&self.file, before).is_ok()) {
             match fs::rename(&name, &self.place) {
@@ -60,12 +62,24 @@ impl Part {
 
     /// The name beside its place, which it has from now on.
     fn give_name(&mut self) -> io::Result<PathBuf> {
-        if self.name.is_none() {
-            let name = name_beside(&self.place);
-            linkat(CWD, path_of(&self.file), CWD, &name, AtFlags::SYMLINK_FOLLOW)?;
-            self.name = Some(name);
+        if let Some(name) = &self.name {
+            return Ok(name.clone());
         }
-        Ok(self.name.clone().expect("it has one by now"))
+        let name = name_beside(&self.place);
+        if self.link(&name).is_err() {
+            // Not every file system that has files without names gives them one later.
+            let mut named = named(&name, if self.before.is_some() { 0o600 } else { 0o666 })?;
+            self.name = Some(name.clone());
+            self.file.rewind()?;
+            io::copy(&mut self.file, &mut named)?;
+            self.file = named;
+        }
+        self.name = Some(name.clone());
+        Ok(name)
+    }
+
+    fn link(&self, name: &Path) -> io::Result<()> {
+        Ok(linkat(CWD, path_of(&self.file), CWD, name, AtFlags::SYMLINK_FOLLOW)?)
     }
 
     fn copy_over(mut self, name: &Path) -> io::Result<()> {
@@ -84,6 +98,10 @@ impl Drop for Part {
             let _ = fs::remove_file(name);
         }
     }
+}
+
+fn named(name: &Path, mode: u32) -> io::Result<File> {
+    File::options().read(true).write(true).create_new(true).mode(mode).open(name)
 }
 
 /// A file without a name; `None` where there can be none, or none that can be given a name later.

@@ -458,8 +458,11 @@ impl MailboxClone {
             } else if at_door.is_none() {
                 let about = poster.about(Goal::Room, since_ns, deadline.at_ns()).on(poster.id.owner);
                 let asleep = || poster.count_wait(&is_counted);
-                match poster.door.come(about, asleep, self.node.membership().crowd(), deadline) {
+                let need = message.parcel.size();
+                match poster.door.come(need, about, asleep, self.node.membership().crowd(), deadline) {
                     Ok(come) => at_door = Some(come),
+                    // It tries once more: there may be room that the one before has not come to.
+                    Err(Interrupted::Deadline) => {}
                     Err(interrupted) => return Err(self.no_room(poster, interrupted, Refusal::Full)),
                 }
             }

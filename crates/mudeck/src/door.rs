@@ -1,4 +1,5 @@
-//! Threads of one node that wait for room in the same ring: one of them at a time waits for that, the others for their turn.
+//! Threads of one node that wait for room in the same ring: of those that need as much one at a time waits for that, the others for their turn. Whoever needs something else
+//! waits in another row: what is too little for one may do for another.
 //!
 //! What tells of room tells of it once, for all of the node. If all waited for that, each credit would wake all of them, most would find nothing, and each would fence for
 //! all cores before it sleeps again: with a hundred threads, hundreds of microseconds for each message. So whoever has found room wakes the next one, and nobody else.
@@ -13,13 +14,12 @@ use deck_sync::{About, Crowd, Deadline, Event, Interrupted, Waiting, barrier};
 /// Where threads come to wait for room, in the order in which they came.
 #[derive(Default)]
 pub(crate) struct Door {
-    coming: Mutex<Coming>,
+    /// In each somebody waits for room, or has been told to.
+    rows: Mutex<Vec<Row>>,
 }
 
-#[derive(Default)]
-struct Coming {
-    /// Somebody waits for room, or has been told to.
-    is_taken: bool,
+struct Row {
+    need: usize,
     turns: VecDeque<Arc<Turn>>,
 }
 
@@ -31,7 +31,10 @@ struct Turn {
 
 /// The calling thread is the one that waits for room, until this is dropped.
 #[must_use = "the others wait for it to go"]
-pub(crate) struct AtDoor<'a>(&'a Door);
+pub(crate) struct AtDoor<'a> {
+    door: &'a Door,
+    need: usize,
+}
 
 struct ForTurn<'a, A> {
     turn: &'a Turn,
@@ -60,51 +63,53 @@ impl<A: FnOnce()> Waiting for ForTurn<'_, A> {
 }
 
 impl Door {
-    /// Waits until nobody is at the door who came before. `asleep` is called before the first sleep, and those who look on are told what the wait is `about`. Blocks until the
+    /// Waits until nobody is at the door who came before and needs as much. `asleep` is called before the first sleep, and those who look on are told what the wait is `about`. Blocks until the
     /// deadline.
     ///
     /// # Errors
     /// Why the wait ended.
     pub fn come<'a>(
         &'a self,
+        need: usize,
         about: About<'a>,
         asleep: impl FnOnce(),
         crowd: &Arc<dyn Crowd>,
         deadline: Deadline,
     ) -> Result<AtDoor<'a>, Interrupted> {
+        let at_door = || AtDoor { door: self, need };
         let turn = {
-            let mut coming = lock(&self.coming);
-            if !std::mem::replace(&mut coming.is_taken, true) {
-                return Ok(AtDoor(self));
-            }
+            let mut rows = lock(&self.rows);
+            let Some(row) = rows.iter_mut().find(|row| row.need == need) else {
+                rows.push(Row { need, turns: VecDeque::new() });
+                return Ok(at_door());
+            };
             let turn = Arc::new(Turn::default());
-            coming.turns.push_back(turn.clone());
+            row.turns.push_back(turn.clone());
             turn
         };
         let mut waiting = ForTurn { turn: &turn, about, asleep: Some(asleep) };
         let waited = deck_sync::wait(&mut waiting, &[&turn.told], crowd, deadline);
         if waited.is_err() {
-            let mut coming = lock(&self.coming);
-            coming.turns.retain(|other| !Arc::ptr_eq(other, &turn));
-            drop(coming);
+            lock(&self.rows).iter_mut().for_each(|row| row.turns.retain(|other| !Arc::ptr_eq(other, &turn)));
             // Relaxed: told under the lock.
             if turn.has_come.load(Ordering::Relaxed) {
-                drop(AtDoor(self));
+                drop(at_door());
             }
         }
-        waited.map(|()| AtDoor(self))
+        waited.map(|()| at_door())
     }
 }
 
 impl Drop for AtDoor<'_> {
     fn drop(&mut self) {
         let next = {
-            let mut coming = lock(&self.0.coming);
-            let next = coming.turns.pop_front();
-            coming.is_taken = next.is_some();
-            if let Some(next) = &next {
+            let mut rows = lock(&self.door.rows);
+            let Some(place) = rows.iter().position(|row| row.need == self.need) else { return };
+            let next = rows[place].turns.pop_front();
+            match &next {
                 // Release: pairs with: door/turn.
-                next.has_come.store(true, Ordering::Release);
+                Some(next) => next.has_come.store(true, Ordering::Release),
+                None => drop(rows.swap_remove(place)),
             }
             next
         };
@@ -132,9 +137,10 @@ mod tests {
     #[test]
     fn threads_come_in_turn_and_who_gives_up_keeps_nobody() {
         let (door, crowd, came) = (Door::default(), Alone::shared(), Mutex::new(Vec::new()));
-        let come = |deadline| door.come(about(), || (), &crowd, deadline);
+        let come = |deadline| door.come(8, about(), || (), &crowd, deadline);
         let first = come(Deadline::NOW).unwrap();
         assert_eq!(come(Deadline::NOW).err(), Some(Interrupted::Deadline));
+        drop(door.come(9, about(), || (), &crowd, Deadline::NOW).unwrap());
         std::thread::scope(|scope| {
             for number in 0..3 {
                 let (come, came) = (&come, &came);
@@ -142,11 +148,12 @@ mod tests {
                     let _at_door = come(Deadline::after(SOON)).unwrap();
                     lock(came).push(number);
                 });
-                wait_until("it waits for its turn", || lock(&door.coming).turns.len() == number + 1);
+                wait_until("it waits for its turn", || lock(&door.rows)[0].turns.len() == number + 1);
             }
             drop(first);
         });
         assert_eq!(*lock(&came), [0, 1, 2]);
         drop(come(Deadline::NOW).unwrap());
+        assert!(lock(&door.rows).is_empty());
     }
 }

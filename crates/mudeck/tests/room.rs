@@ -3,7 +3,7 @@
 mod job;
 
 use deck_mudeck::{ErrorKind, FOREVER, MailboxOptions};
-use job::{SOON, TRY, filled, job_of, wait_for_poster};
+use job::{SOON, TRY, filled, job_of, wait_for_poster, wait_until};
 
 #[test]
 fn an_empty_mail_box_takes_all_its_messages_after_any_number_of_posts_and_retrieves() {
@@ -78,5 +78,37 @@ fn a_post_that_waits_for_room_ends_when_the_mail_box_is_closed() {
         wait_for_poster(&clone);
         mailbox.close();
         assert_eq!(waiting.join().unwrap(), ErrorKind::Closed);
+    });
+}
+
+/// One of them needs bytes, which are there when all has been retrieved, the other one a slot.
+#[test]
+fn who_waits_for_little_room_gets_it_though_another_thread_waits_for_much() {
+    const BYTES: usize = 1 << 20;
+    let (_broker, [here, poster]) = job_of();
+    let options = MailboxOptions { messages: 8, bytes: BYTES as u64 };
+    let mailbox = here.mailbox_with(Some("box"), &options).unwrap();
+    let clone = poster.clone_mailbox("box", SOON).unwrap();
+    let mut inside = 0;
+    while clone.post(filled(&poster, 100, 1), TRY).is_ok() {
+        inside += 1;
+    }
+    // Behind all others something that takes bytes.
+    mailbox.retrieve(TRY).unwrap();
+    clone.post(filled(&poster, BYTES / 8, 1), SOON).unwrap();
+    let waits = clone.stats().waits;
+    std::thread::scope(|scope| {
+        let much = scope.spawn(|| clone.post(filled(&poster, BYTES, 2), SOON).map_err(|refused| refused.error));
+        wait_until("it waits for bytes", || clone.stats().waits == waits + 1);
+        let little = scope.spawn(|| clone.post(filled(&poster, 8, 3), SOON).map_err(|refused| refused.error));
+        wait_until("it waits for a slot", || clone.stats().waits == waits + 2);
+        mailbox.retrieve(TRY).unwrap();
+        little.join().unwrap().unwrap();
+        assert!(!much.is_finished());
+        for _ in 0..inside {
+            mailbox.retrieve(SOON).unwrap();
+        }
+        much.join().unwrap().unwrap();
+        mailbox.retrieve(TRY).unwrap();
     });
 }

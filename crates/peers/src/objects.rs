@@ -114,6 +114,11 @@ impl Object {
         self.entries.word(self.index, LIVES).load(Ordering::Acquire) as u32 & (u32::MAX >> INDEX_BITS)
     }
 
+    /// Whether a node is in the job.
+    pub fn is_live(&self, node: NodeId) -> bool {
+        self.table.is_live(node)
+    }
+
     /// True if its entry has been given to another name: nobody had it open any more.
     pub fn is_over(&self) -> bool {
         self.life_now() != self.life
@@ -144,10 +149,10 @@ impl Object {
     pub fn holding(&self) -> Vec<NodeId> {
         // SeqCst: pairs with: objects/holders. What was changed in the words before is seen by who sets a bit from now on.
         fence(Ordering::SeqCst);
-        if self.is_over() {
-            return Vec::new();
-        }
-        self.seats().filter_map(|seat| self.table.node_on(seat)).filter(|node| self.table.is_live(*node)).collect()
+        let holding = self.seats().filter_map(|seat| self.table.node_on(seat)).filter(|node| self.table.is_live(*node));
+        let holding = holding.collect();
+        // After that: whoever holds it then may hold what came after it.
+        if self.is_over() { Vec::new() } else { holding }
     }
 
     fn seats(&self) -> impl Iterator<Item = Seat> {
@@ -245,8 +250,13 @@ impl Objects {
     fn give_away(&self, name: &str, seat: Seat, keeps: Keeps) -> Result<usize> {
         // The first one in its order: it is found soon.
         for index in self.entries.probe(hash(name)) {
-            let (kind, object) = (self.kind(index), Object::at(&self.table, self.entries.clone(), index));
-            if object.seats().next().is_some() || kind.is_some_and(|kind| keeps(kind, &object)) {
+            let is_held = |word| self.entries.word(index, HOLDERS + word).load(Ordering::SeqCst) != 0;
+            // SeqCst: pairs with: objects/holders.
+            if (0..HOLDER_WORDS).any(is_held) {
+                continue;
+            }
+            let object = Object::at(&self.table, self.entries.clone(), index);
+            if self.kind(index).is_some_and(|kind| keeps(kind, &object)) {
                 continue;
             }
             object.begin_anew();

@@ -53,7 +53,12 @@ impl Membership {
     /// The calling thread is inside from now on; false, and it is not, once the node has left or begun to. Never blocks.
     #[inline]
     pub fn enter(&self, presence: &Presence) -> bool {
-        presence.enter(&self.has_left)
+        let has_entered = presence.enter(&self.has_left);
+        if !has_entered {
+            // For a moment it looked as if it had.
+            self.pledges.fewer.notify();
+        }
+        has_entered
     }
 
     /// The calling thread is outside again. Never blocks.

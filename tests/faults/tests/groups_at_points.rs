@@ -279,7 +279,7 @@ fn who_has_joined_without_having_met_all_keeps_the_others_in_no_join() {
     other.tell_and_see_waiting("main", "join-group x 3 1 40000 own");
     late.tell("main", "join-group x 3 2 40000 own");
     late.await_stop();
-    hasty.done("join-group x 3 0 300 own");
+    hasty.done("join-group x 3 0 2000 own");
     late.go_on();
     for (index, node) in [&hasty, &other, &late].into_iter().enumerate() {
         if index > 0 {

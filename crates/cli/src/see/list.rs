@@ -30,7 +30,7 @@ pub fn line(job: &JobSight) -> (String, Value) {
 
 /// Why there is a job whose nodes are all gone.
 fn left_behind(job: &JobSight) -> Option<String> {
-    let why = || format!("no node is left; {}, which nodes have started, hold its memory", processes(job));
+    let why = || format!("no node is left; {} still hold its memory", processes(job));
     is_over(job).then(why)
 }
 

@@ -75,7 +75,7 @@ fn show(options: &Options) -> deck::Result<String> {
 
 /// Whether nodes have joined it, and all of them are gone.
 fn is_over(job: &JobSight) -> bool {
-    !job.nodes.is_empty() && job.nodes.iter().all(|node| node.process.is_none())
+    !job.nodes.is_empty() && job.nodes.iter().all(|node| !job.has(node.number))
 }
 
 /// `job "name"`, or by a process of it.

@@ -66,8 +66,9 @@ impl Drop for Attachment {
         if fork::is_child() {
             return;
         }
-        let pledge = self.membership.pledge();
-        if pledge.is_some() || self.presence.is_inside() {
+        let is_inside = self.presence.is_inside();
+        let pledge = if is_inside { None } else { self.membership.pledge() };
+        if is_inside || pledge.is_some() {
             // After the call nobody reads the place any more, whatever it says.
             self.moved(GONE);
         } else {

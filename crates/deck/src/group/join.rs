@@ -174,11 +174,15 @@ impl Joining<'_> {
                 return Err(error);
             }
         };
-        let _pledge = membership.pledge().ok_or_else(left)?;
         board.reset(hash(self.name), self.size);
         match membership.claim_name(&table_name(self.name), id) {
             Ok(()) => {
                 point("group/locked");
+                // Others take the lock over from a node that has left.
+                let Some(_pledge) = membership.pledge() else {
+                    retired::keep_region(membership, Some(region));
+                    return Err(left());
+                };
                 // Under the lock: a board at which nobody is would be ended by whoever finds it.
                 let index = self.index.unwrap_or(0);
                 self.sit(&board, index);
@@ -417,8 +421,9 @@ fn lock_in_any_case<'a>(membership: &'a Membership, name: &'a str, board: &'a Bo
     postponed_while(|| board.lock(membership, name, deadline), Error::kind)
 }
 
-/// Member `index` leaves; the last one frees the name.
+/// Member `index` leaves; the last one frees the name. Nothing happens if its node has left: the board may be another group's by now.
 pub fn leave(membership: &Membership, name: &str, board: &Board, index: u32) {
+    let Some(_pledge) = membership.pledge() else { return };
     let locked = lock_in_any_case(membership, name, board);
     point("group/leaving");
     board.set_place(index, Place::Left(membership.number()));

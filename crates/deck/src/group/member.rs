@@ -291,6 +291,12 @@ impl Member {
         })
     }
 
+    /// This member's node waits for its call to end, whatever there is to do.
+    #[inline]
+    pub fn is_leaving(&self) -> bool {
+        self.membership().has_left()
+    }
+
     /// The calling thread is in no call any more.
     #[inline]
     pub fn step_out(&self) {
@@ -444,10 +450,7 @@ impl Member {
         }
         let membership = self.node.membership().clone();
         retired::keep(&membership, &self.board, self.room.leave(), std::mem::take(&mut self.kept));
-        // The board of a node that has left may be another group's by now.
-        if let Some(_pledge) = membership.pledge() {
-            join::leave(&membership, &self.name, &self.board, self.index);
-        }
+        join::leave(&membership, &self.name, &self.board, self.index);
         retired::keep_region(&membership, self.region.take());
         retired::sweep();
     }
@@ -473,11 +476,14 @@ impl Waiting for Arriving<'_> {
     #[inline]
     fn look(&mut self) -> Option<bool> {
         let Member { board, seen, node, .. } = self.member;
+        // First: its node waits for it, be there ever so much to do.
+        if node.membership().has_left() {
+            return Some(false);
+        }
         if self.member.can_go_on() {
             return Some(true);
         }
-        let has_changed = (board.departed(), node.membership().table().changes()) != *seen;
-        (has_changed || node.membership().has_left()).then_some(false)
+        ((board.departed(), node.membership().table().changes()) != *seen).then_some(false)
     }
 
     fn whereabouts(&self) -> Whereabouts {

@@ -64,6 +64,9 @@ impl Progress {
         };
         let me = member.index;
         loop {
+            if member.is_leaving() {
+                return Ok(Step::Waiting);
+            }
             let can_give = stream.lies.is_none() && member.can_give(&flow);
             if can_give {
                 self.give_piece(stream, &flow, member, input);

@@ -54,7 +54,7 @@ impl Barrier {
     pub const SIZE_MAX: u32 = 1 << 20;
 
     /// Opens the barrier `name` for `size` threads, which exists from its first opening on. Blocks for a second at most, and
-    /// only if another node stopped while it opened the same for the first time.
+    /// only if another node stopped while it opened something.
     ///
     /// # Errors
     /// As [`crate::shared::Mutex::open`]; [`ErrorKind::Invalid`] also for a size of 0 or over [`Barrier::SIZE_MAX`], and if

@@ -28,7 +28,7 @@ pub struct Condition {
 
 impl Condition {
     /// Opens the condition variable `name`, which exists from its first opening on. Blocks for a second at most, and only if
-    /// another node stopped while it opened the same for the first time.
+    /// another node stopped while it opened something.
     ///
     /// # Errors
     /// As [`Mutex::open`].

@@ -110,7 +110,7 @@ impl<F: FnMut(i64) -> bool> Waiting for Until<'_, F> {
 
 impl Counter {
     /// Opens the counter `name`, which exists, with the value 0, from its first opening on. Blocks for a second at most, and
-    /// only if another node stopped while it opened the same for the first time.
+    /// only if another node stopped while it opened something.
     ///
     /// # Errors
     /// As [`crate::shared::Mutex::open`].

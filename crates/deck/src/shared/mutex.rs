@@ -150,7 +150,7 @@ impl std::error::Error for LockError<'_> {}
 
 impl Mutex {
     /// Opens the mutex `name`, which exists from its first opening on. Blocks for a second at most, and only if another node
-    /// stopped while it opened the same for the first time.
+    /// stopped while it opened something.
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`] for an impossible name, [`ErrorKind::NoMemory`] if the job has used too many names,

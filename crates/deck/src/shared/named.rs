@@ -48,11 +48,13 @@ pub fn left() -> Error {
 pub fn keeps(kind: ObjectKind, object: &Object) -> bool {
     let words = object.words();
     match kind {
-        ObjectKind::Segment => matches!(Registry::new(words).state().phase, Phase::Making(_)),
+        ObjectKind::Segment => {
+            matches!(Registry::new(words).state().phase, Phase::Making(maker) if object.is_live(maker))
+        }
         ObjectKind::Mutex => Lock::new(words).holder().is_some(),
         ObjectKind::Condition => false,
         ObjectKind::Barrier => object.lost().is_some(),
-        ObjectKind::Counter => Count::new(words).read() != 0 || object.lost().is_some(),
+        ObjectKind::Counter => Count::new(words).read() != 0,
     }
 }
 
@@ -128,8 +130,7 @@ pub fn how_it_is(node: &Node, other: NodeId) -> &'static str {
 }
 
 impl Named {
-    /// Opens the thing, which exists from its first opening on. Waits at most a second, if another node stopped while it
-    /// entered the same name.
+    /// Opens the thing, which exists from its first opening on. Waits at most a second, if another node stopped while it opened something.
     pub fn open(node: &Node, kind: ObjectKind, name: &str) -> Result<Named> {
         check(node)?;
         let turn = node

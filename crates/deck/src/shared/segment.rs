@@ -145,6 +145,9 @@ impl Segment {
         let registry = Registry::new(object.words());
         let is_held = || !object.holding().is_empty();
         let claimed = registry.claim(node.number(), &|node| table.is_live(node), &is_held);
+        // Before the home has it: nobody keeps what nobody holds.
+        let opened = claimed.is_ok().then(|| turn.open(object.clone()));
+        drop(turn);
         let generation = claimed.map_err(|owner| {
             // The home may be gone: who has it open could close it.
             let holding = object.holding();
@@ -155,9 +158,7 @@ impl Segment {
             Error::new(ErrorKind::Exists, described()).with_peer(holder).with_remedy(remedy)
         })?;
         let life = SegmentLife { object: object.number(), generation };
-        // Before the home has it: nobody keeps what nobody holds.
-        let hold = Hold { opened: Some(turn.open(object.clone())), home, life };
-        drop(turn);
+        let hold = Hold { opened, home, life };
         let made = membership.make_segment(home, life, &object, name, bytes as u64, deadline);
         let memory = made.and_then(|memory| is_of(memory, bytes, home)).map_err(|error| {
             registry.withdraw(node.number(), generation);
@@ -200,7 +201,8 @@ impl Segment {
             let (object, state, home) = created.map_err(not_created)?;
             let life = SegmentLife { object: object.number(), generation: state.generation };
             let turn = membership.opening().map_err(|error| opening(name, error))?;
-            if object.is_over() {
+            // Its entry may have been given to another name since, and be found by this one for the last time.
+            if turn.find(ObjectKind::Segment, name).is_none_or(|now| now.number() != object.number()) {
                 continue;
             }
             // From here on whoever has it keeps it for us to ask, and nobody takes the name.
