@@ -250,8 +250,8 @@ impl Objects {
     fn give_away(&self, name: &str, seat: Seat, keeps: Keeps) -> Result<usize> {
         // The first one in its order: it is found soon.
         for index in self.entries.probe(hash(name)) {
-            let is_held = |word| self.entries.word(index, HOLDERS + word).load(Ordering::SeqCst) != 0;
             // SeqCst: pairs with: objects/holders.
+            let is_held = |word| self.entries.word(index, HOLDERS + word).load(Ordering::SeqCst) != 0;
             if (0..HOLDER_WORDS).any(is_held) {
                 continue;
             }
