@@ -28,14 +28,15 @@ struct Things {
 
 static THINGS: LazyLock<Things> = LazyLock::new(|| {
     let node = Node::join().expect("a job of its own");
-    let membership = node.membership();
-    let segment = membership.objects().enter(ObjectKind::Segment, NAME, membership.seat()).expect("there is room");
+    let turn = node.membership().opening().expect("nobody else opens anything");
+    let segment = turn.open(turn.enter(ObjectKind::Segment, NAME, |_, _| true).expect("there is room"));
+    drop(turn);
     Things {
         mutex: Mutex::open(&node, NAME).expect("there is room"),
         condition: Condition::open(&node, NAME).expect("there is room"),
         barrier: Barrier::open(&node, NAME, 2).expect("there is room"),
         counter: Counter::open(&node, NAME).expect("there is room"),
-        _segment: membership.open_object(segment),
+        _segment: segment,
         node,
     }
 });

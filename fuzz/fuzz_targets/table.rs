@@ -26,7 +26,7 @@ static JOB: LazyLock<Job> = LazyLock::new(|| {
     let [(owner, seat), (_, other)] = [1, 2].map(|process| table.seat_node(process, false).expect("there is room"));
     let owner = MailboxId { owner, index: 1, generation: 1 };
     Names::new(&table).claim(NAME, owner, seat).expect("nobody has it");
-    Objects::new(&table).enter(ObjectKind::Mutex, NAME, other).expect("there is room");
+    Objects::new(&table).enter(ObjectKind::Mutex, NAME, other, |_, _| true).expect("there is room");
     let count = table.segment().bytes() / 8;
     let words = Words::in_segment(table.segment(), 0, count).expect("all of it");
     let written = (0..count).filter(|place| words.get(*place).load(Ordering::Relaxed) != 0);

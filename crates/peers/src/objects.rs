@@ -235,7 +235,7 @@ impl Objects {
     /// # Errors
     /// [`ErrorKind::Invalid`] for an impossible name, [`ErrorKind::NoMemory`] if the job has too many names,
     /// [`ErrorKind::Timeout`] if another node stopped while it entered the same name.
-    pub(crate) fn enter(&self, kind: ObjectKind, name: &str, seat: Seat, keeps: Keeps) -> Result<Object> {
+    pub fn enter(&self, kind: ObjectKind, name: &str, seat: Seat, keeps: Keeps) -> Result<Object> {
         check_object_name(kind, name)?;
         let name = entered(kind, name);
         let index = match self.entries.enter(&name, seat)? {
