@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use deck::{Error, ErrorKind, Mailbox, MailboxClone, Message, Node, NodeId, Result, default_timeout};
 use user_interface::command_line::counted;
 use user_interface::patience::{Arrivals, stopped};
-use user_interface::{Display, Progress};
+use user_interface::{Display, Progress, memory};
 
 use crate::pace::Pace;
 use crate::palette;
@@ -63,7 +63,8 @@ impl<'a> Manager<'a> {
     /// # Errors
     /// [`ErrorKind::Exists`] if this job has a manager already; [`ErrorKind::NoMemory`].
     pub fn new(node: &'a Node, slab: Slab, nodes: u32) -> Result<Manager<'a>> {
-        let temperatures = slab.temperatures()?;
+        let points = slab.width() as usize * slab.height() as usize;
+        let temperatures = memory::defaults(points, &format!("the temperatures of {slab}"))?;
         let mailbox = node.mailbox(protocol::MANAGER)?;
         let last = (0, f64::INFINITY);
         Ok(Manager {

@@ -60,22 +60,6 @@ impl Slab {
         Ok(Slab { width, height, tolerance, max_sweeps, source })
     }
 
-    /// Room for the temperatures of all points, row by row.
-    ///
-    /// # Errors
-    /// [`ErrorKind::NoMemory`].
-    pub fn temperatures(&self) -> Result<Vec<f64>> {
-        let points = self.width as usize * self.height as usize;
-        let mut temperatures = Vec::new();
-        temperatures.try_reserve_exact(points).map_err(|_| {
-            let what = format!("{} MiB for the temperatures of {self}", (points * size_of::<f64>()).div_ceil(1 << 20));
-            Error::new(ErrorKind::NoMemory, what)
-                .with_remedy("choose a smaller --size, or raise the limit of this process")
-        })?;
-        temperatures.resize(points, 0.0);
-        Ok(temperatures)
-    }
-
     /// Points across, edges included.
     pub fn width(&self) -> u32 {
         self.width

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use deck::{Error, ErrorKind, Mailbox, MailboxClone, Message, Node, NodeId, NodeState, Result};
 use user_interface::command_line::counted;
-use user_interface::{Display, Progress};
+use user_interface::{Display, Progress, memory};
 
 use crate::protocol::{self, ToMaster};
 use crate::slices::{Delivery, Slices, WorkerId};
@@ -95,18 +95,10 @@ impl<'a, W: Work> Master<'a, W> {
     /// # Errors
     /// [`ErrorKind::Exists`] if this job has a master already; [`ErrorKind::NoMemory`].
     pub fn new(node: &'a Node, work: W) -> Result<Master<'a, W>> {
-        let count = work.cut().pixels() * W::VALUES;
-        let mut values = Vec::new();
-        values.try_reserve_exact(count).map_err(|_| {
-            let what = format!("{} MiB for the picture", (count * size_of::<W::Value>()).div_ceil(1 << 20));
-            Error::new(ErrorKind::NoMemory, what)
-                .with_remedy("choose a smaller --size, or raise the limit of this process")
-        })?;
-        values.resize(count, W::Value::default());
         Ok(Master {
             node,
             mailbox: node.mailbox(&protocol::master_name::<W>())?,
-            values,
+            values: memory::defaults(work.cut().pixels() * W::VALUES, "the picture")?,
             slices: Slices::new(work.cut().slices()),
             work,
             workers: Vec::new(),

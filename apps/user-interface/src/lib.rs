@@ -7,6 +7,7 @@
 //! | `terminal` | the bar also through `deck run` |
 //! | `watch` | the page of `--watch` |
 //! | `files` | results that appear whole or not at all |
+//! | `memory` | memory for what the user has asked for |
 //! | `patience` | waiting for other nodes: for one that is stopped, not for one that is gone |
 
 #![forbid(unsafe_code)]
@@ -14,6 +15,7 @@
 pub mod command_line;
 mod display;
 pub mod files;
+pub mod memory;
 pub mod patience;
 mod terminal;
 pub mod watch;

@@ -38,7 +38,8 @@ pub const GRACE: Duration = Duration::from_secs(2);
 /// Who asks again so long after the first time does not get rid of it by the worker.
 const WORKER_PATIENCE: Duration = GRACE.saturating_add(PATIENCE);
 
-const REQUESTS: [libc::c_int; 4] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT];
+/// The signals that ask for the end of the job.
+pub const REQUESTS: [libc::c_int; 4] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT];
 
 /// What the worker hears from the front.
 pub struct Requests(OwnedFd);

@@ -16,7 +16,7 @@ use rustix::event::{PollFd, PollFlags};
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus};
 
 use crate::descendants;
-use crate::guardian::{GRACE, PATIENCE, Request, Requests, guarded};
+use crate::guardian::{GRACE, PATIENCE, REQUESTS, Request, Requests, guarded};
 use crate::lines::{self, OURSELVES, Origin};
 use crate::output::{Output, Show, Source, wait};
 use crate::result::remark;
@@ -100,9 +100,7 @@ fn named(job: &str, nodes: u32, requests: &Requests) -> deck::Result<Result<Brok
             Err(error) if error.kind() == ErrorKind::Exists && Instant::now() < until => {}
             result => return result.map(Ok),
         }
-        let mut events = [PollFd::new(requests, PollFlags::IN)];
-        wait(&mut events, Some(TRY_NAME_EVERY)).map_err(system("waiting for the job's name"))?;
-        if !events[0].revents().is_empty() {
+        if requests.has_come_within(TRY_NAME_EVERY).map_err(system("waiting for the job's name"))? {
             return Ok(Err(requests.read()));
         }
     }
@@ -264,8 +262,7 @@ impl Job {
     /// Whether a process that ended so got a signal which this one may have got, too, and not been told yet: a terminal sends it to all. Asked once for
     /// those that end together.
     fn may_have_been_asked(&mut self, status: WaitStatus) -> bool {
-        const OF_TERMINALS: [i32; 4] = [libc::SIGINT, libc::SIGQUIT, libc::SIGHUP, libc::SIGTERM];
-        let is_such = status.terminating_signal().is_some_and(|signal| OF_TERMINALS.contains(&signal));
+        let is_such = status.terminating_signal().is_some_and(|signal| REQUESTS.contains(&signal));
         let is_running = matches!(self.phase, Phase::Running);
         is_running
             && is_such

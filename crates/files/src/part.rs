@@ -25,14 +25,10 @@ impl Part {
     /// For the place of the file `before`, if there is one; `None` if its folder takes no new file, so that it can only be
     /// written over.
     pub fn create(place: &Path, before: Option<Metadata>) -> io::Result<Option<Part>> {
-        // Nobody else may read it before it has the permissions of the one before.
-        let mode = if before.is_some() { 0o600 } else { 0o666 };
+        let mode = mode_of(before.as_ref());
         let made = match nameless(place, mode) {
             Some(file) => Ok((file, None)),
-            None => {
-                let name = name_beside(place);
-                named(&name, mode).map(|file| (file, Some(name)))
-            }
+            None => named(place, mode).map(|(file, name)| (file, Some(name))),
         };
         match made {
             Ok((file, name)) => Ok(Some(Part { file, name, place: place.to_owned(), before })),
@@ -66,15 +62,16 @@ impl Part {
             return Ok(name.clone());
         }
         let name = name_beside(&self.place);
-        if self.link(&name).is_err() {
-            // Not every file system that has files without names gives them one later.
-            let mut named = named(&name, if self.before.is_some() { 0o600 } else { 0o666 })?;
+        if self.link(&name).is_ok() {
             self.name = Some(name.clone());
-            self.file.rewind()?;
-            io::copy(&mut self.file, &mut named)?;
-            self.file = named;
+            return Ok(name);
         }
+        // Not every file system that has files without names gives them one later.
+        let (mut file, name) = named(&self.place, mode_of(self.before.as_ref()))?;
         self.name = Some(name.clone());
+        self.file.rewind()?;
+        io::copy(&mut self.file, &mut file)?;
+        self.file = file;
         Ok(name)
     }
 
@@ -100,8 +97,16 @@ impl Drop for Part {
     }
 }
 
-fn named(name: &Path, mode: u32) -> io::Result<File> {
-    File::options().read(true).write(true).create_new(true).mode(mode).open(name)
+/// Nobody else may read it before it has the permissions of the one before.
+fn mode_of(before: Option<&Metadata>) -> u32 {
+    if before.is_some() { 0o600 } else { 0o666 }
+}
+
+/// A file beside its place, and its name.
+fn named(place: &Path, mode: u32) -> io::Result<(File, PathBuf)> {
+    let name = name_beside(place);
+    let file = File::options().read(true).write(true).create_new(true).mode(mode).open(&name)?;
+    Ok((file, name))
 }
 
 /// A file without a name; `None` where there can be none, or none that can be given a name later.

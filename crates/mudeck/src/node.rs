@@ -211,6 +211,16 @@ impl Node {
         self.shared.settings.attach
     }
 
+    /// Fails after leaving and in a forked child. For services above µDECK.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotInitialized`].
+    #[doc(hidden)]
+    #[inline]
+    pub fn check(&self) -> Result<()> {
+        self.shared.check()
+    }
+
     /// True once the node has left.
     pub fn is_left(&self) -> bool {
         self.shared.membership().has_left()

@@ -52,6 +52,17 @@ struct Boxes {
     free: VecDeque<u32>,
 }
 
+impl Boxes {
+    /// The index of a free place; `None` if there are `most`, and none is free.
+    fn take_place(&mut self, most: u32) -> Option<u32> {
+        if self.free.len() > FREE_PLACES || self.places.len() >= most as usize {
+            return self.free.pop_front();
+        }
+        self.places.push((0, None));
+        Some(self.places.len() as u32 - 1)
+    }
+}
+
 /// So many places stay free before one is used again, as long as there are more to be had: whoever has the address of a mail box that was closed must not find
 /// another one there when generations wrap.
 const FREE_PLACES: usize = 1024;
@@ -143,24 +154,10 @@ impl NodeShared {
         let shape = options.shape(AREA_LINES)?;
         let area = Arc::new(self.heap().region(Bells::BYTES)?);
         let mut boxes = lock(&self.boxes);
-        let has_more = boxes.places.len() < MailboxId::INDEX_MAX as usize;
-        let index = match boxes.free.front() {
-            Some(_) if boxes.free.len() > FREE_PLACES || !has_more => boxes.free.pop_front(),
-            _ if has_more => {
-                boxes.places.push((0, None));
-                Some(boxes.places.len() as u32 - 1)
-            }
-            _ => None,
-        };
-        let index = match index {
-            Some(index) => index,
-            None => {
-                return Err(Error::new(
-                    ErrorKind::NoMemory,
-                    format!("a node has at most {} mail boxes", MailboxId::INDEX_MAX),
-                ));
-            }
-        };
+        let most = MailboxId::INDEX_MAX;
+        let index = boxes
+            .take_place(most)
+            .ok_or_else(|| Error::new(ErrorKind::NoMemory, format!("a node has at most {most} mail boxes")))?;
         let place = &mut boxes.places[index as usize];
         place.0 = (place.0 + 1) % MailboxId::GENERATIONS;
         let id = MailboxId { owner: self.number(), index, generation: place.0 };

@@ -256,7 +256,7 @@ impl Objects {
                 continue;
             }
             let object = Object::at(&self.table, self.entries.clone(), index);
-            if self.kind(index).is_some_and(|kind| keeps(kind, &object)) {
+            if self.named(index).is_some_and(|(kind, _)| keeps(kind, &object)) {
                 continue;
             }
             object.begin_anew();
@@ -273,10 +273,11 @@ impl Objects {
             .with_remedy("close what is needed no more, and set counters back to 0"))
     }
 
-    /// That of the thing in an entry, if it has a name.
-    fn kind(&self, index: usize) -> Option<ObjectKind> {
-        let letter = self.entries.name(index)?.chars().next()?;
-        ObjectKind::ALL.into_iter().find(|kind| kind.letter() == letter)
+    /// Kind and name of the thing in an entry, if it has a name.
+    fn named(&self, index: usize) -> Option<(ObjectKind, String)> {
+        let entered = self.entries.name(index)?;
+        let kind = ObjectKind::ALL.into_iter().find(|kind| entered.starts_with(kind.letter()))?;
+        Some((kind, entered[1..].to_string()))
     }
 
     /// The one with this number; `None` if it is over, or there can be none.
@@ -289,8 +290,8 @@ impl Objects {
     /// Everything that was ever entered: for those who look on.
     pub fn all(&self) -> Vec<(ObjectKind, String, Object)> {
         let known = |index: usize| {
-            let (kind, name) = (self.kind(index)?, self.entries.name(index)?);
-            Some((kind, name.get(1..)?.to_string(), Object::at(&self.table, self.entries.clone(), index)))
+            let (kind, name) = self.named(index)?;
+            Some((kind, name, Object::at(&self.table, self.entries.clone(), index)))
         };
         (0..self.entries.count()).filter_map(known).collect()
     }

@@ -63,16 +63,6 @@ impl Membership {
         point("objects/opening");
         Ok(Opening { membership: self, _inside: inside, _pledge: pledge })
     }
-
-    pub(crate) fn open_object(self: &Arc<Self>, object: Object) -> OpenObject {
-        let mut opened = lock(&self.opened.0);
-        let count = opened.entry(object.number()).or_insert(0);
-        *count += 1;
-        if *count == 1 && !self.has_left() {
-            object.hold(self.seat());
-        }
-        OpenObject { membership: self.clone(), object }
-    }
 }
 
 impl Opening<'_> {
@@ -93,9 +83,16 @@ impl Opening<'_> {
 
     /// Opens a thing that was entered or found: others see that this node has it open.
     pub fn open(&self, object: Object) -> OpenObject {
-        self.membership.open_object(object)
+        let mut opened = lock(&self.membership.opened.0);
+        let count = opened.entry(object.number()).or_insert(0);
+        *count += 1;
+        if *count == 1 {
+            object.hold(self.membership.seat());
+        }
+        OpenObject { membership: self.membership.clone(), object }
     }
 }
+
 impl std::ops::Deref for OpenObject {
     type Target = Object;
     fn deref(&self) -> &Object {

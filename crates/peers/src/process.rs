@@ -50,12 +50,13 @@ fn is_proc_ours() -> bool {
 /// # Errors
 /// [`ErrorKind::System`], with what to do. Never blocks.
 pub fn see_processes() -> Result<()> {
-    let why =
-        if Path::new("/proc/self").exists() { "it is that of another process namespace" } else { "it is not mounted" };
-    let error = || Error::new(ErrorKind::System, format!("looking for processes in /proc: {why}"));
-    is_proc_ours().then_some(()).ok_or_else(|| {
-        error().with_remedy("mount it for this process namespace (mount -t proc proc /proc; unshare --mount-proc)")
-    })
+    if is_proc_ours() {
+        return Ok(());
+    }
+    let is_there = Path::new("/proc/self").exists();
+    let why = if is_there { "it is that of another process namespace" } else { "it is not mounted" };
+    Err(Error::new(ErrorKind::System, format!("looking for processes in /proc: {why}"))
+        .with_remedy("mount it for this process namespace (mount -t proc proc /proc; unshare --mount-proc)"))
 }
 
 /// What `/proc` tells here is of this process's own namespace, and in its own time: that may be moved.

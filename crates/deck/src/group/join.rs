@@ -125,7 +125,7 @@ impl Joining<'_> {
     /// Joins; blocks until all have come or the deadline.
     pub fn join(&self, deadline: Deadline) -> Result<Joined> {
         self.check()?;
-        self.node.state(self.node.number())?;
+        self.node.check()?;
         retired::sweep();
         let since_ns = now_ns();
         let mut looks = 0;
@@ -205,7 +205,7 @@ impl Joining<'_> {
             Ok(segment) => segment,
             // The node that has the board is gone: the name is free again.
             Err(error) if matches!(error.kind(), ErrorKind::PeerLost | ErrorKind::Closed) => {
-                self.node.state(self.node.number())?;
+                self.node.check()?;
                 return Ok(None);
             }
             Err(error) => return Err(error.context(self.what())),
@@ -319,7 +319,7 @@ impl Joining<'_> {
                 }
                 return Ok(true);
             }
-            self.node.state(self.node.number())?;
+            self.node.check()?;
             // Others free the place of a node that has left, and may have given it to somebody else.
             let Some(_pledge) = membership.pledge() else { continue };
             if !membership.table().is_live(board.owner) {
@@ -360,7 +360,7 @@ impl Joining<'_> {
         let mut forming = Forming { board, wanted: State::Over, incarnation, membership, changes, about };
         let events = [board.joining(), membership.table().changed()];
         let waited = deck_sync::wait(&mut forming, &events, membership.crowd(), deadline);
-        self.node.state(self.node.number())?;
+        self.node.check()?;
         match waited {
             Ok(_) => Ok(()),
             Err(interrupted) => {

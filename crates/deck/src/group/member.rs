@@ -34,7 +34,6 @@ use super::parties::Parties;
 use super::retired;
 use super::room::Room;
 use super::teams::Teams;
-use crate::shared::left;
 
 pub use attached::LOOK;
 pub use contribution::Contribution;
@@ -270,9 +269,7 @@ impl Member {
 
     /// Fails when nothing can be done in this group any more.
     pub fn check(&self) -> Result<()> {
-        if self.membership().has_left() || fork::is_child() {
-            self.node.state(self.node.number())?;
-        }
+        self.node.check()?;
         self.broken.clone().map_or(Ok(()), Err)
     }
 
@@ -283,7 +280,8 @@ impl Member {
     #[inline]
     pub fn enter(&self) -> Result<()> {
         if fork::is_child() || !self.membership().enter(&self.presence) {
-            return Err(self.node.state(self.node.number()).err().unwrap_or_else(left));
+            // Which fails.
+            return self.node.check();
         }
         self.broken.clone().map_or(Ok(()), |error| {
             self.step_out();
@@ -475,14 +473,14 @@ impl Waiting for Arriving<'_> {
 
     #[inline]
     fn look(&mut self) -> Option<bool> {
-        let Member { board, seen, node, .. } = self.member;
         // First: its node waits for it, be there ever so much to do.
-        if node.membership().has_left() {
+        if self.member.is_leaving() {
             return Some(false);
         }
         if self.member.can_go_on() {
             return Some(true);
         }
+        let Member { board, seen, node, .. } = self.member;
         ((board.departed(), node.membership().table().changes()) != *seen).then_some(false)
     }
 

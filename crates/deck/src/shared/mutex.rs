@@ -153,7 +153,7 @@ impl Mutex {
     /// stopped while it opened something.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`] for an impossible name, [`ErrorKind::NoMemory`] if the job has used too many names,
+    /// [`ErrorKind::Invalid`] for an impossible name, [`ErrorKind::NoMemory`] if the job has too many names,
     /// [`ErrorKind::Timeout`], naming the node that stopped, after that second;
     /// [`ErrorKind::NotInitialized`] after leaving and in a forked child.
     #[doc(alias = "deck_mutex_open")]

@@ -34,12 +34,6 @@ pub enum Stopped {
     Closed,
 }
 
-/// Fails after leaving and in a forked child.
-pub fn check(node: &Node) -> Result<()> {
-    deck_sync::fork::check()?;
-    if node.is_left() { Err(left()) } else { Ok(()) }
-}
-
 pub fn left() -> Error {
     Error::new(ErrorKind::NotInitialized, "this node has left its job").with_remedy("join again")
 }
@@ -132,7 +126,7 @@ pub fn how_it_is(node: &Node, other: NodeId) -> &'static str {
 impl Named {
     /// Opens the thing, which exists from its first opening on. Waits at most a second, if another node stopped while it opened something.
     pub fn open(node: &Node, kind: ObjectKind, name: &str) -> Result<Named> {
-        check(node)?;
+        node.check()?;
         let turn = node
             .membership()
             .opening()
@@ -181,7 +175,7 @@ impl Named {
 
     /// Fails after leaving and in a forked child.
     pub fn check(&self) -> Result<()> {
-        check(&self.node)
+        self.node.check()
     }
 
     /// As [`Named::check`], and once the handle is closed, in a call that was `doing` something.

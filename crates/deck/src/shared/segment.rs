@@ -10,7 +10,7 @@ use deck_segment::Segment as Memory;
 use deck_segment::layout::PAGE;
 use deck_sync::{About, Deadline, Goal, Interrupted, Waiting, fork};
 
-use super::named::{Stopped, check, keeps, left, wait};
+use super::named::{Stopped, keeps, left, wait};
 use super::registry::{GENERATIONS, Phase, Registry, State};
 
 /// How long somebody who found a segment vanishing looks away before it looks again.
@@ -127,7 +127,7 @@ impl Segment {
     /// [`ErrorKind::NotInitialized`] after leaving and in a forked child.
     #[doc(alias = "deck_segment_create")]
     pub fn create(node: &Node, name: &str, bytes: usize, home: Option<NodeId>) -> Result<Segment> {
-        check(node)?;
+        node.check()?;
         check_object_name(ObjectKind::Segment, name)?;
         let described = || format!("creating segment {name:?}");
         if bytes == 0 || bytes > isize::MAX as usize {
@@ -188,7 +188,7 @@ impl Segment {
     /// [`ErrorKind::NotInitialized`] after leaving and in a forked child.
     #[doc(alias = "deck_segment_open")]
     pub fn open(node: &Node, name: &str, timeout: Duration) -> Result<Segment> {
-        check(node)?;
+        node.check()?;
         check_object_name(ObjectKind::Segment, name)?;
         let deadline = Deadline::after(timeout);
         let membership = node.membership();
@@ -237,7 +237,7 @@ impl Segment {
             {
                 return Err(not_created(Stopped::Interrupted(Interrupted::Cancelled)));
             }
-            check(node)?;
+            node.check()?;
         }
     }
 

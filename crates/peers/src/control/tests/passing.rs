@@ -2,6 +2,13 @@
 
 use super::*;
 
+/// A node opens the name of a segment.
+fn open_segment(node: &Arc<Membership>) -> (crate::Object, crate::OpenObject) {
+    let turn = node.opening().unwrap();
+    let object = turn.enter(crate::ObjectKind::Segment, "s", |_, _| true).unwrap();
+    (object.clone(), turn.open(object))
+}
+
 /// The first of them introduces the heap of a third node, of which the descriptor does not arrive.
 fn introduce_without_its_descriptor(broker: &Broker, nodes: &[(Arc<Membership>, Control); 2]) -> Arc<Membership> {
     let third = join(broker.invite().unwrap()).unwrap();
@@ -87,8 +94,7 @@ fn a_segment_that_comes_without_its_descriptor_is_a_lack_here_and_what_its_home_
     let broker = Broker::start("test", 2).unwrap();
     let mut nodes = met(&broker);
     let [one, home] = [0, 1].map(|node: usize| nodes[node].0.clone());
-    let object = one.objects.enter(crate::ObjectKind::Segment, "s", one.seat, |_, _| true).unwrap();
-    let _open = one.open_object(object.clone());
+    let (object, _open) = open_segment(&one);
     let life = crate::SegmentLife { object: object.number(), generation: 1 };
     let peer = home.peers.lock().unwrap()[&one.number].clone();
     let soon = Deadline::after(Duration::from_secs(10));
@@ -131,8 +137,7 @@ fn who_asks_for_a_segment_is_told_if_there_is_no_descriptor_to_keep_it_while_it_
     }
     let broker = Broker::start("test", 2).unwrap();
     let [(one, _), (home, _)] = met(&broker);
-    let object = one.objects.enter(crate::ObjectKind::Segment, "s", one.seat, |_, _| true).unwrap();
-    let _open = one.open_object(object.clone());
+    let (object, _open) = open_segment(&one);
     let [peer, asking] =
         [(&home, &one), (&one, &home)].map(|(at, other)| at.peers.lock().unwrap()[&other.number].clone());
     let (entry, generation, bytes) = (u64::from(object.number()), 1, 4096);
@@ -218,8 +223,7 @@ fn what_a_home_made_for_one_that_gave_up_goes_although_somebody_has_the_name_by_
     let broker = Broker::start("test", 2).unwrap();
     let mut nodes = met(&broker);
     let [one, home] = [0, 1].map(|node: usize| nodes[node].0.clone());
-    let object = one.objects.enter(crate::ObjectKind::Segment, "s", one.seat, |_, _| true).unwrap();
-    let _next_life = one.open_object(object.clone());
+    let (object, _next_life) = open_segment(&one);
     let life = crate::SegmentLife { object: object.number(), generation: 1 };
     let error = one.make_segment(home.number, life, &object, "s", 4096, Deadline::NOW).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Timeout);

@@ -152,30 +152,31 @@ impl<R: Remote> Sender<R> {
 
     /// The ring has ended: what was posted and not retrieved comes back.
     pub(super) fn give_up(&self, posting: &mut Posting, ending: Ending) {
-        self.give_budget_back(posting);
-        let head = self.head();
-        for entry in posting.in_flight.iter_mut().filter_map(Option::take) {
-            let bytes = packet::needed(&entry.label);
+        self.part_with_all(posting, |kept, is_retrieved| {
             // A receiver that died may have let go of more than it told: a share too many costs a copy, one too few is wrong.
-            let is_undelivered = ending == Ending::Closed && entry.position.wrapping_sub(head) < u32::MAX / 2;
-            if !R::IS_MAPPED || is_undelivered {
-                entry.kept.undelivered();
+            if !R::IS_MAPPED || ending == Ending::Closed && !is_retrieved {
+                kept.undelivered();
             }
-            self.add_in_flight(-1);
-            self.budget.give(bytes);
-        }
+        });
     }
 
     /// This node leaves: what was posted and not retrieved is delivered all the same, and nobody here holds it any more.
     pub(super) fn abandon(&self, posting: &mut Posting) {
+        self.part_with_all(posting, |kept, is_retrieved| {
+            if !is_retrieved {
+                kept.abandon();
+            }
+        });
+    }
+
+    /// Nothing is in flight any more as far as this side goes. `part` is told of each whether it was retrieved, as far as the receiver has told.
+    fn part_with_all(&self, posting: &mut Posting, part: impl Fn(Kept, bool)) {
         self.give_budget_back(posting);
         let head = self.head();
-        for entry in posting.in_flight.iter_mut().filter_map(Option::take) {
+        for InFlight { position, kept, label, .. } in posting.in_flight.iter_mut().filter_map(Option::take) {
+            part(kept, position.wrapping_sub(head) >= u32::MAX / 2);
             self.add_in_flight(-1);
-            self.budget.give(packet::needed(&entry.label));
-            if entry.position.wrapping_sub(head) < u32::MAX / 2 {
-                entry.kept.abandon();
-            }
+            self.budget.give(packet::needed(&label));
         }
     }
 
