@@ -101,6 +101,9 @@ fn a_wait_in_a_condition_ends_with_the_mutex_locked_or_says_that_it_is_not() {
     let (_broker, [a, b]) = job();
     let (mutex, condition) = open(&a);
     assert_eq!(condition.wait_unguarded(&mutex, TRY).unwrap_err().kind(), ErrorKind::Invalid, "not held");
+    let guard = mutex.lock(TRY).unwrap();
+    assert_eq!(condition.wait_unguarded(&mutex, TRY).unwrap_err().kind(), ErrorKind::Invalid, "a guard holds it");
+    drop(guard);
     mutex.lock_unguarded(TRY).unwrap();
     assert_eq!(condition.wait_unguarded(&mutex, A_MOMENT).unwrap_err().kind(), ErrorKind::Timeout);
     assert!(mutex.is_mine());

@@ -1,4 +1,5 @@
-//! Shared segments, mutexes, barriers and counters of several nodes, all of them in this process. Condition variables: `conditions.rs`.
+//! Shared segments, mutexes, barriers and counters of several nodes, all of them in this process. Condition variables:
+//! `conditions.rs`.
 
 mod job;
 
@@ -193,8 +194,11 @@ fn a_mutex_is_not_locked_twice_nor_unlocked_by_others() {
     thread::scope(|scope| {
         scope.spawn(|| assert_eq!(same.unlock().unwrap_err().kind(), ErrorKind::Invalid));
     });
+    assert_eq!(same.unlock().unwrap_err().kind(), ErrorKind::Invalid, "the guard's own is to unlock it");
     guard.unlock();
     drop(elsewhere.lock(TRY).unwrap());
+    same.lock_unguarded(TRY).unwrap();
+    mutex.unlock().unwrap();
     // Names of other kinds are other names.
     drop(Condition::open(&a, "m").unwrap());
 }

@@ -17,18 +17,19 @@ const BACK_WITHIN: Duration = Duration::from_secs(1);
 
 /// A condition variable that the threads of all nodes share by its name.
 ///
-/// A wait may end without a signal, as with every condition variable: look at what you wait for, and wait again. A signal
-/// goes to the thread that has waited longest; it is never taken by one that came later. When a node dies, all who wait wake, and when a wait was given up before
-/// one that began earlier, the next signal wakes all, so that none is lost on them. A node that leaves waits until its threads are out of theirs, and counts as
-/// lost if one is not within a second.
+/// A wait may end without a signal, as with every condition variable: look at what you wait for, and wait again. A
+/// signal goes to the thread that has waited longest; it is never taken by one that came later. When a node dies, all
+/// who wait wake, and when a wait was given up before one that began earlier, the next signal wakes all, so that none
+/// is lost on them. A node that leaves waits until its threads are out of theirs, and counts as lost if one is not
+/// within a second.
 #[doc(alias = "deck_cond_t")]
 pub struct Condition {
     named: Named,
 }
 
 impl Condition {
-    /// Opens the condition variable `name`, which exists from its first opening on. Blocks for a second at most, and only if
-    /// another node stopped while it opened something.
+    /// Opens the condition variable `name`, which exists from its first opening on. Blocks for a second at most, and
+    /// only if another node stopped while it opened something.
     ///
     /// # Errors
     /// As [`Mutex::open`].
@@ -46,15 +47,15 @@ impl Condition {
         Tickets::new(self.named.words())
     }
 
-    /// Unlocks the mutex, waits at most `timeout` for a signal, and locks the mutex again. No signal given after the mutex was
-    /// unlocked is missed. Getting the mutex back may take up to a second longer than `timeout`, if others hold it.
+    /// Unlocks the mutex, waits at most `timeout` for a signal, and locks the mutex again. No signal given after the
+    /// mutex was unlocked is missed. Getting the mutex back may take up to a second longer than `timeout`, if others
+    /// hold it.
     ///
     /// # Errors
-    /// With a guard ([`LockError::into_guard`]): [`ErrorKind::Timeout`], saying after 300 ms or more who has it open and is frozen;
-    /// [`ErrorKind::Cancelled`]; and
-    /// [`ErrorKind::OwnerDied`] if whoever had locked the mutex meanwhile ended inside. Without one:
-    /// [`ErrorKind::NotLocked`] if the mutex was not to be had again in time, [`ErrorKind::NotInitialized`] if this node has
-    /// left meanwhile.
+    /// With a guard ([`LockError::into_guard`]): [`ErrorKind::Timeout`], saying after 300 ms or more who has it open
+    /// and is frozen; [`ErrorKind::Cancelled`]; and [`ErrorKind::OwnerDied`] if whoever had locked the mutex meanwhile
+    /// ended inside. Without one: [`ErrorKind::NotLocked`] if the mutex was not to be had again in time,
+    /// [`ErrorKind::NotInitialized`] if this node has left meanwhile.
     pub fn wait<'a>(&self, guard: Guard<'a>, timeout: Duration) -> Result<Guard<'a>, LockError<'a>> {
         let mutex = guard.mutex();
         let deadline = Deadline::after(timeout);
@@ -74,14 +75,11 @@ impl Condition {
     /// As [`Condition::wait`], for a mutex that was locked without a guard.
     ///
     /// # Errors
-    /// As [`Condition::wait`]; and [`ErrorKind::Invalid`] if the calling thread does not hold the mutex.
+    /// As [`Condition::wait`]; and [`ErrorKind::Invalid`] if the calling thread does not hold the mutex, or by a guard.
     #[doc(alias = "deck_cond_wait")]
     pub fn wait_unguarded(&self, mutex: &Mutex, timeout: Duration) -> Result<()> {
         self.named.check()?;
-        if !mutex.is_mine() {
-            let what = format!("waiting in {}: {} is not held here", self.named.described(), mutex.named().described());
-            return Err(Error::new(ErrorKind::Invalid, what).with_remedy("lock the mutex first"));
-        }
+        mutex.check_held_unguarded("waiting without")?;
         let deadline = Deadline::after(timeout);
         let _pledge = self.named.pledge()?;
         let ended = self.wait_unlocked(timeout, deadline, || drop(mutex.unlock()))?;
@@ -95,8 +93,8 @@ impl Condition {
         }
     }
 
-    /// Waits, after `unlock`, inside of a pledge: what a node that leaves was called to, it passes on before others see that it has left. The outer error: this node
-    /// has left, and the mutex is nobody's here.
+    /// Waits, after `unlock`, inside of a pledge: what a node that leaves was called to, it passes on before others see
+    /// that it has left. The outer error: this node has left, and the mutex is nobody's here.
     fn wait_unlocked(&self, timeout: Duration, deadline: Deadline, unlock: impl FnOnce()) -> Result<Result<()>> {
         let tickets = self.tickets();
         let deaths = self.named.deaths();
@@ -168,8 +166,8 @@ impl Condition {
         self.tickets().call_one(&|| self.named.deaths());
     }
 
-    /// After a wait, with the mutex back or not: a signal is another one's if this node has begun to leave, which is the error, and a cancellation is the next wait's if
-    /// this one is going to tell that it has no mutex.
+    /// After a wait, with the mutex back or not: a signal is another one's if this node has begun to leave, which is
+    /// the error, and a cancellation is the next wait's if this one is going to tell that it has no mutex.
     fn keep_for_the_next(&self, ended: &Result<()>, has_mutex: bool) -> Result<()> {
         match ended {
             Ok(()) => return self.named.check().inspect_err(|_| self.call_one()),

@@ -1,13 +1,13 @@
 //! Which mutexes the calling thread holds, and the number by which it stands in them.
 //!
-//! A thread that ends without having unlocked leaves its mutexes to the next ones, who are told: the memory that they protect
-//! may be half changed.
+//! A thread that ends without having unlocked leaves its mutexes to the next ones, who are told: the memory that they
+//! protect may be half changed.
 
 use std::cell::RefCell;
 use std::sync::{Arc, Mutex};
 
 use deck_mudeck::{Error, ErrorKind, Node, Result};
-use deck_peers::fork;
+use deck_sync::fork;
 use deck_sync::locks::lock;
 
 use super::lock::{Holder, Lock};
@@ -19,10 +19,34 @@ static FREE: Mutex<(Vec<u32>, u32)> = Mutex::new((Vec::new(), 0));
 /// What the calling thread knows about itself.
 struct Here {
     number: Option<u32>,
-    held: Vec<Arc<Named>>,
+    held: Vec<Held>,
+}
+
+/// A mutex that the calling thread holds.
+struct Held {
+    named: Arc<Named>,
+    by: HeldBy,
+}
+
+/// Who unlocks it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HeldBy {
+    /// A guard, when it is dropped.
+    Guard,
+    /// The thread, which says so.
+    Thread,
 }
 
 thread_local!(static HERE: RefCell<Here> = const { RefCell::new(Here { number: None, held: Vec::new() }) });
+
+impl Here {
+    fn place_of(&self, named: &Named) -> Option<usize> {
+        self.held.iter().position(|Held { named: held, .. }| {
+            let is_same_job = Arc::ptr_eq(held.node().membership(), named.node().membership());
+            is_same_job && held.opened().number() == named.opened().number()
+        })
+    }
+}
 
 impl Drop for Here {
     fn drop(&mut self) {
@@ -30,7 +54,7 @@ impl Drop for Here {
             return;
         }
         let Some(number) = self.number else { return };
-        for named in self.held.drain(..) {
+        for Held { named, .. } in self.held.drain(..) {
             Lock::new(named.words()).abandon(Holder::new(named.node().number(), number));
         }
         // Only now: whoever gets the number must not be taken for the holder.
@@ -63,11 +87,11 @@ pub fn me(node: &Node) -> Result<Holder> {
 }
 
 /// The calling thread holds this mutex from now on.
-pub fn add(named: &Arc<Named>) -> Result<()> {
+pub fn add(named: &Arc<Named>, by: HeldBy) -> Result<()> {
     let of_jobs_left = here(|here| {
         // What it held when its node left the job has been told to the others, and keeps that job's memory here.
-        let of_jobs_left: Vec<_> = here.held.extract_if(.., |held| held.node().is_left()).collect();
-        here.held.push(named.clone());
+        let of_jobs_left: Vec<_> = here.held.extract_if(.., |held| held.named.node().is_left()).collect();
+        here.held.push(Held { named: named.clone(), by });
         of_jobs_left
     })?;
     // Dropped here, as below.
@@ -77,15 +101,13 @@ pub fn add(named: &Arc<Named>) -> Result<()> {
 
 /// The calling thread does not hold this mutex any more.
 pub fn remove(named: &Named) -> Result<()> {
-    let is_it = |held: &Arc<Named>| {
-        let is_same_job = Arc::ptr_eq(held.node().membership(), named.node().membership());
-        is_same_job && held.opened().number() == named.opened().number()
-    };
-    let removed = here(|here| {
-        let place = here.held.iter().position(is_it)?;
-        Some(here.held.swap_remove(place))
-    })?;
+    let removed = here(|here| here.place_of(named).map(|place| here.held.swap_remove(place)))?;
     // Dropped here, as the last user may look for a thread-local of its own.
     drop(removed);
     Ok(())
+}
+
+/// By whom the calling thread holds this mutex; `None` if it does not.
+pub fn held_by(named: &Named) -> Result<Option<HeldBy>> {
+    here(|here| here.place_of(named).map(|place| here.held[place].by))
 }

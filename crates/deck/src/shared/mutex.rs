@@ -11,20 +11,20 @@ use deck_mudeck::{Error, ErrorKind, Node, NodeId, NodeState, Result};
 use deck_peers::ObjectKind;
 use deck_sync::{Deadline, Interrupted, now_ns};
 
-use super::held;
+use super::held::{self, HeldBy};
 use super::lock::{Attempt, Holder, Lock, Outcome, RESERVED_FOR, STARVING_AFTER, Since, Taken, Taking, Turn};
 use super::named::{Named, Stopped, how_it_is};
 
 /// A mutex that the threads of all nodes share by its name.
 ///
-/// Its holder is known, node and thread. If the holder's node dies or leaves, or its thread ends or panics, the next one gets the mutex
-/// and is told; it then decides whether what the mutex protects is still whole.
+/// Its holder is known, node and thread. If the holder's node dies or leaves, or its thread ends or panics, the next
+/// one gets the mutex and is told; it then decides whether what the mutex protects is still whole.
 ///
-/// Fairness: at first whoever comes takes a free mutex, which is fastest. A thread that has waited for a millisecond asks for
-/// the turn, and while somebody has the turn, nobody else takes the mutex; of several who ask, the one that has waited
-/// longest gets it. Who sleeps is woken whenever the mutex is unlocked, and asks then. So a thread that waits is passed at
-/// most by those who came in its first millisecond, by those who asked before it woke up, and by those who have waited
-/// longer than itself.
+/// Fairness: at first whoever comes takes a free mutex, which is fastest. A thread that has waited for a millisecond
+/// asks for the turn, and while somebody has the turn, nobody else takes the mutex; of several who ask, the one that
+/// has waited longest gets it. Who sleeps is woken whenever the mutex is unlocked, and asks then. So a thread that
+/// waits is passed at most by those who came in its first millisecond, by those who asked before it woke up, and by
+/// those who have waited longer than itself.
 ///
 /// Free and unwanted, locking and unlocking are a compare-and-swap each and some loads of one cache line.
 #[doc(alias = "deck_mutex_t")]
@@ -69,8 +69,8 @@ impl<'a> LockError<'a> {
         LockError { error, guard: Some(guard) }
     }
 
-    /// The guard, if the mutex is held by the calling thread all the same; the error otherwise. If its last holder died, that
-    /// counts as told: the next one will not hear of it again.
+    /// The guard, if the mutex is held by the calling thread all the same; the error otherwise. If its last holder
+    /// died, that counts as told: the next one will not hear of it again.
     ///
     /// # Errors
     /// The error without a guard.
@@ -149,8 +149,8 @@ impl fmt::Display for LockError<'_> {
 impl std::error::Error for LockError<'_> {}
 
 impl Mutex {
-    /// Opens the mutex `name`, which exists from its first opening on. Blocks for a second at most, and only if another node
-    /// stopped while it opened something.
+    /// Opens the mutex `name`, which exists from its first opening on. Blocks for a second at most, and only if another
+    /// node stopped while it opened something.
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`] for an impossible name, [`ErrorKind::NoMemory`] if the job has too many names,
@@ -174,9 +174,9 @@ impl Mutex {
     /// Locks it, waiting at most `timeout`.
     ///
     /// # Errors
-    /// [`ErrorKind::OwnerDied`], naming the node, with a guard ([`LockError::into_guard`]): it is locked, but its last holder
-    /// died, left, or ended its thread or panicked inside. [`ErrorKind::Timeout`] naming the holder, and saying if it is frozen;
-    /// [`ErrorKind::Cancelled`]; [`ErrorKind::Invalid`] if the calling thread holds it already;
+    /// [`ErrorKind::OwnerDied`], naming the node, with a guard ([`LockError::into_guard`]): it is locked, but its last
+    /// holder died, left, or ended its thread or panicked inside. [`ErrorKind::Timeout`] naming the holder, and saying
+    /// if it is frozen; [`ErrorKind::Cancelled`]; [`ErrorKind::Invalid`] if the calling thread holds it already;
     /// [`ErrorKind::NotInitialized`] after leaving and in a forked child.
     pub fn lock(&self, timeout: Duration) -> Result<Guard<'_>, LockError<'_>> {
         self.lock_until(Deadline::after(timeout))
@@ -185,7 +185,7 @@ impl Mutex {
     pub(super) fn lock_until(&self, deadline: Deadline) -> Result<Guard<'_>, LockError<'_>> {
         let guard =
             |untold| Guard { mutex: self, untold, was_panicking: thread::panicking(), _of_this_thread: PhantomData };
-        match self.take(deadline).map_err(LockError::without_guard)? {
+        match self.take(HeldBy::Guard, deadline).map_err(LockError::without_guard)? {
             Taken::Clean => Ok(guard(None)),
             Taken::FromDead(dead) => Err(LockError::with(self.died(dead), guard(Some(dead)))),
         }
@@ -201,7 +201,7 @@ impl Mutex {
     }
 
     pub(super) fn lock_unguarded_until(&self, deadline: Deadline) -> Result<()> {
-        match self.take(deadline)? {
+        match self.take(HeldBy::Thread, deadline)? {
             Taken::Clean => Ok(()),
             Taken::FromDead(dead) => Err(self.died(dead)),
         }
@@ -210,18 +210,28 @@ impl Mutex {
     /// Unlocks what the calling thread has locked without a guard. Never blocks.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`] if the calling thread does not hold it, [`ErrorKind::NotInitialized`] after leaving and in a
-    /// forked child.
+    /// [`ErrorKind::Invalid`] if the calling thread does not hold it, or by a guard; [`ErrorKind::NotInitialized`]
+    /// after leaving and in a forked child.
     #[doc(alias = "deck_mutex_unlock")]
     pub fn unlock(&self) -> Result<()> {
-        self.named.check()?;
-        let me = held::me(self.named.node())?;
-        if !self.is_held_by(me) {
-            let error = Error::new(ErrorKind::Invalid, format!("unlocking {}: not held here", self.named.described()));
-            return Err(error.with_remedy("let the thread that has locked it unlock it, once"));
-        }
+        let me = self.check_held_unguarded("unlocking")?;
         self.let_go(me, Left::Whole);
         Ok(())
+    }
+
+    /// The calling thread, which holds it without a guard; `doing` what needs that.
+    pub(super) fn check_held_unguarded(&self, doing: &str) -> Result<Holder> {
+        self.named.check()?;
+        let me = held::me(self.named.node())?;
+        let invalid = |how| Error::new(ErrorKind::Invalid, format!("{doing} {}: {how}", self.named.described()));
+        if !self.is_held_by(me) {
+            return Err(invalid("not held here")
+                .with_remedy("lock it first; only the thread that has locked it unlocks it, once"));
+        }
+        if held::held_by(&self.named)? == Some(HeldBy::Guard) {
+            return Err(invalid("a guard holds it").with_remedy("drop the guard, or wait with it"));
+        }
+        Ok(me)
     }
 
     /// Ends every wait through this handle, now and later, with [`ErrorKind::Closed`]. What is locked stays locked
@@ -234,10 +244,6 @@ impl Mutex {
     /// True if the calling thread holds it.
     pub fn is_mine(&self) -> bool {
         self.named.check().and_then(|()| held::me(self.named.node())).is_ok_and(|me| self.is_held_by(me))
-    }
-
-    pub(super) fn named(&self) -> &Named {
-        &self.named
     }
 
     fn is_held_by(&self, me: Holder) -> bool {
@@ -268,7 +274,7 @@ impl Mutex {
         Error::new(ErrorKind::OwnerDied, what).with_peer(dead)
     }
 
-    fn take(&self, deadline: Deadline) -> Result<Taken> {
+    fn take(&self, by: HeldBy, deadline: Deadline) -> Result<Taken> {
         self.named.check_open(|| format!("locking {}", self.named.described()))?;
         let node = self.named.node();
         let me = held::me(node)?;
@@ -284,9 +290,9 @@ impl Mutex {
             self.not_locked(lock, stopped)
         })?;
         deck_sync::point("mutex/taken");
-        // A node that has left meanwhile is gone, for this very thread too: it may have taken what its own node's threads have left,
-        // and so may others.
-        self.named.check().and_then(|()| held::add(&self.named)).inspect_err(|_| {
+        // A node that has left meanwhile is gone, for this very thread too: it may have taken what its own node's
+        // threads have left, and so may others.
+        self.named.check().and_then(|()| held::add(&self.named, by)).inspect_err(|_| {
             let _ = match taken {
                 Taken::Clean => lock.release(me),
                 Taken::FromDead(dead) => lock.pass_on(me, dead),
@@ -331,7 +337,8 @@ impl Mutex {
         }
     }
 
-    /// The time is over. If the lock is free, and only the turn of a thread whose node is stopped keeps it so, that is taken.
+    /// The time is over. If the lock is free, and only the turn of a thread whose node is stopped keeps it so, that is
+    /// taken.
     #[cold]
     fn take_from_stopped(
         &self,
