@@ -131,7 +131,7 @@ fn a_library_that_is_loaded_late_finds_what_is_each_threads_own() {
 
 #[test]
 fn the_example_compiles() {
-    compile("examples/hello.c", Language::C11, "example");
+    compile("../../examples/hello/hello.c", Language::C11, "example");
 }
 
 #[test]
@@ -219,7 +219,7 @@ fn segments_and_what_keeps_order_in_them_work_as_documented() {
 /// The program and the output in the guide are real.
 #[test]
 fn the_guide_to_shared_segments_shows_a_program_and_what_it_prints() {
-    let guide = package().ancestors().nth(2).expect("the package is in crates/c").join("docs/shared-segments.md");
+    let guide = package().ancestors().nth(2).expect("the package is in crates/c").join("docs/guide/shared-segments.md");
     let guide = std::fs::read_to_string(guide).expect("the guide is there");
     let block = |fence: &str| {
         let (_, rest) = guide.split_once(&format!("\n```{fence}\n")).expect("the guide has such a block");

@@ -392,7 +392,7 @@ fn the_script_for_numactl_binds_each_process_and_each_segment() {
 /// The blocks of the guide are what the commands print, byte for byte. A line of `...` stands for any lines.
 #[test]
 fn the_guide_shows_what_is_really_printed() {
-    assert!(shown_commands("docs/placement.md") >= 5);
+    assert!(shown_commands("docs/guide/placement.md") >= 5);
 }
 
 #[test]

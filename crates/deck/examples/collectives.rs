@@ -1,4 +1,5 @@
-//! Three threads share out the numbers 1 to 12 and find mean and variance together; then one waits for the others in vain.
+//! Three threads share out the numbers 1 to 12 and find mean and variance together; then one waits for the others in
+//! vain.
 use std::sync::{Arc, Barrier};
 use std::time::Duration;
 

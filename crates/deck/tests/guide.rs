@@ -20,15 +20,38 @@ fn read(path: &str) -> String {
     std::fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
+/// What a page shows as the output of its first command.
+fn output_shown(page: &str) -> String {
+    block(page, "console").split_once('\n').expect("a command, then its output").1.to_owned()
+}
+
+#[test]
+fn the_page_on_messages_shows_a_program_and_what_it_prints() {
+    let page = read("docs/guide/messages.md");
+    assert_eq!(block(&page, "rust"), read("crates/deck/examples/messages.rs"));
+    let folder = products::build(&[&["-p", "deck-cli", "--bin", "deck"], &["-p", "deck", "--example", "messages"]]);
+    let mut run = alone(&folder.join("deck"));
+    let output = run.args(["run", "-n", "3"]).arg(folder.join("examples/messages")).output().expect("it starts");
+    assert_eq!(
+        String::from_utf8_lossy(&output.stdout),
+        output_shown(&page),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+}
+
 #[test]
 fn the_page_on_collectives_shows_a_program_and_what_it_prints() {
     let page = read("docs/guide/collectives.md");
     assert_eq!(block(&page, "rust"), read("crates/deck/examples/collectives.rs"));
     let example = products::build(&[&["-p", "deck", "--example", "collectives"]]).join("examples/collectives");
     let output = alone(&example).output().expect("it starts");
-    let shown = block(&page, "console");
-    let shown = shown.split_once('\n').expect("a command, then its output").1;
-    assert_eq!(String::from_utf8_lossy(&output.stdout), shown, "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(
+        String::from_utf8_lossy(&output.stdout),
+        output_shown(&page),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
 }
 
 /// A job that is killed at the end of its test, however that ends.
